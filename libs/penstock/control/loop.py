@@ -1,0 +1,157 @@
+"""Control loops: rounds with a period and wake-ups, run only by the holder of the loop's lease.
+
+A round is level-triggered: it is told nothing about why it runs and reads everything again, so a lost wake-up
+costs a period and no more. Retryable and terminal errors are handled here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Protocol
+
+from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.interval import IntervalTrigger
+
+from penstock.control.errors import Fenced, PenstockError, RetryableError
+from penstock.control.logs import logger
+
+log = logger(__name__)
+
+
+class Election(Protocol):
+    """How a loop gets and keeps its lease."""
+
+    def take(self) -> int | None:
+        """The leader epoch, or None while another process leads. Raises Unavailable."""
+        ...
+
+    def release(self) -> None:
+        """Gives the lease up."""
+        ...
+
+
+class Leadership:
+    """The leader epoch of this process, kept alive by `renew`."""
+
+    def __init__(self, name: str, election: Election, lease_seconds: float, monotonic: Callable[[], float]) -> None:
+        self._name = name
+        self._election = election
+        self._lease_seconds = lease_seconds
+        self._monotonic = monotonic
+        self._epoch: int | None = None
+        self._good_until = float("-inf")
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch while the lease is good by this process's own clock, else None."""
+        return self._epoch if self._monotonic() < self._good_until else None
+
+    def renew(self) -> int | None:
+        """Takes or renews the lease; counted from before the call, so it never outlives the row."""
+        asked_at = self._monotonic()
+        taken = self._election.take()
+        if taken != self._epoch:
+            log.info("leadership changed", loop=self._name, epoch=taken, before=self._epoch)
+        self._epoch = taken
+        self._good_until = asked_at + self._lease_seconds if taken is not None else float("-inf")
+        return self.epoch
+
+    def resign(self) -> None:
+        """Gives the lease up."""
+        held, self._epoch = self._epoch, None
+        if held is not None:
+            self._election.release()
+
+
+class LeaderLoop:
+    """Runs `round_(leader_epoch)` every `period_seconds`, and soon after `wake()`, while this process leads.
+
+    One round at a time. A wake-up during a round causes one more round after it. Rounds that fail are logged
+    and tried again next period.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        round_: Callable[[int], None],
+        leadership: Leadership,
+        *,
+        period_seconds: float,
+        renew_seconds: float,
+    ) -> None:
+        self._name = name
+        self._round = round_
+        self._leadership = leadership
+        self._period_seconds = period_seconds
+        self._renew_seconds = renew_seconds
+        self._woken = threading.Event()
+        self._stopping = threading.Event()
+        self._scheduler = BackgroundScheduler(timezone=UTC, job_defaults={"coalesce": True, "misfire_grace_time": None})
+        self.rounds = 0
+        self.failures = 0
+
+    @property
+    def leader_epoch(self) -> int | None:
+        """The epoch of this process's leadership, or None."""
+        return self._leadership.epoch
+
+    def start(self) -> None:
+        """Begins at once: an election, then a round."""
+        add = self._scheduler.add_job
+        now = datetime.now(UTC)
+        add(self._renew, IntervalTrigger(seconds=self._renew_seconds), id="renew", next_run_time=now)
+        add(self._rounds, IntervalTrigger(seconds=self._period_seconds), id="round", next_run_time=now)
+        self._scheduler.start()
+
+    def wake(self) -> None:
+        """Asks for a round soon; safe from any thread and at any rate."""
+        self._woken.set()
+        if self._scheduler.running:
+            self._scheduler.modify_job("round", next_run_time=datetime.now(UTC))
+
+    def stop(self) -> None:
+        """Ends after the round in progress and gives the lease up."""
+        self._stopping.set()
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=True)
+        try:
+            self._leadership.resign()
+        except RetryableError as error:
+            log.warning("lease not released", loop=self._name, error=error.detail)
+
+    def _renew(self) -> None:
+        was_leader = self._leadership.epoch is not None
+        try:
+            is_leader = self._leadership.renew() is not None
+        except RetryableError as error:
+            log.warning("lease not renewed", loop=self._name, error=error.detail)
+            return
+        if is_leader and not was_leader:
+            self.wake()
+
+    def _rounds(self) -> None:
+        self._one_round()
+        while self._woken.is_set() and not self._stopping.is_set():
+            self._one_round()
+
+    def _one_round(self) -> None:
+        self._woken.clear()
+        epoch = self._leadership.epoch
+        if epoch is None:
+            return
+        try:
+            self._round(epoch)
+            self.rounds += 1
+        except Fenced as error:
+            log.warning("round fenced", loop=self._name, error=error.detail, epoch=epoch)
+        except RetryableError as error:
+            self.failures += 1
+            log.warning("round failed, to be tried again", loop=self._name, error=error.detail)
+        except PenstockError:
+            self.failures += 1
+            log.exception("round failed", loop=self._name)
+        except Exception:  # noqa: BLE001 -- a loop outlives its bugs: the next round starts from the store again
+            self.failures += 1
+            log.exception("round broke", loop=self._name)

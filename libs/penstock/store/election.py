@@ -1,0 +1,72 @@
+"""The store's side of `penstock.control.loop`: elections by lease row, and a thread that wakes loops by NOTIFY."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import psycopg
+from sqlalchemy import Engine
+
+from penstock.control.logs import logger
+from penstock.store import leases
+from penstock.store.engine import listen, transaction
+
+log = logger(__name__)
+RECONNECT_SECONDS = 1.0
+
+
+class StoreElection:
+    """An `Election` on the `leases` table."""
+
+    def __init__(self, engine: Engine, name: str, holder: str, *, url: str, lease_seconds: float) -> None:
+        self._engine = engine
+        self._name = name
+        self._holder = holder
+        self._url = url
+        self._lease_seconds = lease_seconds
+
+    def take(self) -> int | None:
+        """The epoch, or None while another process leads. Raises Unavailable."""
+        with transaction(self._engine) as connection:
+            return leases.take(connection, self._name, self._holder, url=self._url, seconds=self._lease_seconds)
+
+    def release(self) -> None:
+        """Gives the lease up."""
+        with transaction(self._engine) as connection:
+            leases.release(connection, self._name, self._holder)
+
+
+class Listener:
+    """A daemon thread that calls `wake` on every NOTIFY of `channels`, and after every reconnect."""
+
+    def __init__(self, database_url: str, channels: tuple[str, ...], wake: Callable[[], None]) -> None:
+        self._database_url = database_url
+        self._channels = channels
+        self._wake = wake
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="store-listener", daemon=True)
+
+    def start(self) -> None:
+        """Begins to listen."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends within a second."""
+        self._stopping.set()
+        self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._listen_until_broken()
+            except psycopg.Error as error:
+                log.warning("not listening to the store", error=str(error).strip())
+                self._stopping.wait(RECONNECT_SECONDS)
+
+    def _listen_until_broken(self) -> None:
+        with listen(self._database_url, self._channels) as connection:
+            self._wake()
+            while not self._stopping.is_set():
+                for _ in connection.notifies(timeout=1.0, stop_after=1):
+                    self._wake()

@@ -1,0 +1,91 @@
+"""Connections to the job store.
+
+`connect` gives a pooled engine; `next_number` hands out the numbers that must be seen in order;
+`notify`/`listen` carry wake-ups. Errors of the connection become `Unavailable`: that says nothing about what
+the store holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import orjson
+import psycopg
+from sqlalchemy import Connection, Engine, create_engine, text, update
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from penstock.control.errors import Unavailable
+from penstock.store.tables import counters
+
+CHANGED_EXPECTED = "penstock_expected"
+CHANGED_RUNNING = "penstock_running"
+CHANGED_ASSIGNMENT = "penstock_assignment"
+
+
+def sqlalchemy_url(url: str) -> str:
+    """Any `postgres://` or `postgresql://` URL with the psycopg 3 driver named."""
+    scheme, _, rest = url.partition("://")
+    return f"postgresql+psycopg://{rest}" if scheme.split("+")[0] in ("postgres", "postgresql") else url
+
+
+def libpq_url(url: str) -> str:
+    """The same URL in the plain form that libpq takes."""
+    scheme, _, rest = url.partition("://")
+    return f"postgresql://{rest}" if scheme.split("+")[0] in ("postgres", "postgresql") else url
+
+
+def connect(url: str, *, pool_size: int = 5, statement_timeout_seconds: float = 30.0) -> Engine:
+    """A pooled engine; statements that take longer than the time-out are ended by the server."""
+    options = f"-c statement_timeout={int(statement_timeout_seconds * 1000)} -c timezone=UTC"
+    return create_engine(
+        sqlalchemy_url(url),
+        pool_size=pool_size,
+        max_overflow=pool_size,
+        pool_timeout=10,
+        pool_pre_ping=True,
+        connect_args={"connect_timeout": 5, "options": options},
+        json_serializer=lambda value: orjson.dumps(value).decode(),
+        json_deserializer=orjson.loads,
+    )
+
+
+@contextmanager
+def transaction(engine: Engine) -> Iterator[Connection]:
+    """A transaction; raises Unavailable when the store cannot be reached or broke the connection."""
+    try:
+        with engine.begin() as connection:
+            yield connection
+    except PoolTimeout as error:
+        raise Unavailable("the job store's connections are all in use") from error
+    except OperationalError as error:
+        raise Unavailable("the job store cannot be reached") from error
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise Unavailable("the job store broke the connection") from error
+        raise
+
+
+def next_number(connection: Connection, counter: str) -> int:
+    """The next number of a counter; the row stays locked until the transaction ends, so no number is seen late."""
+    statement = (
+        update(counters)
+        .where(counters.c.name == counter)
+        .values(value=counters.c.value + 1)
+        .returning(counters.c.value)
+    )
+    return int(connection.execute(statement).scalar_one())
+
+
+def notify(connection: Connection, channel: str, payload: str = "") -> None:
+    """Wakes the listeners of `channel` when the transaction commits."""
+    connection.execute(text("SELECT pg_notify(:channel, :payload)"), {"channel": channel, "payload": payload})
+
+
+def listen(url: str, channels: tuple[str, ...]) -> psycopg.Connection:
+    """A connection of its own that listens; read it with `connection.notifies(timeout=..., stop_after=1)`."""
+    connection = psycopg.connect(libpq_url(url), autocommit=True, connect_timeout=5)
+    for channel in channels:
+        connection.execute(f"LISTEN {channel}".encode())
+    return connection

@@ -1,0 +1,311 @@
+"""The job store's schema (SQLAlchemy Core). Migrations sum to exactly this; tests prove it.
+
+Who writes what: expected_* and history, tokens, idempotency: Job Service. running, sync_state: State Syncer.
+tasks, task_metrics: Task Service. containers, assignment: Shard Manager (a container's own lease row: also its
+Task Manager, while the Shard Manager is away). decisions: Auto Scaler. leases: every loop. alerts: all.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Double,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+
+NAMING = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+    "pk": "pk_%(table_name)s",
+}
+metadata = MetaData(naming_convention=NAMING)
+
+
+def _now(name: str, *, nullable: bool = False) -> Column[object]:
+    return Column(name, DateTime(timezone=True), nullable=nullable, server_default=func.now())
+
+
+# One row a counter: taking a number locks the row until the transaction ends, so numbers are seen in order.
+counters = Table(
+    "counters",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+    CheckConstraint("value >= 0", name="value_not_negative"),
+)
+
+layers = Table(
+    "layers",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("rank", Integer, nullable=False, unique=True),
+    Column("default_expiry_seconds", Integer),
+    Column("documentation", Text, nullable=False, server_default=""),
+)
+
+# revision: of the newest write to any layer of the job. deleting: stop its tasks, then forget it.
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("revision", BigInteger, nullable=False),
+    Column("restarts", Integer, nullable=False, server_default="0"),
+    Column("deleting", Boolean, nullable=False, server_default=text("false")),
+    Column("owner", Text, nullable=False, server_default=""),
+    _now("created_at"),
+    CheckConstraint("restarts >= 0", name="restarts_not_negative"),
+    Index("ix_jobs_revision", "revision"),
+    Index("ix_jobs_owner", "owner"),
+)
+
+# config NULL: the layer was dropped; its version lives on, so that versions only grow.
+expected_layers = Table(
+    "expected_layers",
+    metadata,
+    Column("job", Text, ForeignKey("jobs.name", ondelete="CASCADE"), primary_key=True),
+    Column("layer", Text, ForeignKey("layers.name"), primary_key=True),
+    Column("config", JSONB(none_as_null=True)),
+    Column("version", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("author", Text, nullable=False),
+    Column("reason", Text, nullable=False, server_default=""),
+    _now("written_at"),
+    Column("expires_at", DateTime(timezone=True)),
+    CheckConstraint("version >= 1", name="version_positive"),
+    Index("ix_expected_layers_expires_at", "expires_at", postgresql_where=text("expires_at IS NOT NULL")),
+)
+
+# Append-only. action: put, patch, drop, expire, revert, create, delete, forget, restart, release.
+history = Table(
+    "history",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("job", Text, nullable=False),
+    Column("layer", Text),
+    Column("version", BigInteger),
+    Column("revision", BigInteger, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("author", Text, nullable=False),
+    Column("reason", Text, nullable=False, server_default=""),
+    _now("at"),
+    Column("old", JSONB(none_as_null=True)),
+    Column("new", JSONB(none_as_null=True)),
+    Column("expires_at", DateTime(timezone=True)),
+    Index("ix_history_job_id", "job", "id"),
+    Index("ix_history_job_layer_version", "job", "layer", "version"),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("hash", Text, nullable=False, unique=True),
+    Column("role", Text, nullable=False),
+    Column("layers", ARRAY(Text), nullable=False),
+    _now("created_at"),
+    Column("revoked_at", DateTime(timezone=True)),
+    CheckConstraint("role IN ('reader','provisioner','scaler','oncall','admin')", name="role_known"),
+)
+
+idempotency = Table(
+    "idempotency",
+    metadata,
+    Column("principal", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("fingerprint", Text, nullable=False),
+    Column("status", Integer, nullable=False),
+    Column("headers", JSONB, nullable=False),
+    Column("body", JSONB(none_as_null=True)),
+    _now("at"),
+    Index("ix_idempotency_at", "at"),
+)
+
+# commit_number orders commits for deltas. stopping: the job is being deleted and its tasks must end.
+running = Table(
+    "running",
+    metadata,
+    Column("job", Text, primary_key=True),
+    Column("config", JSONB, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("restarts", Integer, nullable=False),
+    Column("stopping", Boolean, nullable=False, server_default=text("false")),
+    Column("commit_number", BigInteger, nullable=False),
+    Column("leader_epoch", BigInteger, nullable=False),
+    _now("committed_at"),
+    CheckConstraint("generation >= 1", name="generation_positive"),
+    Index("ix_running_commit_number", "commit_number"),
+)
+
+# Forgotten jobs, so that a delta can say that they are gone.
+forgotten = Table(
+    "forgotten",
+    metadata,
+    Column("job", Text, primary_key=True),
+    Column("commit_number", BigInteger, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    _now("at"),
+    Index("ix_forgotten_commit_number", "commit_number"),
+)
+
+# state: synced, pending, waiting, failed, quarantined, deleting. No row: never looked at.
+sync_state = Table(
+    "sync_state",
+    metadata,
+    Column("job", Text, primary_key=True),
+    Column("state", Text, nullable=False),
+    Column("detail", Text, nullable=False, server_default=""),
+    Column("revision", BigInteger, nullable=False),
+    Column("change_kind", Text, nullable=False, server_default="none"),
+    Column("changed_fields", ARRAY(Text), nullable=False, server_default="{}"),
+    Column("plan", JSONB(none_as_null=True)),
+    Column("step", Integer),
+    Column("failures", Integer, nullable=False, server_default="0"),
+    Column("next_attempt_at", DateTime(timezone=True)),
+    _now("updated_at"),
+    CheckConstraint("failures >= 0", name="failures_not_negative"),
+)
+
+# The lease of a loop. epoch grows with every new holder and fences its writes.
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("holder", Text, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("url", Text, nullable=False, server_default=""),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+)
+
+# state: live, lost. heartbeat_at is for people and new leaders; lease_renewed_at is written by the Task Manager
+# itself while no Shard Manager answers, and holds off a fail-over.
+containers = Table(
+    "containers",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("incarnation", Text, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("region", Text, nullable=False),
+    Column("cpu_cores", Double, nullable=False),
+    Column("memory_bytes", BigInteger, nullable=False),
+    Column("disk_bytes", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    _now("registered_at"),
+    _now("heartbeat_at"),
+    Column("lease_renewed_at", DateTime(timezone=True)),
+    CheckConstraint("state IN ('live','lost')", name="state_known"),
+)
+
+# epoch: from the counter `assignment`, new at every change of owner. container NULL: nobody owns it.
+assignment = Table(
+    "assignment",
+    metadata,
+    Column("shard", Integer, primary_key=True),
+    Column("container", Text),
+    Column("epoch", BigInteger, nullable=False),
+    _now("moved_at"),
+    Index("ix_assignment_container", "container"),
+)
+
+# The newest full report of each container; `tasks` holds its tasks.
+reports = Table(
+    "reports",
+    metadata,
+    Column("container", Text, primary_key=True),
+    Column("incarnation", Text, nullable=False),
+    Column("commit_number", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    _now("reported_at"),
+)
+
+tasks = Table(
+    "tasks",
+    metadata,
+    Column("job", Text, primary_key=True),
+    Column("index", Integer, primary_key=True),
+    Column("container", Text, primary_key=True),
+    Column("state", Text, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("restarts", Integer, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("crashes", Integer, nullable=False, server_default="0"),
+    Column("error", Text),
+    Column("out_of_memory", Boolean, nullable=False, server_default=text("false")),
+    Column("progress", JSONB(none_as_null=True)),
+    _now("reported_at"),
+    Index("ix_tasks_container", "container"),
+)
+
+# A sample a job and minute, for the Auto Scaler and `/metrics` of a job. NULL is unknown.
+task_metrics = Table(
+    "task_metrics",
+    metadata,
+    Column("job", Text, primary_key=True),
+    Column("index", Integer, primary_key=True),
+    Column("minute", DateTime(timezone=True), primary_key=True),
+    Column("input_rows_per_second", Double),
+    Column("processed_rows_per_second", Double),
+    Column("input_bytes_per_second", Double),
+    Column("backlog_records", BigInteger),
+    Column("backlog_bytes", BigInteger),
+    Column("lag_seconds", Double),
+    Column("state_rows", BigInteger),
+    Column("state_memory_bytes", BigInteger),
+    Column("batch_seconds", Double),
+    Column("out_of_memory", Boolean, nullable=False, server_default=text("false")),
+    Index("ix_task_metrics_minute", "minute"),
+)
+
+decisions = Table(
+    "decisions",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("job", Text, nullable=False),
+    _now("at"),
+    Column("symptom", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("inputs", JSONB, nullable=False),
+    Column("change", JSONB(none_as_null=True)),
+    Column("outcome", Text, nullable=False),
+    Column("leader_epoch", BigInteger, nullable=False),
+    Index("ix_decisions_job_id", "job", "id"),
+)
+
+# One open row a (kind, subject): raising again only counts.
+alerts = Table(
+    "alerts",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("details", JSONB, nullable=False, server_default="{}"),
+    Column("times", Integer, nullable=False, server_default="1"),
+    _now("raised_at"),
+    _now("last_at"),
+    Column("cleared_at", DateTime(timezone=True)),
+    Index(
+        "uq_alerts_open",
+        "kind",
+        "subject",
+        unique=True,
+        postgresql_where=text("cleared_at IS NULL"),
+    ),
+)

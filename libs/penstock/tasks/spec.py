@@ -1,0 +1,71 @@
+"""Task templates and task specs, and the pure expansion from one to the other.
+
+What travels between the Task Service and Task Managers is one `TaskTemplate` a job; both ends expand it with
+`expand`, so a hundred thousand tasks cost a few thousand records (DESIGN.md section 3, step 4).
+"""
+
+from __future__ import annotations
+
+from penstock.config.model import DesiredState, JobConfig, Model
+from penstock.tasks.keygroups import KeyGroupRange, ranges
+
+
+class TaskTemplate(Model):
+    """A row of the running table, as Task Managers see it.
+
+    `commit_number` orders the rows: it is taken anew at every commit of the State Syncer, so a delta is "all
+    templates above number n". `restarts` counts restarts that were asked for.
+    """
+
+    job: str
+    commit_number: int
+    revision: int
+    generation: int
+    restarts: int
+    config: JobConfig
+
+
+class TaskSpec(Model):
+    """All that is needed to run one task."""
+
+    job: str
+    index: int
+    revision: int
+    generation: int
+    restarts: int
+    key_groups: KeyGroupRange
+    config: JobConfig
+
+    @property
+    def task_id(self) -> str:
+        """`job/index`."""
+        return task_id(self.job, self.index)
+
+
+def task_id(job: str, index: int) -> str:
+    """The deterministic name of a task: `job/index`."""
+    return f"{job}/{index}"
+
+
+def key_group_count(config: JobConfig) -> int:
+    """The number of key groups of a job: that of its inputs, which validation keeps equal."""
+    return next(iter(config.inputs.values())).key_groups
+
+
+def expand(template: TaskTemplate) -> tuple[TaskSpec, ...]:
+    """The specs of a job's tasks, in order of index; none when the job should be stopped."""
+    config = template.config
+    if config.desired_state is DesiredState.STOPPED:
+        return ()
+    return tuple(
+        TaskSpec(
+            job=template.job,
+            index=index,
+            revision=template.revision,
+            generation=template.generation,
+            restarts=template.restarts,
+            key_groups=key_groups,
+            config=config,
+        )
+        for index, key_groups in enumerate(ranges(key_group_count(config), config.task_count))
+    )

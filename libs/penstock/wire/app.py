@@ -1,0 +1,88 @@
+"""What the HTTP side of every service shares: problems, health, metrics, and the server itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.exceptions import HTTPException
+
+from penstock.control.errors import PenstockError, UserError
+from penstock.control.logs import logger
+
+log = logger(__name__)
+PROBLEM = "application/problem+json"
+
+
+def problem(status: int, title: str, detail: str, **extra: Any) -> JSONResponse:
+    """An RFC 9457 problem; `field` and `rule` go into `extra` where a field is at fault."""
+    body = {"type": "about:blank", "title": title, "status": status, "detail": detail}
+    body.update({key: value for key, value in extra.items() if value is not None})
+    return JSONResponse(body, status_code=status, media_type=PROBLEM)
+
+
+def create_app(service: str, *, ready: Callable[[], dict[str, Any]], **kwargs: Any) -> FastAPI:
+    """A FastAPI application with `/healthz`, `/readyz`, `/metrics` and problems for every error.
+
+    `ready` gives the body of `/readyz`, or raises a PenstockError when the service cannot work now.
+    """
+    app = FastAPI(title=f"penstock {service}", **kwargs)
+    _add_error_handlers(app)
+
+    @app.get("/healthz", tags=["operations"])
+    def healthz() -> dict[str, str]:
+        return {"service": service, "status": "alive"}
+
+    @app.get("/readyz", tags=["operations"])
+    def readyz() -> dict[str, Any]:
+        return {"service": service, **ready()}
+
+    @app.get("/metrics", tags=["operations"], response_class=Response)
+    def metrics() -> Response:
+        return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+
+    return app
+
+
+def _add_error_handlers(app: FastAPI) -> None:
+    app.exception_handler(PenstockError)(_penstock_error)
+    app.exception_handler(RequestValidationError)(_invalid_request)
+    app.exception_handler(HTTPException)(_http_error)
+    app.exception_handler(Exception)(_bug)
+
+
+def _penstock_error(_: Request, error: PenstockError) -> JSONResponse:
+    extra = dict(error.extra)
+    if isinstance(error, UserError):
+        extra.update(field=error.field, rule=error.rule)
+    return problem(error.status, type(error).__name__, error.detail, **extra)
+
+
+def _invalid_request(_: Request, error: RequestValidationError) -> JSONResponse:
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"])
+    return problem(422, "InvalidRequest", f"{field}: {first['msg']}", field=field, rule=first["type"])
+
+
+def _http_error(_: Request, error: HTTPException) -> JSONResponse:
+    response = problem(error.status_code, str(error.detail), str(error.detail))
+    response.headers.update(error.headers or {})
+    return response
+
+
+def _bug(request: Request, error: Exception) -> JSONResponse:
+    log.error("request broke", path=request.url.path, error=repr(error))
+    return problem(500, "InternalError", "this is a bug in Penstock; the log has the story")
+
+
+def serve(app: FastAPI, host: str, port: int, *, grace_seconds: float = 3.0) -> None:
+    """Serves until SIGTERM or SIGINT; requests under way get `grace_seconds` to end."""
+    config = uvicorn.Config(
+        app, host=host, port=port, log_level="warning", access_log=False, timeout_graceful_shutdown=int(grace_seconds)
+    )
+    uvicorn.Server(config).run()

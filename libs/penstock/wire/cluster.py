@@ -1,0 +1,147 @@
+"""What Task Managers, the Shard Manager and the Task Service say to each other over HTTP.
+
+Shard Manager (7073): POST /v1/heartbeats (HeartbeatRequest -> HeartbeatAnswer; 503 when not the leader)
+Task Service  (7072): GET  /v1/specs?after=N&wait_seconds=S (Snapshot; `after` absent: full; ETag, gzip)
+                      POST /v1/reports (TaskReportBatch -> 204)
+Task Manager (7100+): POST /v1/shards/{shard}/drop, /add (ShardOrder -> ShardAnswer), GET /v1/tasks
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
+
+from penstock.config.model import Model
+from penstock.tasks.spec import TaskTemplate
+
+
+class Capacity(Model):
+    """What a container offers."""
+
+    cpu_cores: float
+    memory_bytes: int
+    disk_bytes: int
+
+
+class HeartbeatRequest(Model):
+    """One heartbeat of a container.
+
+    `incarnation` names one life of the Task Manager process. `held` maps each shard it runs to the assignment
+    epoch it got it with; `dropped` each shard that it gave up to the epoch of the DROP that it obeyed.
+    """
+
+    container: str
+    incarnation: str
+    url: str
+    region: str
+    capacity: Capacity
+    held: dict[int, int]
+    dropped: dict[int, int] = Field(default_factory=dict)
+
+
+class HeartbeatAnswer(Model):
+    """What the container owns: shard to assignment epoch.
+
+    `version` is the highest assignment epoch the Shard Manager knew when it answered: a container ignores any
+    answer or order older than the newest it has seen. `lease_seconds` runs from the moment the request was sent.
+    `known` is False when this incarnation was declared lost: it must stop everything and start anew, empty.
+    """
+
+    known: bool
+    version: int
+    shard_count: int
+    lease_seconds: float
+    shards: dict[int, int]
+
+
+class ShardOrder(Model):
+    """DROP_SHARD or ADD_SHARD: the shard's assignment epoch and the leader epoch of the Shard Manager that orders."""
+
+    container: str
+    incarnation: str
+    epoch: int
+    version: int
+    leader_epoch: int
+
+
+class ShardAnswer(Model):
+    """SUCCESS (`done`), with the tasks that were stopped or will be started."""
+
+    done: bool
+    tasks: tuple[str, ...] = ()
+
+
+class TaskState(StrEnum):
+    """A task as its container sees it."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    CRASHED = "crashed"
+
+
+class TaskProgress(Model):
+    """Measurements of a task's last micro-batches; None is unknown, never zero."""
+
+    batch_id: int | None = None
+    batch_seconds: float | None = None
+    input_rows: int | None = None
+    input_rows_per_second: float | None = None
+    processed_rows_per_second: float | None = None
+    input_bytes_per_second: float | None = None
+    backlog_records: int | None = None
+    backlog_bytes: int | None = None
+    oldest_unread_seconds: float | None = None
+    watermark: str | None = None
+    state_rows: int | None = None
+    state_memory_bytes: int | None = None
+    late_rows_dropped: int | None = None
+    offsets: dict[str, dict[str, int]] = Field(default_factory=dict)
+    observed_at: str | None = None
+
+
+class TaskReport(Model):
+    """One task as its container runs it. `epoch` is the assignment epoch under which it was started."""
+
+    job: str
+    index: int
+    state: TaskState
+    revision: int
+    generation: int
+    restarts: int
+    epoch: int
+    crashes: int = 0
+    error: str | None = None
+    out_of_memory: bool = False
+    progress: TaskProgress | None = None
+
+
+class TaskReportBatch(Model):
+    """ALL tasks of a container at one moment: a task not listed does not run there.
+
+    `commit_number` is the newest running-table commit that the container has applied, `version` the assignment
+    version; an absent task is evidence of a stop only when both are new enough.
+    """
+
+    container: str
+    incarnation: str
+    commit_number: int
+    version: int
+    tasks: tuple[TaskReport, ...]
+
+
+class Snapshot(Model):
+    """Templates above `after` (all of them when `full`), up to `commit_number`. `removed` names forgotten jobs."""
+
+    full: bool
+    commit_number: int
+    shard_count: int
+    templates: tuple[TaskTemplate, ...]
+    removed: tuple[str, ...] = ()
+
+
+def as_json(model: Model) -> Any:
+    """The JSON-ready form of a wire model."""
+    return model.model_dump(mode="json")
