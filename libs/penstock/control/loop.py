@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import Protocol
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
 
 from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
-from penstock.control.errors import Fenced, PenstockError, RetryableError
+from penstock.control.errors import Fenced, PenstockError, RetryableError, Unavailable
 from penstock.control.logs import logger
 
 log = logger(__name__)
@@ -68,8 +69,10 @@ class Leadership:
 class LeaderLoop:
     """Runs `round_(leader_epoch)` every `period_seconds`, and soon after `wake()`, while this process leads.
 
-    One round at a time. A wake-up during a round causes one more round after it. Rounds that fail are logged
-    and tried again next period.
+    One round at a time, on a thread of its own: a timer, an election won and `wake` only set a flag, which a round
+    clears before it reads anything, so a wake-up at any moment is followed by a whole round. With `gather_seconds`
+    a round begins that much after its wake-up, so that a burst of them costs few rounds. Rounds that fail are
+    logged and tried again next period.
     """
 
     def __init__(
@@ -80,17 +83,21 @@ class LeaderLoop:
         *,
         period_seconds: float,
         renew_seconds: float,
+        gather_seconds: float = 0.0,
     ) -> None:
         self._name = name
         self._round = round_
         self._leadership = leadership
         self._period_seconds = period_seconds
         self._renew_seconds = renew_seconds
+        self._gather_seconds = gather_seconds
         self._woken = threading.Event()
         self._stopping = threading.Event()
         self._scheduler = BackgroundScheduler(timezone=UTC, job_defaults={"coalesce": True, "misfire_grace_time": None})
+        self._thread = threading.Thread(target=self._rounds, name=f"{name}-rounds", daemon=True)
         self.rounds = 0
         self.failures = 0
+        self.unreachable: str | None = None
 
     @property
     def leader_epoch(self) -> int | None:
@@ -100,44 +107,61 @@ class LeaderLoop:
     def start(self) -> None:
         """Begins at once: an election, then a round."""
         add = self._scheduler.add_job
-        now = datetime.now(UTC)
-        add(self._renew, IntervalTrigger(seconds=self._renew_seconds), id="renew", next_run_time=now)
-        add(self._rounds, IntervalTrigger(seconds=self._period_seconds), id="round", next_run_time=now)
+        add(self._renew, IntervalTrigger(seconds=self._renew_seconds), id="renew", next_run_time=datetime.now(UTC))
+        add(self.wake, IntervalTrigger(seconds=self._period_seconds), id="period")
+        self._thread.start()
         self._scheduler.start()
 
     def wake(self) -> None:
         """Asks for a round soon; safe from any thread and at any rate."""
         self._woken.set()
-        if self._scheduler.running:
-            self._scheduler.modify_job("round", next_run_time=datetime.now(UTC))
+
+    def wake_in(self, seconds: float) -> None:
+        """Asks for a round in `seconds`, instead of any that was asked for in this way before."""
+        at = datetime.now(UTC) + timedelta(seconds=seconds)
+        self._scheduler.add_job(self.wake, DateTrigger(at), id="wake", replace_existing=True)
 
     def stop(self) -> None:
         """Ends after the round in progress and gives the lease up."""
         self._stopping.set()
+        self._woken.set()
         if self._scheduler.running:
             self._scheduler.shutdown(wait=True)
+        if self._thread.is_alive():
+            self._thread.join()
         try:
             self._leadership.resign()
         except RetryableError as error:
             log.warning("lease not released", loop=self._name, error=error.detail)
+
+    def status(self) -> dict[str, Any]:
+        """Leader or standby, for `/readyz`. Raises Unavailable when the last election could not be held."""
+        if self.unreachable is not None:
+            raise Unavailable(f"the lease of {self._name} cannot be renewed: {self.unreachable}")
+        epoch = self.leader_epoch
+        return {"role": "standby" if epoch is None else "leader", "epoch": epoch}
 
     def _renew(self) -> None:
         was_leader = self._leadership.epoch is not None
         try:
             is_leader = self._leadership.renew() is not None
         except RetryableError as error:
+            self.unreachable = error.detail
             log.warning("lease not renewed", loop=self._name, error=error.detail)
             return
+        self.unreachable = None
         if is_leader and not was_leader:
             self.wake()
 
     def _rounds(self) -> None:
-        self._one_round()
-        while self._woken.is_set() and not self._stopping.is_set():
+        while True:
+            self._woken.wait()
+            if self._stopping.wait(self._gather_seconds):
+                return
+            self._woken.clear()
             self._one_round()
 
     def _one_round(self) -> None:
-        self._woken.clear()
         epoch = self._leadership.epoch
         if epoch is None:
             return
@@ -152,6 +176,6 @@ class LeaderLoop:
         except PenstockError:
             self.failures += 1
             log.exception("round failed", loop=self._name)
-        except Exception:  # noqa: BLE001 -- a loop outlives its bugs: the next round starts from the store again
+        except Exception:  # a loop outlives its bugs: the next round starts from the store again
             self.failures += 1
             log.exception("round broke", loop=self._name)

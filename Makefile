@@ -1,0 +1,64 @@
+# Every target that needs it runs the set-up itself; stamps in .venv/.stamps make a second run free.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-builtin-rules
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+STAMPS := .venv/.stamps
+JAVA_SOURCES := $(shell find libs/penstock/spark/jvm -name '*.java' 2>/dev/null)
+
+.PHONY: help setup demo test test-long lint format bench clean lock
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMPS)/java ## all that the rest needs: Python packages, a JDK 17, jars, the Java classes
+
+demo: setup ## the whole stack on this machine, and a check of its results (KEEP=1 leaves it up)
+	@$(BIN)/penstock demo $(if $(filter-out 0,$(KEEP)),--keep)
+
+test: setup ## all tests but those marked long
+	@$(BIN)/pytest -m "not long"
+
+test-long: setup ## the tests marked long (there may be none: pytest then ends with 5)
+	@$(BIN)/pytest -m long || [ $$? -eq 5 ]
+
+lint: setup ## format, lint and types, changing nothing
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+format: setup ## format, and repair what the linter can
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: setup ## every benchmark; the last line of each is one JSON object
+	@for file in $$(grep -l '^if __name__ ==' tests/bench/*.py || true); do \
+	  name=$$(basename $$file .py); echo "== $$name"; $(BIN)/python -m tests.bench.$$name; done
+
+clean: ## remove the virtual environment, caches, and the data of `penstock up`
+	@rm -rf .venv .penstock build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+lock: setup ## resolve the dependencies of pyproject.toml again, to pins with hashes
+	@$(BIN)/uv pip compile pyproject.toml --all-extras --universal --generate-hashes --upgrade \
+	  --python-version 3.11 --no-header --quiet --output-file requirements.lock
+
+$(STAMPS)/packages: requirements.lock deploy/setup/python.sh
+	@deploy/setup/python.sh
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/penstock: pyproject.toml $(STAMPS)/packages
+	@echo "installing penstock, editable"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(STAMPS)/jdk: deploy/setup/jdk.sh $(STAMPS)/penstock
+	@deploy/setup/jdk.sh
+	@touch $@
+
+$(STAMPS)/java: libs/penstock/local/ivy.xml libs/penstock/local/jars.sha256 $(JAVA_SOURCES) $(STAMPS)/jdk
+	@$(BIN)/python -m penstock.local.jars
+	@touch $@

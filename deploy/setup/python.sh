@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Makes .venv with the locked packages. Needs Python 3.11 or newer; where its venv module is missing (Debian packs it
+# apart), root installs it by apt.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+find_python() {
+    local name
+    for name in ${PYTHON:-} python3 python3.13 python3.12 python3.11; do
+        if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$name"
+            return
+        fi
+    done
+    echo "Penstock needs Python 3.11 or newer: install it, or name it: make setup PYTHON=..." >&2
+    return 1
+}
+
+python=$(find_python)
+if ! "$python" -c 'import ensurepip' 2>/dev/null; then
+    deploy/setup/apt.sh python3-venv
+fi
+if [ ! -x .venv/bin/pip ]; then
+    echo "making .venv with $("$python" --version)"
+    "$python" -m venv .venv
+fi
+echo "installing the locked packages"
+.venv/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock

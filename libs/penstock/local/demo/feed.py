@@ -1,0 +1,109 @@
+"""Streams the demo's input into Kafka at a steady rate, as an outside producer would."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from penstock.local.demo.data import closing_record, flights, planes, records, weather
+
+FLIGHTS, ENRICHED, WEATHER, PLANES = "flights", "flights-enriched", "weather", "planes"
+KEY_GROUPS = 8
+_CHUNK = 500
+
+
+def create_topics(bootstrap: str) -> None:
+    """Creates the demo's topics; those that exist are left alone. Raises KafkaException."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    counts = {FLIGHTS: KEY_GROUPS, ENRICHED: KEY_GROUPS, WEATHER: 1, PLANES: 1}
+    made = admin.create_topics([NewTopic(name, count, 1) for name, count in counts.items()])
+    for future in made.values():
+        try:
+            future.result(30)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+
+
+@dataclass(frozen=True)
+class Fed:
+    """How far the feed is."""
+
+    sent: int
+    total: int
+    done: bool
+
+    @property
+    def share(self) -> float:
+        """Between 0 and 1."""
+        return self.sent / self.total
+
+
+class Feed:
+    """A thread that sends the flights, keyed by destination with Kafka's own partitioner (murmur2)."""
+
+    def __init__(self, bootstrap: str, seconds: float) -> None:
+        self._producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random", "linger.ms": 20})
+        self._seconds = seconds
+        self._flights = flights()
+        self._sent = 0
+        self._error: BaseException | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
+
+    def start(self) -> None:
+        """Sends weather and planes at once, then begins with the flights."""
+        for topic, frame, key in ((WEATHER, weather(), "origin"), (PLANES, planes(), "tailnum")):
+            self._send(topic, records(frame, key))
+        self._producer.flush()
+        self._thread.start()
+
+    def fed(self) -> Fed:
+        """How far it is. Raises what the thread ended with."""
+        if self._error is not None:
+            raise self._error
+        return Fed(self._sent, len(self._flights), self._sent == len(self._flights) and not self._thread.is_alive())
+
+    def stop(self) -> None:
+        """Ends the thread."""
+        self._stopping.set()
+        self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        try:
+            self._send_flights()
+            for partition in range(KEY_GROUPS):
+                key, value = closing_record(partition)
+                self._producer.produce(FLIGHTS, key=key, value=value, partition=partition)
+            self._producer.flush()
+        except Exception as error:  # noqa: BLE001 -- handed to whoever asks `fed`
+            self._error = error
+
+    def _send_flights(self) -> None:
+        rows = records(self._flights, "dest")
+        started = time.monotonic()
+        while chunk := list(islice(rows, _CHUNK)):
+            self._send(FLIGHTS, chunk)
+            self._sent += len(chunk)
+            due = started + self._seconds * self._sent / len(self._flights)
+            if self._stopping.wait(max(0.0, due - time.monotonic())):
+                return
+
+    def _send(self, topic: str, rows: Iterable[tuple[str | None, bytes]] | Iterator[tuple[str | None, bytes]]) -> None:
+        for key, value in rows:
+            self._produce(topic, key, value)
+        self._producer.poll(0)
+
+    def _produce(self, topic: str, key: str | None, value: bytes) -> None:
+        while True:
+            try:
+                self._producer.produce(topic, key=key, value=value)
+                return
+            except BufferError:
+                self._producer.poll(0.1)

@@ -1,0 +1,95 @@
+"""What the demo shows while it runs: the feed, what runs where, lag and rates, and what was done to it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from penstock.local.demo.feed import Fed
+
+_EVENTS_SHOWN = 12
+_STYLES = {"kill": "bold red", "change": "bold cyan", "ok": "green", "process": "yellow", "info": "white"}
+
+
+@dataclass(frozen=True)
+class JobLine:
+    """One job as the display shows it. None is unknown."""
+
+    job: str
+    state: str
+    converged: bool
+    revision: int
+    running: int
+    expected: int
+    where: tuple[str, ...]
+    backlog_records: int | None
+    rows_per_second: float | None
+
+
+class View:
+    """A live display on a terminal, plain lines elsewhere. `event` may be called from any thread."""
+
+    def __init__(self, console: Console, *, live: bool) -> None:
+        self._console = console
+        self._started = time.monotonic()
+        self._events: deque[tuple[float, str, str]] = deque(maxlen=_EVENTS_SHOWN)
+        self._jobs: tuple[JobLine, ...] = ()
+        self._fed = Fed(0, 1, False)
+        self._live = Live(self._render(), console=console, refresh_per_second=4) if live else None
+
+    def __enter__(self) -> View:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def event(self, text: str, kind: str = "info") -> None:
+        """Adds a line to the story."""
+        at = time.monotonic() - self._started
+        self._events.append((at, kind, text))
+        if self._live is None:
+            self._console.print(Text(f"{at:6.1f} s  {text}", style=_STYLES[kind]))
+        else:
+            self._live.update(self._render())
+
+    def update(self, fed: Fed, jobs: Iterable[JobLine]) -> None:
+        """Shows the newest figures."""
+        self._fed, self._jobs = fed, tuple(jobs)
+        if self._live is not None:
+            self._live.update(self._render())
+
+    def _render(self) -> RenderableType:
+        feed = Table.grid(padding=(0, 1))
+        sent = f"{self._fed.sent:,} of {self._fed.total:,} flights in Kafka"
+        feed.add_row(ProgressBar(total=self._fed.total, completed=self._fed.sent, width=40), sent)
+        story = Text("\n").join(Text(f"{at:6.1f} s  {text}", style=_STYLES[kind]) for at, kind, text in self._events)
+        return Group(feed, _job_table(self._jobs), Panel(story, title="what happens", title_align="left"))
+
+
+def _job_table(jobs: Iterable[JobLine]) -> Table:
+    table = Table(expand=True)
+    for heading in ("job", "state", "revision", "tasks", "where", "backlog", "rows/s"):
+        table.add_column(heading, justify="right" if heading in ("revision", "backlog", "rows/s") else "left")
+    for line in jobs:
+        state = Text(line.state, style="green" if line.converged else "yellow")
+        where = ", ".join(f"{name} x{count}" for name, count in sorted(Counter(line.where).items()))
+        tasks = f"{line.running}/{line.expected}"
+        cells = (tasks, where, _number(line.backlog_records), _number(line.rows_per_second))
+        table.add_row(line.job, state, str(line.revision), *cells)
+    return table
+
+
+def _number(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:,.0f}"

@@ -1,0 +1,211 @@
+"""The JVM pieces: jars pinned in `ivy.xml` and `jars.sha256`, and the project's own few Java classes.
+
+`python -m penstock.local.jars` brings `<share>/jars` up to date; a second run finds its stamps and does nothing.
+pyspark ships Ivy, so no Maven is needed. Ivy is given exact revisions and no transitive dependencies, and each file
+must have the digest of `jars.sha256`: what runs is what was tested.
+
+    <share>/jars/spark      the Kafka connector and Delta, for Spark's class path
+    <share>/jars/kafka      the embedded Kafka server (another client version than Spark's: kept apart)
+    <share>/jars/penstock   penstock.jar, compiled from `penstock/spark/jvm`
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from penstock.control.errors import TerminalError
+from penstock.control.logs import logger
+from penstock.local.settings import LocalSettings
+
+JAVA_RELEASE = 17
+_PINS = Path(__file__).with_name("ivy.xml")
+_DIGESTS = Path(__file__).with_name("jars.sha256")
+_SOURCES = Path(__file__).parents[1] / "spark" / "jvm"
+_STAMP = ".stamp"
+_FETCHED = ("spark", "kafka")
+
+log = logger(__name__)
+
+
+def share_dir() -> Path:
+    """The folder for fetched and built parts: `<sys.prefix>/share/penstock`, or the setting `PENSTOCK_SHARE`."""
+    return LocalSettings().share
+
+
+def java_home() -> Path:
+    """The home of a JDK 17: `JAVA_HOME`, Debian's usual folders, then PATH. Raises `TerminalError` when none is."""
+    for candidate in _java_candidates():
+        if _is_jdk(candidate):
+            return candidate
+    raise TerminalError(
+        f"no JDK {JAVA_RELEASE} found: install one (Debian: openjdk-{JAVA_RELEASE}-jdk-headless) or set JAVA_HOME to it"
+    )
+
+
+def spark_jars() -> list[Path]:
+    """The jars to put on Spark's class path: Kafka connector, Delta, penstock.jar. `TerminalError` if missing."""
+    jars = _jars_of("spark")
+    own = _own_jar()
+    return [*jars, own] if own.exists() else jars
+
+
+def kafka_classpath() -> str:
+    """The class path of the embedded Kafka server. Raises `TerminalError` when it was not fetched."""
+    return _join(_jars_of("kafka"))
+
+
+def fetch_jars() -> bool:
+    """Fetch what `ivy.xml` pins unless the stamp says it is there; True when something was done.
+
+    Raises `TerminalError` when a jar cannot be fetched or is not the one that `jars.sha256` describes.
+    """
+    folder = share_dir() / "jars"
+    stamp, wanted = folder / _STAMP, _digest([_PINS, _DIGESTS])
+    if _reads(stamp, wanted):
+        return False
+    log.info("fetching jars", folder=str(folder))
+    with tempfile.TemporaryDirectory(prefix="penstock-jars-") as fresh:
+        _run_ivy(Path(fresh))
+        verify_jars(Path(fresh))
+        for name in _FETCHED:
+            shutil.rmtree(folder / name, ignore_errors=True)
+            shutil.copytree(Path(fresh) / name, folder / name)
+    stamp.write_text(wanted)
+    return True
+
+
+def verify_jars(folder: Path) -> None:
+    """Check `folder/{spark,kafka}` against `jars.sha256`: the same files, the same bytes, else `TerminalError`."""
+    expected = dict(_read_digests())
+    jars = [path for name in _FETCHED for path in sorted((folder / name).glob("*.jar"))]
+    actual = {str(path.relative_to(folder)): _digest([path]) for path in jars}
+    wrong = sorted(name for name in expected.keys() | actual.keys() if expected.get(name) != actual.get(name))
+    if wrong:
+        raise TerminalError(f"jars that are missing, not expected, or changed: {', '.join(wrong)}")
+
+
+def build_penstock_jar() -> bool:
+    """Compile the project's Java into penstock.jar unless no source changed; True when something was done.
+
+    Raises `TerminalError` with the compiler's words when a source does not compile.
+    """
+    sources = sorted(_SOURCES.rglob("*.java"))
+    target = _own_jar()
+    stamp, wanted = target.with_name(_STAMP), _digest([*sources, _PINS])
+    if not sources or (target.exists() and _reads(stamp, wanted)):
+        return False
+    log.info("compiling java", sources=len(sources))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="penstock-javac-") as classes:
+        _compile(sources, Path(classes), target)
+    stamp.write_text(wanted)
+    return True
+
+
+def pyspark_home() -> Path:
+    """The folder of the installed pyspark package, found without importing it. Raises `TerminalError` if missing."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise TerminalError("pyspark is not installed")
+    return Path(spec.origin).parent
+
+
+def _java_candidates() -> Iterator[Path]:
+    preferred = LocalSettings().java_home
+    if preferred is not None:
+        yield preferred
+    yield from sorted(Path("/usr/lib/jvm").glob(f"*{JAVA_RELEASE}*"))
+    compiler = shutil.which("javac")
+    if compiler is not None:
+        yield Path(compiler).resolve().parents[1]
+
+
+def _is_jdk(home: Path) -> bool:
+    release = home / "release"
+    if not (home / "bin" / "javac").exists() or not release.exists():
+        return False
+    return re.search(rf'^JAVA_VERSION="{JAVA_RELEASE}[."]', release.read_text(), re.MULTILINE) is not None
+
+
+def _jars_of(name: str) -> list[Path]:
+    jars = sorted((share_dir() / "jars" / name).glob("*.jar"))
+    if not jars:
+        raise TerminalError(f"the {name} jars are missing: run `make setup`")
+    return jars
+
+
+def _own_jar() -> Path:
+    return share_dir() / "jars" / "penstock" / "penstock.jar"
+
+
+def _run_ivy(target: Path) -> None:
+    """Ivy's cache is kept beside the jars, so a fetch that was cut short goes on where it ended."""
+    cache = share_dir() / "jars" / ".ivy"
+    cache.mkdir(parents=True, exist_ok=True)
+    pattern = f"{target}/[conf]/[artifact]-[revision].[ext]"
+    classpath = str(pyspark_home() / "jars" / "*")
+    options = ["-warn", "-ivy", str(_PINS), "-cache", str(cache), "-retrieve", pattern]
+    _run([_tool("java"), "-cp", classpath, "org.apache.ivy.Main", *options], "jars cannot be fetched")
+
+
+def _compile(sources: list[Path], classes: Path, target: Path) -> None:
+    classpath = _join([pyspark_home() / "jars" / "*", *_jars_of("spark")])
+    options = ["--release", str(JAVA_RELEASE), "-nowarn", "-proc:none", "-cp", classpath, "-d", str(classes)]
+    _run([_tool("javac"), *options, *map(str, sources)], "the java sources do not compile")
+    fresh = target.with_suffix(".new")
+    _run([_tool("jar"), "--create", "--file", str(fresh), "-C", str(classes), "."], "penstock.jar cannot be packed")
+    fresh.replace(target)
+
+
+def _tool(name: str) -> str:
+    return str(java_home() / "bin" / name)
+
+
+def _run(command: list[str], failure: str) -> None:
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise TerminalError(f"{failure}:\n{(result.stdout + result.stderr)[-4000:]}")
+
+
+def _read_digests() -> Iterator[tuple[str, str]]:
+    for line in _DIGESTS.read_text().splitlines():
+        digest, name = line.split()
+        yield name, digest
+
+
+def _digest(paths: Iterable[Path]) -> str:
+    """SHA-256 of the files' bytes, one after the other; for several files also of their names."""
+    files = list(paths)
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(path.name.encode() if len(files) > 1 else b"")
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _reads(path: Path, text: str) -> bool:
+    return path.exists() and path.read_text() == text
+
+
+def _join(paths: Iterable[Path]) -> str:
+    return ":".join(map(str, paths))
+
+
+def main() -> None:
+    """Bring the jars up to date; end with the error's one message where that is not possible."""
+    try:
+        fetch_jars()
+        build_penstock_jar()
+    except TerminalError as error:
+        raise SystemExit(error.detail) from error
+
+
+if __name__ == "__main__":
+    main()

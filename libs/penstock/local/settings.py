@@ -1,0 +1,33 @@
+"""Settings of the one-machine stack: where downloaded parts are kept and which Java runs them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import AliasChoices, Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+def _default_share() -> Path:
+    return Path(sys.prefix) / "share" / "penstock"
+
+
+class LocalSettings(BaseSettings):
+    """Read from the environment (`PENSTOCK_*`, and `JAVA_HOME`)."""
+
+    model_config = SettingsConfigDict(env_prefix="PENSTOCK_", extra="ignore")
+
+    share: Path = Field(default_factory=_default_share, description="folder of jars and other fetched parts")
+    java_home: Path | None = Field(
+        default=None,
+        validation_alias=AliasChoices("PENSTOCK_JAVA_HOME", "JAVA_HOME"),
+        description="a JDK 17 to prefer over those that are found",
+    )
+
+
+def child_environment(changes: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment with `changes`, for a child; read here because only settings may read it."""
+    return {**os.environ, **changes}

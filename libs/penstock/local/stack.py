@@ -1,0 +1,180 @@
+"""The whole of Penstock on one machine, with real parts: what `penstock up`, the demo and the e2e tests start.
+
+Everything lives in one data folder and survives: Postgres, Kafka, checkpoints, snapshots, logs, the admin token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import orjson
+import psycopg
+from sqlalchemy import create_engine
+
+from penstock.local.kafka import EmbeddedKafka
+from penstock.local.ports import free_port
+from penstock.local.postgres import EmbeddedPostgres, create_database, database_url
+from penstock.local.services import HOST, StackPlan, process_specs, standard_ports, task_manager_name
+from penstock.local.settings import child_environment
+from penstock.local.supervisor import Supervisor
+from penstock.store import tokens
+from penstock.store.engine import libpq_url, sqlalchemy_url, transaction
+from penstock.store.migrate import upgrade
+from penstock.wire.job_client import JobClient
+
+READY_S = 90.0
+KAFKA_PORT = 19092
+STACK_FILE = "stack.json"
+
+
+class LocalStack:
+    """Postgres, Kafka and every service as child processes. Use as a context manager.
+
+    `data_dir` survives; `free_ports` picks ports of its own (tests) instead of DESIGN.md's; `environment` adds
+    `PENSTOCK_*` settings for all processes; `database` and `kafka` name servers to use instead of embedded ones.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        task_managers: int = 2,
+        free_ports: bool = False,
+        environment: Mapping[str, str] | None = None,
+        database: str | None = None,
+        kafka: str | None = None,
+        on_event: Callable[[str], None] = print,
+    ) -> None:
+        self.data_dir = data_dir.absolute()
+        self.task_managers = task_managers
+        self._free_ports = free_ports
+        self._environment = child_environment(environment or {})
+        self._database = database
+        self._kafka = kafka
+        self._on_event = on_event
+        self._postgres_server: EmbeddedPostgres | None = None
+        self._kafka_server: EmbeddedKafka | None = None
+        self.supervisor = Supervisor(self.data_dir / "logs", on_event)
+        self.plan: StackPlan
+        self.token: str
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:  # Ctrl-C too: nothing may stay behind
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Starts everything and waits until all of it is ready. Raises TimeoutError, TerminalError."""
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        store_url, demo_url = self._start_postgres()
+        bootstrap = self._kafka or self._start_kafka()
+        upgrade(store_url)
+        self.token = admin_token(store_url, self.data_dir)
+        self.plan = self._make_plan(store_url, demo_url, bootstrap)
+        self._write_stack_file()
+        specs = process_specs(self.plan)
+        self.supervisor.start(specs)
+        for spec in specs:
+            seconds = self.supervisor.wait_ready(spec.name, READY_S)
+            log_path = self.supervisor.log_path(spec.name)
+            self._on_event(f"{spec.name:<16} {self.plan.url(spec.name)}  ready in {seconds:.1f} s  log {log_path}")
+
+    def stop(self) -> None:
+        """Stops everything, last started first. Safe to repeat."""
+        self.supervisor.stop()
+        for server in (self._kafka_server, self._postgres_server):
+            if server is not None:
+                server.stop()
+
+    def client(self) -> JobClient:
+        """A client of the Job Service with the admin token."""
+        return JobClient(self.plan.url("job_service"), self.token)
+
+    @property
+    def url(self) -> str:
+        """The one address for users."""
+        return self.plan.url("job_service")
+
+    def _make_plan(self, store_url: str, demo_url: str, bootstrap: str) -> StackPlan:
+        ports = standard_ports(self.task_managers)
+        return StackPlan(
+            data_dir=self.data_dir,
+            database_url=store_url,
+            kafka_bootstrap=bootstrap,
+            connections={"default": demo_url, "demo": demo_url},
+            token=scaler_token(store_url, self.data_dir),
+            task_managers=self.task_managers,
+            ports={name: free_port() for name in ports} if self._free_ports else ports,
+            environment=self._environment,
+        )
+
+    def _start_postgres(self) -> tuple[str, str]:
+        if self._database is None:
+            self._postgres_server = EmbeddedPostgres(self.data_dir / "postgres")
+            server = self._postgres_server.start()
+            self._on_event(f"{'postgres':<16} {libpq_url(server)}")
+        else:
+            server = self._database
+        return ensure_database(server, "penstock"), ensure_database(server, "penstock_outputs")
+
+    def _start_kafka(self) -> str:
+        self._kafka_server = EmbeddedKafka(self.data_dir / "kafka", None if self._free_ports else KAFKA_PORT)
+        bootstrap = self._kafka_server.start()
+        self._on_event(f"{'kafka':<16} {bootstrap}")
+        return bootstrap
+
+    def _write_stack_file(self) -> None:
+        facts = {
+            "url": self.url,
+            "kafka_bootstrap": self.plan.kafka_bootstrap,
+            "database_url": libpq_url(self.plan.database_url),
+            "outputs_url": libpq_url(self.plan.connections["default"]),
+            "task_managers": [task_manager_name(i) for i in range(1, self.task_managers + 1)],
+            "host": HOST,
+        }
+        (self.data_dir / STACK_FILE).write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
+
+
+def ensure_database(server_url: str, name: str) -> str:
+    """The address of database `name` on a server, created when it is missing."""
+    url = database_url(server_url, name)
+    try:
+        create_database(server_url, name)
+    except psycopg.errors.DuplicateDatabase:
+        return url
+    return url
+
+
+def admin_token(store_url: str, data_dir: Path) -> str:
+    """The admin token of this data folder, made at the first start and kept in `admin.token` (mode 600)."""
+    return _kept_token(store_url, data_dir / "admin.token", "local-admin", "admin", ())
+
+
+def scaler_token(store_url: str, data_dir: Path) -> str:
+    """The Auto Scaler's own token: it may write the `scaler` layer and no other."""
+    return _kept_token(store_url, data_dir / "scaler.token", "auto-scaler", "scaler", ("scaler",))
+
+
+def _kept_token(store_url: str, path: Path, name: str, role: str, layers: tuple[str, ...]) -> str:
+    if path.exists():
+        return path.read_text().strip()
+    engine = create_engine(sqlalchemy_url(store_url))
+    try:
+        with transaction(engine) as connection:
+            token = tokens.create(connection, name=name, role=role, layers=layers)
+    finally:
+        engine.dispose()
+    path.touch(mode=0o600)
+    path.write_text(token)
+    return token

@@ -1,0 +1,139 @@
+"""Keeps the processes of one machine alive: starts them, starts again those that end, stops them all.
+
+What systemd or Kubernetes does in a cluster, `penstock up` does here. A process that ends soon after its start is
+started again later and later, so that a broken one does not take the machine.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from penstock.control.logs import logger
+from penstock.control.process import kill_group, start_child, stop_group, wait_until
+
+log = logger(__name__)
+_WATCH_S = 0.2
+_HEALTHY_AFTER_S = 30.0
+_LONGEST_PAUSE_S = 10.0
+_STOP_S = 15.0
+
+
+@dataclass(frozen=True)
+class ProcessSpec:
+    """One process: its command, environment and the address that answers 200 when it is ready."""
+
+    name: str
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    ready_url: str
+
+
+@dataclass
+class _Child:
+    spec: ProcessSpec
+    process: subprocess.Popen[bytes]
+    started_at: float
+    quick_ends: int = 0
+    start_again_at: float | None = None
+    held_down: bool = False
+
+
+def pause_seconds(quick_ends: int) -> float:
+    """How long to wait before a process is started again that ended soon `quick_ends` times in a row."""
+    return float(min(_LONGEST_PAUSE_S, 0.25 * 2 ** min(quick_ends, 10)))
+
+
+class Supervisor:
+    """The processes of one machine. `on_event(text)` is told, in one line, of every end and restart."""
+
+    def __init__(self, log_dir: Path, on_event: Callable[[str], None]) -> None:
+        self._log_dir = log_dir
+        self._on_event = on_event
+        self._children: dict[str, _Child] = {}
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="supervisor", daemon=True)
+
+    def start(self, specs: tuple[ProcessSpec, ...]) -> None:
+        """Starts all and begins to watch them."""
+        for spec in specs:
+            self._children[spec.name] = _Child(spec, self._spawn(spec), time.monotonic())
+        self._watcher.start()
+
+    def wait_ready(self, name: str, timeout_s: float) -> float:
+        """Waits until a process answers as ready; seconds since its start. Raises TimeoutError."""
+        child = self._children[name]
+        wait_until(lambda: _answers(child.spec.ready_url), timeout_s, f"{name} to be ready (see {self.log_path(name)})")
+        return time.monotonic() - child.started_at
+
+    def pid(self, name: str) -> int:
+        """The process id of the present life of a process."""
+        with self._lock:
+            return self._children[name].process.pid
+
+    def take_down(self, name: str) -> None:
+        """Kills a process (`kill -9` of its whole group) and leaves it down until `bring_up`."""
+        child = self._children[name]
+        child.held_down = True
+        kill_group(child.process)
+
+    def bring_up(self, name: str) -> None:
+        """Starts a process again that was taken down."""
+        child = self._children[name]
+        child.start_again_at = time.monotonic()
+        child.held_down = False
+
+    def log_path(self, name: str) -> Path:
+        """Where a process logs."""
+        return self._log_dir / f"{name}.log"
+
+    def stop(self) -> None:
+        """Stops all, last started first, each with its whole process group."""
+        self._stopping.set()
+        if self._watcher.is_alive():
+            self._watcher.join()
+        for child in reversed(self._children.values()):
+            child.process.terminate()
+        for child in reversed(self._children.values()):
+            stop_group(child.process, _STOP_S)
+
+    def _spawn(self, spec: ProcessSpec) -> subprocess.Popen[bytes]:
+        return start_child(spec.command, env=spec.env, log_path=self.log_path(spec.name))
+
+    def _watch(self) -> None:
+        while not self._stopping.wait(_WATCH_S):
+            for child in list(self._children.values()):
+                self._look_after(child)
+
+    def _look_after(self, child: _Child) -> None:
+        if child.held_down or child.process.poll() is None:
+            return
+        now = time.monotonic()
+        if child.start_again_at is None:
+            quick = now - child.started_at < _HEALTHY_AFTER_S
+            child.quick_ends = child.quick_ends + 1 if quick else 0
+            child.start_again_at = now + pause_seconds(child.quick_ends)
+            self._on_event(f"{child.spec.name} ended ({_how(child.process.returncode)})")
+        elif now >= child.start_again_at:
+            with self._lock:
+                child.process = self._spawn(child.spec)
+            child.started_at, child.start_again_at = now, None
+            self._on_event(f"{child.spec.name} started again (pid {child.process.pid})")
+
+
+def _how(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit {code}"
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url, timeout=2.0).status_code == 200
+    except httpx.HTTPError:
+        return False

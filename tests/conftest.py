@@ -1,0 +1,67 @@
+"""Servers that tests share, and the order in which folders run: the quick ones first."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.local.kafka import EmbeddedKafka
+from penstock.local.postgres import EmbeddedPostgres
+from tests.support.database import fresh_database, make_template
+
+_ORDER = ["unit", "tidy", "contract", "integration", "simulation", "e2e"]
+_TESTS = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the folders in the order of `_ORDER`; within a folder nothing changes."""
+    items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    folder = item.path.relative_to(_TESTS).parts[0]
+    return _ORDER.index(folder) if folder in _ORDER else len(_ORDER)
+
+
+@pytest.fixture(scope="session")
+def servers_dir() -> Iterator[Path]:
+    """A folder for the session's servers, removed at the end; short, for Unix sockets are in it."""
+    with tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def postgres_url(servers_dir: Path) -> Iterator[str]:
+    """The session's PostgreSQL server (`postgresql://`), without safety against power loss."""
+    with EmbeddedPostgres(servers_dir / "postgres", durable=False) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="session")
+def template_database(postgres_url: str) -> str:
+    """The name of the database that has the schema and no rows."""
+    return make_template(postgres_url)
+
+
+@pytest.fixture
+def database_url(postgres_url: str, template_database: str) -> Iterator[str]:
+    """A database of the test's own, with the schema (`postgresql://`)."""
+    with fresh_database(postgres_url, template_database) as url:
+        yield url
+
+
+@pytest.fixture
+def empty_database_url(postgres_url: str) -> Iterator[str]:
+    """A database of the test's own with nothing in it (`postgresql://`)."""
+    with fresh_database(postgres_url) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def kafka(servers_dir: Path) -> Iterator[EmbeddedKafka]:
+    """The session's Kafka broker: `kafka.bootstrap`. Tests make topics with names of their own."""
+    with EmbeddedKafka(servers_dir / "kafka") as server:
+        yield server

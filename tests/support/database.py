@@ -1,0 +1,30 @@
+"""Fresh databases for tests: the schema is made once per session, in a template that every test's database copies."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from penstock.local.postgres import create_database, drop_database
+from penstock.store.migrate import upgrade
+
+TEMPLATE = "penstock_template"
+
+
+def make_template(server_url: str) -> str:
+    """Create the template database with the current schema and return its name."""
+    url = create_database(server_url, TEMPLATE)
+    upgrade(url)
+    return TEMPLATE
+
+
+@contextmanager
+def fresh_database(server_url: str, template: str | None = None) -> Iterator[str]:
+    """The address of a new database, dropped at the end; empty without a template."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    url = create_database(server_url, name, template)
+    try:
+        yield url
+    finally:
+        drop_database(server_url, name)

@@ -1,0 +1,77 @@
+"""Who may import what (DESIGN.md, section 10)."""
+
+from __future__ import annotations
+
+import ast
+
+from tests.tidy.source import Tree, code_files, functions, imports, is_within, python_files
+
+_JVM_PACKAGES = ("pyspark", "delta", "py4j")
+
+
+def services_never_import_each_other(tree: Tree) -> list[str]:
+    """A service talks to another through the store or HTTP only."""
+    found = []
+    for path, module in python_files(tree, "services/"):
+        own = ".".join(path.split("/")[:2])
+        found += [
+            f"{path}:{line} imports {name}"
+            for line, name in imports(module)
+            if name.startswith("services.") and not is_within(name, own)
+        ]
+    return found
+
+
+def penstock_never_imports_services(tree: Tree) -> list[str]:
+    """What services share does not know the services."""
+    return _importing(tree, ("services",), folders=("libs/",))
+
+
+def pyspark_only_under_penstock_spark(tree: Tree) -> list[str]:
+    """Only a Spark host needs Spark: control processes start fast and small."""
+    return [place for place in _importing(tree, _JVM_PACKAGES) if not place.startswith("libs/penstock/spark/")]
+
+
+def apscheduler_only_under_penstock_control(tree: Tree) -> list[str]:
+    """Loops are made in one place."""
+    return [place for place in _importing(tree, ("apscheduler",)) if not place.startswith("libs/penstock/control/")]
+
+
+def no_import_inside_a_function(tree: Tree) -> list[str]:
+    """A missing package shows at the start, not at the first use."""
+    return [
+        f"{path}:{inner.lineno} import inside {function.name}"
+        for path, module in python_files(tree)
+        for function in functions(module)
+        for inner in ast.walk(function)
+        if isinstance(inner, ast.Import | ast.ImportFrom)
+    ]
+
+
+def environment_is_read_only_in_settings(tree: Tree) -> list[str]:
+    """Every setting is declared, typed and documented in a `settings.py`."""
+    return [
+        f"{path}:{line} reads the environment"
+        for path, module in code_files(tree)
+        if not path.endswith("/settings.py")
+        for line in _environment_uses(module)
+    ]
+
+
+def _environment_uses(module: ast.Module) -> list[int]:
+    uses = [
+        node.lineno
+        for node in ast.walk(module)
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in {"os.environ", "os.getenv", "os.environb"}
+    ]
+    return uses + [line for line, name in imports(module) if name in {"os.environ", "os.getenv", "os.environb"}]
+
+
+def _importing(tree: Tree, packages: tuple[str, ...], folders: tuple[str, ...] = ()) -> list[str]:
+    files = python_files(tree, *folders) if folders else code_files(tree)
+    return [
+        f"{path}:{line} imports {name}"
+        for path, module in files
+        for line, name in imports(module)
+        if any(is_within(name, package) for package in packages)
+    ]

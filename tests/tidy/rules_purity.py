@@ -1,0 +1,82 @@
+"""Decisions are pure: no I/O, no clock, no chance, neither in the module nor in anything that it imports.
+
+Pure are the packages of `PURE_PACKAGES`, the modules of `PURE_MODULES`, and every module of a service but its shells:
+the file names of `SHELL_NAMES` and the paths of `SERVICE_SHELLS`. A service's new module is therefore pure until it is
+named here, and naming it is a choice that a reviewer sees.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tests.tidy.source import Tree, calls, code_files, imports, module_name, parse
+
+PURE_PACKAGES = ("penstock.config", "penstock.tasks")
+PURE_MODULES = ("penstock.control.errors",)
+SHELL_NAMES = ("__init__.py", "__main__.py", "settings.py", "loop.py", "api.py", "executor.py")
+SERVICE_SHELLS: frozenset[str] = frozenset()
+"""Paths of services' modules that do I/O and are not named in `SHELL_NAMES`."""
+
+# fmt: off
+IMPURE = frozenset([
+    "alembic", "apscheduler", "asyncio", "confluent_kafka", "delta", "fastapi", "fcntl", "http", "httpx", "os",
+    "psutil", "psycopg", "py4j", "pyspark", "random", "requests", "secrets", "shutil", "signal", "socket",
+    "sqlalchemy", "starlette", "subprocess", "tempfile", "threading", "time", "urllib3", "uuid", "uvicorn",
+])
+# fmt: on
+_CLOCKS = ("datetime.now", "datetime.utcnow", "datetime.today", "date.today", "datetime.datetime.now")
+
+
+def pure_modules_do_no_io(tree: Tree) -> list[str]:
+    """A pure module reaches no package of `IMPURE`, opens no file and reads no clock."""
+    modules = {module_name(path): path for path, _ in code_files(tree)}
+    found = []
+    for name, path in modules.items():
+        if _must_be_pure(name, path):
+            found += [f"{path} reaches {impure} by {' > '.join(way)}" for impure, way in _reached(tree, modules, name)]
+            found += [f"{path}:{line} calls {call}" for line, call in _io_calls(parse(tree[path]))]
+    return found
+
+
+def _must_be_pure(name: str, path: str) -> bool:
+    if path.startswith("services/"):
+        return path.split("/")[-1] not in SHELL_NAMES and path not in SERVICE_SHELLS
+    return name in PURE_MODULES or name.startswith(tuple(f"{package}." for package in PURE_PACKAGES))
+
+
+def _reached(tree: Tree, modules: dict[str, str], start: str) -> Iterator[tuple[str, list[str]]]:
+    """Impure packages that importing `start` imports, each once, with the modules on the way."""
+    ways: dict[str, list[str]] = {start: [start]}
+    waiting, told = [start], set()
+    while waiting:
+        module = waiting.pop()
+        for imported in _imported(tree, modules[module]):
+            if imported in modules and imported not in ways:
+                ways[imported] = [*ways[module], imported]
+                waiting.append(imported)
+            package = imported.split(".")[0]
+            if package in IMPURE and package not in told:
+                told.add(package)
+                yield package, ways[module]
+
+
+def _imported(tree: Tree, path: str) -> Iterator[str]:
+    """What importing a file imports: the modules and, as Python does, the packages that they are in."""
+    for _, name in imports(_without_type_checking(parse(tree[path]))):
+        parts = name.split(".")
+        yield from (".".join(parts[:count]) for count in range(1, len(parts) + 1))
+
+
+def _without_type_checking(module: ast.Module) -> ast.Module:
+    """The module without `if TYPE_CHECKING:` blocks, which import nothing at run time."""
+    body = [
+        node for node in module.body if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+    ]
+    return ast.Module(body=body, type_ignores=[])
+
+
+def _io_calls(module: ast.Module) -> Iterator[tuple[int, str]]:
+    for call, name in calls(module):
+        if name in {"open", "input", "print", *_CLOCKS} or name.endswith((".read_text", ".write_text", ".read_bytes")):
+            yield call.lineno, name
