@@ -2,48 +2,55 @@
 
 Every leaf declares, once and beside its type, its unit, its change kind and the layers that may set it
 (`declare`). The field table (`penstock.config.fields`), validation, classification, API docs and CLI help are
-drawn from these declarations.
+drawn from these declarations. Inputs and outputs have their own modules; import all of them from here.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum, StrEnum
-from typing import Annotated, Any, Literal
+from enum import StrEnum
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from penstock.config.declare import (
+    ANY_LAYER,
+    DECLARED_BY_USER,
+    ChangeKind,
+    Identifier,
+    Model,
+    Name,
+    Topic,
+    declare,
+)
+from penstock.config.inputs import Input, Table
+from penstock.config.outputs import DeltaOutput, FilesOutput, KafkaOutput, Output, PostgresOutput
 
-class ChangeKind(IntEnum):
-    """What a change of a field costs a running job, cheapest first (Flink Kubernetes Operator's `DiffType`)."""
+__all__ = [
+    "ANY_LAYER",
+    "DECLARED_BY_USER",
+    "ChangeKind",
+    "DeltaOutput",
+    "DesiredState",
+    "FilesOutput",
+    "Identifier",
+    "Input",
+    "JobConfig",
+    "KafkaOutput",
+    "Model",
+    "Name",
+    "Output",
+    "Package",
+    "PostgresOutput",
+    "Query",
+    "Resources",
+    "Slo",
+    "Table",
+    "Topic",
+    "declare",
+]
 
-    NONE = 0
-    LIVE = 1
-    RESTART = 2
-    RESCALE = 3
-    FORBIDDEN = 4
-
-
-ANY_LAYER: tuple[str, ...] = ("*",)
-DECLARED_BY_USER: tuple[str, ...] = ("base", "provisioner", "oncall")
-
-
-def declare(
-    doc: str, change: ChangeKind, *, unit: str | None = None, layers: tuple[str, ...] = ANY_LAYER
-) -> dict[str, Any]:
-    """Keyword arguments for `Field`: documentation plus the penstock declaration of a leaf.
-
-    `layers` names the layers that may set the field, `("*",)` for every layer, also ones added later as rows.
-    """
-    return {
-        "description": doc,
-        "json_schema_extra": {"penstock": {"change": change.name.lower(), "unit": unit, "layers": list(layers)}},
-    }
-
-
-class Model(BaseModel):
-    """Base: frozen, unknown fields forbidden."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+ShortText = Annotated[str, Field(max_length=1000)]
+ArgumentText = Annotated[str, Field(max_length=100_000)]
 
 
 class DesiredState(StrEnum):
@@ -51,12 +58,6 @@ class DesiredState(StrEnum):
 
     RUNNING = "running"
     STOPPED = "stopped"
-
-
-Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?$")]
-Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
-Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
-Duration = Annotated[float, Field(ge=0, le=31_536_000)]
 
 
 class Package(Model):
@@ -70,16 +71,12 @@ class Package(Model):
         "0",
         min_length=1,
         max_length=100,
-        **declare("package version", ChangeKind.RESTART, layers=(*DECLARED_BY_USER, "rollback")),
+        **declare("package version", ChangeKind.RESTART, layers=DECLARED_BY_USER),
     )
     digest: str | None = Field(
         None,
         pattern=r"^sha256:[0-9a-f]{64}$",
-        **declare(
-            "SHA-256 of the package file, checked before it runs",
-            ChangeKind.RESTART,
-            layers=(*DECLARED_BY_USER, "rollback"),
-        ),
+        **declare("SHA-256 of the package file, checked before it runs", ChangeKind.RESTART, layers=DECLARED_BY_USER),
     )
 
 
@@ -88,191 +85,24 @@ class Query(Model):
 
     sql: str | None = Field(
         None,
-        max_length=1_000_000,
+        min_length=1,
+        max_length=100_000,
         **declare(
-            "Spark SQL text over the inputs and tables as views; may end in several statements' last SELECT",
+            "one SELECT in Spark SQL over the inputs and tables, which are views by their names",
             ChangeKind.RESTART,
             layers=DECLARED_BY_USER,
         ),
     )
     python: str | None = Field(
         None,
-        pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$",
+        max_length=500,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$",
         **declare(
             "`module:function(session, inputs, args) -> DataFrame` in the package",
             ChangeKind.RESTART,
             layers=DECLARED_BY_USER,
         ),
     )
-
-
-class Input(Model):
-    """One Kafka topic, read by key group (partition)."""
-
-    topic: Topic = Field(..., **declare("Kafka topic", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER))
-    key_groups: int = Field(
-        ...,
-        ge=1,
-        le=10_000,
-        **declare(
-            "partitions of the topic: the unit in which input and state move, and the largest task count",
-            ChangeKind.FORBIDDEN,
-            unit="key groups",
-            layers=DECLARED_BY_USER,
-        ),
-    )
-    format: Literal["json", "csv", "avro", "raw"] = Field(
-        "json",
-        **declare(
-            "how the record value is encoded; `raw` gives Kafka's columns as they are",
-            ChangeKind.RESTART,
-            layers=DECLARED_BY_USER,
-        ),
-    )
-    value_schema: str | None = Field(
-        None,
-        max_length=100_000,
-        **declare(
-            "Spark DDL (json, csv) or Avro JSON schema (avro) of the record value",
-            ChangeKind.RESTART,
-            layers=DECLARED_BY_USER,
-        ),
-    )
-    key_function: Literal["spark", "kafka", "none"] = Field(
-        "none",
-        **declare(
-            "how keys were put into partitions: `spark` pmod(hash(keys), n), `kafka` murmur2 of the key bytes, `none` unknown",
-            ChangeKind.FORBIDDEN,
-            layers=DECLARED_BY_USER,
-        ),
-    )
-    key_columns: tuple[Identifier, ...] = Field(
-        (), **declare("columns that the partition was computed from", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER)
-    )
-    starting_position: Literal["earliest", "latest"] = Field(
-        "earliest", **declare("where a task without a checkpoint begins", ChangeKind.NONE, layers=DECLARED_BY_USER)
-    )
-    event_time_column: str | None = Field(
-        None,
-        max_length=200,
-        **declare("timestamp column that carries event time", ChangeKind.RESTART, layers=DECLARED_BY_USER),
-    )
-    watermark_delay: str | None = Field(
-        None,
-        pattern=r"^\d+ (second|minute|hour|day)s?$",
-        **declare(
-            "how late rows may be, as a Spark interval such as `10 minutes`",
-            ChangeKind.RESTART,
-            layers=DECLARED_BY_USER,
-        ),
-    )
-
-
-class Table(Model):
-    """A static table to join with, read at the start of each task."""
-
-    path: str = Field(
-        ...,
-        min_length=1,
-        max_length=4096,
-        **declare("Hadoop path of the table", ChangeKind.RESTART, layers=DECLARED_BY_USER),
-    )
-    format: Literal["parquet", "csv", "json", "delta"] = Field(
-        "parquet", **declare("file format", ChangeKind.RESTART, layers=DECLARED_BY_USER)
-    )
-    table_schema: str | None = Field(
-        None,
-        max_length=100_000,
-        **declare(
-            "Spark DDL of the table; taken from the files when absent", ChangeKind.RESTART, layers=DECLARED_BY_USER
-        ),
-    )
-
-
-class KafkaOutput(Model):
-    """A topic of JSON records."""
-
-    type: Literal["kafka"] = Field("kafka", **declare("kind of sink", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER))
-    topic: Topic = Field(..., **declare("topic written to", ChangeKind.RESTART, layers=DECLARED_BY_USER))
-    key_groups: int | None = Field(
-        None,
-        ge=1,
-        le=10_000,
-        **declare(
-            "partitions of the topic: rows go to pmod(hash(key_columns), n) by Spark's hash",
-            ChangeKind.FORBIDDEN,
-            unit="key groups",
-            layers=DECLARED_BY_USER,
-        ),
-    )
-    key_columns: tuple[Identifier, ...] = Field(
-        (),
-        **declare(
-            "columns that decide the record key and the partition", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER
-        ),
-    )
-
-
-class DeltaOutput(Model):
-    """A Delta table, appended to exactly once."""
-
-    type: Literal["delta"] = Field("delta", **declare("kind of sink", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER))
-    path: str = Field(
-        ...,
-        min_length=1,
-        max_length=4096,
-        **declare("Hadoop path of the Delta table", ChangeKind.RESTART, layers=DECLARED_BY_USER),
-    )
-    partition_columns: tuple[Identifier, ...] = Field(
-        (), **declare("columns that partition the table", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER)
-    )
-
-
-class FilesOutput(Model):
-    """Files below `path`, one sub-folder a task, exactly once by Spark's own log."""
-
-    type: Literal["files"] = Field("files", **declare("kind of sink", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER))
-    path: str = Field(
-        ...,
-        min_length=1,
-        max_length=4096,
-        **declare("Hadoop path below which each task has its own folder", ChangeKind.RESTART, layers=DECLARED_BY_USER),
-    )
-    format: Literal["parquet", "json", "csv"] = Field(
-        "parquet", **declare("file format", ChangeKind.RESTART, layers=DECLARED_BY_USER)
-    )
-
-
-class PostgresOutput(Model):
-    """A Postgres table; rows and batch marker go into one transaction."""
-
-    type: Literal["postgres"] = Field(
-        "postgres", **declare("kind of sink", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER)
-    )
-    connection: Name = Field(
-        "default",
-        **declare(
-            "name of a connection in the container's PENSTOCK_CONNECTIONS setting; secrets stay out of the store",
-            ChangeKind.RESTART,
-            layers=DECLARED_BY_USER,
-        ),
-    )
-    table: str = Field(
-        ...,
-        pattern=r"^[A-Za-z_]\w{0,62}(\.[A-Za-z_]\w{0,62})?$",
-        **declare("table, created from the query's columns when missing", ChangeKind.RESTART, layers=DECLARED_BY_USER),
-    )
-    upsert_columns: tuple[Identifier, ...] = Field(
-        (),
-        **declare(
-            "unique key: rows replace those with the same key; empty appends",
-            ChangeKind.RESTART,
-            layers=DECLARED_BY_USER,
-        ),
-    )
-
-
-Output = Annotated[KafkaOutput | DeltaOutput | FilesOutput | PostgresOutput, Field(discriminator="type")]
 
 
 class Resources(Model):
@@ -300,7 +130,12 @@ class Slo(Model):
         90.0,
         gt=0,
         le=604_800,
-        **declare("the job is unhealthy when it lags more than this", ChangeKind.NONE, unit="seconds"),
+        **declare(
+            "the job is unhealthy when it lags more than this",
+            ChangeKind.NONE,
+            unit="seconds",
+            layers=DECLARED_BY_USER,
+        ),
     )
 
 
@@ -309,16 +144,17 @@ class JobConfig(Model):
 
     package: Package = Field(default_factory=Package)
     query: Query
-    args: dict[str, str | int | float | bool | None] = Field(
+    args: dict[Identifier, ArgumentText | int | float | bool] = Field(
         default_factory=dict,
+        max_length=1000,
         **declare(
-            "arguments of the query: `${name}` in SQL paths of tables, the third parameter in Python",
+            "arguments: `:name` in SQL, `${name}` in paths of tables, the third parameter of a Python query",
             ChangeKind.RESTART,
             layers=DECLARED_BY_USER,
         ),
     )
-    inputs: dict[Identifier, Input] = Field(..., min_length=1)
-    tables: dict[Identifier, Table] = Field(default_factory=dict)
+    inputs: dict[Identifier, Input] = Field(..., min_length=1, max_length=100)
+    tables: dict[Identifier, Table] = Field(default_factory=dict, max_length=100)
     output: Output
     output_mode: Literal["append", "update", "complete"] = Field(
         "append", **declare("Spark output mode", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER)
@@ -369,21 +205,30 @@ class JobConfig(Model):
     )
     slo: Slo = Field(default_factory=Slo)
     priority: int = Field(
-        0, ge=-1000, le=1000, **declare("higher is served first when capacity is short", ChangeKind.LIVE)
+        0,
+        ge=-1000,
+        le=1000,
+        **declare("higher is served first when capacity is short", ChangeKind.LIVE),
     )
     region: Name | None = Field(
-        None, **declare("containers of this region only; any when absent", ChangeKind.LIVE, layers=DECLARED_BY_USER)
+        None,
+        **declare("containers of this region only; any when absent", ChangeKind.LIVE, layers=DECLARED_BY_USER),
     )
     desired_state: DesiredState = Field(
         DesiredState.RUNNING, **declare("whether the tasks should run", ChangeKind.RESTART)
     )
-    spark_settings: dict[str, str] = Field(
+    spark_settings: dict[ShortText, ShortText] = Field(
         default_factory=dict,
+        max_length=100,
         **declare(
-            "Spark SQL settings of the task's session, from an allow-list", ChangeKind.RESTART, layers=DECLARED_BY_USER
+            "Spark SQL settings of the task's session, from an allow-list",
+            ChangeKind.RESTART,
+            layers=DECLARED_BY_USER,
         ),
     )
     owner: str = Field(
         "", max_length=200, **declare("who answers for the job", ChangeKind.NONE, layers=DECLARED_BY_USER)
     )
-    labels: dict[Name, str] = Field(default_factory=dict, **declare("free labels", ChangeKind.NONE))
+    labels: dict[Name, ShortText] = Field(
+        default_factory=dict, max_length=100, **declare("free labels", ChangeKind.NONE)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 
@@ -24,4 +25,4 @@ def ranges(key_groups: int, task_count: int) -> tuple[KeyGroupRange, ...]:
     if not 1 <= task_count <= key_groups:
         raise ValueError(f"task_count must be between 1 and the {key_groups} key groups, not {task_count}")
     bounds = [index * key_groups // task_count for index in range(task_count + 1)]
-    return tuple(KeyGroupRange(lo, hi) for lo, hi in zip(bounds, bounds[1:], strict=False))
+    return tuple(KeyGroupRange(lo, hi) for lo, hi in pairwise(bounds))

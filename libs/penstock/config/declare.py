@@ -1,0 +1,48 @@
+"""The vocabulary of declarations: change kinds, layers, and `declare`, which writes a leaf's row of the field table."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class ChangeKind(IntEnum):
+    """What a change of a field costs a running job, cheapest first (Flink Kubernetes Operator's `DiffType`)."""
+
+    NONE = 0
+    LIVE = 1
+    RESTART = 2
+    RESCALE = 3
+    FORBIDDEN = 4
+
+
+ANY_LAYER: tuple[str, ...] = ("*",)
+# Layers are rows of a table, so the rule names the one layer that may not, and a layer added later may.
+DECLARED_BY_USER: tuple[str, ...] = ("*", "!scaler")
+
+
+def declare(
+    doc: str, change: ChangeKind, *, unit: str | None = None, layers: tuple[str, ...] = ANY_LAYER
+) -> dict[str, Any]:
+    """Keyword arguments for `Field`: documentation plus the penstock declaration of a leaf.
+
+    `layers` names the layers that may set the field: `*` is every layer, also ones added later as rows;
+    `!scaler` takes one out again.
+    """
+    return {
+        "description": doc,
+        "json_schema_extra": {"penstock": {"change": change.name.lower(), "unit": unit, "layers": list(layers)}},
+    }
+
+
+class Model(BaseModel):
+    """Base: frozen, unknown fields forbidden, numbers finite."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?$")]
+Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
+Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]

@@ -1,0 +1,161 @@
+"""Rules between the fields of one job. Each is a function from a `JobConfig` to the problems it finds."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+
+from penstock.config.model import DeltaOutput, FilesOutput, Input, JobConfig, PostgresOutput
+from penstock.config.problems import Problem
+from penstock.config.query_rules import query_problems
+from penstock.config.spark_settings import is_allowed
+from penstock.config.value_schema import column_names
+
+ARGUMENT_IN_PATH = re.compile(r"\$\{\s*([^}]*?)\s*\}")
+Rule = Callable[[JobConfig], Iterator[Problem]]
+
+
+def broken_rules(config: JobConfig) -> tuple[Problem, ...]:
+    """All problems of a job whose fields have the right types and limits, in the order of `RULES`."""
+    return tuple(problem for rule in RULES for problem in rule(config))
+
+
+def _one_query(config: JobConfig) -> Iterator[Problem]:
+    if (config.query.sql is None) == (config.query.python is None):
+        yield Problem("query", "one_query", "query must have exactly one of sql and python")
+
+
+def _python_has_a_package(config: JobConfig) -> Iterator[Problem]:
+    if config.query.python is not None and config.package.name == "builtin":
+        yield Problem("package.name", "python_needs_package", "a Python query needs the package that holds it")
+
+
+def _task_count(config: JobConfig) -> Iterator[Problem]:
+    count, limit = config.task_count, config.max_task_count
+    if count > limit:
+        yield Problem("task_count", "max_task_count", f"task_count {count} is above max_task_count {limit}")
+    key_groups = min(source.key_groups for source in config.inputs.values())
+    if count > key_groups:
+        detail = f"task_count {count} is above the {key_groups} key groups of the inputs: a task would read nothing"
+        yield Problem("task_count", "key_groups", detail)
+
+
+def _equal_key_groups(config: JobConfig) -> Iterator[Problem]:
+    (first_name, first), *others = config.inputs.items()
+    for name, source in others:
+        if source.key_groups != first.key_groups:
+            field = f"inputs.{name}.key_groups"
+            detail = (
+                f"{field} is {source.key_groups}, but inputs.{first_name} has {first.key_groups}: "
+                "a task reads the same key groups of every input"
+            )
+            yield Problem(field, "equal_key_groups", detail)
+
+
+def _different_names(config: JobConfig) -> Iterator[Problem]:
+    taken: set[str] = set()
+    fields = [("inputs", name) for name in config.inputs] + [("tables", name) for name in config.tables]
+    for group, name in fields:
+        if name.lower() in taken:
+            detail = f"{group}.{name}: another input or table has this name (Spark ignores case)"
+            yield Problem(f"{group}.{name}", "name_taken", detail)
+        taken.add(name.lower())
+
+
+def _table_paths(config: JobConfig) -> Iterator[Problem]:
+    for name, table in config.tables.items():
+        for argument in ARGUMENT_IN_PATH.findall(table.path):
+            if argument not in config.args:
+                field = f"tables.{name}.path"
+                yield Problem(field, "unknown_argument", f"{field} has ${{{argument}}}, but args has no {argument}")
+
+
+def _inputs(config: JobConfig) -> Iterator[Problem]:
+    for name, source in config.inputs.items():
+        field = f"inputs.{name}"
+        yield from _event_time(field, source)
+        if source.key_function != "none" and not source.key_columns:
+            detail = f"{field}.key_function is {source.key_function}: key_columns must name the columns"
+            yield Problem(f"{field}.key_columns", "key_columns_required", detail)
+        schema_problems = tuple(_value_schema(field, source))
+        yield from schema_problems or _known_columns(field, source)
+
+
+def _known_columns(field: str, source: Input) -> Iterator[Problem]:
+    names = column_names(source)
+    wanted = [("key_columns", column) for column in source.key_columns]
+    if source.event_time_column is not None:
+        wanted.append(("event_time_column", source.event_time_column.strip("`")))
+    if names is None:
+        return
+    for leaf, column in wanted:
+        if column.lower() not in names:
+            detail = f"{field}.{leaf} names {column}, which is not a column of the input"
+            yield Problem(f"{field}.{leaf}", "unknown_column", detail)
+
+
+def _event_time(field: str, source: Input) -> Iterator[Problem]:
+    if source.event_time_column is not None and source.watermark_delay is None:
+        detail = f"{field} has an event_time_column, so it needs a watermark_delay"
+        yield Problem(f"{field}.watermark_delay", "watermark_pair", detail)
+    if source.watermark_delay is not None and source.event_time_column is None:
+        detail = f"{field} has a watermark_delay, so it needs an event_time_column"
+        yield Problem(f"{field}.event_time_column", "watermark_pair", detail)
+
+
+def _value_schema(field: str, source: Input) -> Iterator[Problem]:
+    field = f"{field}.value_schema"
+    if source.format == "raw":
+        if source.value_schema is not None:
+            yield Problem(field, "value_schema_forbidden", f"{field}: a raw input gives Kafka's columns as they are")
+    elif source.value_schema is None:
+        yield Problem(field, "value_schema_required", f"{field}: an input of format {source.format} needs a schema")
+    elif source.format == "avro" and not _is_json(source.value_schema):
+        yield Problem(field, "avro_schema_json", f"{field}: an Avro schema must be JSON")
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _output_mode(config: JobConfig) -> Iterator[Problem]:
+    mode, output = config.output_mode, config.output
+    if mode == "append":
+        return
+    match output:
+        case FilesOutput():
+            yield Problem("output_mode", "append_only", f"files can only be appended to, not written in {mode} mode")
+        case DeltaOutput() if mode == "update":
+            yield Problem("output_mode", "append_or_complete", "a Delta table is written in append or complete mode")
+        case DeltaOutput() if config.task_count > 1:
+            detail = "complete mode replaces the whole Delta table, so only one task can write it"
+            yield Problem("task_count", "complete_needs_one_task", detail)
+        case PostgresOutput() if not output.upsert_columns:
+            detail = f"{mode} mode writes a row again when it changes: output.upsert_columns must name its key"
+            yield Problem("output.upsert_columns", "upsert_columns_required", detail)
+
+
+def _spark_settings(config: JobConfig) -> Iterator[Problem]:
+    for setting in config.spark_settings:
+        if not is_allowed(setting):
+            field = f"spark_settings.{setting}"
+            yield Problem(field, "spark_setting_not_allowed", f"{field}: a job may not set this Spark setting")
+
+
+RULES: tuple[Rule, ...] = (
+    _one_query,
+    _python_has_a_package,
+    _task_count,
+    _equal_key_groups,
+    _different_names,
+    _table_paths,
+    _inputs,
+    _output_mode,
+    _spark_settings,
+    query_problems,
+)

@@ -1,0 +1,183 @@
+"""SQL text to a syntax tree, and the small questions asked of the tree. Nothing here knows jobs.
+
+The text is parsed by sqlglot's Spark dialect. What sqlglot cannot read is refused, even where Spark could: a query
+that Penstock cannot see through could read any file and keep any state. Such a query can be a Python one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import zip_longest
+
+from sqlglot import Dialect, Token, TokenType, exp
+from sqlglot.errors import SqlglotError
+
+from penstock.config.problems import Problem
+
+SQL_FIELD = "query.sql"
+SPARK = Dialect.get_or_raise("spark")
+
+# Aggregates of Spark 4.2 that sqlglot reads as functions it does not know. Found by parsing all 86 functions that
+# Spark's FunctionRegistry has in the group `agg_funcs`.
+MORE_AGGREGATES = frozenset(
+    {
+        "any",
+        "bitmap_and_agg",
+        "count_min_sketch",
+        "every",
+        "histogram_numeric",
+        "hll_sketch_agg",
+        "hll_union_agg",
+        "kll_merge_agg_bigint",
+        "kll_merge_agg_double",
+        "kll_merge_agg_float",
+        "kll_sketch_agg_bigint",
+        "kll_sketch_agg_double",
+        "kll_sketch_agg_float",
+        "mean",
+        "measure",
+        "some",
+        "std",
+        "theta_intersection_agg",
+        "theta_sketch_agg",
+        "theta_union_agg",
+        "try_avg",
+        "try_sum",
+        "tuple_intersection_agg_double",
+        "tuple_intersection_agg_integer",
+        "tuple_sketch_agg_double",
+        "tuple_sketch_agg_integer",
+        "tuple_union_agg_double",
+        "tuple_union_agg_integer",
+    }
+)
+# They run any method of the JVM; a job that needs other code names a package.
+FOREIGN_CODE = frozenset({"reflect", "java_method", "try_reflect"})
+
+
+def parse_query(sql: str) -> exp.Query | Problem:
+    """The syntax tree of a text that is one SELECT (with CTEs and set operations); otherwise the problem.
+
+    Raises RecursionError when the text nests too deeply, as the walks over the tree may too.
+    """
+    if "${" in sql:
+        # Spark would put session settings and environment variables here, even inside a string.
+        return Problem(SQL_FIELD, "sql_variable", f"{SQL_FIELD} may not have ${{...}}: write :name for an argument")
+    try:
+        statements = [found for found in SPARK.parser().parse(_tokens(sql), sql) if found is not None]
+    except SqlglotError as error:
+        return Problem(SQL_FIELD, "sql_syntax", f"{SQL_FIELD}: {_plain(str(error))}")
+    if len(statements) != 1:
+        return Problem(SQL_FIELD, "one_select", f"{SQL_FIELD} must be one statement, not {len(statements)}")
+    statement = statements[0]
+    if not isinstance(statement, exp.Query) or not statement.find(exp.Select):
+        return Problem(SQL_FIELD, "one_select", f"{SQL_FIELD} must be a SELECT")
+    return _foreign_code(statement) or statement
+
+
+def _tokens(sql: str) -> list[Token]:
+    """The tokens of a text, where `window` is a keyword only in the clause `WINDOW name AS`.
+
+    sqlglot takes it for that clause also in `GROUP BY window(time, '10 minutes')`, the commonest streaming query.
+    """
+    tokens = SPARK.tokenize(sql)
+    for token, second_next in zip_longest(tokens, tokens[2:]):
+        starts_clause = second_next is not None and second_next.token_type is TokenType.ALIAS
+        if token.token_type is TokenType.WINDOW and not starts_clause:
+            token.token_type = TokenType.VAR
+    return tokens
+
+
+def _plain(message: str) -> str:
+    """Parser errors underline the place with terminal codes."""
+    return " ".join(message.replace("\x1b[4m", "").replace("\x1b[0m", "").split())
+
+
+def _foreign_code(statement: exp.Query) -> Problem | None:
+    names = {call.name.lower() for call in statement.find_all(exp.Anonymous)} & FOREIGN_CODE
+    if statement.find(exp.QueryTransform):
+        names = names | {"transform ... using"}
+    if not names:
+        return None
+    return Problem(SQL_FIELD, "foreign_code", f"{SQL_FIELD} may not run code of its own: {', '.join(sorted(names))}")
+
+
+def argument_names(query: exp.Query) -> frozenset[str]:
+    """The arguments that a query needs: its `:name` markers (`?` for one without a name, which no job has)."""
+    return frozenset(marker.name or "?" for marker in query.find_all(exp.Placeholder))
+
+
+def own_nodes(*roots: exp.Expr | None) -> Iterator[exp.Expr]:
+    """The nodes of expressions, without what lies inside a subquery; the subquery itself is yielded."""
+    for root in roots:
+        if root is not None:
+            yield from root.walk(prune=lambda node: isinstance(node, exp.Query))
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Whether the node is a call of an aggregate function (also one used as `agg(...) OVER`)."""
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower() in MORE_AGGREGATES
+    return isinstance(node, exp.AggFunc | exp.Any)
+
+
+def aggregates(*roots: exp.Expr | None) -> bool:
+    """Whether the expressions aggregate rows; aggregates OVER a window do not."""
+    return any(is_aggregate(node) and not _over(node) for node in own_nodes(*roots))
+
+
+def _over(node: exp.Expr) -> bool:
+    """Whether a call is the function of a window: `sum(x) OVER`, also below FILTER or IGNORE NULLS."""
+    inner: exp.Expr = node
+    parent = node.parent
+    while isinstance(parent, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+        inner, parent = parent, parent.parent
+    return isinstance(parent, exp.Window) and parent.this is inner
+
+
+def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
+    """The conditions that all hold where `condition` does."""
+    if isinstance(condition, exp.And):
+        yield from condition.flatten()
+    elif condition is not None:
+        yield condition
+
+
+def is_star(expression: exp.Expr) -> bool:
+    """Whether a select item is `*` or `t.*`."""
+    return isinstance(expression, exp.Star) or (
+        isinstance(expression, exp.Column) and isinstance(expression.this, exp.Star)
+    )
+
+
+def output_names(select: exp.Select) -> tuple[str, ...] | None:
+    """The lower case column names of a SELECT; None when a `*` hides them."""
+    if any(is_star(item) for item in select.expressions):
+        return None
+    return tuple(item.output_name.lower() for item in select.expressions)
+
+
+def grouping(select: exp.Select) -> list[exp.Expr]:
+    """The expressions of GROUP BY, with ordinals and select aliases resolved. ROLLUP, CUBE and GROUPING SETS
+    also group by fewer columns, so they count as grouping by none."""
+    group = select.args["group"]
+    if any(group.args.get(kind) for kind in ("cube", "rollup", "grouping_sets", "totals")):
+        return []
+    items = select.expressions
+    if group.args.get("all"):
+        return [item.unalias() for item in items if not aggregates(item)]
+    if any(isinstance(expression, exp.GroupingSets | exp.Cube | exp.Rollup) for expression in group.expressions):
+        return []
+    return [_grouped(expression, items) for expression in group.expressions]
+
+
+def _grouped(expression: exp.Expr, items: list[exp.Expr]) -> exp.Expr:
+    if isinstance(expression, exp.Literal) and expression.is_int:
+        position = int(expression.this)
+        return items[position - 1].unalias() if 1 <= position <= len(items) else expression
+    if isinstance(expression, exp.Column) and not expression.table:
+        # An alias that repeats a column's own name is that column: Spark resolves GROUP BY to columns first.
+        aliased = {item.alias.lower(): item.this for item in items if isinstance(item, exp.Alias)}
+        target = aliased.get(expression.name.lower())
+        return target if isinstance(target, exp.Column) else expression
+    return expression

@@ -1,0 +1,146 @@
+"""The three checks of the Job Service: a job's name, one layer, and what the layers merge to.
+
+A layer is partial, so only what is true of it alone is checked: its fields exist, this layer may set them, and the
+values have the right type and limits. All else (required fields, rules between fields) is checked on the merge.
+
+`null` is refused anywhere in a layer: absence already means "as the lower layers have it", and PATCH uses `null`
+to drop a key (RFC 7386), so a `null` that is kept could not be told from one that drops.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from penstock.config.fields import dotted
+from penstock.config.model import JobConfig
+from penstock.config.problems import Problem, refusal
+from penstock.config.rules import broken_rules
+from penstock.config.tree import ROOT, FreeMap, Group, Leaf, Node, Path, child
+from penstock.control.errors import InvalidConfig
+
+JOB_NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?")
+# Pydantic's words for what Penstock has its own words for; all other rules keep pydantic's names.
+RULES = {"extra_forbidden": "unknown_field", "missing": "required", "union_tag_not_found": "required"}
+
+
+def check_job_name(name: str) -> None:
+    """Raises InvalidConfig (rule `job_name`) unless `name` can name a job, its checkpoint folder and its tasks."""
+    if JOB_NAME.fullmatch(name) is None:
+        raise InvalidConfig(
+            "a job's name has 1 to 100 lower case letters, digits, dots, dashes and underscores, "
+            "and begins and ends with a letter or digit",
+            field="job",
+            rule="job_name",
+        )
+
+
+def check_layer(layer_name: str, config: Mapping[str, Any]) -> None:
+    """Checks one layer's partial configuration (JSON).
+
+    Raises InvalidConfig, with every problem in `extra["errors"]`: `unknown_field`, `layer_may_not_set`,
+    `null_in_layer`, `map_expected`, `bad_key`, or the name that pydantic gives the broken type or limit.
+    """
+    problems = tuple(_layer_problems(ROOT, config, (), layer_name))
+    if problems:
+        raise refusal(problems)
+
+
+def check_merged(merged: Mapping[str, Any]) -> JobConfig:
+    """The merged configuration (JSON) as a `JobConfig` that keeps every rule.
+
+    Types and limits are strict: `"4"` is no task count. Raises InvalidConfig with every problem in
+    `extra["errors"]`; rules between fields are looked at once types and limits are right.
+    """
+    try:
+        config = JobConfig.model_validate_json(json.dumps(merged), strict=True)
+    except ValidationError as error:
+        raise refusal(_shape_problems(error)) from None
+    problems = broken_rules(config)
+    if problems:
+        raise refusal(problems)
+    return config
+
+
+def _layer_problems(node: Node, value: Any, path: Path, layer: str) -> Iterator[Problem]:
+    field = dotted(path)
+    if value is None:
+        yield Problem(field, "null_in_layer", f"{field}: null is not a value of a layer; leave the key out")
+    elif isinstance(node, Leaf):
+        yield from _leaf_problems(node, value, path, layer)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _entry_problems(node, key, inner, (*path, key), layer)
+    else:
+        yield Problem(field, "map_expected", f"{field or 'the configuration'} must be a map")
+
+
+def _entry_problems(node: Node, key: str, value: Any, path: Path, layer: str) -> Iterator[Problem]:
+    field, below = dotted(path), child(node, key)
+    if below is None:
+        yield Problem(field, "unknown_field", f"{field}: there is no such field")
+        return
+    if isinstance(node, FreeMap):
+        yield from (Problem(field, "bad_key", f"{field}: {message}") for _, message in _mismatches(node.key, key)[:1])
+    yield from _layer_problems(below, value, path, layer)
+
+
+def _leaf_problems(leaf: Leaf, value: Any, path: Path, layer: str) -> Iterator[Problem]:
+    field = dotted(path)
+    if not leaf.row.may_be_set_by(layer):
+        yield Problem(field, "layer_may_not_set", f"{field}: the layer {layer} may not set this field")
+    for rule, message in (_unstorable(value) or _mismatches(leaf.adapter, value))[:1]:
+        yield Problem(field, rule, f"{field}: {message}; it is {leaf.row.type}")
+
+
+def _unstorable(value: Any) -> list[tuple[str, str]]:
+    """What JSON can say but the store and the wire cannot: NUL in text, integers beyond 64 bits."""
+    if isinstance(value, str) and "\0" in value:
+        return [("nul_character", "Input should not contain the NUL character")]
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return [("integer_too_large", "Input should fit into 64 bits")]
+    return []
+
+
+def _mismatches(adapter: TypeAdapter[Any], value: Any) -> list[tuple[str, str]]:
+    try:
+        adapter.validate_json(json.dumps(value), strict=True)
+    except ValidationError as error:
+        return [(found["type"], found["msg"]) for found in error.errors(include_url=False, include_context=False)]
+    except RecursionError:
+        return [("too_deep", "Input is nested too deeply")]
+    return []
+
+
+def _shape_problems(error: ValidationError) -> tuple[Problem, ...]:
+    """Pydantic's errors, one a field: it reports each member of a union (`args.x`) by itself."""
+    found = [_shape_problem(detail) for detail in error.errors(include_url=False, include_context=False)]
+    return tuple({problem.field: problem for problem in reversed(found)}.values())[::-1]
+
+
+def _shape_problem(detail: ErrorDetails) -> Problem:
+    field = dotted(tuple(_field_path(detail["loc"])))
+    rule = RULES.get(detail["type"], detail["type"])
+    if detail["type"].startswith("union_tag"):
+        field += ".type"
+    elif detail["loc"][-1] == "[key]":
+        rule = "bad_key"
+    return Problem(field, rule, f"{field}: {detail['msg']}")
+
+
+def _field_path(location: tuple[int | str, ...]) -> Iterator[str]:
+    """The field of a pydantic location, without what it adds: union members, list indices, `[key]`, the sink's tag."""
+    node: Node | None = ROOT
+    steps = iter(location)
+    for step in steps:
+        if node is None or isinstance(node, Leaf) or step == "[key]":
+            return
+        yield str(step)
+        node = child(node, str(step))
+        if isinstance(node, Group) and node.discriminator is not None:
+            next(steps, None)

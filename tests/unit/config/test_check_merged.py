@@ -1,0 +1,156 @@
+"""The whole configuration of a job: each rule has a case that breaks it and one that keeps it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.config.model import DeltaOutput, JobConfig
+from penstock.config.validate import check_merged
+from penstock.control.errors import InvalidConfig
+from tests.support.job_configs import FLIGHTS, job
+
+AVRO = '{"type": "record", "name": "f", "fields": [{"name": "dest", "type": "string"}]}'
+RAW = {"topic": "raw", "key_groups": 8, "format": "raw"}
+
+
+def flights(**changes: Any) -> dict[str, Any]:
+    """A job whose input `flights` is changed."""
+    return job({"inputs": {"flights": changes}})
+
+
+def writing(output: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """A job with another output."""
+    return {**job(changes), "output": output}
+
+
+def refusal(config: dict[str, Any]) -> InvalidConfig:
+    """The error for a configuration that must be refused."""
+    with pytest.raises(InvalidConfig) as refused:
+        check_merged(config)
+    return refused.value
+
+
+DELTA = {"type": "delta", "path": "file:/d"}
+FILES = {"type": "files", "path": "file:/f"}
+POSTGRES = {"type": "postgres", "table": "public.delays"}
+BROKEN = [
+    # types and limits
+    (job({"query": None}), "query", "required"),
+    (job({"inputs": {"flights": {"topic": None}}}), "inputs.flights.topic", "required"),
+    (job({"inputs": {"flights": None}}), "inputs", "too_short"),
+    (job({"task_count": "4"}), "task_count", "int_type"),
+    (job({"nope": 1}), "nope", "unknown_field"),
+    (job({"args": {"x": [1]}}), "args.x", "string_type"),
+    (job({"args": {"not-a-name": 1}}), "args.not-a-name", "bad_key"),
+    (job({"output": {"type": None}}), "output.type", "required"),
+    (job({"output": {"type": "s3"}}), "output.type", "union_tag_invalid"),
+    (job({"output": {"path": "file:/x"}}), "output.path", "unknown_field"),
+    (job({"output": {"topic": 5}}), "output.topic", "string_type"),
+    (job() | {"output": 5}, "output", "dict_type"),
+    # rules between fields
+    (job({"query": {"sql": None}}), "query", "one_query"),
+    (job({"query": {"python": "m:f"}, "package": {"name": "p"}}), "query", "one_query"),
+    (job({"query": {"sql": None, "python": "m:f"}}), "package.name", "python_needs_package"),
+    (job({"task_count": 4, "max_task_count": 3}), "task_count", "max_task_count"),
+    (job({"task_count": 9}), "task_count", "key_groups"),
+    (job({"inputs": {"raw": RAW | {"key_groups": 4}}}), "inputs.raw.key_groups", "equal_key_groups"),
+    (job({"tables": {"Flights": {"path": "file:/x"}}}), "tables.Flights", "name_taken"),
+    (job({"inputs": {"FLIGHTS": RAW}}), "inputs.FLIGHTS", "name_taken"),
+    (flights(event_time_column="time"), "inputs.flights.watermark_delay", "watermark_pair"),
+    (flights(watermark_delay="10 minutes"), "inputs.flights.event_time_column", "watermark_pair"),
+    (flights(value_schema=None), "inputs.flights.value_schema", "value_schema_required"),
+    (flights(format="csv", value_schema=None), "inputs.flights.value_schema", "value_schema_required"),
+    (flights(format="avro"), "inputs.flights.value_schema", "avro_schema_json"),
+    (flights(format="raw"), "inputs.flights.value_schema", "value_schema_forbidden"),
+    (flights(key_columns=None), "inputs.flights.key_columns", "key_columns_required"),
+    (flights(key_columns=["origin"]), "inputs.flights.key_columns", "unknown_column"),
+    (
+        flights(event_time_column="at", watermark_delay="1 hour"),
+        "inputs.flights.event_time_column",
+        "unknown_column",
+    ),
+    (flights(format="avro", value_schema=AVRO, key_columns=["x"]), "inputs.flights.key_columns", "unknown_column"),
+    (job({"tables": {"planes": {"path": "file:/${day}"}}}), "tables.planes.path", "unknown_argument"),
+    (job({"query": {"sql": "SELECT * FROM flights WHERE delay > :limit"}}), "args.limit", "unknown_argument"),
+    (
+        job({"spark_settings": {"spark.sql.shuffle.partitions": "8"}}),
+        "spark_settings.spark.sql.shuffle.partitions",
+        "spark_setting_not_allowed",
+    ),
+    (writing(FILES, output_mode="update"), "output_mode", "append_only"),
+    (writing(FILES, output_mode="complete"), "output_mode", "append_only"),
+    (writing(DELTA, output_mode="update"), "output_mode", "append_or_complete"),
+    (writing(DELTA, output_mode="complete", task_count=2), "task_count", "complete_needs_one_task"),
+    (writing(POSTGRES, output_mode="update"), "output.upsert_columns", "upsert_columns_required"),
+    (writing(POSTGRES, output_mode="complete"), "output.upsert_columns", "upsert_columns_required"),
+]
+KEPT = [
+    job(),
+    job({"query": {"sql": None, "python": "m.n:f"}, "package": {"name": "p"}}),
+    job({"task_count": 8}),
+    job({"task_count": 4, "max_task_count": 4}),
+    job({"inputs": {"raw": RAW}}),
+    job({"tables": {"airports": {"path": "file:/x"}}}),
+    flights(event_time_column="time", watermark_delay="10 minutes"),
+    flights(event_time_column="TIME", watermark_delay="1 day"),
+    flights(format="csv"),
+    flights(format="avro", value_schema=AVRO),
+    flights(format="raw", value_schema=None, key_columns=["key"]),
+    flights(key_function="none", key_columns=None),
+    job({"tables": {"planes": {"path": "file:/${day}"}}, "args": {"day": "2013-01-01"}}),
+    job({"query": {"sql": "SELECT * FROM flights WHERE delay > :limit"}, "args": {"limit": 15}}),
+    job({"spark_settings": {"spark.sql.session.timeZone": "UTC", "spark.sql.adaptive.enabled": "false"}}),
+    job({"output_mode": "update"}),
+    job({"output_mode": "complete"}),
+    writing(FILES),
+    writing(DELTA),
+    writing(DELTA, output_mode="complete"),
+    writing(POSTGRES),
+    writing(POSTGRES | {"upsert_columns": ["dest"]}, output_mode="update"),
+    writing(POSTGRES | {"upsert_columns": ["dest"]}, output_mode="complete"),
+]
+
+
+@pytest.mark.parametrize(("config", "field", "rule"), BROKEN)
+def test_broken(config: dict[str, Any], field: str, rule: str) -> None:
+    error = refusal(config)
+    assert (error.field, error.rule) == (field, rule)
+    assert error.extra["errors"][0]["field"] == field
+
+
+@pytest.mark.parametrize("config", KEPT)
+def test_kept(config: dict[str, Any]) -> None:
+    checked = check_merged(config)
+    assert check_merged(checked.model_dump(mode="json", exclude_none=True)) == checked
+
+
+def test_what_is_dumped_may_be_checked_again() -> None:
+    checked = check_merged(job())
+    assert isinstance(checked, JobConfig)
+    assert check_merged(checked.model_dump(mode="json")) == checked
+
+
+def test_defaults_are_filled_in() -> None:
+    checked = check_merged(writing(DELTA))
+    assert isinstance(checked.output, DeltaOutput)
+    assert (checked.task_count, checked.max_task_count, checked.slo.max_lag_seconds) == (1, 32, 90.0)
+    assert checked.inputs["flights"].key_columns == tuple(FLIGHTS["key_columns"])
+
+
+def test_all_problems_are_listed_once_a_field() -> None:
+    error = refusal(job({"task_count": "4", "args": {"x": [1], "y": {}}, "output": {"topic": 5, "zz": 1}}))
+    assert [found["field"] for found in error.extra["errors"]] == [
+        "args.x",
+        "args.y",
+        "output.topic",
+        "output.zz",
+        "task_count",
+    ]
+
+
+def test_several_rules_are_listed_together() -> None:
+    error = refusal(writing(FILES, output_mode="update", task_count=9, max_task_count=3))
+    assert [found["rule"] for found in error.extra["errors"]] == ["max_task_count", "key_groups", "append_only"]
+    assert error.detail.endswith("(and 2 more)")

@@ -1,0 +1,74 @@
+"""Where leaves come from."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+from penstock.config.classify import classify
+from penstock.config.explain import explain
+from penstock.config.merge import LayerConfig, leaves, merge
+from penstock.config.validate import check_merged
+from tests.support.job_configs import job
+
+WRITTEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+EXPIRES = datetime(2026, 1, 3, tzinfo=UTC)
+LAYERS = [
+    LayerConfig("base", 0, 3, job({"task_count": 2}), "deploy", "first version", WRITTEN, None, 10),
+    LayerConfig("scaler", 20, 7, {"task_count": 4}, "auto_scaler", "lag", WRITTEN, None, 11),
+    LayerConfig("oncall", 30, 1, {"task_count": 8, "priority": 9}, "ada", "incident 7", WRITTEN, EXPIRES, 12),
+]
+EXPLAINED = {leaf.field: leaf for leaf in explain(LAYERS)}
+
+
+def test_a_leaf_names_its_layer_and_all_it_hides() -> None:
+    assert EXPLAINED["task_count"].as_json() == {
+        "field": "task_count",
+        "path": ["task_count"],
+        "value": 8,
+        "layer": "oncall",
+        "change": "rescale",
+        "version": 1,
+        "revision": 12,
+        "author": "ada",
+        "reason": "incident 7",
+        "written_at": "2026-01-02T03:04:05+00:00",
+        "expires_at": "2026-01-03T00:00:00+00:00",
+        "hides": [
+            {"layer": "scaler", "version": 7, "field": "task_count", "value": 4},
+            {"layer": "base", "version": 3, "field": "task_count", "value": 2},
+            {"layer": "default", "version": None, "field": "task_count", "value": 1},
+        ],
+    }
+
+
+def test_a_default_is_its_own_layer() -> None:
+    leaf = EXPLAINED["trigger_interval_seconds"]
+    assert (leaf.layer, leaf.value, leaf.version, leaf.author, leaf.hides) == ("default", 5.0, None, None, ())
+
+
+def test_a_required_field_hides_no_default() -> None:
+    assert EXPLAINED["inputs.flights.topic"].hides == ()
+    assert EXPLAINED["output.type"].hides == ()
+
+
+def test_defaults_of_other_outputs_are_not_listed() -> None:
+    fields = {field for field in EXPLAINED if field.startswith("output.")}
+    assert fields == {"output.type", "output.topic", "output.key_groups", "output.key_columns"}
+
+
+def test_explained_values_are_the_merged_configuration_with_its_defaults() -> None:
+    explained = {leaf.path: leaf.value for leaf in explain(LAYERS)}
+    complete = dict(leaves(check_merged(merge(LAYERS)).model_dump(mode="json")))
+    assert explained == {path: value for path, value in complete.items() if value != {}}
+
+
+def test_the_answer_is_sorted_and_json() -> None:
+    paths = [leaf.path for leaf in explain(LAYERS)]
+    assert paths == sorted(paths)
+    assert json.loads(json.dumps([leaf.as_json() for leaf in explain(LAYERS)]))[0]["field"] == paths[0][0]
+
+
+def test_no_layers_are_explained_by_defaults_alone() -> None:
+    assert {leaf.layer for leaf in explain([])} == {"default"}
+    assert classify({}, {leaf.path[0]: leaf.value for leaf in explain([]) if len(leaf.path) == 1}).fields == ()
