@@ -5,6 +5,7 @@ Everything lives in one data folder and survives: Postgres, Kafka, checkpoints, 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +13,6 @@ from typing import Self
 
 import orjson
 import psycopg
-from sqlalchemy import create_engine
 
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.ports import free_port
@@ -21,7 +21,7 @@ from penstock.local.services import HOST, StackPlan, process_specs, standard_por
 from penstock.local.settings import child_environment
 from penstock.local.supervisor import Supervisor
 from penstock.store import tokens
-from penstock.store.engine import libpq_url, sqlalchemy_url, transaction
+from penstock.store.engine import connect, libpq_url, transaction
 from penstock.store.migrate import upgrade
 from penstock.wire.job_client import JobClient
 
@@ -158,7 +158,7 @@ def ensure_database(server_url: str, name: str) -> str:
 
 def admin_token(store_url: str, data_dir: Path) -> str:
     """The admin token of this data folder, made at the first start and kept in `admin.token` (mode 600)."""
-    return _kept_token(store_url, data_dir / "admin.token", "local-admin", "admin", ())
+    return _kept_token(store_url, data_dir / "admin.token", "local-admin", tokens.ADMIN, (tokens.ANY_LAYER,))
 
 
 def scaler_token(store_url: str, data_dir: Path) -> str:
@@ -169,10 +169,10 @@ def scaler_token(store_url: str, data_dir: Path) -> str:
 def _kept_token(store_url: str, path: Path, name: str, role: str, layers: tuple[str, ...]) -> str:
     if path.exists():
         return path.read_text().strip()
-    engine = create_engine(sqlalchemy_url(store_url))
+    engine = connect(store_url)
     try:
         with transaction(engine) as connection:
-            token = tokens.create(connection, name=name, role=role, layers=layers)
+            token = tokens.create(connection, f"{name}-{secrets.token_hex(3)}", role, layers)
     finally:
         engine.dispose()
     path.touch(mode=0o600)

@@ -126,7 +126,8 @@ def _values(bootstrap: str, topic: str) -> Iterator[bytes]:
         consumer.assign(partitions)
         while any(p.offset < ends[p.partition] for p in consumer.position(partitions) if ends[p.partition] > 0):
             for message in consumer.consume(10_000, 0.5):
-                if message.error() is None and message.offset() < ends[message.partition()]:
-                    yield message.value()
+                value = message.value()
+                if message.error() is None and value is not None:
+                    yield value
     finally:
         consumer.close()

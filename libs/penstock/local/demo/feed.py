@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from penstock.local.demo.data import closing_record, flights, planes, records, weather
 

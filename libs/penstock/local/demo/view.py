@@ -31,7 +31,7 @@ class JobLine:
     running: int
     expected: int
     where: tuple[str, ...]
-    backlog_records: int | None
+    backlog_records: float | None
     rows_per_second: float | None
 
 

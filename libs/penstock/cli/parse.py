@@ -1,0 +1,42 @@
+"""What people type: JSON or a file of it, and durations."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import orjson
+
+from penstock.control.errors import UserError
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def json_object(text: str, *, names: dict[str, str] | None = None) -> dict[str, Any]:
+    """A JSON object given as text, or the name of a file that holds one; `${name}` is replaced in a file.
+
+    Raises UserError when it is neither, or not an object.
+    """
+    path = Path(text)
+    source = text
+    if not text.lstrip().startswith("{"):
+        if not path.is_file():
+            raise UserError(f"{text} is neither a JSON object nor a file", field="config", rule="json_object")
+        source = Template(path.read_text()).safe_substitute(names or {})
+    try:
+        value = orjson.loads(source)
+    except orjson.JSONDecodeError as error:
+        raise UserError(f"not JSON: {error}", field="config", rule="json_object") from error
+    if not isinstance(value, dict):
+        raise UserError("a JSON object is needed", field="config", rule="json_object")
+    return value
+
+
+def duration_seconds(text: str) -> int:
+    """`90`, `90s`, `30m`, `2h`, `1d` in seconds. Raises UserError."""
+    match = re.fullmatch(r"(\d+)([smhd]?)", text.strip())
+    if match is None or int(match[1]) == 0:
+        raise UserError(f"{text} is no duration: write 90s, 30m, 2h or 1d", field="for", rule="duration")
+    return int(match[1]) * _UNITS[match[2] or "s"]

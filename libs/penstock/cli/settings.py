@@ -1,0 +1,50 @@
+"""Where the CLI finds the Job Service and its token: environment first, then the data folder of `penstock up`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from penstock.control.errors import Unauthenticated
+
+DEFAULT_URL = "http://127.0.0.1:7070"
+
+
+class CliSettings(BaseSettings):
+    """`PENSTOCK_URL`, `PENSTOCK_TOKEN`, `PENSTOCK_DATA_DIR`, `PENSTOCK_KAFKA_BOOTSTRAP`, `PENSTOCK_PACKAGES_ROOT`."""
+
+    model_config = SettingsConfigDict(env_prefix="PENSTOCK_", extra="ignore")
+
+    url: str | None = None
+    token: str | None = None
+    data_dir: Path = Path(".penstock")
+    kafka_bootstrap: str | None = None
+    packages_root: Path | None = None
+    database_url: str | None = None
+
+    def service_url(self) -> str:
+        """The Job Service's address."""
+        return self.url or str(self._stack().get("url", DEFAULT_URL))
+
+    def bearer_token(self) -> str:
+        """The token to send. Raises Unauthenticated when there is none."""
+        path = self.data_dir / "admin.token"
+        if self.token:
+            return self.token
+        if not path.exists():
+            raise Unauthenticated("no token: set PENSTOCK_TOKEN, or run where `penstock up` keeps its .penstock folder")
+        return path.read_text().strip()
+
+    def bootstrap(self) -> str:
+        """The Kafka bootstrap address."""
+        return self.kafka_bootstrap or str(self._stack().get("kafka_bootstrap", "127.0.0.1:19092"))
+
+    def packages(self) -> Path:
+        """The folder of packages."""
+        return self.packages_root or self.data_dir / "packages"
+
+    def _stack(self) -> dict[str, object]:
+        path = self.data_dir / "stack.json"
+        return dict(orjson.loads(path.read_bytes())) if path.exists() else {}

@@ -1,0 +1,124 @@
+"""`penstock demo`: the stack, the feed, the story, the comparison; exit code 0 only when every job is exact."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from penstock.control.errors import RetryableError, TerminalError
+from penstock.control.process import wait_until
+from penstock.local.demo import check
+from penstock.local.demo.data import write_planes
+from penstock.local.demo.feed import Feed, create_topics
+from penstock.local.demo.story import JOBS, Story, hourly_path, planes_path
+from penstock.local.demo.view import JobLine, View
+from penstock.local.demo.watch import caught_up, job_line, topic_ends
+from penstock.local.stack import LocalStack
+
+_DRAIN_S = 120.0
+_REFRESH_S = 0.5
+_DEFINITIONS = Path(__file__).parents[4] / "deploy" / "demo"
+
+
+def run(console: Console, data_dir: Path, *, keep: bool, feed_seconds: float) -> int:
+    """Runs the demo in a fresh `data_dir`; 0 when all jobs are exact, else 1. `keep` leaves it up until Ctrl-C."""
+    if not _DEFINITIONS.is_dir():
+        raise TerminalError("the demo's jobs are in deploy/demo of a checkout of Penstock, which is not here")
+    shutil.rmtree(data_dir, ignore_errors=True)
+    with View(console, live=console.is_terminal) as view:
+        stack = LocalStack(data_dir, on_event=lambda text: view.event(text, "process"))
+        with stack:
+            comparisons = _play(stack, view, feed_seconds)
+            for comparison in comparisons:
+                view.event(comparison.line(), "ok" if comparison.exact else "kill")
+            exact = sum(comparison.exact for comparison in comparisons)
+            view.event(f"exact: {exact} of {len(comparisons)} jobs", "ok" if exact == len(comparisons) else "kill")
+            if keep:
+                view.event(f"the stack stays up at {stack.url}; Ctrl-C ends it", "ok")
+                signal.pause()
+    for comparison in comparisons:
+        console.print(comparison.line())
+        console.print(*comparison.examples, sep="\n", end="\n" if comparison.examples else "")
+    console.print(f"exact: {exact} of {len(comparisons)} jobs")
+    return 0 if exact == len(comparisons) else 1
+
+
+def _play(stack: LocalStack, view: View, feed_seconds: float) -> tuple[check.Comparison, ...]:
+    create_topics(stack.plan.kafka_bootstrap)
+    write_planes(planes_path(stack))
+    story = Story(stack, view, _DEFINITIONS)
+    story.create_jobs()
+    _wait_converged(stack, view)
+    feed = Feed(stack.plan.kafka_bootstrap, feed_seconds)
+    feed.start()
+    try:
+        _stream(stack, view, feed, story)
+        return _finish(stack, view, feed)
+    finally:
+        feed.stop()
+
+
+def _wait_converged(stack: LocalStack, view: View) -> None:
+    client = stack.client()
+    wait_until(lambda: all(client.get_job(job).converged for job in JOBS), _DRAIN_S, "the jobs to converge", poll_s=0.2)
+    view.event(f"converged: {', '.join(JOBS)} run on Spark", "ok")
+
+
+def _stream(stack: LocalStack, view: View, feed: Feed, story: Story) -> None:
+    steps = list(story.steps())
+    while not feed.fed().done or steps:
+        if steps and feed.fed().share >= steps[0].share:
+            steps.pop(0).act()
+        _refresh(stack, view, feed)
+        time.sleep(_REFRESH_S)
+
+
+def _refresh(stack: LocalStack, view: View, feed: Feed) -> None:
+    """Shows the newest figures; while the Job Service cannot answer, the old ones stay."""
+    client = stack.client()
+    lines: list[JobLine] = []
+    try:
+        lines = [job_line(client, job) for job in JOBS]
+    except RetryableError as error:
+        view.event(f"no figures: {error.detail}")
+        return
+    view.update(feed.fed(), lines)
+
+
+def _finish(stack: LocalStack, view: View, feed: Feed) -> tuple[check.Comparison, ...]:
+    """Waits until all is read, then until the results are exact or the time for that is over."""
+    client, ends = stack.client(), topic_ends(stack.plan.kafka_bootstrap)
+    view.event("all flights are in Kafka; the jobs finish reading")
+
+    def all_read() -> bool:
+        _refresh(stack, view, feed)
+        return all(caught_up(client, job, ends) for job in JOBS)
+
+    wait_until(all_read, _DRAIN_S, "the jobs to read everything", poll_s=_REFRESH_S)
+    view.event("everything is read; comparing each result with DuckDB on the same input")
+    return tuple(_settled(partial(_compare, stack, job)) for job in JOBS)
+
+
+def _settled(compare: Callable[[], check.Comparison]) -> check.Comparison:
+    """The last batch, which closes the windows, may still be under way: look again for a while."""
+    deadline = time.monotonic() + _DRAIN_S / 4
+    comparison = compare()
+    while not comparison.exact and time.monotonic() < deadline:
+        time.sleep(1.0)
+        comparison = compare()
+    return comparison
+
+
+def _compare(stack: LocalStack, job: str) -> check.Comparison:
+    readers = {
+        "enrich": lambda: check.read_enriched(stack.plan.kafka_bootstrap),
+        "hourly": lambda: check.read_hourly(hourly_path(stack)),
+        "delays": lambda: check.read_delays(stack.plan.connections["demo"]),
+    }
+    return check.compare(job, readers[job](), repeats_allowed=job == "enrich")

@@ -1,0 +1,109 @@
+"""What is done to the demo's jobs while flights stream through them: an override, an upgrade, and kills."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import orjson
+import psutil
+
+from penstock.local.demo.view import View
+from penstock.local.services import task_manager_name
+from penstock.local.stack import LocalStack
+
+ENRICH, HOURLY, DELAYS = "enrich", "hourly", "delays"
+JOBS = (ENRICH, HOURLY, DELAYS)
+OVERRIDE_SECONDS = 20
+_HOST_MODULE = "penstock.spark.host"
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something that is done once this share of the flights is in Kafka."""
+
+    share: float
+    act: Callable[[], None]
+
+
+class Story:
+    """The demo's steps, in order."""
+
+    def __init__(self, stack: LocalStack, view: View, definitions: Path) -> None:
+        self._stack = stack
+        self._client = stack.client()
+        self._view = view
+        self._definitions = definitions
+
+    def create_jobs(self) -> None:
+        """The three jobs, by REST, as a provisioning tool would."""
+        for job in JOBS:
+            written = self._client.put_job(job, self._definition(job), reason="the demo")
+            self._view.event(f"PUT /v1/jobs/{job}: revision {written.revision}", "change")
+
+    def steps(self) -> tuple[Step, ...]:
+        """What happens, by share of flights sent."""
+        return (
+            Step(0.10, self.override),
+            Step(0.22, lambda: self.kill_host(task_manager_name(1))),
+            Step(0.38, self.upgrade),
+            Step(0.50, lambda: self.kill(task_manager_name(2))),
+            Step(0.65, lambda: self.kill("state_syncer")),
+            Step(0.72, lambda: self.kill("shard_manager")),
+        )
+
+    def override(self) -> None:
+        """An on-call engineer makes `enrich` faster for a while; it ends by itself."""
+        version = self._client.get_layer(ENRICH, "oncall").version
+        reason = "demo: catch up before the evening peak"
+        change = {"trigger_interval_seconds": 1.0}
+        written = self._client.patch_layer(
+            ENRICH, "oncall", change, if_match=version, reason=reason, expires_in_seconds=OVERRIDE_SECONDS
+        )
+        text = f"override of {ENRICH}: {change}, revision {written.revision}, ends in {OVERRIDE_SECONDS} s"
+        self._view.event(text, "change")
+
+    def upgrade(self) -> None:
+        """A new release of the query of `hourly`: same answer, other text, so its tasks restart with their state."""
+        version = self._client.get_layer(HOURLY, "provisioner").version
+        text = str(self._definition(HOURLY)["query"]["sql"])
+        release = text.replace("FROM flights GROUP BY", "FROM flights WHERE dest IS NOT NULL GROUP BY")
+        written = self._client.patch_layer(
+            HOURLY, "provisioner", {"query": {"sql": release}}, if_match=version, reason="release 2"
+        )
+        self._view.event(f"upgrade of {HOURLY} to release 2, revision {written.revision}", "change")
+
+    def kill(self, name: str) -> None:
+        """`kill -9` of a process; the supervisor starts it again."""
+        pid = self._stack.supervisor.pid(name)
+        os.kill(pid, signal.SIGKILL)
+        self._view.event(f"kill -9 {name} (pid {pid})", "kill")
+
+    def kill_host(self, manager: str) -> None:
+        """`kill -9` of the busiest Spark host of a Task Manager."""
+        children = psutil.Process(self._stack.supervisor.pid(manager)).children()
+        hosts = [child for child in children if _HOST_MODULE in child.cmdline()]
+        host = max(hosts, key=lambda process: sum(process.cpu_times()[:4]))
+        host.kill()
+        self._view.event(f"kill -9 of a Spark host of {manager} (pid {host.pid})", "kill")
+
+    def _definition(self, job: str) -> dict[str, Any]:
+        text = (self._definitions / f"{job}.json").read_text()
+        paths = {"planes_path": str(planes_path(self._stack)), "hourly_path": str(hourly_path(self._stack))}
+        config: dict[str, Any] = orjson.loads(Template(text).substitute(paths))
+        return config
+
+
+def planes_path(stack: LocalStack) -> Path:
+    """Where the demo's static table is."""
+    return stack.data_dir / "demo" / "planes"
+
+
+def hourly_path(stack: LocalStack) -> Path:
+    """Where the demo's Delta table is."""
+    return stack.data_dir / "demo" / "hourly"

@@ -1,0 +1,48 @@
+"""Reads, through the Job Service, what the demo shows and waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka import Consumer, TopicPartition
+
+from penstock.local.demo.feed import FLIGHTS, KEY_GROUPS
+from penstock.local.demo.view import JobLine
+from penstock.wire.job_client import JobClient
+from penstock.wire.overview import total
+
+
+def job_line(client: JobClient, job: str) -> JobLine:
+    """One job as it is now. Raises Unavailable while the Job Service is away."""
+    view = client.get_job(job)
+    tasks = [task for task in client.tasks(job).tasks if task.expected]
+    running = [task for task in tasks if task.state == "running"]
+    return JobLine(
+        job=job,
+        state=f"{view.state.value}{', converged' if view.converged else ''}",
+        converged=view.converged,
+        revision=view.revision,
+        running=len(running),
+        expected=len(tasks),
+        where=tuple(task.container or "unknown" for task in running),
+        backlog_records=total(tasks, "backlog_records"),
+        rows_per_second=total(tasks, "processed_rows_per_second"),
+    )
+
+
+def caught_up(client: JobClient, job: str, ends: Mapping[int, int]) -> bool:
+    """Whether the tasks of a job have committed every record of the topic up to `ends`."""
+    offsets: dict[int, int] = {}
+    for task in client.tasks(job).tasks:
+        read = (task.progress or {}).get("offsets", {}).get(FLIGHTS, {})
+        offsets |= {int(partition): int(offset) for partition, offset in read.items()}
+    return all(offsets.get(partition, -1) >= end for partition, end in ends.items())
+
+
+def topic_ends(bootstrap: str) -> dict[int, int]:
+    """The end offset of each partition of the flights topic."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "penstock-demo-watch"})
+    try:
+        return {p: consumer.get_watermark_offsets(TopicPartition(FLIGHTS, p), 10)[1] for p in range(KEY_GROUPS)}
+    finally:
+        consumer.close()

@@ -1,0 +1,46 @@
+"""What the benches share: percentiles, a temporary stack, and the last line of one JSON object."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from penstock.control import logs
+from penstock.local.stack import LocalStack
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least `share` of the values do not exceed (nearest rank)."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, max(0, -(-int(share * 100) * len(ordered) // 100) - 1))]
+
+
+def say(text: str) -> None:
+    """A line for people, before the last one."""
+    print(text, flush=True)
+
+
+def finish(figures: Mapping[str, Any]) -> None:
+    """The last line: one JSON object, numbers to three places."""
+    print(json.dumps({name: round(v, 3) if isinstance(v, float) else v for name, v in figures.items()}), flush=True)
+
+
+@contextmanager
+def temporary_stack(*, task_managers: int, environment: Mapping[str, str] | None = None) -> Iterator[LocalStack]:
+    """The whole stack in a folder of its own, on free ports; gone at the end."""
+    logs.configure("bench", level="ERROR")
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        stack = LocalStack(
+            Path(folder), task_managers=task_managers, free_ports=True, environment=environment, on_event=_to_stderr
+        )
+        with stack:
+            yield stack
+
+
+def _to_stderr(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
