@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 
@@ -26,7 +27,8 @@ class Changes(NamedTuple):
     removed: dict[str, int]
 
 
-class TaskSample(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TaskSample:
     """A task's measurements now; None is unknown."""
 
     job: str

@@ -1,9 +1,11 @@
 """What Task Managers, the Shard Manager and the Task Service say to each other over HTTP.
 
-Shard Manager (7073): POST /v1/heartbeats (HeartbeatRequest -> HeartbeatAnswer; 503 when not the leader)
+Shard Manager (7073): POST /v1/heartbeats (HeartbeatRequest -> HeartbeatAnswer; 503 when not the leader, and then the
+                      problem's `leader` is the url to ask instead, when it is known)
 Task Service  (7072): GET  /v1/specs?after=N&wait_seconds=S (Snapshot; `after` absent: full; ETag, gzip)
                       POST /v1/reports (TaskReportBatch -> 204)
-Task Manager (7100+): POST /v1/shards/{shard}/drop, /add (ShardOrder -> ShardAnswer), GET /v1/tasks
+Task Manager (7100+): POST /v1/shards/drop, /v1/shards/add (ShardOrders -> ShardAnswers), GET /v1/tasks
+                      POST /v1/shards/{shard}/drop, /add (ShardOrder -> ShardAnswer): the same for one shard
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ class HeartbeatRequest(Model):
     """One heartbeat of a container.
 
     `incarnation` names one life of the Task Manager process. `held` maps each shard it runs to the assignment
-    epoch it got it with; `dropped` each shard that it gave up to the epoch of the DROP that it obeyed.
+    epoch it got it with; `dropped` each shard that it gave up to the epoch of the DROP that it obeyed (or that it held
+    it with, when an answer no longer listed the shard). A life that was never answered holds and dropped nothing:
+    only such a one may take the place of a former life.
     """
 
     container: str
@@ -46,7 +50,8 @@ class HeartbeatAnswer(Model):
 
     `version` is the highest assignment epoch the Shard Manager knew when it answered: a container ignores any
     answer or order older than the newest it has seen. `lease_seconds` runs from the moment the request was sent.
-    `known` is False when this incarnation was declared lost: it must stop everything and start anew, empty.
+    `known` is False when this incarnation was declared lost or replaced: it must stop everything and start anew,
+    empty, as another incarnation.
     """
 
     known: bool
@@ -71,6 +76,30 @@ class ShardAnswer(Model):
 
     done: bool
     tasks: tuple[str, ...] = ()
+
+
+class ShardOrders(Model):
+    """DROP_SHARD or ADD_SHARD of many shards in one call; `shards` maps shard to assignment epoch.
+
+    DROP: the epoch under which the container owns the shard now. It stops the shard's tasks, forgets the shard, lists
+    it under `dropped` in its heartbeats and takes it again only under a higher epoch; what still runs
+    `deadline_seconds` after the order came is killed. A shard that it does not hold is dropped already.
+    ADD: the epoch under which the container owns the shard from now on.
+    An order for another incarnation is refused with 409; one with a `leader_epoch` below the highest seen, too.
+    """
+
+    container: str
+    incarnation: str
+    shards: dict[int, int]
+    version: int
+    leader_epoch: int
+    deadline_seconds: float = Field(10.0, gt=0)
+
+
+class ShardAnswers(Model):
+    """`tasks` maps each shard that is done to its tasks that were stopped or will be started; others are not done."""
+
+    tasks: dict[int, tuple[str, ...]]
 
 
 class TaskState(StrEnum):

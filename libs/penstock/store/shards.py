@@ -1,0 +1,224 @@
+"""Containers and who owns which shard: the truth that the Shard Manager and Task Managers share.
+
+`containers` says who is alive: one row decides between a container that renews its lease by itself and the fail-over
+that would declare it lost, whichever comes first. `assignment` says who owns a shard; every change of it takes a new
+epoch from one counter and names the epoch it replaces, so a decision on an old view changes nothing.
+Writes of the Shard Manager are fenced by its leader epoch (`leases.check_epoch`, in the same transaction).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Row, Select, func, select, text, update
+from sqlalchemy.dialects.postgresql import insert
+
+from penstock.control.errors import LeaseLost
+from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify
+from penstock.store.tables import assignment, containers
+from penstock.tasks.ownership import Member, Membership, Owner, membership
+
+ASSIGNMENT_COUNTER = "assignment"
+
+
+class Change(NamedTuple):
+    """A new owner for a shard whose present assignment epoch is `from_epoch`."""
+
+    container: str | None
+    from_epoch: int
+
+
+class OwnLease(NamedTuple):
+    """What a container owns (shard to epoch) by the store, and the highest assignment epoch at that moment."""
+
+    shards: dict[int, int]
+    version: int
+
+
+# ---- membership
+
+
+def register(connection: Connection, member: Member, *, empty: bool) -> Membership:
+    """Writes a container's row as `membership` decides.
+
+    A restarted container keeps its shards, under new epochs: what its former life left behind is fenced.
+    """
+    row = connection.execute(_select_members().where(containers.c.name == member.name).with_for_update()).first()
+    decided = membership(None if row is None else _member(row), member.incarnation, empty=empty)
+    if decided in (Membership.NEW, Membership.RESTARTED):
+        _write_member(connection, member)
+    if decided is Membership.RESTARTED:
+        _reissue(connection, member.name)
+    return decided
+
+
+def _write_member(connection: Connection, member: Member) -> None:
+    values = {key: value for key, value in member._asdict().items() if key != "live"}
+    statement = insert(containers).values(**values, state="live")
+    again: dict[str, Any] = {key: statement.excluded[key] for key in (*values, "state")}
+    again |= {"registered_at": func.clock_timestamp(), "heartbeat_at": func.clock_timestamp(), "lease_renewed_at": None}
+    connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=again))
+
+
+def read_members(connection: Connection) -> dict[str, Member]:
+    """All containers by name, lost ones too."""
+    return {row.name: _member(row) for row in connection.execute(_select_members())}
+
+
+def declare_lost(connection: Connection, candidates: Mapping[str, str], interval_seconds: float) -> set[str]:
+    """Declares containers (name to incarnation) lost; the names of those that are lost now.
+
+    One that renewed its lease here during the last `interval_seconds` (the store's clock) stays live.
+    """
+    statement = text(
+        """
+        UPDATE containers SET state = 'lost'
+        FROM unnest(CAST(:names AS text[]), CAST(:incarnations AS text[])) AS candidate (name, incarnation)
+        WHERE containers.name = candidate.name AND containers.incarnation = candidate.incarnation
+          AND containers.state = 'live'
+          AND (containers.lease_renewed_at IS NULL
+               OR containers.lease_renewed_at < clock_timestamp() - make_interval(secs => :seconds))
+        RETURNING containers.name
+        """
+    )
+    values = {
+        "names": list(candidates.keys()),
+        "incarnations": list(candidates.values()),
+        "seconds": interval_seconds,
+    }
+    return set(connection.execute(statement, values).scalars())
+
+
+def save_heartbeats(connection: Connection, heard_at: Mapping[str, datetime]) -> None:
+    """Writes when containers were last heard of, for people."""
+    statement = text(
+        """
+        UPDATE containers SET heartbeat_at = heard.at
+        FROM unnest(CAST(:names AS text[]), CAST(:times AS timestamptz[])) AS heard (name, at)
+        WHERE containers.name = heard.name AND containers.heartbeat_at < heard.at
+        """
+    )
+    connection.execute(statement, {"names": list(heard_at.keys()), "times": list(heard_at.values())})
+
+
+# ---- assignment
+
+
+def ensure_shards(connection: Connection, shard_count: int) -> None:
+    """Adds the rows of shards that were never assigned: nobody owns them yet."""
+    known = connection.execute(select(func.count()).select_from(assignment)).scalar_one()
+    if known == shard_count:
+        return
+    statement = text(
+        """
+        INSERT INTO assignment (shard, container, epoch)
+        SELECT shard, NULL, :epoch FROM generate_series(0, :last) AS shard ON CONFLICT DO NOTHING
+        """
+    )
+    epoch = next_number(connection, ASSIGNMENT_COUNTER)
+    connection.execute(statement, {"epoch": epoch, "last": shard_count - 1})
+
+
+def read_owners(connection: Connection, *, above: int = -1) -> dict[int, Owner]:
+    """The owners of all shards whose assignment epoch is greater than `above`.
+
+    Epochs are seen in order, so reading above the highest one known misses no change.
+    """
+    columns = (assignment.c.shard, assignment.c.container, assignment.c.epoch)
+    rows = connection.execute(select(*columns).where(assignment.c.epoch > above))
+    return {row.shard: Owner(row.container, row.epoch) for row in rows}
+
+
+def record_owners(connection: Connection, changes: Mapping[int, Change]) -> dict[int, Owner]:
+    """Gives shards new owners under one new epoch; those that were changed.
+
+    A shard whose epoch is no longer the one that its change replaces is left alone.
+    """
+    if not changes:
+        return {}
+    epoch = next_number(connection, ASSIGNMENT_COUNTER)
+    statement = text(
+        """
+        UPDATE assignment SET container = change.container, epoch = :epoch, moved_at = clock_timestamp()
+        FROM unnest(CAST(:shards AS integer[]), CAST(:containers AS text[]), CAST(:epochs AS bigint[]))
+             AS change (shard, container, from_epoch)
+        WHERE assignment.shard = change.shard AND assignment.epoch = change.from_epoch
+        RETURNING assignment.shard, assignment.container
+        """
+    )
+    values = {
+        "epoch": epoch,
+        "shards": list(changes.keys()),
+        "containers": [change.container for change in changes.values()],
+        "epochs": [change.from_epoch for change in changes.values()],
+    }
+    rows = connection.execute(statement, values).all()
+    notify(connection, CHANGED_ASSIGNMENT)
+    return {row.shard: Owner(row.container, epoch) for row in rows}
+
+
+def read_assignment(connection: Connection, container: str) -> dict[int, int]:
+    """The shards that a container owns, with their assignment epochs."""
+    return _own_lease(connection, container).shards
+
+
+# ---- a container's own lease row, for when no Shard Manager answers
+
+
+def renew_own_lease(connection: Connection, container: str, incarnation: str) -> OwnLease:
+    """Holds a fail-over off by the container's own row, and reads what the container owns.
+
+    The caller counts its lease from before the call. Raises LeaseLost when this incarnation was declared lost or
+    replaced, or was never registered: it must stop everything and start anew, empty.
+    """
+    _take_own_lease(connection, container, incarnation, incarnation)
+    return _own_lease(connection, container)
+
+
+def adopt_own_lease(connection: Connection, container: str, former: str, incarnation: str) -> OwnLease:
+    """As `renew_own_lease`, for a Task Manager that was restarted and knows its `former` incarnation from its disk.
+
+    The shards stay, under new epochs, so that what the former life left behind is fenced. Raises LeaseLost.
+    """
+    _take_own_lease(connection, container, former, incarnation)
+    _reissue(connection, container)
+    return _own_lease(connection, container)
+
+
+def _take_own_lease(connection: Connection, container: str, former: str, incarnation: str) -> None:
+    is_mine = (containers.c.name == container) & (containers.c.incarnation == former) & (containers.c.state == "live")
+    renewed = {"incarnation": incarnation, "lease_renewed_at": func.clock_timestamp()}
+    if connection.execute(update(containers).where(is_mine).values(renewed)).rowcount != 1:
+        raise LeaseLost(f"{container} was declared lost or replaced, or was never registered")
+
+
+def _own_lease(connection: Connection, container: str) -> OwnLease:
+    """One statement, so that shards and version are of one moment."""
+    statement = text(
+        """
+        SELECT counters.value AS version, assignment.shard, assignment.epoch
+        FROM counters LEFT JOIN assignment ON assignment.container = :container
+        WHERE counters.name = :counter
+        """
+    )
+    rows = connection.execute(statement, {"container": container, "counter": ASSIGNMENT_COUNTER}).all()
+    return OwnLease({row.shard: row.epoch for row in rows if row.shard is not None}, rows[0].version)
+
+
+def _reissue(connection: Connection, container: str) -> None:
+    """Gives a container's shards to it anew."""
+    owned = _own_lease(connection, container).shards
+    record_owners(connection, {shard: Change(container, epoch) for shard, epoch in owned.items()})
+
+
+def _select_members() -> Select[tuple[str, str, str, str, float, int, int, bool]]:
+    row = containers.c
+    is_live = (row.state == "live").label("live")
+    columns = (row.name, row.incarnation, row.url, row.region, row.cpu_cores, row.memory_bytes, row.disk_bytes, is_live)
+    return select(*columns)
+
+
+def _member(row: Row[tuple[str, str, str, str, float, int, int, bool]]) -> Member:
+    return Member._make(row)

@@ -1,0 +1,32 @@
+"""What the Task Service serves: rows of the running table, and jobs that were forgotten, above a commit number."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, text
+
+from penstock.store.cluster import shard_count
+from penstock.tasks.stored import Changes, StoredTemplate
+
+# One statement sees one moment, so nothing at or below the counter's value is missed. `forgotten` is never purged:
+# it also keeps the generations that were used, so every delta can name every removal.
+_CHANGES = text(
+    """
+    SELECT job, config::text AS config, revision, generation, restarts, stopping, commit_number
+    FROM running WHERE commit_number > :after
+    UNION ALL
+    SELECT job, NULL, NULL, NULL, NULL, NULL, commit_number FROM forgotten WHERE commit_number > :after
+    UNION ALL
+    SELECT NULL, NULL, NULL, NULL, NULL, NULL, value FROM counters WHERE name = 'running_commit'
+    """
+)
+
+
+def read_changes(connection: Connection, *, after: int = -1) -> Changes:
+    """What was committed above `after`; everything by default."""
+    rows = connection.execute(_CHANGES, {"after": after}).all()
+    return Changes(
+        commit_number=next(row.commit_number for row in rows if row.job is None),
+        shard_count=shard_count(connection),
+        stored=tuple(StoredTemplate._make(row) for row in rows if row.config is not None),
+        removed={row.job: row.commit_number for row in rows if row.job is not None and row.config is None},
+    )

@@ -1,0 +1,158 @@
+"""Heartbeats: registers containers and tells each what it owns. Known containers are answered from memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from sqlalchemy import Engine
+
+from penstock.control.clock import Clock
+from penstock.control.errors import Fenced, NotLeader, Unavailable
+from penstock.control.logs import logger
+from penstock.store import leases, shards
+from penstock.store.engine import transaction
+from penstock.tasks.ownership import Member, Membership
+from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest
+from services.shard_manager.view import View
+
+log = logger(__name__)
+WRITES_WAIT_SECONDS = 5.0
+
+
+class Leading(Protocol):
+    """Who leads: `Leadership`."""
+
+    @property
+    def epoch(self) -> int | None:
+        """The leader epoch while the lease is good by this process's clock, else None."""
+        ...
+
+
+class Heartbeats:
+    """The leader's side of heartbeats. Safe from any thread."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        view: View,
+        leading: Leading,
+        clock: Clock,
+        *,
+        lease_name: str,
+        lease_seconds: float,
+        wake: Callable[[], None],
+    ) -> None:
+        self._engine = engine
+        self._view = view
+        self._leading = leading
+        self._clock = clock
+        self._lease_name = lease_name
+        self._lease_seconds = lease_seconds
+        self._wake = wake
+
+    def answer_known(self, request: HeartbeatRequest) -> HeartbeatAnswer | None:
+        """The answer for a container that is known and live; None when it must be registered first.
+
+        Does no I/O. Raises NotLeader, and Unavailable while this leader is not ready or fails the container over.
+        """
+        self._leader_epoch()
+        with self._view.lock:
+            if request.container in self._view.failing:
+                raise Unavailable("the container is being failed over: ask again")
+            if not self._view.is_current(request.container, request.incarnation):
+                return None
+            self._view.hear(request, self._clock.monotonic())
+            answer = self._answer(request.container, known=True)
+            is_news = self._is_news(request)
+        if is_news:
+            self._wake()
+        return answer
+
+    def register(self, request: HeartbeatRequest) -> HeartbeatAnswer:
+        """Registers a container, or a new life of one, and answers. Raises NotLeader, Unavailable."""
+        leader_epoch = self._leader_epoch()
+        if not self._view.writes.acquire(timeout=WRITES_WAIT_SECONDS):
+            raise Unavailable("the Shard Manager is busy with the store")
+        try:
+            decided = self._register(request, leader_epoch)
+        except Fenced as error:
+            raise NotLeader(error.detail) from error
+        finally:
+            self._view.writes.release()
+        if decided is Membership.REFUSED:
+            with self._view.lock:
+                return self._answer(request.container, known=False)
+        answer = self.answer_known(request)
+        self._wake()
+        if answer is None:
+            raise Unavailable("another life of the container came meanwhile: ask again")
+        return answer
+
+    def readiness(self) -> dict[str, Any]:
+        """For `/readyz`: whether this process leads, and what it knows."""
+        epoch = self._leading.epoch
+        with self._view.lock:
+            containers, version = len(self._view.live()), self._view.version
+        if epoch is None:
+            return {"role": "standby"}
+        return {"role": "leader", "leader_epoch": epoch, "containers": containers, "version": version}
+
+    def leader_url(self) -> str | None:
+        """Where the leader is, by the store; None when that is unknown."""
+        with transaction(self._engine) as connection:
+            row = leases.read(connection, self._lease_name)
+        return None if row is None or not row.url else row.url
+
+    def _leader_epoch(self) -> int:
+        epoch = self._leading.epoch
+        if epoch is None:
+            raise NotLeader("another process leads the shard managers, or none does at the moment")
+        if self._view.leader_epoch != epoch:
+            raise Unavailable("this shard manager is taking over: ask again")
+        return epoch
+
+    def _register(self, request: HeartbeatRequest, leader_epoch: int) -> Membership:
+        member = _member(request)
+        with transaction(self._engine) as connection:
+            leases.check_epoch(connection, self._lease_name, leader_epoch)
+            decided = shards.register(connection, member, empty=not request.held and not request.dropped)
+            changed = shards.read_owners(connection, above=self._view.read_up_to)
+        with self._view.lock:
+            self._view.take_in(changed)
+            if decided is not Membership.REFUSED:
+                self._view.members[member.name] = member
+            if decided is Membership.NEW:
+                self._view.joined_at.append(self._clock.monotonic())
+        log.info(
+            "container registered", container=member.name, incarnation=member.incarnation, membership=decided.value
+        )
+        return decided
+
+    def _answer(self, container: str, *, known: bool) -> HeartbeatAnswer:
+        owned = self._view.shards_of(container).items() if known else ()
+        return HeartbeatAnswer(
+            known=known,
+            version=self._view.version,
+            shard_count=self._view.shard_count,
+            lease_seconds=self._lease_seconds,
+            shards={shard: epoch for shard, epoch in owned if shard not in self._view.withheld},
+        )
+
+    def _is_news(self, request: HeartbeatRequest) -> bool:
+        """Whether the container dropped a shard that is still its own, or knows more than this leader."""
+        owned = self._view.shards_of(request.container)
+        gave_up = any(owned.get(shard) == epoch for shard, epoch in request.dropped.items())
+        return gave_up or max(request.held.values(), default=0) > self._view.version
+
+
+def _member(request: HeartbeatRequest) -> Member:
+    return Member(
+        name=request.container,
+        incarnation=request.incarnation,
+        url=request.url,
+        region=request.region,
+        cpu_cores=request.capacity.cpu_cores,
+        memory_bytes=request.capacity.memory_bytes,
+        disk_bytes=request.capacity.disk_bytes,
+    )

@@ -1,0 +1,319 @@
+"""The leader's rounds: read the store, fail over, plan, record, order. Decisions are made in the pure modules."""
+
+from __future__ import annotations
+
+import queue
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+
+from sqlalchemy import Engine
+
+from penstock.control.clock import Clock
+from penstock.control.logs import logger
+from penstock.store import leases, shards
+from penstock.store.cluster import shard_count
+from penstock.store.engine import transaction
+from penstock.store.shards import Change
+from penstock.tasks.ownership import Owner
+from penstock.wire.cluster import ShardOrders
+from services.shard_manager import metrics
+from services.shard_manager.liveness import is_gathering, lost
+from services.shard_manager.moves import (
+    Added,
+    Dropped,
+    DropUnanswered,
+    Event,
+    Freed,
+    Instruction,
+    Moves,
+    Phase,
+    Recorded,
+    SendDrop,
+)
+from services.shard_manager.orders import Orders, Verb
+from services.shard_manager.planning import least_loaded, plan, target
+from services.shard_manager.settings import ShardManagerSettings
+from services.shard_manager.view import View
+
+log = logger(__name__)
+LEASE = "shard_manager"
+
+
+class ShardManager:
+    """`round` is called by one thread at a time, with the leader epoch. Raises Unavailable, Fenced."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        view: View,
+        orders: Orders,
+        settings: ShardManagerSettings,
+        clock: Clock,
+        wake: Callable[[], None],
+    ) -> None:
+        self._engine = engine
+        self._view = view
+        self._orders = orders
+        self._settings = settings
+        self._clock = clock
+        self._wake = wake
+        self._moves = Moves(
+            drop_retry_seconds=settings.drop_retry_seconds, add_limit_seconds=settings.add_limit_seconds
+        )
+        self._answers: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._followed_at = float("-inf")
+        self._saved_at = float("-inf")
+        self._settled: object = None
+
+    def round(self, leader_epoch: int) -> None:
+        """One pass; what it leaves undone the next one sees again."""
+        with self._view.writes:
+            self._follow(leader_epoch)
+            self._send(self._fail_over(leader_epoch), leader_epoch)
+        self._take_in_answers()
+        self._send(self._plan(), leader_epoch)
+        with self._view.writes:
+            self._send(self._record(leader_epoch), leader_epoch)
+        self._send(self._moves.retries(self._clock.monotonic()), leader_epoch)
+        self._publish()
+        self._save_heartbeats(leader_epoch)
+
+    # ---- following the store
+
+    def _follow(self, leader_epoch: int) -> None:
+        """Reads what changed; everything, after an election or a break in which this process may not have listened."""
+        now = self._clock.monotonic()
+        had_break = now - self._followed_at > self._settings.shard_manager_lease_seconds
+        if had_break or self._view.leader_epoch != leader_epoch:
+            self._take_over(leader_epoch)
+        else:
+            self._refresh()
+        self._followed_at = self._clock.monotonic()
+
+    def _take_over(self, leader_epoch: int) -> None:
+        with transaction(self._engine) as connection:
+            leases.check_epoch(connection, LEASE, leader_epoch)
+            count = shard_count(connection)
+            shards.ensure_shards(connection, count)
+            members = shards.read_members(connection)
+            owners = shards.read_owners(connection)
+        self._moves.forget_all()
+        self._answers = queue.SimpleQueue()  # answers to orders from before the break speak of forgotten moves
+        self._settled = None
+        with self._view.lock:
+            self._view.clear()
+            self._view.members = members
+            self._view.take_in(owners)
+            self._view.shard_count = count
+            self._view.listening_since = self._clock.monotonic()
+            self._view.leader_epoch = leader_epoch
+        log.info("took over", leader_epoch=leader_epoch, containers=len(members), version=self._view.version)
+
+    def _refresh(self) -> None:
+        with transaction(self._engine) as connection:
+            members = shards.read_members(connection)
+            changed = shards.read_owners(connection, above=self._view.read_up_to)
+        with self._view.lock:
+            self._view.members = members
+            self._view.failing = frozenset()
+            self._view.take_in(changed)
+            epochs = {shard: owner.epoch for shard, owner in self._view.owners.items()}
+        for move in self._moves.forget_outdated(epochs):
+            log.info("move overtaken", shard=move.shard, epoch=move.epoch, phase=move.phase.value)
+
+    # ---- fail-over
+
+    def _fail_over(self, leader_epoch: int) -> list[Instruction]:
+        """Declares silent containers lost and gives their shards away, in one transaction.
+
+        From the choice on their heartbeats are not answered, until the store has decided.
+        """
+        candidates = self._choose_silent()
+        if not candidates:
+            return []
+        survivors = self._view.live().keys() - candidates.keys()
+        wanted = target(self._view.owners, survivors, self._on_their_way())
+        with transaction(self._engine) as connection:
+            leases.check_epoch(connection, LEASE, leader_epoch)
+            gone = shards.declare_lost(connection, candidates, self._settings.fail_over_seconds)
+            orphans = {shard: epoch for name in gone for shard, epoch in self._view.shards_of(name).items()}
+            changes = {shard: Change(wanted.get(shard), epoch) for shard, epoch in orphans.items()}
+            recorded = shards.record_owners(connection, changes)
+        with self._view.lock:
+            self._view.mark_lost(gone)
+            self._view.failing = frozenset()
+            self._view.apply(recorded)
+        self._count_fail_over(gone, recorded)
+        return self._take_over_orphans(changes, recorded)
+
+    def _choose_silent(self) -> dict[str, str]:
+        with self._view.lock:
+            live = self._view.live()
+            names = lost(
+                live,
+                self._view.heard_at,
+                listening_since=self._view.listening_since,
+                now=self._clock.monotonic(),
+                interval_seconds=self._settings.fail_over_seconds,
+            )
+            self._view.failing = frozenset(names)
+        return {name: live[name].incarnation for name in names}
+
+    def _count_fail_over(self, gone: Iterable[str], recorded: dict[int, Owner]) -> None:
+        for name in gone:
+            metrics.fail_overs.inc()
+            log.warning("container lost", container=name, orphans=len(recorded))
+        metrics.shards_moved.labels("fail_over").inc(len(recorded))
+
+    def _take_over_orphans(self, changes: dict[int, Change], recorded: dict[int, Owner]) -> list[Instruction]:
+        """Follows recorded orphans to their new owners; moves that they were in the middle of are overtaken."""
+        epochs = {shard: owner.epoch for shard, owner in self._view.owners.items()}
+        self._moves.forget_outdated(epochs)
+        events: list[Event] = []
+        for shard, owner in recorded.items():
+            if owner.container is not None:
+                before = changes[shard].from_epoch
+                events.append(Freed(shard, before, owner.container))
+                events.append(Recorded(shard, before, owner.epoch, owner.container))
+        return self._moves.handle(events, self._clock.monotonic())
+
+    # ---- moves
+
+    def _take_in_answers(self) -> None:
+        """What containers said, to orders and in heartbeats; instructions never follow from it alone."""
+        events: list[Event] = []
+        while not self._answers.empty():
+            events.append(self._answers.get())
+        with self._view.lock:
+            given_up, confirmed, owners = self._view.given_up(), self._view.confirmed(), self._view.owners
+            events += [Dropped(shard, owners[shard].epoch) for shard in given_up if shard in self._moves]
+            events += [Added(move.shard, move.epoch) for move in self._moves.adding(confirmed)]
+        self._moves.handle(events, self._clock.monotonic())
+
+    def _plan(self) -> list[Instruction]:
+        """Plans moves, unless nothing changed since a plan that found none, or containers are just joining."""
+        now, on_their_way = self._clock.monotonic(), self._on_their_way()
+        with self._view.lock:
+            live, given_up = self._view.live().keys(), self._view.given_up()
+            situation = (self._view.version, frozenset(live), frozenset(given_up), frozenset(on_their_way))
+            if situation == self._settled or self._is_gathering(now):
+                return []
+            owners = dict(self._view.owners)
+            self._view.joined_at.clear()
+        room = self._settings.moves_in_flight - len(on_their_way)
+        events = plan(owners, live, on_their_way, given_up, move_limit=room)
+        self._settled = situation if not events else None
+        return self._moves.handle(events, now)
+
+    def _is_gathering(self, now: float) -> bool:
+        return is_gathering(
+            self._view.joined_at,
+            now=now,
+            gather_seconds=self._settings.gather_seconds,
+            gather_limit_seconds=self._settings.gather_limit_seconds,
+        )
+
+    def _on_their_way(self) -> dict[int, str]:
+        return {move.shard: move.destination for move in self._moves}
+
+    def _record(self, leader_epoch: int) -> list[Instruction]:
+        """Writes the new owners of the shards that nobody runs."""
+        changes = self._changes()
+        if not changes:
+            return []
+        with transaction(self._engine) as connection:
+            leases.check_epoch(connection, LEASE, leader_epoch)
+            recorded = shards.record_owners(connection, changes)
+        with self._view.lock:
+            self._view.apply(recorded)
+        metrics.shards_moved.labels("placement").inc(len(recorded))
+        log.info("shards moved", shards=len(recorded), version=self._view.version)
+        events = [
+            Recorded(shard, changes[shard].from_epoch, owner.epoch, owner.container)
+            for shard, owner in recorded.items()
+            if owner.container is not None
+        ]
+        return self._moves.handle(events, self._clock.monotonic())
+
+    def _changes(self) -> dict[int, Change]:
+        """Each shard to its destination; to the least loaded container where that was lost meanwhile."""
+        live = self._view.live().keys()
+        counts = {name: len(self._view.shards_of(name)) for name in live}
+        changes: dict[int, Change] = {}
+        for move in self._moves.to_record():
+            destination = move.destination if move.destination in live else least_loaded(live, counts)
+            if destination is not None:
+                counts[destination] += 1
+                changes[move.shard] = Change(destination, move.epoch)
+        return changes
+
+    # ---- orders
+
+    def _send(self, instructions: list[Instruction], leader_epoch: int) -> None:
+        """One order a container and verb."""
+        grouped: dict[tuple[Verb, str], dict[int, int]] = defaultdict(dict)
+        for instruction in instructions:
+            if isinstance(instruction, SendDrop):
+                grouped["drop", instruction.source][instruction.shard] = instruction.epoch
+            else:
+                grouped["add", instruction.destination][instruction.shard] = instruction.epoch
+        for (verb, container), epochs in grouped.items():
+            self._send_one(verb, container, epochs, leader_epoch)
+
+    def _send_one(self, verb: Verb, container: str, epochs: dict[int, int], leader_epoch: int) -> None:
+        member = self._view.members[container]
+        order = ShardOrders(
+            container=container,
+            incarnation=member.incarnation,
+            shards=epochs,
+            version=self._view.version,
+            leader_epoch=leader_epoch,
+            deadline_seconds=self._settings.drop_deadline_seconds,
+        )
+        log.info("order sent", order=verb, container=container, shards=len(epochs), version=order.version)
+        answers = self._answers
+
+        def on_answer(done: frozenset[int]) -> None:
+            """Called by a worker thread; the next round takes the events in."""
+            for event in _events(verb, epochs, done):
+                answers.put(event)
+            self._wake()
+
+        self._orders.send(verb, member.url, order, on_answer)
+
+    # ---- what others see
+
+    def _publish(self) -> None:
+        for move in self._moves.unconfirmed(self._clock.monotonic()):
+            metrics.unconfirmed.inc()
+            log.warning("shard not confirmed", shard=move.shard, container=move.destination, epoch=move.epoch)
+        with self._view.lock:
+            self._view.withheld = self._moves.withheld()
+            states = Counter("live" if member.live else "lost" for member in self._view.members.values())
+            without_owner = sum(owner.container is None for owner in self._view.owners.values())
+        for state in ("live", "lost"):
+            metrics.containers.labels(state).set(states[state])
+        metrics.shards_without_owner.set(without_owner)
+        phases = Counter(move.phase for move in self._moves)
+        for phase in Phase:
+            metrics.moves_in_flight.labels(phase.value).set(phases[phase])
+
+    def _save_heartbeats(self, leader_epoch: int) -> None:
+        """Writes, every few seconds, when containers were heard of."""
+        monotonic, now = self._clock.monotonic(), self._clock.now()
+        if monotonic - self._saved_at < self._settings.save_heartbeats_seconds:
+            return
+        with self._view.lock:
+            heard_at = {name: now - timedelta(seconds=monotonic - at) for name, at in self._view.heard_at.items()}
+        with transaction(self._engine) as connection:
+            leases.check_epoch(connection, LEASE, leader_epoch)
+            shards.save_heartbeats(connection, heard_at)
+        self._saved_at = monotonic
+
+
+def _events(verb: Verb, epochs: dict[int, int], done: frozenset[int]) -> list[Event]:
+    """What the answer to an order says; `epochs`: the shards ordered, `done`: those answered for."""
+    if verb == "add":
+        return [Added(shard, epoch) for shard, epoch in epochs.items() if shard in done]
+    return [Dropped(shard, epoch) if shard in done else DropUnanswered(shard, epoch) for shard, epoch in epochs.items()]

@@ -1,0 +1,260 @@
+"""The movement of shards as a state machine: events in, instructions out. Pure; a thin shell performs them.
+
+A move goes DROPPING -> DROPPED -> ADDING -> done. The store is written between DROPPED and ADDING and nowhere else, so
+a shard has a new owner only after its old one said that it stopped the tasks. No answer means nothing: the DROP is
+repeated until the source answers, says in a heartbeat that it dropped the shard, or is declared lost.
+A shard that nobody owns, or whose owner dropped it, begins at DROPPED.
+
+Every event carries the assignment epoch that it speaks of. An event of another epoch than the move's is the echo of
+an older order and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+
+class Phase(StrEnum):
+    """How far a move is."""
+
+    DROPPING = "dropping"
+    DROPPED = "dropped"
+    ADDING = "adding"
+
+
+@dataclass(frozen=True)
+class Move:
+    """One shard on its way. `epoch`: its assignment epoch now. `asked_at`: when the last order went out.
+
+    `repeated`: the DROP was sent more than once.
+    """
+
+    shard: int
+    epoch: int
+    source: str | None
+    destination: str
+    phase: Phase
+    asked_at: float
+    repeated: bool = False
+
+
+# ---- events
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The shard shall go from `source` to `destination`."""
+
+    shard: int
+    epoch: int
+    source: str
+    destination: str
+
+
+@dataclass(frozen=True)
+class Freed:
+    """Nobody runs the shard: it has no owner, or its owner dropped it. It shall go to `destination`."""
+
+    shard: int
+    epoch: int
+    destination: str
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """The source said SUCCESS, or listed the shard as dropped in a heartbeat."""
+
+    shard: int
+    epoch: int
+
+
+@dataclass(frozen=True)
+class DropUnanswered:
+    """The source gave no answer, or refused: whether it still runs the shard is unknown."""
+
+    shard: int
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The store says that `destination` owns the shard, under `epoch` in place of `from_epoch`."""
+
+    shard: int
+    from_epoch: int
+    epoch: int
+    destination: str
+
+
+@dataclass(frozen=True)
+class Added:
+    """The destination said SUCCESS, or listed the shard as held in a heartbeat."""
+
+    shard: int
+    epoch: int
+
+
+Event = Planned | Freed | Dropped | DropUnanswered | Recorded | Added
+
+
+# ---- instructions
+
+
+@dataclass(frozen=True)
+class SendDrop:
+    """Order `source` to drop the shard that it owns under `epoch`."""
+
+    shard: int
+    epoch: int
+    source: str
+
+
+@dataclass(frozen=True)
+class SendAdd:
+    """Tell `destination` that it owns the shard under `epoch`."""
+
+    shard: int
+    epoch: int
+    destination: str
+
+
+Instruction = SendDrop | SendAdd
+
+
+class IllegalMove(Exception):
+    """An event that cannot happen in the move's phase: a bug, told with the shard's story."""
+
+
+class Moves:
+    """All moves in flight, by shard."""
+
+    def __init__(self, *, drop_retry_seconds: float, add_limit_seconds: float) -> None:
+        self._drop_retry_seconds = drop_retry_seconds
+        self._add_limit_seconds = add_limit_seconds
+        self._moves: dict[int, Move] = {}
+
+    def __contains__(self, shard: object) -> bool:
+        return shard in self._moves
+
+    def __iter__(self) -> Iterator[Move]:
+        return iter(self._moves.values())
+
+    def __len__(self) -> int:
+        return len(self._moves)
+
+    def handle(self, events: Iterable[Event], now: float) -> list[Instruction]:
+        """Takes events in; what to send because of them. `now` in monotonic seconds. Raises IllegalMove."""
+        instructions: list[Instruction] = []
+        for event in events:
+            instructions += self._handle_one(event, now)
+        return instructions
+
+    def retries(self, now: float) -> list[Instruction]:
+        """DROP orders once more, `drop_retry_seconds` after the last, as long as the source says nothing."""
+        late = [move for move in self._in(Phase.DROPPING) if now - move.asked_at >= self._drop_retry_seconds]
+        return [self._send_drop(replace(move, repeated=True), now) for move in late]
+
+    def withheld(self) -> frozenset[int]:
+        """Shards whose source did not obey the first DROP: its heartbeats' answers leave them out, as another way.
+
+        They stay left out until the store names the new owner: the source may have forgotten by then that it dropped
+        them, and would take them again.
+        """
+        return frozenset(move.shard for move in self if move.repeated and move.phase is not Phase.ADDING)
+
+    def unconfirmed(self, now: float) -> list[Move]:
+        """Ends and returns the moves whose destination never said that it took the shard.
+
+        The store names the owner, so its next heartbeat's answer tells it again: nothing is lost but the watch.
+        """
+        late = [move for move in self._in(Phase.ADDING) if now - move.asked_at >= self._add_limit_seconds]
+        for move in late:
+            del self._moves[move.shard]
+        return late
+
+    def adding(self, held: Mapping[int, int]) -> list[Move]:
+        """The moves whose shard its destination holds, by `held` (shard to epoch)."""
+        return [move for move in self._in(Phase.ADDING) if held.get(move.shard) == move.epoch]
+
+    def to_record(self) -> list[Move]:
+        """The moves whose shard nobody runs and whose new owner the store does not know yet."""
+        return self._in(Phase.DROPPED)
+
+    def forget_outdated(self, epochs: Mapping[int, int]) -> list[Move]:
+        """Ends and returns the moves of shards whose assignment epoch is no longer the move's (fail-over, rejoin)."""
+        outdated = [move for move in self if epochs.get(move.shard) != move.epoch]
+        for move in outdated:
+            del self._moves[move.shard]
+        return outdated
+
+    def forget_all(self) -> None:
+        """A new leader starts from the store and from what containers say."""
+        self._moves.clear()
+
+    def _in(self, phase: Phase) -> list[Move]:
+        return [move for move in self if move.phase is phase]
+
+    def _handle_one(self, event: Event, now: float) -> list[Instruction]:
+        move = self._moves.get(event.shard)
+        spoken_of = event.from_epoch if isinstance(event, Recorded) else event.epoch
+        if move is None or isinstance(event, Planned | Freed):
+            return self._begin(move, event, now)
+        if spoken_of != move.epoch:
+            return []
+        transition = _TRANSITIONS.get((move.phase, type(event)))
+        if transition is None:
+            raise IllegalMove(f"{event} cannot happen to {move}")
+        return transition(self, move, event, now)
+
+    def _begin(self, move: Move | None, event: Event, now: float) -> list[Instruction]:
+        """A new move; other events about a shard that does not move are echoes."""
+        if not isinstance(event, Planned | Freed):
+            return []
+        if move is not None:
+            raise IllegalMove(f"{event} cannot happen to {move}")
+        if isinstance(event, Freed):
+            self._put(Move(event.shard, event.epoch, None, event.destination, Phase.DROPPED, now))
+            return []
+        begun = Move(event.shard, event.epoch, event.source, event.destination, Phase.DROPPING, now)
+        return [self._send_drop(begun, now)]
+
+    def _put(self, move: Move) -> None:
+        self._moves[move.shard] = move
+
+    def _send_drop(self, move: Move, now: float) -> Instruction:
+        if move.source is None:
+            raise IllegalMove(f"{move} has no source that could drop it")
+        self._put(replace(move, asked_at=now))
+        return SendDrop(move.shard, move.epoch, move.source)
+
+    def _on_dropped(self, move: Move, _: Event, __: float) -> list[Instruction]:
+        self._put(replace(move, phase=Phase.DROPPED))
+        return []
+
+    def _on_recorded(self, move: Move, event: Event, now: float) -> list[Instruction]:
+        if not isinstance(event, Recorded):
+            raise IllegalMove(f"{event} is no record")
+        self._put(replace(move, phase=Phase.ADDING, epoch=event.epoch, destination=event.destination, asked_at=now))
+        return [SendAdd(event.shard, event.epoch, event.destination)]
+
+    def _on_added(self, move: Move, _: Event, __: float) -> list[Instruction]:
+        del self._moves[move.shard]
+        return []
+
+    def _stay(self, _: Move, __: Event, ___: float) -> list[Instruction]:
+        return []
+
+
+_TRANSITIONS: dict[tuple[Phase, type[Event]], Callable[[Moves, Move, Event, float], list[Instruction]]] = {
+    (Phase.DROPPING, Dropped): Moves._on_dropped,
+    (Phase.DROPPING, DropUnanswered): Moves._stay,
+    (Phase.DROPPING, Added): Moves._stay,
+    (Phase.DROPPED, Dropped): Moves._stay,
+    (Phase.DROPPED, DropUnanswered): Moves._stay,
+    (Phase.DROPPED, Added): Moves._stay,
+    (Phase.DROPPED, Recorded): Moves._on_recorded,
+    (Phase.ADDING, Added): Moves._on_added,
+    (Phase.ADDING, Dropped): Moves._on_dropped,
+}

@@ -1,0 +1,108 @@
+"""What the leader knows in memory, so that it answers heartbeats without the store.
+
+The store is the truth: the view is read from it at take-over and again every round. What only the leader knows is when
+it heard of whom, and what containers said last. `lock` guards all of it and is held for moments only, never over I/O;
+`writes` is held by whoever changes the store, so that the view changes in the order in which the store does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from penstock.tasks.ownership import Member, Owner
+from penstock.wire.cluster import HeartbeatRequest
+
+
+class Said(NamedTuple):
+    """What a container said in its last heartbeat: shards to assignment epochs."""
+
+    held: Mapping[int, int]
+    dropped: Mapping[int, int]
+
+
+class View:
+    """Members, owners, and who was heard when (seconds of the leader's monotonic clock)."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.writes = threading.Lock()
+        self.clear()
+
+    def clear(self) -> None:
+        """Knows nothing; not ready to answer."""
+        self.leader_epoch: int | None = None
+        self.listening_since = float("inf")
+        self.shard_count = 0
+        self.members: dict[str, Member] = {}
+        self.owners: dict[int, Owner] = {}
+        self.version = 0
+        self.read_up_to = -1
+        self.heard_at: dict[str, float] = {}
+        self.said: dict[str, Said] = {}
+        self.failing: frozenset[str] = frozenset()
+        self.withheld: frozenset[int] = frozenset()
+        self.joined_at: list[float] = []
+        self._shards_of: dict[str, dict[int, int]] = {}
+
+    def live(self) -> dict[str, Member]:
+        """Containers that were not declared lost."""
+        return {name: member for name, member in self.members.items() if member.live}
+
+    def shards_of(self, container: str) -> dict[int, int]:
+        """What a container owns: shard to assignment epoch."""
+        return self._shards_of.get(container, {})
+
+    def is_current(self, container: str, incarnation: str) -> bool:
+        """Whether this life of the container is the one in the store, and live."""
+        member = self.members.get(container)
+        return member is not None and member.live and member.incarnation == incarnation
+
+    def hear(self, request: HeartbeatRequest, now: float) -> None:
+        """Takes in a heartbeat of a current container."""
+        self.heard_at[request.container] = now
+        self.said[request.container] = Said(request.held, request.dropped)
+
+    def take_in(self, changed: Mapping[int, Owner]) -> None:
+        """Takes in all owners that the store has above `read_up_to`."""
+        self.apply(changed)
+        self.read_up_to = max([self.read_up_to, *(owner.epoch for owner in changed.values())])
+
+    def apply(self, changed: Mapping[int, Owner]) -> None:
+        """Takes in new owners that this leader recorded; an older epoch than the known one changes nothing."""
+        for shard, owner in changed.items():
+            known = self.owners.get(shard)
+            if known is not None and known.epoch >= owner.epoch:
+                continue
+            if known is not None and known.container is not None:
+                self._shards_of[known.container].pop(shard, None)
+            if owner.container is not None:
+                self._shards_of.setdefault(owner.container, {})[shard] = owner.epoch
+            self.owners[shard] = owner
+            self.version = max(self.version, owner.epoch)
+
+    def mark_lost(self, names: Iterable[str]) -> None:
+        """Containers that the store has as lost now."""
+        for name in names:
+            self.members[name] = self.members[name]._replace(live=False)
+            self.heard_at.pop(name, None)
+            self.said.pop(name, None)
+
+    def given_up(self) -> set[int]:
+        """Shards that their owner dropped under their present epoch: an order whose answer was lost."""
+        return {
+            shard
+            for container, said in self.said.items()
+            for shard, epoch in said.dropped.items()
+            if self.owners.get(shard) == Owner(container, epoch)
+        }
+
+    def confirmed(self) -> dict[int, int]:
+        """Shards that their owner holds under their present epoch, with that epoch."""
+        return {
+            shard: epoch
+            for container, said in self.said.items()
+            for shard, epoch in said.held.items()
+            if self.owners.get(shard) == Owner(container, epoch)
+        }

@@ -1,0 +1,69 @@
+"""Puts a Shard Manager together from its settings; also for tests that run several in one process."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fastapi import FastAPI
+from sqlalchemy import Engine
+
+from penstock.control.clock import Clock, SystemClock
+from penstock.control.loop import LeaderLoop, Leadership
+from penstock.store.election import StoreElection
+from penstock.store.engine import connect
+from services.shard_manager.api import build_app
+from services.shard_manager.heartbeats import Heartbeats
+from services.shard_manager.loop import LEASE, ShardManager
+from services.shard_manager.orders import Orders
+from services.shard_manager.settings import ShardManagerSettings
+from services.shard_manager.view import View
+
+RENEWALS_PER_LEASE = 3
+
+
+class ShardManagerProcess(NamedTuple):
+    """The parts with a life: start the loop, serve the app, stop."""
+
+    app: FastAPI
+    loop: LeaderLoop
+    orders: Orders
+    engine: Engine
+    view: View
+
+    def start(self) -> None:
+        """Begins to run for leader and, once elected, to make rounds."""
+        self.loop.start()
+
+    def stop(self) -> None:
+        """Ends the loop, gives the lease up and closes connections."""
+        self.loop.stop()
+        self.orders.close()
+        self.engine.dispose()
+
+
+def build(settings: ShardManagerSettings, clock: Clock | None = None) -> ShardManagerProcess:
+    """Connects the parts; starts nothing."""
+    clock = clock or SystemClock()
+    lease_seconds = settings.shard_manager_lease_seconds
+    engine = connect(settings.database_url)
+    election = StoreElection(engine, LEASE, settings.identity(), url=settings.url(), lease_seconds=lease_seconds)
+    leadership = Leadership(LEASE, election, lease_seconds, clock.monotonic)
+    view, orders = View(), Orders()
+    manager = ShardManager(engine, view, orders, settings, clock, wake=lambda: loop.wake())
+    loop = LeaderLoop(
+        LEASE,
+        manager.round,
+        leadership,
+        period_seconds=settings.shard_manager_round_seconds,
+        renew_seconds=lease_seconds / RENEWALS_PER_LEASE,
+    )
+    heartbeats = Heartbeats(
+        engine,
+        view,
+        leadership,
+        clock,
+        lease_name=LEASE,
+        lease_seconds=settings.container_lease_seconds,
+        wake=loop.wake,
+    )
+    return ShardManagerProcess(build_app(heartbeats), loop, orders, engine, view)

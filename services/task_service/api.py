@@ -1,0 +1,116 @@
+"""The HTTP side: task specs out, task reports in."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Header, Query, Response
+from sqlalchemy import Engine
+from starlette.concurrency import run_in_threadpool
+
+from penstock.control.errors import Conflict, Unavailable
+from penstock.store.engine import transaction
+from penstock.store.reports import save_report
+from penstock.wire.app import create_app
+from penstock.wire.cluster import Snapshot, TaskReportBatch
+from services.task_service import metrics
+from services.task_service.cache import TemplateCache
+from services.task_service.encoding import Encoded, Encoder
+from services.task_service.samples import sample
+from services.task_service.templates import Templates
+from services.task_service.waiters import Waiters
+
+AGE_HEADER = "Penstock-Snapshot-Age-Seconds"
+CATCH_UP_SECONDS = 2.0
+
+
+class Specs:
+    """Answers requests for task specs from the cache."""
+
+    def __init__(self, cache: TemplateCache, waiters: Waiters, *, longest_wait_seconds: float) -> None:
+        self._cache = cache
+        self._waiters = waiters
+        self._longest_wait_seconds = longest_wait_seconds
+        self._encoder = Encoder()
+        self._encoding = Lock()
+
+    async def full(self) -> Encoded:
+        """Everything. Raises Unavailable when the store was never read."""
+        return await run_in_threadpool(self._encode, self._known(), None)
+
+    async def delta(self, after: int, wait_seconds: float) -> Encoded:
+        """What came above `after`, waited for up to `wait_seconds`.
+
+        Full when the store itself is behind `after`: it is another one, or was restored. Raises Unavailable when the
+        store was never read, or this process knows less than the caller and cannot read more.
+        """
+        if after > self._known().commit_number:
+            await self._catch_up(after)
+        known = self._known()
+        if after > known.commit_number:
+            return await self.full()
+        with metrics.waiting.track_inprogress():
+            seconds = min(wait_seconds, self._longest_wait_seconds)
+            await self._waiters.wait(lambda: self._known().commit_number > after, seconds)
+        return await run_in_threadpool(self._encode, self._known(), after)
+
+    def readiness(self) -> dict[str, Any]:
+        """For `/readyz`."""
+        return {"commit_number": self._known().commit_number, "age_seconds": round(self._cache.age_seconds(), 3)}
+
+    def _encode(self, templates: Templates, after: int | None) -> Encoded:
+        with self._encoding:
+            return self._encoder.encode(templates, after)
+
+    async def _catch_up(self, after: int) -> None:
+        """Another Task Service may have told the caller more than this one has read yet."""
+        reads = self._cache.reads
+        self._cache.wake()
+        if not await self._waiters.wait(lambda: self._cache.reads > reads, CATCH_UP_SECONDS):
+            raise Unavailable(f"the job store cannot be read, and was last read before commit {after}")
+
+    def _known(self) -> Templates:
+        if self._cache.templates is None:
+            raise Unavailable("the job store was not read yet")
+        return self._cache.templates
+
+
+def build_app(engine: Engine, cache: TemplateCache, waiters: Waiters, *, longest_wait_seconds: float) -> FastAPI:
+    """`GET /v1/specs`, `POST /v1/reports` and what every service has."""
+    specs = Specs(cache, waiters, longest_wait_seconds=longest_wait_seconds)
+    app = create_app("task_service", ready=specs.readiness)
+
+    @app.get("/v1/specs", response_model=Snapshot)
+    async def get_specs(
+        after: Annotated[int | None, Query(ge=-1, le=2**63 - 1)] = None,
+        wait_seconds: Annotated[float, Query(ge=0, le=3600)] = 0.0,
+        if_none_match: Annotated[str | None, Header()] = None,
+        accept_encoding: Annotated[str, Header()] = "",
+    ) -> Response:
+        encoded = await (specs.full() if after is None else specs.delta(after, wait_seconds))
+        return _response(encoded, if_none_match, accept_encoding, cache.age_seconds())
+
+    @app.post("/v1/reports", status_code=204)
+    def post_reports(batch: TaskReportBatch) -> None:
+        """Stored when the answer is 204."""
+        try:
+            with transaction(engine) as connection:
+                save_report(connection, batch, [sample(task) for task in batch.tasks])
+        except Conflict:
+            metrics.reports.labels("refused").inc()
+            raise
+        metrics.reports.labels("stored").inc()
+
+    return app
+
+
+def _response(encoded: Encoded, if_none_match: str | None, accept_encoding: str, age_seconds: float) -> Response:
+    headers = {"ETag": encoded.etag, AGE_HEADER: f"{age_seconds:.3f}", "Vary": "Accept-Encoding"}
+    tags = [tag.strip() for tag in (if_none_match or "").split(",")]
+    if encoded.etag in tags:
+        return Response(status_code=304, headers=headers)
+    if "gzip" not in accept_encoding:
+        return Response(encoded.body, headers=headers, media_type="application/json")
+    headers["Content-Encoding"] = "gzip"
+    return Response(encoded.compressed, headers=headers, media_type="application/json")

@@ -1,0 +1,166 @@
+"""The one reader of the running table in this process: a thread that keeps the templates in memory.
+
+It reads what is new at every NOTIFY, and everything again when the cache has expired, whatever was notified. While the
+store is away the templates stay as they were read last.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from sqlalchemy import Engine
+
+from penstock.control.clock import Clock
+from penstock.control.errors import PenstockError
+from penstock.control.logs import logger
+from penstock.store.alerts import clear_alert, raise_alert
+from penstock.store.engine import transaction
+from penstock.store.reports import purge_samples
+from penstock.store.snapshot import read_changes
+from services.task_service import metrics
+from services.task_service.templates import Templates, everything, updated
+
+log = logger(__name__)
+RETRY_SECONDS = 1.0
+PURGE_SECONDS = 3600.0
+BROKEN_ALERT = "broken_running_row"
+
+
+class Releasable(Protocol):
+    """Those who wait for a read: `Waiters`."""
+
+    def release(self) -> None:
+        """Lets all look again."""
+        ...
+
+
+class TemplateCache:
+    """`templates` is None until the store was read for the first time. `reads` counts successful reads."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Clock,
+        waiters: Releasable,
+        *,
+        expiry_seconds: float,
+        keep_samples_days: int,
+    ) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._waiters = waiters
+        self._expiry_seconds = expiry_seconds
+        self._keep_samples_days = keep_samples_days
+        self.templates: Templates | None = None
+        self.reads = 0
+        self._read_at = float("-inf")
+        self._read_all_at = float("-inf")
+        self._purged_at = clock.monotonic()
+        self._woken = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="template-cache", daemon=True)
+
+    def start(self) -> None:
+        """Reads at once, then at every wake-up and expiry."""
+        metrics.snapshot_age_seconds.set_function(self.age_seconds)
+        self._woken.set()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends after the read in progress."""
+        self._stopping.set()
+        self._woken.set()
+        self._thread.join(timeout=10)
+
+    def wake(self) -> None:
+        """Asks for a read soon; from any thread and at any rate."""
+        self._woken.set()
+
+    def age_seconds(self) -> float:
+        """Seconds since the store was last read; infinite before."""
+        return self._clock.monotonic() - self._read_at
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._woken.wait(timeout=self._expiry_seconds)
+            self._woken.clear()
+            if self._stopping.is_set():
+                return
+            if not self._survives(self._read):
+                self._woken.set()
+                self._stopping.wait(RETRY_SECONDS)
+                continue
+            self._waiters.release()
+            if self._clock.monotonic() - self._purged_at >= PURGE_SECONDS:
+                self._survives(self._purge)
+
+    def _survives(self, step: Callable[[], None]) -> bool:
+        """Does a step; False, and a log line, when it failed: the next one starts from the store again."""
+        try:
+            step()
+        except PenstockError as error:
+            log.warning("store not read, serving what is known", error=error.detail, age_seconds=self.age_seconds())
+            return False
+        except Exception:
+            log.exception("reading the store broke", age_seconds=self.age_seconds())
+            return False
+        return True
+
+    def _read(self) -> None:
+        asked_at, known = self._clock.monotonic(), self.templates
+        is_expired = asked_at - self._read_all_at >= self._expiry_seconds
+        with transaction(self._engine) as connection:
+            if known is None or is_expired:
+                fresh = everything(known, read_changes(connection))
+                self._read_all_at = asked_at
+            else:
+                fresh = updated(known, read_changes(connection, after=known.commit_number))
+        self._log_changes(known, fresh)
+        self.templates, self._read_at = fresh, asked_at
+        self.reads += 1
+        self._publish(fresh)
+        self._alert(known, fresh)
+
+    def _log_changes(self, known: Templates | None, fresh: Templates) -> None:
+        if known is None:
+            log.info("templates read", jobs=len(fresh.by_job), commit_number=fresh.commit_number)
+            return
+        for template in fresh.above(known.commit_number):
+            log.info(
+                "template served",
+                job=template.job,
+                revision=template.revision,
+                generation=template.generation,
+                commit_number=template.commit_number,
+            )
+        for job in fresh.removed_above(known.commit_number):
+            log.info("template removed", job=job, commit_number=fresh.removed[job])
+
+    def _publish(self, fresh: Templates) -> None:
+        metrics.templates.set(len(fresh.by_job))
+        metrics.broken_templates.set(len(fresh.broken))
+        metrics.commit_number.set(fresh.commit_number)
+
+    def _alert(self, known: Templates | None, fresh: Templates) -> None:
+        """Opens an alert for each newly broken row, and closes those of rows that were put right."""
+        before = known.broken if known is not None else {}
+        opened = {job: broken for job, broken in fresh.broken.items() if before.get(job) != broken}
+        closed = before.keys() - fresh.broken.keys()
+        for job, broken in opened.items():
+            log.error("running row does not validate", job=job, commit_number=broken.commit_number, error=broken.reason)
+        if not opened and not closed:
+            return
+        with transaction(self._engine) as connection:
+            for job, broken in opened.items():
+                message = f"the running configuration of {job} does not validate: its tasks are left as they are"
+                raise_alert(connection, BROKEN_ALERT, job, message, {"reason": broken.reason})
+            for job in closed:
+                clear_alert(connection, BROKEN_ALERT, job)
+
+    def _purge(self) -> None:
+        with transaction(self._engine) as connection:
+            count = purge_samples(connection, keep_days=self._keep_samples_days)
+        self._purged_at = self._clock.monotonic()
+        log.info("old samples purged", samples=count)

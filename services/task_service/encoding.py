@@ -1,0 +1,64 @@
+"""Snapshots as bytes, made once for the thousands who ask for the same. Pure."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from collections import OrderedDict
+from typing import NamedTuple
+
+import orjson
+
+from penstock.tasks.spec import TaskTemplate
+from services.task_service.templates import Templates
+
+FAST = 1
+KEPT_ANSWERS = 32
+
+
+class Encoded(NamedTuple):
+    """A snapshot's JSON, the same compressed, and its weak entity tag."""
+
+    body: bytes
+    compressed: bytes
+    etag: str
+
+
+class Encoder:
+    """Remembers each template's JSON and the last answers. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._templates: dict[str, tuple[TaskTemplate, bytes]] = {}
+        self._answers: OrderedDict[int | None, tuple[Templates, Encoded]] = OrderedDict()
+
+    def encode(self, templates: Templates, after: int | None) -> Encoded:
+        """The snapshot above `after`; the full one when None."""
+        known = self._answers.pop(after, None)
+        if known is None or known[0] is not templates:
+            known = (templates, self._encode(templates, after))
+        self._answers[after] = known
+        while len(self._answers) > KEPT_ANSWERS:
+            self._answers.popitem(last=False)
+        return known[1]
+
+    def _encode(self, templates: Templates, after: int | None) -> Encoded:
+        listed = templates.above(-1 if after is None else after)
+        removed = () if after is None else templates.removed_above(after)
+        head = orjson.dumps(
+            {
+                "full": after is None,
+                "commit_number": templates.commit_number,
+                "shard_count": templates.shard_count,
+                "removed": removed,
+            }
+        )
+        body = head[:-1] + b',"templates":[' + b",".join(self._template(template) for template in listed) + b"]}"
+        digest = hashlib.sha256(body).hexdigest()[:16]
+        return Encoded(body, gzip.compress(body, FAST, mtime=0), f'W/"{templates.commit_number}-{digest}"')
+
+    def _template(self, template: TaskTemplate) -> bytes:
+        known = self._templates.get(template.job)
+        if known is None or known[0] is not template:
+            known = (template, template.model_dump_json().encode())
+            self._templates[template.job] = known
+        return known[1]

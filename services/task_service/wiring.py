@@ -1,0 +1,52 @@
+"""Puts a Task Service together from its settings; also for tests that run several in one process."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fastapi import FastAPI
+from sqlalchemy import Engine
+
+from penstock.control.clock import Clock, SystemClock
+from penstock.store.election import Listener
+from penstock.store.engine import CHANGED_RUNNING, connect
+from services.task_service.api import build_app
+from services.task_service.cache import TemplateCache
+from services.task_service.settings import TaskServiceSettings
+from services.task_service.waiters import Waiters
+
+
+class TaskServiceProcess(NamedTuple):
+    """The parts with a life: start the reader, serve the app, stop."""
+
+    app: FastAPI
+    cache: TemplateCache
+    listener: Listener
+    engine: Engine
+
+    def start(self) -> None:
+        """Begins to read the store."""
+        self.cache.start()
+        self.listener.start()
+
+    def stop(self) -> None:
+        """Ends the reader and closes connections."""
+        self.listener.stop()
+        self.cache.stop()
+        self.engine.dispose()
+
+
+def build(settings: TaskServiceSettings, clock: Clock | None = None) -> TaskServiceProcess:
+    """Connects the parts; starts nothing."""
+    engine = connect(settings.database_url)
+    waiters = Waiters()
+    cache = TemplateCache(
+        engine,
+        clock or SystemClock(),
+        waiters,
+        expiry_seconds=settings.task_service_cache_seconds,
+        keep_samples_days=settings.keep_samples_days,
+    )
+    listener = Listener(settings.database_url, (CHANGED_RUNNING,), cache.wake)
+    app = build_app(engine, cache, waiters, longest_wait_seconds=settings.longest_wait_seconds)
+    return TaskServiceProcess(app, cache, listener, engine)

@@ -1,0 +1,255 @@
+"""The Task Service on a real store and real HTTP: snapshots, deltas, long polls, reports, degraded modes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import Engine, select, text
+
+from penstock.control.process import wait_until
+from penstock.local.ports import free_port
+from penstock.local.postgres import EmbeddedPostgres
+from penstock.store.engine import connect, transaction
+from penstock.store.migrate import upgrade
+from penstock.store.reports import purge_samples
+from penstock.store.shards import register
+from penstock.store.tables import reports, tasks
+from penstock.tasks.ownership import Member
+from penstock.wire.cluster import Snapshot, TaskProgress, TaskReport, TaskReportBatch, TaskState, as_json
+from services.task_service.settings import TaskServiceSettings
+from services.task_service.wiring import TaskServiceProcess, build
+from tests.support.shard_manager import serving
+from tests.support.task_service import break_row, commit_job, forget_job
+
+
+@contextmanager
+def running_service(
+    database_url: str, cache_seconds: float = 90.0
+) -> Iterator[tuple[httpx.Client, TaskServiceProcess]]:
+    port = free_port()
+    settings = TaskServiceSettings(database_url=database_url, port=port, task_service_cache_seconds=cache_seconds)
+    process = build(settings)
+    process.start()
+    try:
+        with serving(process.app, port) as url, httpx.Client(base_url=url, timeout=30.0) as client:
+            yield client, process
+    finally:
+        process.stop()
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    engine = connect(database_url)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def client(engine: Engine, database_url: str) -> Iterator[httpx.Client]:
+    commit_job(engine, "a", task_count=2)
+    with running_service(database_url) as (client, process):
+        wait_until(lambda: process.cache.reads > 0, 10, "the first read")
+        yield client
+
+
+def get(client: httpx.Client, **query: float) -> Snapshot:
+    response = client.get("/v1/specs", params=query).raise_for_status()
+    return Snapshot.model_validate_json(response.content)
+
+
+def test_full_snapshot_and_delta(engine, client):
+    """1. A full snapshot. 2. A job is committed and one deleted: a delta has both. 3. A later delta has none."""
+    first = get(client)
+    assert (first.full, [template.job for template in first.templates]) == (True, ["a"])
+    number = commit_job(engine, "b")
+    forget_job(engine, "a")
+    wait_until(lambda: get(client).commit_number > number, 5, "the commits to be read")
+    delta = get(client, after=first.commit_number)
+    assert (delta.full, [template.job for template in delta.templates], delta.removed) == (False, ["b"], ("a",))
+    last = get(client, after=delta.commit_number)
+    assert (last.templates, last.removed, last.commit_number) == ((), (), delta.commit_number)
+
+
+def test_a_long_poll_wakes_on_commit(engine, client):
+    """Many wait; all get the change in less than a second after its commit, far from the 90 s of the cache."""
+    number = get(client).commit_number
+    with ThreadPoolExecutor(20) as pool:
+        waiting = [pool.submit(get, client, after=number, wait_seconds=20) for _ in range(20)]
+        wait_until(lambda: "penstock_delta_requests_waiting 20.0" in client.get("/metrics").text, 10, "all to wait")
+        committed_at = time.monotonic()
+        commit_job(engine, "b")
+        snapshots = [future.result(timeout=15) for future in waiting]
+        assert time.monotonic() - committed_at < 1.0
+    assert [[template.job for template in snapshot.templates] for snapshot in snapshots] == [["b"]] * 20
+
+
+def test_a_long_poll_ends_empty(client):
+    number = get(client).commit_number
+    snapshot = get(client, after=number, wait_seconds=0.2)
+    assert (snapshot.full, snapshot.templates, snapshot.commit_number) == (False, (), number)
+
+
+def test_entity_tag_and_compression(engine, client):
+    first = client.get("/v1/specs", headers={"Accept-Encoding": "gzip"})
+    assert first.headers["Content-Encoding"] == "gzip"
+    plain = client.get("/v1/specs", headers={"Accept-Encoding": "identity"})
+    assert "Content-Encoding" not in plain.headers
+    assert plain.content == first.content
+    unchanged = client.get("/v1/specs", headers={"If-None-Match": first.headers["ETag"]})
+    assert (unchanged.status_code, unchanged.content) == (304, b"")
+    number = commit_job(engine, "b")
+    wait_until(lambda: get(client).commit_number >= number, 5, "the commit to be read")
+    assert client.get("/v1/specs", headers={"If-None-Match": first.headers["ETag"]}).status_code == 200
+
+
+def test_a_caller_that_knows_more_than_the_store_gets_everything(client):
+    snapshot = get(client, after=10**6, wait_seconds=20)
+    assert snapshot.full
+
+
+def test_stopped_and_deleted_jobs_are_served_without_tasks(engine, client):
+    number = commit_job(engine, "a", stopping=True)
+    wait_until(lambda: get(client).commit_number >= number, 5, "the commit to be read")
+    assert get(client).templates[0].config.desired_state == "stopped"
+
+
+def test_a_broken_row_raises_an_alert_and_spoils_no_other(engine, client):
+    number = break_row(engine, "bad")
+    wait_until(lambda: get(client).commit_number >= number, 5, "the commit to be read")
+    assert [template.job for template in get(client).templates] == ["a"]
+    subjects = text("SELECT subject FROM alerts WHERE kind = 'broken_running_row' AND cleared_at IS NULL")
+
+    def open_alerts() -> list[str]:
+        with transaction(engine) as connection:
+            return list(connection.execute(subjects).scalars())
+
+    wait_until(lambda: open_alerts() == ["bad"], 5, "the alert")
+    commit_job(engine, "bad")
+    wait_until(lambda: open_alerts() == [], 5, "the alert to be cleared")
+
+
+def test_changes_are_seen_without_notifications_when_the_cache_expires(engine, database_url):
+    """The store is changed by hand: no NOTIFY, no commit number. The next full read shows it."""
+    commit_job(engine, "a")
+    with running_service(database_url, cache_seconds=0.5) as (client, process):
+        wait_until(lambda: process.cache.reads > 0, 10, "the first read")
+        with transaction(engine) as connection:
+            connection.execute(text("DELETE FROM running"))
+        wait_until(lambda: get(client).templates == (), 5, "the cache to expire")
+
+
+def test_the_cached_snapshot_is_served_while_the_store_is_away(servers_dir: Path):
+    """1. The store goes: the snapshot is served, and says how old it is. 2. A process that never read it answers 503.
+    3. The store is back: commits are served again."""
+    with EmbeddedPostgres(servers_dir / "own-tasks", durable=False) as server:
+        upgrade(server.url)
+        engine = connect(server.url)
+        commit_job(engine, "a")
+        engine.dispose()
+        with running_service(server.url, cache_seconds=0.3) as (client, process):
+            wait_until(lambda: process.cache.reads > 0, 10, "the first read")
+            server.stop()
+            with running_service(server.url) as (newcomer, _):
+                assert newcomer.get("/v1/specs").status_code == 503
+                assert newcomer.get("/readyz").status_code == 503
+            wait_until(lambda: process.cache.age_seconds() > 1.0, 10, "the snapshot to grow old")
+            response = client.get("/v1/specs")
+            assert [template.job for template in Snapshot.model_validate_json(response.content).templates] == ["a"]
+            assert float(response.headers["Penstock-Snapshot-Age-Seconds"]) > 1.0
+            assert client.get("/v1/specs", params={"after": 99}).status_code == 503
+            server.start()
+            number = commit_job(engine, "b")
+            wait_until(lambda: get(client).commit_number >= number, 10, "the store to be read again")
+            engine.dispose()
+
+
+# ---- reports
+
+
+def join(engine: Engine, container: str, incarnation: str) -> None:
+    with transaction(engine) as connection:
+        register(connection, Member(container, incarnation, "http://x", "local", 1.0, 1, 1), empty=True)
+
+
+def batch(container: str, incarnation: str, *indexes: int, backlog: int | None = None) -> TaskReportBatch:
+    progress = TaskProgress(backlog_records=backlog, processed_rows_per_second=2.0)
+    listed = tuple(
+        TaskReport(
+            job="a",
+            index=index,
+            state=TaskState.RUNNING,
+            revision=1,
+            generation=1,
+            restarts=0,
+            epoch=4,
+            progress=progress,
+        )
+        for index in indexes
+    )
+    return TaskReportBatch(container=container, incarnation=incarnation, commit_number=7, version=4, tasks=listed)
+
+
+def post(client: httpx.Client, report: TaskReportBatch) -> httpx.Response:
+    return client.post("/v1/reports", json=as_json(report))
+
+
+def stored_tasks(engine: Engine) -> list[tuple[str, int]]:
+    with transaction(engine) as connection:
+        rows = connection.execute(select(tasks.c.container, tasks.c.index).order_by(tasks.c.container, tasks.c.index))
+        return [(row.container, row.index) for row in rows]
+
+
+def test_a_report_replaces_the_containers_last_one_and_no_other(engine, client):
+    join(engine, "x", "1")
+    join(engine, "y", "1")
+    assert post(client, batch("x", "1", 0, 1)).status_code == 204
+    assert post(client, batch("y", "1", 2)).status_code == 204
+    assert post(client, batch("x", "1", 1, 3)).status_code == 204
+    assert stored_tasks(engine) == [("x", 1), ("x", 3), ("y", 2)]
+    assert post(client, batch("x", "1")).status_code == 204
+    assert stored_tasks(engine) == [("y", 2)]
+    with transaction(engine) as connection:
+        newest = connection.execute(select(reports).where(reports.c.container == "x")).one()
+    assert (newest.incarnation, newest.commit_number, newest.version) == ("1", 7, 4)
+
+
+def test_a_report_of_a_former_life_is_refused(engine, client):
+    join(engine, "x", "1")
+    post(client, batch("x", "1", 0))
+    join(engine, "x", "2")
+    refused = post(client, batch("x", "1", 1))
+    assert (refused.status_code, refused.json()["rule"]) == (409, "current_incarnation")
+    assert post(client, batch("stranger", "1", 1)).status_code == 409
+    assert stored_tasks(engine) == [("x", 0)]
+
+
+def test_a_minute_keeps_its_last_known_values(engine, client):
+    """1. A backlog of 10. 2. An unknown one. 3. A known zero. Unknown never becomes zero, nor hides what was known."""
+    join(engine, "x", "1")
+    seen = []
+    for backlog in (10, None, 0):
+        post(client, batch("x", "1", 0, backlog=backlog))
+        with transaction(engine) as connection:
+            last = text(
+                "SELECT backlog_records, lag_seconds, state_rows FROM task_metrics ORDER BY minute DESC LIMIT 1"
+            )
+            seen.append(tuple(connection.execute(last).one()))
+    assert seen[0] == (10, 5.0, None)
+    assert seen[1] in {(10, 5.0, None), (None, None, None)}  # the latter when a minute began in between
+    assert seen[2] == (0, 0.0, None)
+
+
+def test_old_samples_are_purged(engine, client):
+    join(engine, "x", "1")
+    post(client, batch("x", "1", 0))
+    with transaction(engine) as connection:
+        connection.execute(text("UPDATE task_metrics SET minute = minute - interval '15 days'"))
+    post(client, batch("x", "1", 1))
+    with transaction(engine) as connection:
+        assert purge_samples(connection, keep_days=14) == 1

@@ -1,0 +1,46 @@
+"""Running rows written as the State Syncer writes them."""
+
+from __future__ import annotations
+
+import json
+
+from sqlalchemy import Engine, text
+
+from penstock.store import leases
+from penstock.store.engine import transaction
+from penstock.store.running import STATE_SYNCER, CommitRow, commit_many, forget_many
+from tests.support.jobs import make_config
+
+_LEADER = "test-syncer"
+
+
+def commit_job(engine: Engine, job: str, *, stopping: bool = False, **config: object) -> int:
+    """Commits a configuration of a job; the commit number."""
+    return _commit(engine, job, json.dumps(make_config(**config)), stopping=stopping)
+
+
+def break_row(engine: Engine, job: str) -> int:
+    """Commits a configuration that no validation would let through; the commit number."""
+    return _commit(engine, job, '{"query": {}, "task_count": -1}', stopping=False)
+
+
+def forget_job(engine: Engine, job: str) -> None:
+    """Removes a job as after its deletion."""
+    with transaction(engine) as connection:
+        connection.execute(
+            text("INSERT INTO jobs (name, revision, deleting) VALUES (:job, 1, true) ON CONFLICT DO NOTHING"),
+            {"job": job},
+        )
+        epoch = leases.take(connection, STATE_SYNCER, _LEADER, url="", seconds=60.0)
+        assert epoch is not None
+        assert forget_many(connection, [job], epoch) == (job,)
+
+
+def _commit(engine: Engine, job: str, config: str, *, stopping: bool) -> int:
+    with transaction(engine) as connection:
+        epoch = leases.take(connection, STATE_SYNCER, _LEADER, url="", seconds=60.0)
+        assert epoch is not None
+        row = CommitRow(job, config.encode(), 1, 1, 0, stopping, True)
+        number = commit_many(connection, [row], epoch)
+        assert number is not None
+        return number

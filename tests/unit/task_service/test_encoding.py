@@ -1,0 +1,39 @@
+"""Snapshots as bytes."""
+
+from __future__ import annotations
+
+import gzip
+
+from penstock.tasks.stored import Changes
+from penstock.wire.cluster import Snapshot
+from services.task_service.encoding import Encoder
+from services.task_service.templates import Templates, everything
+from tests.unit.task_service.test_templates import row
+
+
+def read(*jobs: str) -> Templates:
+    rows = tuple(row(job, number) for number, job in enumerate(jobs, 1))
+    return everything(None, Changes(len(jobs), 16, rows, {"gone": 2}))
+
+
+def test_the_full_snapshot_reads_back():
+    encoded = Encoder().encode(read("a", "b", "c"), None)
+    snapshot = Snapshot.model_validate_json(encoded.body)
+    assert (snapshot.full, snapshot.commit_number, snapshot.shard_count, snapshot.removed) == (True, 3, 16, ())
+    assert [template.job for template in snapshot.templates] == ["a", "b", "c"]
+    assert gzip.decompress(encoded.compressed) == encoded.body
+
+
+def test_a_delta_has_what_came_after():
+    snapshot = Snapshot.model_validate_json(Encoder().encode(read("a", "b", "c"), 1).body)
+    assert not snapshot.full
+    assert [template.job for template in snapshot.templates] == ["b", "c"]
+    assert snapshot.removed == ("gone",)
+
+
+def test_the_same_answer_is_made_once_and_tags_tell_contents_apart():
+    encoder, first, second = Encoder(), read("a"), read("a", "b")
+    once = encoder.encode(first, None)
+    assert encoder.encode(first, None) is once
+    assert encoder.encode(read("a"), None).etag == once.etag
+    assert encoder.encode(second, None).etag != once.etag

@@ -1,0 +1,41 @@
+"""Lag and samples: tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.wire.cluster import TaskProgress, TaskReport, TaskState
+from services.task_service.samples import lag_seconds, sample
+
+
+@pytest.mark.parametrize(
+    ("progress", "expected"),
+    [
+        pytest.param({}, None, id="nothing known"),
+        pytest.param({"oldest_unread_seconds": 12.5, "backlog_records": 0}, 12.5, id="the age of the oldest record"),
+        pytest.param({"backlog_records": 600, "processed_rows_per_second": 20.0}, 30.0, id="backlog by rate"),
+        pytest.param({"backlog_records": 0}, 0.0, id="no backlog is no lag, whatever the rate"),
+        pytest.param({"backlog_records": 600}, None, id="unknown rate"),
+        pytest.param({"backlog_records": 600, "processed_rows_per_second": 0.0}, None, id="nothing is worked off"),
+        pytest.param({"processed_rows_per_second": 20.0}, None, id="unknown backlog"),
+    ],
+)
+def test_lag_seconds(progress, expected):
+    assert lag_seconds(TaskProgress(**progress)) == expected
+
+
+def report(state: TaskState, progress: TaskProgress | None, **values: object) -> TaskReport:
+    identity = {"job": "j", "index": 1, "revision": 1, "generation": 1, "restarts": 0, "epoch": 1}
+    return TaskReport.model_validate({**identity, "state": state, "progress": progress, **values})
+
+
+def test_the_sample_of_a_running_task():
+    progress = TaskProgress(backlog_records=10, processed_rows_per_second=5.0, state_rows=3)
+    got = sample(report(TaskState.RUNNING, progress))
+    assert (got.job, got.index, got.lag_seconds, got.state_rows, got.backlog_bytes) == ("j", 1, 2.0, 3, None)
+
+
+@pytest.mark.parametrize("state", [TaskState.STARTING, TaskState.STOPPING, TaskState.CRASHED])
+def test_old_progress_of_a_task_that_does_not_run_is_unknown(state):
+    got = sample(report(state, TaskProgress(backlog_records=0), out_of_memory=True))
+    assert (got.backlog_records, got.lag_seconds, got.out_of_memory) == (None, None, True)

@@ -1,0 +1,76 @@
+"""Templates in memory: full reads and deltas."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from penstock.config.model import DesiredState
+from penstock.tasks.spec import expand
+from penstock.tasks.stored import Changes, StoredTemplate
+from services.task_service.templates import everything, template_of, updated
+from tests.support.jobs import make_config
+
+GOOD = json.dumps(make_config())
+BAD = json.dumps({**make_config(), "task_count": 9})  # more tasks than key groups
+
+
+def row(job: str, number: int, config: str = GOOD, *, stopping: bool = False) -> StoredTemplate:
+    return StoredTemplate(job, config, 1, 1, 0, stopping, number)
+
+
+def changes(number: int, *rows: StoredTemplate, removed: dict[str, int] | None = None) -> Changes:
+    return Changes(number, 16, rows, removed or {})
+
+
+def test_a_job_that_is_being_deleted_is_served_and_has_no_tasks():
+    template = template_of(row("a", 1, stopping=True))
+    assert template.config.desired_state is DesiredState.STOPPED
+    assert expand(template) == ()
+
+
+def test_a_full_read_keeps_what_did_not_change():
+    first = everything(None, changes(2, row("a", 1), row("b", 2)))
+    second = everything(first, changes(3, row("a", 1), row("b", 3)))
+    assert second.by_job["a"] is first.by_job["a"]
+    assert second.by_job["b"].commit_number == 3
+
+
+def test_a_full_read_forgets_rows_that_are_gone():
+    first = everything(None, changes(2, row("a", 1), row("b", 2)))
+    assert everything(first, changes(2, row("a", 1))).by_job.keys() == {"a"}
+
+
+def test_deltas_change_add_and_remove():
+    first = everything(None, changes(2, row("a", 1), row("b", 2)))
+    second = updated(first, changes(5, row("c", 4), row("a", 5), removed={"b": 3}))
+    assert second.commit_number == 5
+    assert [template.job for template in second.above(2)] == ["a", "c"]
+    assert second.removed_above(2) == ("b",)
+    assert second.removed_above(3) == ()
+    assert second.by_job.keys() == {"a", "c"}
+
+
+def test_a_job_that_was_made_again_is_no_longer_removed():
+    first = everything(None, changes(3, row("a", 1), removed={"b": 3}))
+    second = updated(first, changes(4, row("b", 4)))
+    assert second.removed_above(0) == ()
+    assert second.by_job.keys() == {"a", "b"}
+
+
+@pytest.mark.parametrize("config", [BAD, "{}", '{"query": 1}'])
+def test_a_broken_row_spoils_no_other(config):
+    read = everything(None, changes(2, row("a", 1), row("b", 2, config)))
+    assert read.by_job.keys() == {"a"}
+    assert read.broken["b"].commit_number == 2
+
+
+def test_a_job_whose_row_broke_keeps_its_last_good_template():
+    first = everything(None, changes(1, row("a", 1)))
+    broken = updated(first, changes(2, row("a", 2, BAD)))
+    assert broken.by_job["a"] is first.by_job["a"]
+    assert everything(broken, changes(2, row("a", 2, BAD))).by_job["a"] is first.by_job["a"]
+    mended = updated(broken, changes(3, row("a", 3)))
+    assert mended.broken == {}
+    assert mended.by_job["a"].commit_number == 3
