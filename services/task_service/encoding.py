@@ -50,6 +50,7 @@ class Encoder:
                 "commit_number": templates.commit_number,
                 "shard_count": templates.shard_count,
                 "removed": removed,
+                "unreadable": templates.unreadable(),
             }
         )
         body = head[:-1] + b',"templates":[' + b",".join(self._template(template) for template in listed) + b"]}"

@@ -40,6 +40,10 @@ class Templates:
         """Jobs that were forgotten above `after`."""
         return tuple(sorted(job for job, number in self.removed.items() if number > after))
 
+    def unreadable(self) -> tuple[str, ...]:
+        """Jobs that exist, but of which no good template is known."""
+        return tuple(sorted(self.broken.keys() - self.by_job.keys()))
+
 
 def everything(known: Templates | None, changes: Changes) -> Templates:
     """The templates after a full read; rows that did not change are not validated again."""

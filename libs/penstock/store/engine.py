@@ -36,9 +36,25 @@ def libpq_url(url: str) -> str:
     return f"postgresql://{rest}" if scheme.split("+")[0] in ("postgres", "postgresql") else url
 
 
-def connect(url: str, *, pool_size: int = 5, statement_timeout_seconds: float = 30.0) -> Engine:
-    """A pooled engine; statements that take longer than the time-out are ended by the server."""
-    options = f"-c statement_timeout={int(statement_timeout_seconds * 1000)} -c timezone=UTC"
+def connect(
+    url: str,
+    *,
+    pool_size: int = 5,
+    statement_timeout_seconds: float = 30.0,
+    idle_transaction_timeout_seconds: float = 10.0,
+) -> Engine:
+    """A pooled engine; statements that take longer than the time-out are ended by the server.
+
+    So are transactions whose client says nothing for `idle_transaction_timeout_seconds`: a process that is stopped
+    in the middle of one would otherwise hold its row locks, such as that of its lease, for ever.
+    """
+    options = " ".join(
+        (
+            f"-c statement_timeout={int(statement_timeout_seconds * 1000)}",
+            f"-c idle_in_transaction_session_timeout={int(idle_transaction_timeout_seconds * 1000)}",
+            "-c timezone=UTC",
+        )
+    )
     return create_engine(
         sqlalchemy_url(url),
         pool_size=pool_size,
@@ -65,6 +81,14 @@ def transaction(engine: Engine) -> Iterator[Connection]:
         if error.connection_invalidated:
             raise Unavailable("the job store broke the connection") from error
         raise
+
+
+@contextmanager
+def snapshot(engine: Engine) -> Iterator[Connection]:
+    """A transaction that only reads, and whose statements all see the same moment. Raises Unavailable."""
+    with transaction(engine) as connection:
+        connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
+        yield connection
 
 
 def next_number(connection: Connection, counter: str) -> int:

@@ -49,6 +49,14 @@ counters = Table(
     CheckConstraint("value >= 0", name="value_not_negative"),
 )
 
+# Facts that every process must agree on for ever, e.g. `shard_count`.
+cluster = Table(
+    "cluster",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("value", JSONB, nullable=False),
+)
+
 layers = Table(
     "layers",
     metadata,
@@ -136,7 +144,8 @@ idempotency = Table(
     Index("ix_idempotency_at", "at"),
 )
 
-# commit_number orders commits for deltas. stopping: the job is being deleted and its tasks must end.
+# commit_number orders commits for deltas. stopping: the job is being deleted and its tasks must end. started: some
+# commit of the job asked for tasks; while false no checkpoint can exist, so any change is a simple one.
 running = Table(
     "running",
     metadata,
@@ -146,6 +155,7 @@ running = Table(
     Column("generation", BigInteger, nullable=False),
     Column("restarts", Integer, nullable=False),
     Column("stopping", Boolean, nullable=False, server_default=text("false")),
+    Column("started", Boolean, nullable=False, server_default=text("true")),
     Column("commit_number", BigInteger, nullable=False),
     Column("leader_epoch", BigInteger, nullable=False),
     _now("committed_at"),

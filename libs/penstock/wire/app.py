@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
@@ -12,7 +15,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 
-from penstock.control.errors import PenstockError, UserError
+from penstock.control.errors import PenstockError, RetryableError, Unauthenticated, UserError
 from penstock.control.logs import logger
 
 log = logger(__name__)
@@ -60,11 +63,18 @@ def _penstock_error(_: Request, error: PenstockError) -> JSONResponse:
     extra = dict(error.extra)
     if isinstance(error, UserError):
         extra.update(field=error.field, rule=error.rule)
-    return problem(error.status, type(error).__name__, error.detail, **extra)
+    response = problem(error.status, type(error).__name__, error.detail, **extra)
+    if isinstance(error, Unauthenticated):
+        response.headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, RetryableError):
+        response.headers["Retry-After"] = "1"
+    return response
 
 
 def _invalid_request(_: Request, error: RequestValidationError) -> JSONResponse:
     first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return problem(422, "InvalidRequest", f"body: {first['ctx']['error']}", field="body", rule="json_invalid")
     field = ".".join(str(part) for part in first["loc"])
     return problem(422, "InvalidRequest", f"{field}: {first['msg']}", field=field, rule=first["type"])
 
@@ -81,8 +91,24 @@ def _bug(request: Request, error: Exception) -> JSONResponse:
 
 
 def serve(app: FastAPI, host: str, port: int, *, grace_seconds: float = 3.0) -> None:
-    """Serves until SIGTERM or SIGINT; requests under way get `grace_seconds` to end."""
+    """Serves until SIGTERM or SIGINT, then returns; requests under way get `grace_seconds` to end."""
     config = uvicorn.Config(
         app, host=host, port=port, log_level="warning", access_log=False, timeout_graceful_shutdown=int(grace_seconds)
     )
-    uvicorn.Server(config).run()
+    with _surviving_signals():
+        uvicorn.Server(config).run()
+
+
+@contextmanager
+def _surviving_signals() -> Iterator[None]:
+    """uvicorn raises the signal that ended it once more at the end. Callers have loops and children to stop after it,
+    so that must not end the process; a second signal from outside, later, does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -162,13 +162,18 @@ class TaskReportBatch(Model):
 
 
 class Snapshot(Model):
-    """Templates above `after` (all of them when `full`), up to `commit_number`. `removed` names forgotten jobs."""
+    """Templates above `after` (all of them when `full`), up to `commit_number`. `removed` names forgotten jobs.
+
+    `unreadable` names the jobs whose row could not be read and that are not listed for that reason: they exist, and
+    a container goes on with what it knows of them.
+    """
 
     full: bool
     commit_number: int
     shard_count: int
     templates: tuple[TaskTemplate, ...]
     removed: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
 
 
 def as_json(model: Model) -> Any:

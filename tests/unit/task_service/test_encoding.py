@@ -8,7 +8,7 @@ from penstock.tasks.stored import Changes
 from penstock.wire.cluster import Snapshot
 from services.task_service.encoding import Encoder
 from services.task_service.templates import Templates, everything
-from tests.unit.task_service.test_templates import row
+from tests.unit.task_service.test_templates import BAD, changes, row
 
 
 def read(*jobs: str) -> Templates:
@@ -37,3 +37,10 @@ def test_the_same_answer_is_made_once_and_tags_tell_contents_apart():
     assert encoder.encode(first, None) is once
     assert encoder.encode(read("a"), None).etag == once.etag
     assert encoder.encode(second, None).etag != once.etag
+
+
+def test_a_full_snapshot_names_the_jobs_that_cannot_be_read():
+    known = everything(None, changes(2, row("good", 1), row("bad", 2, BAD)))
+    snapshot = Snapshot.model_validate_json(Encoder().encode(known, None).body)
+    assert [template.job for template in snapshot.templates] == ["good"]
+    assert snapshot.unreadable == ("bad",)

@@ -1,0 +1,118 @@
+"""The running table: what the cluster has been brought to. Written by the State Syncer alone, fenced by its epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import orjson
+from sqlalchemy import Connection, text
+
+from penstock.store import leases
+from penstock.store.engine import CHANGED_RUNNING, next_number, notify
+
+STATE_SYNCER = "state_syncer"
+RUNNING_COMMIT = "running_commit"
+
+# A running row never goes back to an older revision. `started` stays true once any commit asked for tasks.
+_COMMIT = text(
+    """
+    INSERT INTO running AS held
+        (job, config, revision, generation, restarts, stopping, started, commit_number, leader_epoch, committed_at)
+    SELECT new.job, new.config, new.revision, new.generation, new.restarts, new.stopping, new.started,
+        :commit_number, :leader_epoch, now()
+    FROM json_to_recordset(CAST(:rows AS json)) AS new(
+        job text, config jsonb, revision bigint, generation bigint, restarts int, stopping bool, started bool)
+    ON CONFLICT (job) DO UPDATE SET
+        config = excluded.config,
+        revision = excluded.revision,
+        generation = excluded.generation,
+        restarts = excluded.restarts,
+        stopping = excluded.stopping,
+        started = held.started OR excluded.started,
+        commit_number = excluded.commit_number,
+        leader_epoch = excluded.leader_epoch,
+        committed_at = excluded.committed_at
+    WHERE held.revision <= excluded.revision
+    """
+)
+
+# A job is gone from `forgotten` while it runs, so that a delta never both removes and serves it.
+_REMEMBER = text("DELETE FROM forgotten WHERE job = ANY(:jobs)")
+
+# Only jobs that are still to be deleted: what the caller read may be old.
+_FORGET = text(
+    """
+    WITH gone AS (
+        DELETE FROM jobs WHERE name = ANY(:jobs) AND deleting RETURNING name, revision
+    ), stopped AS (
+        DELETE FROM running USING gone WHERE running.job = gone.name RETURNING running.job, running.generation
+    ), state AS (
+        DELETE FROM sync_state USING gone WHERE sync_state.job = gone.name
+    ), reported AS (
+        DELETE FROM tasks USING gone WHERE tasks.job = gone.name
+    ), remembered AS (
+        INSERT INTO forgotten AS held (job, commit_number, generation)
+        SELECT job, :commit_number, generation FROM stopped
+        ON CONFLICT (job) DO UPDATE SET
+            commit_number = excluded.commit_number,
+            generation = GREATEST(held.generation, excluded.generation),
+            at = now()
+    ), noted AS (
+        INSERT INTO history (job, revision, action, author, reason)
+        SELECT name, revision, 'forget', :author, 'its tasks are gone' FROM gone
+    )
+    SELECT name FROM gone ORDER BY name
+    """
+)
+
+
+class CommitRow(NamedTuple):
+    """A running row to be: `config` is the JSON text of a complete configuration; `started` when it asks for tasks."""
+
+    job: str
+    config: bytes
+    revision: int
+    generation: int
+    restarts: int
+    stopping: bool
+    started: bool
+
+
+def commit_many(
+    connection: Connection, commits: Sequence[CommitRow], leader_epoch: int, *, remade: Sequence[str] = ()
+) -> int | None:
+    """Writes running rows in one statement under one new commit number; that number, None without commits.
+
+    `remade` names those of the jobs that were forgotten under the same name before. Readers wake when the
+    transaction ends. Raises Fenced when a newer State Syncer leads; then nothing is written.
+    """
+    if not commits:
+        return None
+    leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
+    number = next_number(connection, RUNNING_COMMIT)
+    connection.execute(_COMMIT, {"rows": _as_json(commits), "commit_number": number, "leader_epoch": leader_epoch})
+    if remade:
+        connection.execute(_REMEMBER, {"jobs": list(remade)})
+    notify(connection, CHANGED_RUNNING, str(number))
+    return number
+
+
+def _as_json(commits: Sequence[CommitRow]) -> str:
+    rows = [commit._asdict() | {"config": orjson.Fragment(commit.config)} for commit in commits]
+    return orjson.dumps(rows).decode()
+
+
+def forget_many(connection: Connection, jobs: Sequence[str], leader_epoch: int) -> tuple[str, ...]:
+    """Removes deleted jobs whose tasks are gone, keeps their last generation and history; the jobs it removed.
+
+    Jobs that are no longer marked as deleting are left alone. Raises Fenced when a newer State Syncer leads.
+    """
+    if not jobs:
+        return ()
+    leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
+    number = next_number(connection, RUNNING_COMMIT)
+    found = connection.execute(_FORGET, {"jobs": list(jobs), "commit_number": number, "author": STATE_SYNCER})
+    gone = tuple(found.scalars())
+    notify(connection, CHANGED_RUNNING, str(number))
+    return gone

@@ -1,0 +1,277 @@
+"""What a round of the State Syncer reads, and the sync states it writes: set-based, never a statement a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import orjson
+from sqlalchemy import Connection, Row, text
+
+_BATCH = 1000
+
+# `changed` reads three narrow columns of each table; configurations are read for the changed jobs only.
+_READ = text(
+    """
+    WITH changed AS MATERIALIZED (
+        SELECT j.name, j.revision, j.restarts, j.deleting
+        FROM jobs j
+        LEFT JOIN running r ON r.job = j.name
+        LEFT JOIN sync_state s ON s.job = j.name
+        WHERE :everything OR j.deleting OR r.job IS NULL OR s.job IS NULL
+            OR r.revision < j.revision OR r.restarts < j.restarts OR r.stopping OR s.state <> 'synced'
+    )
+    SELECT c.name, c.revision, c.restarts, c.deleting,
+        r.config AS running_config, r.revision AS running_revision, r.generation, r.restarts AS running_restarts,
+        r.stopping, r.started, r.commit_number,
+        s.state, s.detail, s.revision AS sync_revision, s.change_kind, s.changed_fields, s.failures, s.next_attempt_at,
+        f.generation AS forgotten_generation,
+        layered.configs
+    FROM changed c
+    LEFT JOIN running r ON r.job = c.name
+    LEFT JOIN sync_state s ON s.job = c.name
+    LEFT JOIN forgotten f ON f.job = c.name
+    LEFT JOIN LATERAL (
+        SELECT array_agg(e.config ORDER BY l.rank) AS configs
+        FROM expected_layers e JOIN layers l ON l.name = e.layer
+        WHERE e.job = c.name AND e.config IS NOT NULL
+    ) layered ON true
+    """
+)
+
+_CONTAINERS = text(
+    """
+    SELECT c.name, c.incarnation, c.state = 'live' AS live, r.incarnation AS reported_incarnation, r.commit_number
+    FROM containers c LEFT JOIN reports r ON r.container = c.name
+    """
+)
+_OWNERS = text("SELECT DISTINCT container FROM assignment WHERE container IS NOT NULL")
+_HOLDERS = text("SELECT DISTINCT job, container FROM tasks WHERE job = ANY(:jobs)")
+_STOPPING = text("SELECT job FROM running WHERE stopping")
+_RANKS = text(
+    """
+    SELECT (SELECT json_object_agg(name, rank) FROM layers) AS present,
+        (SELECT value FROM cluster WHERE key = 'synced_ranks') AS synced
+    """
+)
+_SYNCED_RANKS = text(
+    """
+    INSERT INTO cluster (key, value) VALUES ('synced_ranks', CAST(:ranks AS jsonb))
+    ON CONFLICT (key) DO UPDATE SET value = excluded.value
+    """
+)
+_COUNTS = text("SELECT state, count(*) FROM sync_state GROUP BY state")
+
+_RAISE = text(
+    """
+    INSERT INTO alerts AS held (kind, subject, message, details)
+    SELECT 'quarantined', new.job, 'the job is quarantined: ' || new.detail,
+        json_build_object('revision', new.revision, 'fields', new.changed_fields, 'failures', new.failures)
+    FROM json_to_recordset(CAST(:rows AS json)) AS new(
+        job text, detail text, revision bigint, changed_fields text[], failures int)
+    ON CONFLICT (kind, subject) WHERE cleared_at IS NULL DO UPDATE SET
+        message = excluded.message, details = excluded.details, times = held.times + 1, last_at = now()
+    """
+)
+_CLEAR = text(
+    """
+    UPDATE alerts SET cleared_at = now()
+    WHERE kind = 'quarantined' AND subject = ANY(:jobs) AND cleared_at IS NULL
+    """
+)
+
+_COLUMNS = "job, state, detail, revision, change_kind, changed_fields, failures, next_attempt_at"
+_RECORDS = """json_to_recordset(CAST(:rows AS json)) AS new(
+        job text, state text, detail text, revision bigint, change_kind text, changed_fields text[], failures int,
+        next_attempt_at timestamptz, seen_state text, seen_failures int)"""
+_INSERT = text(
+    f"""
+    INSERT INTO sync_state ({_COLUMNS}) SELECT {_COLUMNS} FROM {_RECORDS} WHERE new.seen_state IS NULL
+    ON CONFLICT (job) DO NOTHING
+    """
+)
+# A release by an operator since the row was read is not overwritten: the next round sees it.
+_UPDATE = text(
+    f"""
+    UPDATE sync_state AS held SET
+        state = new.state, detail = new.detail, revision = new.revision, change_kind = new.change_kind,
+        changed_fields = new.changed_fields, failures = new.failures, next_attempt_at = new.next_attempt_at,
+        updated_at = now()
+    FROM {_RECORDS}
+    WHERE held.job = new.job AND held.state = new.seen_state AND held.failures = new.seen_failures
+    """
+)
+
+
+class RunningRow(NamedTuple):
+    """A row of the running table; `config` as JSON."""
+
+    config: Mapping[str, Any]
+    revision: int
+    generation: int
+    restarts: int
+    stopping: bool
+    started: bool
+    commit_number: int
+
+
+class SyncRow(NamedTuple):
+    """A row of sync_state."""
+
+    state: str
+    detail: str
+    revision: int
+    change_kind: str
+    changed_fields: tuple[str, ...]
+    failures: int
+    next_attempt_at: datetime | None
+
+
+class JobRow(NamedTuple):
+    """All that the store knows of a job that a round looks at. `layers`: configurations by rank, lowest first."""
+
+    job: str
+    revision: int
+    restarts: int
+    deleting: bool
+    layers: tuple[Mapping[str, Any], ...]
+    running: RunningRow | None
+    sync: SyncRow | None
+    forgotten_generation: int | None
+
+
+class ContainerRow(NamedTuple):
+    """A container and its newest report, of whatever incarnation; None where it never reported."""
+
+    name: str
+    incarnation: str
+    live: bool
+    reported_incarnation: str | None
+    commit_number: int | None
+
+
+class SyncWrite(NamedTuple):
+    """A sync state to be, and the one it was decided upon (None: the job had no row)."""
+
+    job: str
+    new: SyncRow
+    seen: SyncRow | None
+
+
+def read_jobs(connection: Connection, *, everything: bool = False) -> Iterator[JobRow]:
+    """Jobs whose running row is behind, that are being deleted or are not `synced`; with `everything`, all jobs.
+
+    Rows are streamed, so memory does not grow with the number of jobs.
+    """
+    # Plan for all rows, not for the first tenth that a cursor is usually read for.
+    connection.execute(text("SET LOCAL cursor_tuple_fraction = 1"))
+    streamed = connection.execution_options(yield_per=_BATCH)
+    for row in streamed.execute(_READ, {"everything": everything}):
+        yield _job_row(row)
+
+
+def _job_row(row: Row[Any]) -> JobRow:
+    return JobRow(
+        job=row.name,
+        revision=row.revision,
+        restarts=row.restarts,
+        deleting=row.deleting,
+        layers=tuple(row.configs or ()),
+        running=_running_row(row),
+        sync=_sync_row(row),
+        forgotten_generation=row.forgotten_generation,
+    )
+
+
+def _running_row(row: Row[Any]) -> RunningRow | None:
+    if row.running_config is None:
+        return None
+    return RunningRow(
+        row.running_config,
+        row.running_revision,
+        row.generation,
+        row.running_restarts,
+        row.stopping,
+        row.started,
+        row.commit_number,
+    )
+
+
+def _sync_row(row: Row[Any]) -> SyncRow | None:
+    if row.state is None:
+        return None
+    return SyncRow(
+        row.state,
+        row.detail,
+        row.sync_revision,
+        row.change_kind,
+        tuple(row.changed_fields),
+        row.failures,
+        row.next_attempt_at,
+    )
+
+
+def read_containers(connection: Connection) -> list[ContainerRow]:
+    """All containers with their newest reports."""
+    return [ContainerRow(*row) for row in connection.execute(_CONTAINERS)]
+
+
+def read_owners(connection: Connection) -> frozenset[str]:
+    """The containers that own a shard."""
+    return frozenset(connection.execute(_OWNERS).scalars())
+
+
+def read_holders(connection: Connection) -> dict[str, set[str]]:
+    """For each job that is being stopped for good: the containers whose newest report has a task of it."""
+    holders: dict[str, set[str]] = {job: set() for job in connection.execute(_STOPPING).scalars()}
+    if holders:
+        for job, container in connection.execute(_HOLDERS, {"jobs": list(holders)}):
+            holders[job].add(container)
+    return holders
+
+
+def read_changed_ranks(connection: Connection) -> dict[str, int] | None:
+    """The rank of each layer, when it is not what all jobs were last merged with; else None."""
+    row = connection.execute(_RANKS).one()
+    return None if row.present == row.synced else dict(row.present or {})
+
+
+def write_synced_ranks(connection: Connection, ranks: Mapping[str, int]) -> None:
+    """Notes that every job has been looked at with these ranks."""
+    connection.execute(_SYNCED_RANKS, {"ranks": orjson.dumps(ranks).decode()})
+
+
+def count_states(connection: Connection) -> dict[str, int]:
+    """How many jobs are in each sync state."""
+    return {row[0]: row[1] for row in connection.execute(_COUNTS)}
+
+
+def write_sync_states(connection: Connection, writes: Sequence[SyncWrite]) -> None:
+    """Writes sync states that changed; one that was changed by somebody else meanwhile is left to the next round."""
+    for statement, seen in ((_INSERT, False), (_UPDATE, True)):
+        chosen = [_record(write) for write in writes if (write.seen is not None) is seen]
+        if chosen:
+            connection.execute(statement, {"rows": orjson.dumps(chosen).decode()})
+
+
+def _record(write: SyncWrite) -> dict[str, Any]:
+    seen = write.seen
+    return {
+        "job": write.job,
+        **write.new._asdict(),
+        "seen_state": None if seen is None else seen.state,
+        "seen_failures": None if seen is None else seen.failures,
+    }
+
+
+def raise_quarantine_alerts(connection: Connection, writes: Sequence[SyncWrite]) -> None:
+    """One alert of kind `quarantined` a job; raising it again only counts."""
+    if writes:
+        connection.execute(_RAISE, {"rows": orjson.dumps([_record(write) for write in writes]).decode()})
+
+
+def clear_quarantine_alerts(connection: Connection, jobs: Sequence[str]) -> None:
+    """Closes the alerts of jobs that are in quarantine no more."""
+    if jobs:
+        connection.execute(_CLEAR, {"jobs": list(jobs)})

@@ -1,0 +1,82 @@
+"""One service behind several addresses: the one that answered last is asked first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from penstock.control.errors import Unavailable
+
+
+class Endpoints:
+    """Asks `urls` (comma separated) in turn until one answers. Safe from any thread.
+
+    Only answers below 400 count. Everything else, also a refusal, is Unavailable: a caller that manages itself must
+    not take a broken service's word for anything.
+    """
+
+    def __init__(self, service: str, urls: str, *, timeout_seconds: float) -> None:
+        self._service = service
+        self._urls = tuple(url.strip().rstrip("/") for url in urls.split(",") if url.strip())
+        if not self._urls:
+            raise ValueError(f"no address for the {service}")
+        self._preferred = self._urls[0]
+        self._client = httpx.Client(timeout=timeout_seconds, trust_env=False)
+
+    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """The first good answer. `options` as for `httpx.Client.request`.
+
+        A refusal that names a `leader` makes that address the next one asked. Raises Unavailable.
+        """
+        problems: list[str] = []
+        waiting = self._in_order()
+        asked: set[str] = set()
+        while waiting:
+            url = waiting.pop(0)
+            if url in asked:
+                continue
+            asked.add(url)
+            response = self._ask(url, method, path, options, problems)
+            if response is None:
+                continue
+            if response.status_code < 400:
+                self._preferred = url
+                return response
+            problems.append(f"{url}: {response.status_code} {_detail(response)}")
+            waiting = [*_leader(response), *waiting]
+        raise Unavailable(f"the {self._service} does not answer: {'; '.join(problems)}")
+
+    def close(self) -> None:
+        """Closes connections."""
+        self._client.close()
+
+    def _in_order(self) -> list[str]:
+        return [self._preferred, *(url for url in self._urls if url != self._preferred)]
+
+    def _ask(
+        self, url: str, method: str, path: str, options: dict[str, Any], problems: list[str]
+    ) -> httpx.Response | None:
+        try:
+            return self._client.request(method, f"{url}{path}", **options)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            problems.append(f"{url}: {error!r}")
+            return None
+
+
+def _leader(response: httpx.Response) -> list[str]:
+    """The leader's address in a NotLeader problem, where it is known."""
+    leader = _problem(response).get("leader")
+    return [leader.rstrip("/")] if isinstance(leader, str) and leader else []
+
+
+def _detail(response: httpx.Response) -> str:
+    return str(_problem(response).get("detail", ""))
+
+
+def _problem(response: httpx.Response) -> dict[str, Any]:
+    try:
+        body = response.json()
+    except ValueError:
+        return {}
+    return body if isinstance(body, dict) else {}

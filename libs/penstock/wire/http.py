@@ -1,0 +1,93 @@
+"""What HTTP clients of Penstock's services share: problems become errors, and reads are tried again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
+
+from penstock.control import errors
+from penstock.control.errors import PenstockError, Unavailable, UserError, VersionConflict
+
+_STATUS_OF_GATEWAYS = (502, 503, 504)
+_READ_ATTEMPTS = 3
+_BY_NAME: dict[str, type[PenstockError]] = {
+    name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, PenstockError)
+}
+_BY_STATUS: dict[int, type[UserError]] = {
+    401: errors.Unauthenticated,
+    403: errors.Forbidden,
+    404: errors.NotFound,
+    409: errors.Conflict,
+    422: errors.InvalidConfig,
+    428: errors.PreconditionRequired,
+}
+
+
+class HttpClient:
+    """A synchronous client of one service; safe to share between threads.
+
+    Every refusal is raised as the error that the service named; a service that cannot be reached is `Unavailable`.
+    Only reads are tried again, three times in all.
+    """
+
+    def __init__(self, url: str, *, token: str | None = None, timeout_seconds: float = 10.0) -> None:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout_seconds)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._http.close()
+
+    def read(self, path: str, /, **query: Any) -> httpx.Response:
+        """GET; query parameters that are None are left out. Raises PenstockError."""
+        given = {name: value for name, value in query.items() if value is not None}
+        for attempt in Retrying(
+            retry=retry_if_exception_type(Unavailable),
+            stop=stop_after_attempt(_READ_ATTEMPTS),
+            wait=wait_exponential_jitter(multiplier=0.1, max=1.0, jitter=0.1),
+            reraise=True,
+        ):
+            with attempt:
+                response = self.send("GET", path, params=given)
+        return response
+
+    def send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """One request, once; `options` are httpx's. Raises PenstockError."""
+        try:
+            response = self._http.request(method, path, **options)
+        except httpx.TransportError as error:
+            raise Unavailable(f"{self._http.base_url} cannot be reached: {error}") from error
+        if response.is_error:
+            raise error_of(response)
+        return response
+
+
+def error_of(response: httpx.Response) -> PenstockError:
+    """The error that a refusal stands for: by its problem's title where it has one, else by its status."""
+    problem = _problem(response)
+    detail = str(problem.pop("detail", "") or f"{response.status_code} {response.reason_phrase}")
+    kind = _BY_NAME.get(str(problem.pop("title", "")))
+    field, rule = problem.pop("field", None), problem.pop("rule", None)
+    extra = {name: value for name, value in problem.items() if name not in ("type", "status")}
+    if kind is VersionConflict:
+        return VersionConflict(detail, current_version=int(extra.get("current_version", 0)), field=field)
+    kind = kind or _kind_of_status(response)
+    return kind(detail, field=field, rule=rule, **extra) if issubclass(kind, UserError) else kind(detail, **extra)
+
+
+def _kind_of_status(response: httpx.Response) -> type[PenstockError]:
+    if response.status_code in _STATUS_OF_GATEWAYS:
+        return Unavailable
+    return _BY_STATUS.get(response.status_code, UserError) if response.is_client_error else PenstockError
+
+
+def _problem(response: httpx.Response) -> dict[str, Any]:
+    if "json" not in response.headers.get("content-type", ""):
+        return {}
+    try:
+        body = response.json()
+    except ValueError:
+        return {}
+    return dict(body) if isinstance(body, dict) else {}

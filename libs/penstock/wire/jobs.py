@@ -1,0 +1,349 @@
+"""Requests to the Job Service, and its answers. `penstock.wire.job_client` is the client."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from penstock.config.declare import Model, Name
+from penstock.store.records import JobState
+
+LONGEST_EXPIRY_SECONDS = 366 * 86_400
+LARGEST_BATCH = 1000
+
+JsonObject = dict[str, Any]
+Reason = Annotated[str, Field(max_length=2000, description="why; kept in the history")]
+Expiry = Annotated[
+    int | None,
+    Field(
+        ge=1,
+        le=LONGEST_EXPIRY_SECONDS,
+        description="seconds until the layer is dropped by itself; null is never; absent is the layer's default",
+    ),
+]
+Role = Literal["reader", "provisioner", "scaler", "oncall", "admin"]
+
+
+class Problem(BaseModel):
+    """An RFC 9457 problem. `field` and `rule` are there when a field is at fault."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    field: str | None = None
+    rule: str | None = None
+    current_version: int | None = None
+    errors: list[JsonObject] | None = None
+
+
+class View(BaseModel):
+    """Base of answers: fields that a newer service adds are passed over."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class JobWrite(Model):
+    """`PUT /v1/jobs/{job}`: the base layer."""
+
+    config: JsonObject
+    reason: Reason = ""
+
+
+class LayerWrite(Model):
+    """`PUT` (the layer's new content) or `PATCH` (a merge patch of it) of a layer."""
+
+    config: JsonObject
+    reason: Reason = ""
+    expires_in_seconds: Expiry = None
+
+
+class RevertWrite(Model):
+    """Back to what the layer was at `version`; 0, or a version that dropped it, drops it."""
+
+    version: int = Field(ge=0, le=2**62)
+    reason: Reason = ""
+    expires_in_seconds: Expiry = None
+
+
+class WithReason(Model):
+    """`POST .../restart` and `.../release`."""
+
+    reason: Reason = ""
+
+
+class PlanRequest(LayerWrite):
+    """A layer write to be thought through only; `action` as in a batch."""
+
+    layer: Name = "oncall"
+    action: Literal["put", "patch", "drop"] = "patch"
+    config: JsonObject = Field(default_factory=dict)
+
+
+class BatchAction(StrEnum):
+    """What a write of a batch does: the calls of the same names."""
+
+    PUT_JOB = "put_job"
+    DELETE_JOB = "delete_job"
+    PUT = "put"
+    PATCH = "patch"
+    DROP = "drop"
+
+
+class BatchWrite(Model):
+    """One write of a batch. `layer` is needed for put, patch and drop, and so is `if_match`.
+
+    For `put_job` `if_match` is the base layer's version, 0 to create only; without it the job is created or replaced.
+    """
+
+    action: BatchAction
+    job: str = Field(max_length=200)
+    layer: Name | None = None
+    config: JsonObject = Field(default_factory=dict)
+    if_match: int | None = Field(None, ge=0, le=2**62)
+    reason: Reason = ""
+    expires_in_seconds: Expiry = None
+
+
+class Batch(Model):
+    """`POST /v1/batches`: many writes, each with its own result; one transaction."""
+
+    writes: list[BatchWrite] = Field(min_length=1, max_length=LARGEST_BATCH)
+
+
+class TokenWrite(Model):
+    """`POST /v1/tokens`. Without `layers` the role's own: `*` is every layer."""
+
+    name: Name
+    role: Role
+    layers: list[Name | Literal["*"]] | None = Field(None, max_length=100)
+
+
+class LayerAdd(Model):
+    """`POST /v1/layers`: a layer between others; nothing else needs to know."""
+
+    name: Name
+    rank: int = Field(ge=-1_000_000, le=1_000_000)
+    default_expiry_seconds: int | None = Field(None, ge=1, le=LONGEST_EXPIRY_SECONDS)
+    documentation: str = Field("", max_length=2000)
+
+
+class Written(View):
+    """A write that was done. `layer` and `version` are null for writes to the job as a whole."""
+
+    job: str
+    action: str
+    revision: int
+    layer: str | None = None
+    version: int | None = None
+    expires_at: datetime | None = None
+
+
+class BatchResult(View):
+    """The result of one write of a batch: `written`, or `problem` with its `status`."""
+
+    status: int
+    written: Written | None = None
+    problem: Problem | None = None
+
+
+class BatchResults(View):
+    """In the order of the writes."""
+
+    results: list[BatchResult]
+
+
+class LayerVersion(View):
+    """A layer of a job without its content. Version 0: never written."""
+
+    layer: str
+    version: int
+    revision: int | None = None
+    author: str | None = None
+    reason: str | None = None
+    written_at: datetime | None = None
+    expires_at: datetime | None = None
+
+
+class LayerView(LayerVersion):
+    """A layer of a job; `config` null: absent or dropped."""
+
+    job: str
+    config: JsonObject | None = None
+
+
+class JobSummary(View):
+    """A job in a list. `running_revision` and `generation` null: it never ran."""
+
+    job: str
+    owner: str
+    state: JobState
+    revision: int
+    running_revision: int | None
+    generation: int | None
+    restarts: int
+    converged: bool
+
+
+class JobView(JobSummary):
+    """A job: `config` is its merged configuration with all defaults."""
+
+    created_at: datetime
+    config: JsonObject
+    layers: list[LayerVersion]
+
+
+class JobPage(View):
+    """Jobs by name; `next` is the cursor of the next page, null at the end."""
+
+    jobs: list[JobSummary]
+    next: str | None = None
+
+
+class HiddenValueView(View):
+    """A value that would come back if the layers above it let go of the leaf."""
+
+    layer: str
+    version: int | None
+    field: str
+    value: Any
+
+
+class ExplainedLeafView(View):
+    """A leaf of the merged configuration; layer `default` when no layer sets it."""
+
+    field: str
+    path: list[str]
+    value: Any
+    layer: str
+    change: str | None
+    version: int | None
+    revision: int | None
+    author: str | None
+    reason: str | None
+    written_at: datetime | None
+    expires_at: datetime | None
+    hides: list[HiddenValueView]
+
+
+class Explanation(View):
+    """Every leaf of a job, sorted by path."""
+
+    job: str
+    revision: int
+    leaves: list[ExplainedLeafView]
+
+
+class FieldChangeView(View):
+    """A leaf that would change; `kind` is its change kind."""
+
+    field: str
+    old: Any
+    new: Any
+    kind: str
+
+
+class PlanView(View):
+    """What a write would do. Null is unknown, never zero.
+
+    `fields` are the leaves that the write changes; `kind` and `steps` are of the way from what runs now to what
+    would be expected, so changes that are not in force yet count too. `allowed` false: the write would be refused.
+    `waits_for` says what the steps cannot do without and do not have.
+    """
+
+    job: str
+    layer: str
+    version: int
+    kind: str
+    allowed: bool
+    waits_for: str | None
+    fields: list[FieldChangeView]
+    steps: list[str]
+    tasks_touched: list[str]
+    downtime_seconds: float | None
+    catch_up_seconds: float | None
+    config: JsonObject
+
+
+class HistoryEntry(View):
+    """One write; `old` and `new` are the layer's content before and after."""
+
+    id: int
+    job: str
+    layer: str | None
+    version: int | None
+    revision: int
+    action: str
+    author: str
+    reason: str
+    at: datetime
+    old: JsonObject | None
+    new: JsonObject | None
+    expires_at: datetime | None
+
+
+class HistoryPage(View):
+    """Newest first; `next` is the cursor of the next page, null at the end."""
+
+    entries: list[HistoryEntry]
+    next: str | None = None
+
+
+class FieldView(View):
+    """A row of the field table."""
+
+    path: str
+    type: str
+    unit: str | None
+    default: Any
+    required: bool
+    documentation: str
+    layers: list[str]
+    change: str
+    only_for: list[str]
+
+
+class Fields(View):
+    """The field table."""
+
+    fields: list[FieldView]
+
+
+class LayerRowView(View):
+    """A layer of the cell."""
+
+    name: str
+    rank: int
+    default_expiry_seconds: int | None
+    documentation: str
+
+
+class Layers(View):
+    """The layers of the cell, lowest first."""
+
+    layers: list[LayerRowView]
+
+
+class TokenView(View):
+    """A token without its secret."""
+
+    name: str
+    role: Role
+    layers: list[str]
+    created_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+
+class TokenCreated(TokenView):
+    """A new token with its secret, shown this once; null when the answer is repeated for an Idempotency-Key."""
+
+    token: str | None
+
+
+class Tokens(View):
+    """All tokens, revoked ones too."""
+
+    tokens: list[TokenView]

@@ -1,0 +1,174 @@
+"""Answers of the Job Service about the cluster: tasks, sync, decisions, metrics, containers, shards, alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from penstock.wire.jobs import JsonObject, View
+
+
+class TaskView(View):
+    """A task of a job: where it should run (`owner`), and where and how it is reported.
+
+    `expected` false: the running configuration has no such task. `state` is `unknown` while nobody reports it; what
+    depends on a report is null then.
+    """
+
+    task: str
+    index: int
+    shard: int
+    expected: bool
+    owner: str | None
+    state: str
+    container: str | None = None
+    revision: int | None = None
+    generation: int | None = None
+    restarts: int | None = None
+    epoch: int | None = None
+    crashes: int | None = None
+    error: str | None = None
+    out_of_memory: bool | None = None
+    progress: JsonObject | None = None
+    reported_at: datetime | None = None
+
+
+class Tasks(View):
+    """The tasks of a job by index; one that two containers report is there twice."""
+
+    job: str
+    tasks: list[TaskView]
+
+
+def total(tasks: Iterable[TaskView], figure: str) -> float | None:
+    """The sum of a figure of the tasks' progress; unknown (None) when it is unknown of any, or there is no task."""
+    values = [(task.progress or {}).get(figure) for task in tasks]
+    return None if not values or None in values else float(sum(value for value in values if value is not None))
+
+
+class SyncView(View):
+    """How far a job is on its way from running to expected. Null: unknown, as the State Syncer never looked."""
+
+    job: str
+    state: str
+    expected_revision: int
+    running_revision: int | None
+    generation: int | None
+    commit_number: int | None
+    committed_at: datetime | None
+    sync_revision: int | None
+    detail: str | None
+    change_kind: str | None
+    changed_fields: list[str] | None
+    plan: Any
+    step: int | None
+    failures: int | None
+    next_attempt_at: datetime | None
+    updated_at: datetime | None
+
+
+class DecisionView(View):
+    """A scaling decision with all its inputs."""
+
+    id: int
+    at: datetime
+    symptom: str
+    action: str
+    inputs: JsonObject
+    change: JsonObject | None
+    outcome: str
+
+
+class DecisionPage(View):
+    """Newest first; `next` is the cursor of the next page, null at the end."""
+
+    decisions: list[DecisionView]
+    next: str | None = None
+
+
+class SampleView(View):
+    """A task's measurements of one minute; null is unknown."""
+
+    index: int
+    minute: datetime
+    input_rows_per_second: float | None
+    processed_rows_per_second: float | None
+    input_bytes_per_second: float | None
+    backlog_records: int | None
+    backlog_bytes: int | None
+    lag_seconds: float | None
+    state_rows: int | None
+    state_memory_bytes: int | None
+    batch_seconds: float | None
+    out_of_memory: bool
+
+
+class Series(View):
+    """Samples, newest first; `complete` false when there were more than one answer carries."""
+
+    job: str
+    samples: list[SampleView]
+    complete: bool
+
+
+class ContainerView(View):
+    """A container; `shards` and `tasks` are counts."""
+
+    name: str
+    url: str
+    region: str
+    cpu_cores: float
+    memory_bytes: int
+    disk_bytes: int
+    state: str
+    registered_at: datetime
+    heartbeat_at: datetime
+    lease_renewed_at: datetime | None
+    shards: int
+    tasks: int
+
+
+class ContainerPage(View):
+    """Containers by name."""
+
+    containers: list[ContainerView]
+    next: str | None = None
+
+
+class ShardView(View):
+    """A shard and its owner; null: nobody owns it."""
+
+    shard: int
+    container: str | None
+    epoch: int
+    moved_at: datetime
+
+
+class ShardPage(View):
+    """Shards by number."""
+
+    shard_count: int
+    shards: list[ShardView]
+    next: str | None = None
+
+
+class AlertView(View):
+    """An alert; `cleared_at` null while it is open."""
+
+    id: int
+    kind: str
+    subject: str
+    message: str
+    details: JsonObject
+    times: int
+    raised_at: datetime
+    last_at: datetime
+    cleared_at: datetime | None
+
+
+class AlertPage(View):
+    """Alerts, newest first."""
+
+    alerts: list[AlertView]
+    next: str | None = None

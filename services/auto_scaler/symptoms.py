@@ -1,0 +1,106 @@
+"""What is wrong with a job, from what its tasks measured: lag, imbalance, out of memory.
+
+None is unknown, never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import fmean, pstdev
+from typing import Literal
+
+from penstock.config.declare import Model
+
+LagBasis = Literal["bytes", "records"]
+
+
+class TaskSample(Model):
+    """The newest measurements of one task; `processed_*` is what it gets through in a second of work."""
+
+    index: int
+    input_rows_per_second: float | None = None
+    processed_rows_per_second: float | None = None
+    input_bytes_per_second: float | None = None
+    backlog_records: int | None = None
+    backlog_bytes: int | None = None
+    out_of_memory: bool = False
+
+
+class JobSymptoms(Model):
+    """Of all tasks of a job together.
+
+    `time_lagged_seconds` is None when it is unknown; `lag_basis` says in what it was measured. `imbalance` is the
+    standard deviation of the tasks' processing rates relative to their mean. `out_of_memory`: some task was, lately.
+    """
+
+    tasks_expected: int
+    tasks_measured: int
+    time_lagged_seconds: float | None
+    lag_basis: LagBasis | None
+    imbalance: float | None
+    out_of_memory: bool
+
+
+def detect(samples: Sequence[TaskSample], task_count: int) -> JobSymptoms:
+    """The symptoms of a job of `task_count` tasks; a task without a sample makes lag and imbalance unknown."""
+    measured = [sample for sample in samples if sample.index < task_count]
+    complete = len({sample.index for sample in measured}) == task_count
+    lag, basis = time_lagged(measured) if complete else (None, None)
+    return JobSymptoms(
+        tasks_expected=task_count,
+        tasks_measured=len(measured),
+        time_lagged_seconds=lag,
+        lag_basis=basis,
+        imbalance=imbalance(measured) if complete else None,
+        out_of_memory=any(sample.out_of_memory for sample in samples),
+    )
+
+
+def time_lagged(samples: Sequence[TaskSample]) -> tuple[float | None, LagBasis | None]:
+    """Seconds of work that wait (002 equation 1): backlog over processing rate, in bytes where they are known.
+
+    Nothing waiting is no lag, whatever the rate. Something waiting without a rate is unknown: the job may stand
+    still, or nobody has measured it yet.
+    """
+    in_bytes = _lag(samples, lambda sample: sample.backlog_bytes, processed_bytes_per_second)
+    if in_bytes is not None:
+        return in_bytes, "bytes"
+    in_records = _lag(samples, lambda sample: sample.backlog_records, lambda sample: sample.processed_rows_per_second)
+    return (None, None) if in_records is None else (in_records, "records")
+
+
+def _lag(
+    samples: Sequence[TaskSample],
+    backlog: Callable[[TaskSample], int | None],
+    rate: Callable[[TaskSample], float | None],
+) -> float | None:
+    waiting = _total([backlog(sample) for sample in samples])
+    if waiting is None:
+        return None
+    if waiting == 0:
+        return 0.0
+    processed = _total([rate(sample) for sample in samples])
+    return waiting / processed if processed else None
+
+
+def processed_bytes_per_second(sample: TaskSample) -> float | None:
+    """A task's processing rate in bytes: its rate in rows, times the mean size of the rows that come in."""
+    rows, size = sample.input_rows_per_second, sample.input_bytes_per_second
+    if sample.processed_rows_per_second is None or not rows or size is None:
+        return None
+    return sample.processed_rows_per_second * size / rows
+
+
+def imbalance(samples: Sequence[TaskSample]) -> float | None:
+    """Standard deviation of the tasks' processing rates over their mean; 0 for one task, None when one is unknown."""
+    rates = [sample.processed_rows_per_second for sample in samples]
+    known = [rate for rate in rates if rate is not None]
+    if not known or len(known) < len(rates):
+        return None
+    mean = fmean(known)
+    return pstdev(known) / mean if mean > 0 else None
+
+
+def _total(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None

@@ -1,0 +1,41 @@
+"""The State Syncer process: `python -m services.state_syncer`."""
+
+from __future__ import annotations
+
+from penstock.control.clock import SystemClock
+from penstock.control.logs import configure
+from penstock.control.loop import LeaderLoop
+from penstock.store.engine import CHANGED_EXPECTED, connect
+from penstock.store.running import STATE_SYNCER
+from penstock.wire.leader import LoopTimes, build_loop, serve_loop
+from services.state_syncer.loop import StateSyncer
+from services.state_syncer.settings import StateSyncerSettings
+from services.state_syncer.store import PostgresSyncStore
+
+
+def build(settings: StateSyncerSettings) -> LeaderLoop:
+    """The loop with its parts."""
+    clock = SystemClock()
+    engine = connect(settings.database_url)
+    syncer = StateSyncer(PostgresSyncStore(engine), clock.now, await_seconds=settings.state_syncer_await_seconds)
+    times = LoopTimes(
+        period=settings.state_syncer_period_seconds,
+        lease=settings.state_syncer_lease_seconds,
+        renew=settings.state_syncer_renew_seconds,
+        gather=settings.state_syncer_gather_seconds,
+    )
+    url = f"http://{settings.host}:{settings.port}"
+    loop = build_loop(STATE_SYNCER, syncer.round, engine, clock, times, holder=settings.identity(), url=url)
+    syncer.wake_in = loop.wake_in
+    return loop
+
+
+def main() -> None:
+    """Runs until SIGTERM or SIGINT."""
+    settings = StateSyncerSettings()
+    configure("state_syncer", log_format=settings.log_format, level=settings.log_level)
+    serve_loop("state_syncer", build(settings), settings, settings.port, (CHANGED_EXPECTED,))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,275 @@
+"""What to do about a job: a pure function from what the store says of it to one decision.
+
+Nothing here remembers or acts. A decision that could not be carried out is simply made again next round, from
+what the store says then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from penstock.config.classify import NO_DIFFERENCE, Difference, classify
+from penstock.config.model import ChangeKind, DesiredState
+from services.state_syncer.diff import Config, Unusable
+from services.state_syncer.observe import Presence
+
+QUARANTINE_AFTER_FAILURES = 5
+FIRST_BACKOFF_SECONDS = 30.0
+LONGEST_BACKOFF_SECONDS = 3600.0
+NO_REDISTRIBUTION = "waiting: redistribution is not available"
+
+
+class SyncState(StrEnum):
+    """The states of `sync_state`. `pending` is only ever written by the Job Service: look at the job afresh."""
+
+    SYNCED = "synced"
+    PENDING = "pending"
+    WAITING = "waiting"
+    FAILED = "failed"
+    QUARANTINED = "quarantined"
+    DELETING = "deleting"
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What the job has been brought to. `started`: some commit asked for tasks, so checkpoints may exist."""
+
+    config: Config
+    revision: int
+    generation: int
+    restarts: int
+    stopping: bool
+    started: bool
+    commit_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRecord:
+    """How the last attempt on a job ended; what `/sync` shows."""
+
+    state: SyncState
+    revision: int
+    detail: str = ""
+    kind: ChangeKind = ChangeKind.NONE
+    fields: tuple[str, ...] = ()
+    failures: int = 0
+    next_attempt_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """All that a decision about a job is made from.
+
+    `last_generation` is that of a job of the same name that was forgotten, 0 without one. `presence` is looked at
+    only for a job that is being deleted and whose stop has been committed.
+    """
+
+    job: str
+    revision: int
+    restarts: int
+    deleting: bool
+    expected: Config | Unusable
+    running: Running | None = None
+    sync: SyncRecord | None = None
+    last_generation: int = 0
+    presence: Presence = Presence.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """The job runs what it should."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Quarantined, or its next attempt is not due: nothing is tried and nothing written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The change cannot be made yet; none of it is."""
+
+    detail: str
+    difference: Difference
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """The attempt failed and leaves the job as it runs."""
+
+    detail: str
+    kind: ChangeKind = ChangeKind.NONE
+    fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Make this the running row. `then` is the decision about the rest when only a restart could be committed."""
+
+    config: Config
+    revision: int
+    generation: int
+    restarts: int
+    stopping: bool = False
+    difference: Difference = field(default=NO_DIFFERENCE)
+    then: Wait | Fail | Held | None = None
+
+    @property
+    def asks_for_tasks(self) -> bool:
+        """Whether tasks start because of it."""
+        return bool(self.config["desired_state"] == DesiredState.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitStopped:
+    """The stop is committed; tasks are still there, or it is not known whether they are."""
+
+    presence: Presence
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """No task of the deleted job is left: remove it."""
+
+
+Decision = Nothing | Held | Wait | Fail | Commit | AwaitStopped | Forget
+
+
+def decide(view: JobView, now: datetime) -> Decision:
+    """The one next step for a job."""
+    if view.deleting:
+        return _decide_deletion(view)
+    decision = _decide_change(view, now)
+    if isinstance(decision, Wait | Fail | Held):
+        return _restart_meanwhile(view, decision) or decision
+    return decision
+
+
+def _decide_deletion(view: JobView) -> Commit | AwaitStopped | Forget:
+    running = view.running
+    if running is None or not running.started:
+        return Forget()
+    if not running.stopping:
+        stopped = {**running.config, "desired_state": DesiredState.STOPPED.value}
+        revision = max(view.revision, running.revision)
+        return Commit(stopped, revision, running.generation, running.restarts, stopping=True)
+    return Forget() if view.presence is Presence.ABSENT else AwaitStopped(view.presence)
+
+
+def _decide_change(view: JobView, now: datetime) -> Nothing | Held | Wait | Fail | Commit:
+    if _is_held(view.sync, view.revision, now):
+        return Held()
+    if isinstance(view.expected, Unusable):
+        fields = () if view.expected.field is None else (view.expected.field,)
+        return Fail(f"the layers merge to no valid configuration: {view.expected.reason}", fields=fields)
+    if view.running is None:
+        return Commit(view.expected, view.revision, view.last_generation + 1, view.restarts)
+    return _bring(view, view.expected, view.running)
+
+
+def _bring(view: JobView, expected: Config, running: Running) -> Nothing | Wait | Fail | Commit:
+    difference = classify(running.config, expected)
+    if running.started and difference.kind is ChangeKind.FORBIDDEN:
+        return _refuse(difference)
+    if running.started and difference.kind is ChangeKind.RESCALE:
+        return Wait(NO_REDISTRIBUTION, _only(difference, ChangeKind.RESCALE))
+    if not difference.fields and not running.stopping and _is_current(view, running):
+        return Nothing()
+    return Commit(expected, view.revision, running.generation, view.restarts, difference=difference)
+
+
+def _is_current(view: JobView, running: Running) -> bool:
+    return running.revision >= view.revision and running.restarts >= view.restarts
+
+
+def _refuse(difference: Difference) -> Fail:
+    names = field_names(_only(difference, ChangeKind.FORBIDDEN))
+    detail = (
+        f"{', '.join(names)} cannot change in a job that has run: its checkpoints would not fit. "
+        "Make a new job with the new configuration, or take the change back"
+    )
+    return Fail(detail, ChangeKind.FORBIDDEN, names)
+
+
+def _only(difference: Difference, kind: ChangeKind) -> Difference:
+    return Difference(kind, tuple(change for change in difference.fields if change.kind is kind))
+
+
+def field_names(difference: Difference) -> tuple[str, ...]:
+    """The dotted paths of the fields that differ."""
+    return tuple(change.field for change in difference.fields)
+
+
+def _restart_meanwhile(view: JobView, rest: Wait | Fail | Held) -> Commit | None:
+    """A restart that was asked for is no part of a write: the job restarts as it runs, whatever else must wait."""
+    running = view.running
+    if running is None or running.stopping or running.restarts >= view.restarts:
+        return None
+    return Commit(running.config, running.revision, running.generation, view.restarts, then=rest)
+
+
+def _is_held(sync: SyncRecord | None, revision: int, now: datetime) -> bool:
+    if sync is None or sync.revision < revision:
+        return False
+    if sync.state is SyncState.QUARANTINED:
+        return True
+    return sync.state is SyncState.FAILED and sync.next_attempt_at is not None and now < sync.next_attempt_at
+
+
+def next_record(view: JobView, decision: Decision, now: datetime) -> SyncRecord | None:
+    """The sync state that a decision leads to; None when the row goes, or stays as it is."""
+    match decision:
+        case Held() | Forget():
+            return None
+        case Nothing():
+            return _synced(view)
+        case Wait(detail, difference):
+            return SyncRecord(SyncState.WAITING, view.revision, detail, difference.kind, field_names(difference))
+        case Fail():
+            return _failed(view, decision, now)
+        case AwaitStopped(presence):
+            return SyncRecord(SyncState.DELETING, view.revision, _AWAITING[presence])
+        case Commit(stopping=True):
+            return SyncRecord(SyncState.DELETING, view.revision, _AWAITING[Presence.UNKNOWN])
+        case Commit(then=None):
+            kind, fields = decision.difference.kind, field_names(decision.difference)
+            return SyncRecord(SyncState.SYNCED, view.revision, kind=kind, fields=fields)
+        case Commit():
+            return next_record(view, decision.then, now) if decision.then is not None else None
+
+
+_AWAITING = {
+    Presence.PRESENT: "stopping: tasks still run",
+    Presence.UNKNOWN: "stopping: not every container has reported since",
+    Presence.ABSENT: "stopping: its tasks are gone",
+}
+
+
+def _synced(view: JobView) -> SyncRecord:
+    """Synced, keeping what the last change was."""
+    before = view.sync
+    if before is not None and before.state is SyncState.SYNCED:
+        return SyncRecord(SyncState.SYNCED, view.revision, kind=before.kind, fields=before.fields)
+    return SyncRecord(SyncState.SYNCED, view.revision)
+
+
+def _failed(view: JobView, failure: Fail, now: datetime) -> SyncRecord:
+    before = view.sync
+    failures = 1 + (before.failures if before is not None and before.revision >= view.revision else 0)
+    quarantined = failures >= QUARANTINE_AFTER_FAILURES
+    return SyncRecord(
+        SyncState.QUARANTINED if quarantined else SyncState.FAILED,
+        view.revision,
+        failure.detail,
+        failure.kind,
+        failure.fields,
+        failures,
+        None if quarantined else now + timedelta(seconds=backoff_seconds(failures)),
+    )
+
+
+def backoff_seconds(failures: int) -> float:
+    """How long to leave a job alone after so many failures in a row: doubling, with a limit."""
+    return float(min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2 ** (max(failures, 1) - 1)))

@@ -1,0 +1,164 @@
+"""The State Syncer's port to the job store, and its Postgres form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sqlalchemy import Connection, Engine
+
+from penstock.config.model import ChangeKind
+from penstock.store import leases, sync
+from penstock.store.engine import transaction
+from penstock.store.running import STATE_SYNCER, CommitRow, commit_many, forget_many
+from services.state_syncer.diff import expected_config
+from services.state_syncer.observe import ClusterView, Presence, Sighting, observe_stopped, survey
+from services.state_syncer.plan import JobView, Running, SyncRecord, SyncState
+
+Ranks = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundInput:
+    """The jobs that a round must look at. `new_ranks`: layers' ranks changed, so these are all jobs."""
+
+    views: Iterator[JobView]
+    new_ranks: Ranks | None
+
+
+@dataclass(slots=True)
+class Batch:
+    """All that a round writes. `remade`: committed jobs that live again under the name of a forgotten one."""
+
+    commits: list[CommitRow] = field(default_factory=list)
+    remade: list[str] = field(default_factory=list)
+    forget: list[str] = field(default_factory=list)
+    states: list[sync.SyncWrite] = field(default_factory=list)
+    ranks: Ranks | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.commits or self.forget or self.states or self.ranks is not None)
+
+
+class SyncStore(Protocol):
+    """What the loop needs of the job store."""
+
+    def read(self) -> AbstractContextManager[RoundInput]:
+        """What a round must look at, at one moment; the views are good inside the context. Raises Unavailable."""
+        ...
+
+    def write(self, batch: Batch, leader_epoch: int) -> int | None:
+        """Writes all of it or nothing; the commit number. Raises Fenced and Unavailable."""
+        ...
+
+    def count_states(self) -> dict[str, int]:
+        """How many jobs are in each sync state. Raises Unavailable."""
+        ...
+
+
+class PostgresSyncStore:
+    """The port on Postgres."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        # One snapshot for all that a round reads: a task's row and its container's report must be of one moment.
+        self._snapshot = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+    @contextmanager
+    def read(self) -> Iterator[RoundInput]:
+        """See the port."""
+        with transaction(self._snapshot) as connection:
+            ranks = sync.read_changed_ranks(connection)
+            yield RoundInput(_views(connection, everything=ranks is not None), ranks)
+
+    def write(self, batch: Batch, leader_epoch: int) -> int | None:
+        """See the port."""
+        with transaction(self._engine) as connection:
+            leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
+            forget_many(connection, batch.forget, leader_epoch)
+            number = commit_many(connection, batch.commits, leader_epoch, remade=batch.remade)
+            sync.write_sync_states(connection, batch.states)
+            sync.raise_quarantine_alerts(connection, [write for write in batch.states if _is_quarantined(write)])
+            sync.clear_quarantine_alerts(connection, batch.forget + _recovered(batch.states))
+            if batch.ranks is not None:
+                sync.write_synced_ranks(connection, batch.ranks)
+            return number
+
+    def count_states(self) -> dict[str, int]:
+        """See the port."""
+        with transaction(self._engine) as connection:
+            return sync.count_states(connection)
+
+
+def _views(connection: Connection, *, everything: bool) -> Iterator[JobView]:
+    holders = sync.read_holders(connection)
+    cluster = _read_cluster(connection) if holders else None
+    for row in sync.read_jobs(connection, everything=everything):
+        yield job_view(row, _presence(row, cluster, holders.get(row.job, set())))
+
+
+def _read_cluster(connection: Connection) -> ClusterView:
+    sightings = (Sighting(*row) for row in sync.read_containers(connection))
+    return survey(sightings, sync.read_owners(connection))
+
+
+def _presence(row: sync.JobRow, cluster: ClusterView | None, holders: set[str]) -> Presence:
+    if cluster is None or row.running is None or not row.running.stopping:
+        return Presence.UNKNOWN
+    return observe_stopped(cluster, holders, row.running.commit_number)
+
+
+def job_view(row: sync.JobRow, presence: Presence) -> JobView:
+    """What a decision is made from, of what the store has. Layers of a job that goes are not looked at."""
+    return JobView(
+        job=row.job,
+        revision=row.revision,
+        restarts=row.restarts,
+        deleting=row.deleting,
+        expected=expected_config(row.layers),
+        running=None if row.running is None else Running(*row.running),
+        sync=None if row.sync is None else sync_record(row.sync),
+        last_generation=row.forgotten_generation or 0,
+        presence=presence,
+    )
+
+
+def sync_record(row: sync.SyncRow) -> SyncRecord:
+    """The typed form of a row of `sync_state`."""
+    return SyncRecord(
+        state=SyncState(row.state),
+        revision=row.revision,
+        detail=row.detail,
+        kind=ChangeKind[row.change_kind.upper()],
+        fields=row.changed_fields,
+        failures=row.failures,
+        next_attempt_at=row.next_attempt_at,
+    )
+
+
+def sync_row(record: SyncRecord) -> sync.SyncRow:
+    """The row of a sync state."""
+    return sync.SyncRow(
+        state=record.state.value,
+        detail=record.detail,
+        revision=record.revision,
+        change_kind=record.kind.name.lower(),
+        changed_fields=record.fields,
+        failures=record.failures,
+        next_attempt_at=record.next_attempt_at,
+    )
+
+
+def _is_quarantined(write: sync.SyncWrite) -> bool:
+    return write.new.state == SyncState.QUARANTINED
+
+
+def _recovered(writes: Sequence[sync.SyncWrite]) -> list[str]:
+    """Jobs whose attempts no longer fail, and might have before."""
+    return [
+        write.job
+        for write in writes
+        if write.new.failures == 0 and write.seen is not None and write.seen.state != SyncState.SYNCED
+    ]

@@ -1,0 +1,95 @@
+"""What the log and the metrics say about a decision once it is in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from penstock.control.logs import logger
+from services.state_syncer import metrics
+from services.state_syncer.plan import (
+    AwaitStopped,
+    Commit,
+    Decision,
+    Fail,
+    Forget,
+    Held,
+    JobView,
+    Nothing,
+    Wait,
+    field_names,
+)
+
+log = logger(__name__)
+# A release of one package may change every job: beyond this many commits a round logs them as one line.
+LOGGED_COMMITS = 500
+
+
+class Story(NamedTuple):
+    """One line of log: `kind` of a commit or failure, and what else there is to say."""
+
+    event: str
+    job: str
+    revision: int
+    kind: str
+    details: Mapping[str, Any]
+
+
+COMMITTED, WAITS, FAILED, STOPPING, FORGOTTEN = (
+    "job committed",
+    "job waits",
+    "job failed to sync",
+    "job stops",
+    "job forgotten",
+)
+
+
+def story_of(view: JobView, decision: Decision) -> Story | None:
+    """The line about a decision; None when there is nothing to tell."""
+    match decision:
+        case Commit():
+            return Story(COMMITTED, view.job, decision.revision, _commit_kind(view, decision), {})
+        case Wait(detail, difference):
+            details = {"detail": detail, "fields": field_names(difference)}
+            return Story(WAITS, view.job, view.revision, difference.kind.name.lower(), details)
+        case Fail(detail, kind, fields):
+            return Story(FAILED, view.job, view.revision, kind.name.lower(), {"error": detail, "fields": fields})
+        case AwaitStopped(presence):
+            return Story(STOPPING, view.job, view.revision, "delete", {"tasks": presence.value})
+        case Forget():
+            return Story(FORGOTTEN, view.job, view.revision, "delete", {})
+        case Nothing() | Held():
+            return None
+
+
+def _commit_kind(view: JobView, commit: Commit) -> str:
+    if view.running is None:
+        return "first"
+    if commit.stopping:
+        return "delete"
+    return "restart" if commit.restarts > view.running.restarts else commit.difference.kind.name.lower()
+
+
+def tell(stories: Sequence[Story], commit_number: int | None) -> None:
+    """Logs and counts what a round did. Commits beyond `LOGGED_COMMITS` are one line, and a debug line each."""
+    commits = [story for story in stories if story.event == COMMITTED]
+    many = len(commits) > LOGGED_COMMITS
+    if many:
+        log.info("jobs committed", jobs=len(commits), commit=commit_number, revision=max(s.revision for s in commits))
+    for story in stories:
+        if story.event == COMMITTED:
+            metrics.COMMITS.labels(story.kind).inc()
+            level = log.debug if many else log.info
+            level(COMMITTED, job=story.job, revision=story.revision, kind=story.kind, commit=commit_number)
+        else:
+            _tell_other(story)
+
+
+def _tell_other(story: Story) -> None:
+    level = log.info
+    if story.event == FAILED:
+        metrics.FAILURES.labels(story.kind).inc()
+        level = log.warning
+    elif story.event == FORGOTTEN:
+        metrics.FORGOTTEN.inc()
+    level(story.event, job=story.job, revision=story.revision, kind=story.kind, **story.details)

@@ -1,0 +1,152 @@
+"""The migrations: they sum to the tables that the code knows, may be run by many at once, and keep the invariants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import IntegrityError
+
+from penstock.control.errors import Conflict, Unavailable
+from penstock.store import cluster
+from penstock.store.engine import connect, transaction
+from penstock.store.layers import all_layers
+from penstock.store.migrate import head, upgrade
+from penstock.store.tables import metadata
+from tests.support.database import fresh_database
+
+CONSTRAINTS = """
+    SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
+    WHERE connamespace = 'public'::regnamespace AND conrelid::regclass::text <> 'alembic_version'
+"""
+INDEXES = "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'"
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    engine = connect(database_url)
+    yield engine
+    engine.dispose()
+
+
+def test_many_processes_may_upgrade_an_empty_database_at_once(empty_database_url: str) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(upgrade, [empty_database_url] * 8))
+    engine = connect(empty_database_url)
+    with transaction(engine) as connection:
+        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all() == [head()]
+        assert list(all_layers(connection)) == ["base", "provisioner", "scaler", "oncall"]
+        assert cluster.shard_count(connection) == 1024
+    engine.dispose()
+
+
+def test_a_newer_schema_is_left_alone(engine: Engine, database_url: str) -> None:
+    with transaction(engine) as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    upgrade(database_url)
+    with transaction(engine) as connection:
+        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one() == "9999"
+
+
+def test_a_store_that_cannot_be_reached_is_unavailable(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable):
+        upgrade(f"postgresql://postgres@/postgres?host={tmp_path}")
+
+
+def test_the_schema_has_no_difference_from_the_tables(engine: Engine) -> None:
+    with transaction(engine) as connection:
+        context = MigrationContext.configure(connection, opts={"compare_server_default": True})
+        assert compare_metadata(context, metadata) == []
+
+
+@pytest.mark.parametrize("catalog", [CONSTRAINTS, INDEXES], ids=["constraints", "indexes"])
+def test_the_catalog_is_what_the_tables_would_make(engine: Engine, postgres_url: str, catalog: str) -> None:
+    """Alembic compares no CHECK and no partial index; the database's own words for them do."""
+    with fresh_database(postgres_url) as other_url:
+        other = connect(other_url)
+        metadata.create_all(other)
+        wanted = _rows(other, catalog)
+        other.dispose()
+    assert {row for row in _rows(engine, catalog) if row[0] != "alembic_version"} == wanted
+
+
+SEED = """
+    INSERT INTO jobs (name, revision) VALUES ('a', 5);
+    INSERT INTO history (job, layer, version, revision, action, author) VALUES ('a', 'base', 3, 5, 'put', 'ann');
+    INSERT INTO expected_layers (job, layer, config, version, revision, author) VALUES ('a', 'base', '{}', 4, 6, 'ann');
+    INSERT INTO running (job, config, revision, generation, restarts, commit_number, leader_epoch)
+        VALUES ('a', '{}', 5, 2, 0, 7, 1);
+    INSERT INTO leases (name, holder, epoch, expires_at) VALUES ('l', 'h', 3, now());
+    INSERT INTO assignment (shard, epoch) VALUES (1, 3);
+    INSERT INTO alerts (kind, subject, message) VALUES ('k', 's', 'm');
+"""
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE history SET author = 'eve'",
+        "DELETE FROM history",
+        "TRUNCATE history",
+        "UPDATE expected_layers SET version = 4, author = 'eve'",
+        "UPDATE expected_layers SET version = 3",
+        "INSERT INTO expected_layers (job, layer, version, revision, author) VALUES ('a', 'nowhere', 1, 1, 'x')",
+        "INSERT INTO expected_layers (job, layer, version, revision, author) VALUES ('b', 'base', 1, 1, 'x')",
+        "INSERT INTO expected_layers (job, layer, version, revision, author) VALUES ('a', 'base', 9, 1, 'x')",
+        "DELETE FROM expected_layers; "
+        "INSERT INTO expected_layers (job, layer, version, revision, author) VALUES ('a', 'base', 3, 9, 'x')",
+        "UPDATE running SET generation = 1",
+        "UPDATE running SET generation = 0",
+        "UPDATE running SET commit_number = 6",
+        "UPDATE leases SET epoch = 2",
+        "UPDATE assignment SET epoch = 2",
+        "UPDATE jobs SET revision = 4",
+        "UPDATE jobs SET restarts = -1",
+        "UPDATE counters SET value = -1",
+        "INSERT INTO layers (name, rank) VALUES ('twin', 100)",
+        "INSERT INTO alerts (kind, subject, message) VALUES ('k', 's', 'again')",
+        "INSERT INTO tokens (name, hash, role, layers) VALUES ('t', 'h', 'king', '{}')",
+    ],
+)
+def test_what_must_not_be_is_refused(engine: Engine, statement: str) -> None:
+    with transaction(engine) as connection:
+        connection.exec_driver_sql(SEED)
+    with pytest.raises(IntegrityError), transaction(engine) as connection:
+        connection.exec_driver_sql(statement)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE expected_layers SET version = 5",
+        "UPDATE running SET generation = 3, commit_number = 8",
+        "UPDATE running SET stopping = true",
+        "UPDATE leases SET epoch = 3",
+        "UPDATE assignment SET epoch = 4",
+        "DELETE FROM jobs",
+    ],
+)
+def test_what_may_be_is_not_refused(engine: Engine, statement: str) -> None:
+    with transaction(engine) as connection:
+        connection.exec_driver_sql(SEED)
+    with transaction(engine) as connection:
+        assert connection.exec_driver_sql(statement).rowcount == 1
+
+
+def test_the_shard_count_is_fixed_once_shards_are_assigned(engine: Engine) -> None:
+    with transaction(engine) as connection:
+        cluster.set_shard_count(connection, 64)
+        assert cluster.shard_count(connection) == 64
+        connection.execute(text("INSERT INTO assignment (shard, epoch) VALUES (0, 1)"))
+    with pytest.raises(Conflict), transaction(engine) as connection:
+        cluster.set_shard_count(connection, 128)
+
+
+def _rows(engine: Engine, query: str) -> set[tuple[str, str, str]]:
+    with transaction(engine) as connection:
+        return {(str(row[0]), str(row[1]), str(row[2])) for row in connection.execute(text(query))}

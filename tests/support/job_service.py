@@ -1,0 +1,68 @@
+"""A Job Service on a real port and a real store, for tests."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+from sqlalchemy import Engine
+
+from penstock.control.clock import SystemClock
+from penstock.control.process import wait_until
+from penstock.store import tokens
+from penstock.store.engine import connect, transaction
+from penstock.wire.job_client import JobClient
+from services.job_service.api import create_api
+from services.job_service.settings import JobServiceSettings
+
+CONFIG: Mapping[str, Any] = {
+    "query": {"sql": "SELECT origin, dest FROM flights"},
+    "inputs": {"flights": {"topic": "flights", "key_groups": 8, "value_schema": "origin STRING, dest STRING"}},
+    "output": {"type": "kafka", "topic": "clean"},
+    "owner": "ann",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJobService:
+    """Its address, the first admin's token, and the store beneath it."""
+
+    url: str
+    admin: str
+    engine: Engine
+
+    def client(self, token: str | None = None) -> JobClient:
+        """A client with the token, the admin's by default."""
+        return JobClient(self.url, self.admin if token is None else token)
+
+
+@contextmanager
+def job_service(database_url: str, **settings: Any) -> Iterator[RunningJobService]:
+    """Serves on a free port until the end of the block; tokens are not remembered, so a revoked one ends at once."""
+    chosen: dict[str, Any] = {"database_url": database_url, "job_service_token_cache_seconds": 0.0} | settings
+    engine = connect(database_url, pool_size=20)
+    app = create_api(engine, SystemClock(), JobServiceSettings(**chosen))
+    with socket.socket() as listening, _serving(app, listening) as url:
+        with transaction(engine) as connection:
+            admin = tokens.create_first_admin(connection)
+        yield RunningJobService(url, str(admin), engine)
+    engine.dispose()
+
+
+@contextmanager
+def _serving(app: Any, listening: socket.socket) -> Iterator[str]:
+    listening.bind(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=3))
+    thread = threading.Thread(target=server.run, args=([listening],), name="job-service")
+    thread.start()
+    try:
+        wait_until(lambda: server.started, 20.0, "the Job Service to serve")
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()

@@ -1,0 +1,91 @@
+"""Builders of configurations, and jobs written straight to the store as the Job Service would write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, Engine, text
+
+from penstock.config.merge import overlay
+from penstock.config.validate import check_merged
+from penstock.store.engine import CHANGED_EXPECTED, next_number, notify, transaction
+
+BASE: Mapping[str, Any] = {
+    "query": {"sql": "SELECT key, value FROM events"},
+    "inputs": {"events": {"topic": "events", "key_groups": 8, "format": "raw"}},
+    "output": {"type": "kafka", "topic": "out"},
+    "task_count": 2,
+}
+
+
+def make_layer(**overrides: Any) -> dict[str, Any]:
+    """A base layer that is valid by itself; maps among `overrides` are merged into it."""
+    return overlay(BASE, overrides)
+
+
+def make_config(**overrides: Any) -> dict[str, Any]:
+    """The complete configuration, as JSON, that `make_layer` gives."""
+    return check_merged(make_layer(**overrides)).model_dump(mode="json")
+
+
+def write_layer(engine: Engine, job: str, config: Mapping[str, Any] | None, *, layer: str = "base") -> int:
+    """Writes a layer of a job, which is made when there is none, unchecked; the revision. None drops the layer."""
+    with transaction(engine) as connection:
+        revision = _touch_job(connection, job)
+        values = {"job": job, "layer": layer, "revision": revision, "config": _json(config)}
+        connection.execute(_WRITE_LAYER, values)
+        return revision
+
+
+def delete_job(engine: Engine, job: str) -> int:
+    """Marks a job for deletion; the revision."""
+    with transaction(engine) as connection:
+        revision = _touch_job(connection, job)
+        connection.execute(text("UPDATE jobs SET deleting = true WHERE name = :job"), {"job": job})
+        return revision
+
+
+def restart_job(engine: Engine, job: str) -> int:
+    """Asks for a restart; the revision."""
+    with transaction(engine) as connection:
+        revision = _touch_job(connection, job)
+        connection.execute(text("UPDATE jobs SET restarts = restarts + 1 WHERE name = :job"), {"job": job})
+        return revision
+
+
+def release_job(engine: Engine, job: str) -> None:
+    """Lets a job out of quarantine."""
+    statement = text("UPDATE sync_state SET state = 'pending', failures = 0, next_attempt_at = NULL WHERE job = :job")
+    with transaction(engine) as connection:
+        connection.execute(statement, {"job": job})
+        notify(connection, CHANGED_EXPECTED, job)
+
+
+_TOUCH = text(
+    """
+    INSERT INTO jobs (name, revision) VALUES (:job, :revision)
+    ON CONFLICT (name) DO UPDATE SET revision = excluded.revision
+    """
+)
+_WRITE_LAYER = text(
+    """
+    INSERT INTO expected_layers AS held (job, layer, config, version, revision, author)
+    VALUES (:job, :layer, CAST(:config AS jsonb),
+        1 + coalesce((SELECT max(version) FROM history WHERE job = :job AND layer = :layer), 0), :revision, 'test')
+    ON CONFLICT (job, layer) DO UPDATE SET
+        config = excluded.config, version = held.version + 1, revision = excluded.revision
+    """
+)
+
+
+def _touch_job(connection: Connection, job: str) -> int:
+    revision = next_number(connection, "revision")
+    connection.execute(_TOUCH, {"job": job, "revision": revision})
+    notify(connection, CHANGED_EXPECTED, job)
+    return revision
+
+
+def _json(config: Mapping[str, Any] | None) -> str | None:
+    return None if config is None else orjson.dumps(config).decode()

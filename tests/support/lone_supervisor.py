@@ -1,0 +1,17 @@
+"""A supervisor for tests to kill: starts one host, prints the process ids of host and JVM, and waits."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+from penstock.spark.host.client import HostProcess
+from tests.support.spark import READY_SECONDS, settings_for
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    host = HostProcess.start("lone", settings_for(folder, "127.0.0.1:9"), log_path=folder / "lone.log")
+    ready = host.ready.result(READY_SECONDS)
+    print(ready.pid, ready.jvm_pid, flush=True)
+    signal.pause()

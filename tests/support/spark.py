@@ -1,0 +1,156 @@
+"""Hosts, specs and topics for the tests of `penstock.spark`."""
+
+from __future__ import annotations
+
+import json
+import queue
+import uuid
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from penstock.config.model import JobConfig
+from penstock.control.process import wait_until
+from penstock.local.jars import share_dir
+from penstock.spark.channel import Event, Progress, Reply, Start, Stop, TaskEnded
+from penstock.spark.checkpoint import local_path
+from penstock.spark.host.client import ExitReason, HostProcess
+from penstock.spark.settings import SparkSettings
+from penstock.tasks.keygroups import ranges
+from penstock.tasks.spec import TaskSpec
+
+READY_SECONDS = 150.0
+REPLY_SECONDS = 90.0
+
+
+class Supervisor:
+    """What a Task Manager is to a host: it keeps the newest progress and everything that ended."""
+
+    def __init__(self, name: str, settings: SparkSettings, log_path: Path) -> None:
+        self.ended: queue.SimpleQueue[TaskEnded] = queue.SimpleQueue()
+        self.progress: dict[str, Any] = {}
+        self.exit: Future[ExitReason] = Future()
+        self.log_path = log_path
+        self.host = HostProcess.start(
+            name, settings, log_path=log_path, on_event=self._take, on_end=self.exit.set_result
+        )
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case TaskEnded():
+                self.ended.put(event)
+            case Progress():
+                self.progress.update(event.tasks)
+
+    def start(self, spec: TaskSpec, epoch: int = 1) -> Reply:
+        return self.send_start(spec, epoch).result(REPLY_SECONDS)
+
+    def stop(self, task_id: str, *, settle: bool = False) -> Reply:
+        return self.host.send(Stop(id=0, task_id=task_id, settle=settle)).result(REPLY_SECONDS)
+
+    def next_ended(self) -> TaskEnded:
+        return self.ended.get(timeout=REPLY_SECONDS)
+
+    def send_start(self, spec: TaskSpec, epoch: int = 1) -> Future[Reply]:
+        return self.host.send(Start(id=0, spec=spec, epoch=epoch))
+
+    def wait_for_records(self, task_id: str, records: int, timeout_s: float = 90.0) -> Any:
+        """The task's progress once it has read up to `records` records (the sum of its offsets)."""
+        return wait_until(lambda: self._has_read(task_id, records), timeout_s, f"{task_id} to read {records} records")
+
+    def _has_read(self, task_id: str, records: int) -> Any:
+        progress = self.progress.get(task_id)
+        if progress is None:
+            return None
+        read = sum(offset for partitions in progress.offsets.values() for offset in partitions.values())
+        return progress if read >= records else None
+
+
+@contextmanager
+def running_host(name: str, settings: SparkSettings, folder: Path) -> Iterator[Supervisor]:
+    """A host that is ready, and killed at the end."""
+    supervisor = Supervisor(name, settings, folder / f"{name}.log")
+    try:
+        supervisor.host.ready.result(READY_SECONDS)
+        yield supervisor
+    finally:
+        supervisor.host.kill()
+
+
+def settings_for(folder: Path, bootstrap: str, **more: Any) -> SparkSettings:
+    """Settings of a small host whose checkpoints are below `folder`."""
+    return SparkSettings(
+        checkpoint_root=str(folder / "checkpoints"),
+        kafka_bootstrap=bootstrap,
+        jars=share_dir() / "jars",
+        packages_root=folder / "packages",
+        spark_local_dir=folder / "spark",
+        spark_master=more.pop("spark_master", "local[2]"),
+        heap_bytes=more.pop("heap_bytes", 600 * 2**20),
+        progress_interval_seconds=more.pop("progress_interval_seconds", 0.2),
+        **more,
+    )
+
+
+def make_topic(bootstrap: str, partitions: int) -> str:
+    """A topic of its own; returns its name."""
+    topic = f"test-{uuid.uuid4().hex[:12]}"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
+    return topic
+
+
+def produce(bootstrap: str, topic: str, rows: Iterable[dict[str, Any]], partitions: int) -> int:
+    """Writes JSON rows, each to the partition `n mod partitions` of its column `n`; returns how many."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+    count = 0
+    for row in rows:
+        producer.produce(topic, value=json.dumps(row), partition=row["n"] % partitions)
+        count += 1
+    assert producer.flush(30) == 0
+    return count
+
+
+def job_config(topic: str, key_groups: int, output: dict[str, Any], **more: Any) -> JobConfig:
+    """A job over one JSON input `events` (n BIGINT, word STRING) whose query is `SELECT * FROM events` by default."""
+    source = {
+        "topic": topic,
+        "key_groups": key_groups,
+        "value_schema": "n BIGINT, word STRING, at TIMESTAMP",
+        **more.pop("source", {}),
+    }
+    fields: dict[str, Any] = {
+        "inputs": {"events": source},
+        "query": {"sql": "SELECT n, word FROM events"},
+        "output": output,
+        "trigger_interval_seconds": 0.2,
+        **more,
+    }
+    return JobConfig.model_validate(fields)
+
+
+def task_spec(job: str, config: JobConfig, index: int = 0, generation: int = 1, revision: int = 1) -> TaskSpec:
+    """The spec of one task of the job."""
+    key_groups = next(iter(config.inputs.values())).key_groups
+    return TaskSpec(
+        job=job,
+        index=index,
+        revision=revision,
+        generation=generation,
+        restarts=0,
+        key_groups=ranges(key_groups, config.task_count)[index],
+        config=config,
+    )
+
+
+def rows_of_files(folder: Path) -> pd.DataFrame:
+    """The rows of a files sink, by the files that its log names: others are of batches that did not commit."""
+    log = [path for path in sorted((folder / "_spark_metadata").iterdir()) if path.name.isdigit()]
+    entries = [json.loads(line) for path in log for line in path.read_text().splitlines()[1:]]
+    return pd.concat([pd.read_parquet(local_path(entry["path"])) for entry in entries if entry["size"]])

@@ -1,0 +1,114 @@
+"""A job store with a State Syncer that leads, for stories on a real Postgres."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Engine, text
+
+from penstock.store import leases
+from penstock.store.engine import transaction
+from penstock.store.running import STATE_SYNCER
+from services.state_syncer.loop import StateSyncer
+from services.state_syncer.store import Batch, PostgresSyncStore
+
+
+@dataclass
+class Cell:
+    """A store, a syncer that leads, and a clock that the test moves."""
+
+    engine: Engine
+    epoch: int
+    now: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __post_init__(self) -> None:
+        self.wanted_wake_ups: list[float] = []
+        self.syncer = self.make_syncer(PostgresSyncStore(self.engine))
+
+    def make_syncer(self, store: Any) -> StateSyncer:
+        syncer = StateSyncer(store, lambda: self.now, await_seconds=1.0)
+        syncer.wake_in = self.wanted_wake_ups.append
+        return syncer
+
+    def round(self) -> None:
+        self.syncer.round(self.epoch)
+
+    def rows(self, sql: str, **parameters: Any) -> list[Any]:
+        with transaction(self.engine) as connection:
+            return list(connection.execute(text(sql), parameters).mappings())
+
+    def do(self, sql: str, **parameters: Any) -> None:
+        with transaction(self.engine) as connection:
+            connection.execute(text(sql), parameters)
+
+    def running(self, job: str = "j") -> Any:
+        found = self.rows("SELECT * FROM running WHERE job = :job", job=job)
+        return found[0] if found else None
+
+    def sync(self, job: str = "j") -> Any:
+        found = self.rows("SELECT * FROM sync_state WHERE job = :job", job=job)
+        return found[0] if found else None
+
+    def container(self, name: str, state: str = "live") -> None:
+        self.do(
+            """
+            INSERT INTO containers (name, incarnation, url, region, cpu_cores, memory_bytes, disk_bytes, state)
+            VALUES (:name, 'life-1', 'http://x', 'r', 1, 1, 1, :state)
+            ON CONFLICT (name) DO UPDATE SET state = excluded.state
+            """,
+            name=name,
+            state=state,
+        )
+
+    def report(self, container: str, commit: int, *jobs: str) -> None:
+        """What the Task Service stores of a report: the newest commit applied, and all tasks."""
+        self.do(
+            """
+            INSERT INTO reports (container, incarnation, commit_number, version) VALUES (:name, 'life-1', :commit, 1)
+            ON CONFLICT (container) DO UPDATE SET commit_number = excluded.commit_number
+            """,
+            name=container,
+            commit=commit,
+        )
+        self.do("DELETE FROM tasks WHERE container = :name", name=container)
+        for job in jobs:
+            self.do(
+                """
+                INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch)
+                VALUES (:job, 0, :name, 'running', 1, 1, 0, 1)
+                """,
+                job=job,
+                name=container,
+            )
+
+
+def elect(engine: Engine, holder: str, seconds: float = 600.0) -> int:
+    with transaction(engine) as connection:
+        epoch = leases.take(connection, STATE_SYNCER, holder, url="", seconds=seconds)
+    assert epoch is not None
+    return epoch
+
+
+def depose(engine: Engine) -> None:
+    with transaction(engine) as connection:
+        connection.execute(text("UPDATE leases SET expires_at = '-infinity'"))
+
+
+class Interfering(PostgresSyncStore):
+    """Does something once, between the decisions of a round and their writing; dies there when that raises."""
+
+    def __init__(self, engine: Engine, interfere: Any, *, after_write: bool = False) -> None:
+        super().__init__(engine)
+        self._interfere = interfere
+        self._after_write = after_write
+        self._done = False
+
+    def write(self, batch: Batch, leader_epoch: int) -> int | None:
+        if self._after_write:
+            super().write(batch, leader_epoch)
+        if not self._done:
+            self._done = True
+            self._interfere()
+        return super().write(batch, leader_epoch)

@@ -1,0 +1,275 @@
+"""A Task Manager's container with hosts, clock and messages of the test's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+from penstock.config.model import JobConfig
+from penstock.spark.channel import Command, Event, Exit, Live, Ready, Reply, Start, Stop, TaskEnded
+from penstock.spark.channel import Lease as LeaseCommand
+from penstock.tasks.keygroups import ranges
+from penstock.tasks.shards import shard_of
+from penstock.tasks.spec import TaskSpec, TaskTemplate, task_id
+from penstock.wire.cluster import (
+    Capacity,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    ShardOrders,
+    Snapshot,
+    TaskReport,
+)
+from services.task_manager.catalog import updated
+from services.task_manager.container import Container
+from services.task_manager.model import HostKey, Limits
+from services.task_manager.ports import HostExit
+from services.task_manager.views import Identity
+from tests.support.job_configs import job
+
+SHARDS = 8
+CAPACITY = Capacity(cpu_cores=2.0, memory_bytes=2**31, disk_bytes=2**34)
+
+
+class FakeClock:
+    """Time that passes when the test says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def now(self) -> datetime:
+        return datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=self.seconds)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+class FakeHost:
+    """A host that does what it is told when `answer` is called; `stuck` answers nothing."""
+
+    def __init__(self, name: str, key: HostKey, on_event: Callable[[str, Event], None]) -> None:
+        self.name = name
+        self.key = key
+        self.stuck = False
+        self.ready = False
+        self.tasks: dict[str, Start] = {}
+        self.sent: list[Command] = []
+        self.leases: list[LeaseCommand] = []
+        self.how: HostExit | None = None
+        self.refuse: dict[str, str] = {}
+        self._unanswered: list[Command] = []
+        self._on_event = on_event
+
+    def send(self, command: Command) -> None:
+        self.sent.append(command)
+        if isinstance(command, LeaseCommand):
+            self.leases.append(command)
+        else:
+            self._unanswered.append(command)
+
+    def kill(self) -> None:
+        self.die("killed")
+
+    def exit(self) -> HostExit | None:
+        return self.how
+
+    def die(self, reason: str, *, out_of_memory: bool = False, lease_ran_out: bool = False) -> None:
+        self.tasks.clear()
+        self.how = self.how or HostExit(reason, out_of_memory, lease_ran_out)
+
+    def become_ready(self) -> None:
+        self.ready = True
+        self._on_event(self.name, Ready(pid=1, jvm_pid=2))
+
+    def end_task(self, name: str, kind: str = "retryable", error: str = "boom", *, out_of_memory: bool = False) -> None:
+        del self.tasks[name]
+        event = TaskEnded(task_id=name, error=error, error_kind=kind, out_of_memory=out_of_memory)
+        self._on_event(self.name, event)
+
+    def answer(self) -> None:
+        """Becomes ready if need be and carries out all commands."""
+        if self.stuck or self.how is not None:
+            return
+        if not self.ready:
+            self.become_ready()
+        commands, self._unanswered = self._unanswered, []
+        for command in commands:
+            self._carry_out(command)
+
+    def _carry_out(self, command: Command) -> None:
+        match command:
+            case Start() if command.spec.task_id in self.refuse:
+                self._reply(command, kind=self.refuse[command.spec.task_id])
+                return
+            case Start():
+                self.tasks[command.spec.task_id] = command
+            case Stop():
+                self.tasks.pop(command.task_id, None)
+            case Live():
+                kept = self.tasks[command.spec.task_id]
+                self.tasks[command.spec.task_id] = kept.model_copy(update={"spec": command.spec})
+            case Exit():
+                self.die("asked")
+                return
+        self._reply(command)
+
+    def _reply(self, command: Command, kind: str | None = None) -> None:
+        reply = Reply(id=command.id, ok=kind is None, error=kind and f"is {kind}", error_kind=kind)
+        self._on_event(self.name, reply)
+
+
+class FakeHosts:
+    """All hosts that were ever started, by name."""
+
+    def __init__(self) -> None:
+        self.all: dict[str, FakeHost] = {}
+        self.broken = False
+
+    def start(
+        self, name: str, key: HostKey, on_event: Callable[[str, Event], None], on_exit: Callable[[], None]
+    ) -> FakeHost:
+        if self.broken:
+            raise OSError("no more processes")
+        self.all[name] = FakeHost(name, key, on_event)
+        return self.all[name]
+
+    def alive(self) -> list[FakeHost]:
+        return [host for host in self.all.values() if host.how is None]
+
+    def running(self) -> dict[str, Start]:
+        """What runs, over all hosts that live."""
+        return {name: start for host in self.alive() for name, start in host.tasks.items()}
+
+
+class World:
+    """A container and all that is around it."""
+
+    def __init__(self, limits: Limits | None = None, *, lease_seconds: float = 40.0) -> None:
+        self.clock = FakeClock()
+        self.hosts = FakeHosts()
+        self.lease_seconds = lease_seconds
+        self.version = 0
+        lives = count(1)
+        self.container = Container(
+            Identity("c1", "http://c1", "local", CAPACITY),
+            limits or Limits(),
+            self.hosts,
+            self.clock,
+            lambda: f"life-{next(lives)}",
+        )
+        self.commit_number = 0
+        self.templates: dict[str, TaskTemplate] = {}
+
+    # ---- what the world says
+
+    def jobs(self, *templates: TaskTemplate) -> World:
+        """These are all jobs from now on."""
+        self.commit_number += 1
+        self.templates = {template.job: template for template in templates}
+        snapshot = Snapshot(full=True, commit_number=self.commit_number, shard_count=SHARDS, templates=templates)
+        self.container.take_specs(updated(None, snapshot))
+        return self
+
+    def heartbeat(self, shards: Mapping[int, int] | None = None, *, known: bool = True) -> HeartbeatRequest | None:
+        """One heartbeat, answered at once; None when the container sends none now."""
+        request = self.container.heartbeat_request()
+        if request is None:
+            return None
+        owned = dict(shards) if shards is not None else dict(request.held)
+        self.version = max([self.version, *owned.values()])
+        answer = HeartbeatAnswer(
+            known=known,
+            version=self.version,
+            shard_count=SHARDS,
+            lease_seconds=self.lease_seconds,
+            shards=owned if known else {},
+        )
+        self.container.heartbeat_answered(request, answer, self.clock.monotonic())
+        return request
+
+    def order(self, shards: Mapping[int, int], **more: Any) -> ShardOrders:
+        """An order for this life of the container."""
+        self.version = max([self.version, *shards.values()])
+        fields: dict[str, Any] = {
+            "container": "c1",
+            "incarnation": self.container.summary().incarnation,
+            "shards": dict(shards),
+            "version": self.version,
+            "leader_epoch": 1,
+            **more,
+        }
+        return ShardOrders(**fields)
+
+    # ---- what happens then
+
+    def settle(self, *, rounds: int = 20) -> None:
+        """Ticks and answers until nothing is asked for any more; fails when that never comes."""
+        for _ in range(rounds):
+            actions = self.container.tick()
+            for host in list(self.hosts.alive()):
+                host.answer()
+            if not actions and not self.container.tick():
+                return
+        raise AssertionError(f"not settled: {self.container.tick()}")
+
+    def wait(self, seconds: float, *, heartbeats: bool = True) -> None:
+        """Time passes in steps of five seconds, with heartbeats that keep what is held."""
+        left = seconds
+        while left > 0:
+            self.clock.seconds += min(5.0, left)
+            left -= 5.0
+            if heartbeats:
+                self.heartbeat()
+            self.container.tick()
+
+    def running(self) -> set[str]:
+        """The tasks that run on hosts."""
+        return set(self.hosts.running())
+
+    def reports(self) -> dict[str, TaskReport]:
+        """The report's tasks by id."""
+        return {task_id(report.job, report.index): report for report in self.container.report().tasks}
+
+    def host_of(self, name: str) -> FakeHost:
+        """The host that runs a task."""
+        return next(host for host in self.hosts.alive() if name in host.tasks)
+
+
+def template(
+    name: str = "flights", *, revision: int = 1, restarts: int = 0, generation: int = 1, **changes: Any
+) -> TaskTemplate:
+    """A job's template; `changes` is a merge patch of a valid configuration."""
+    return TaskTemplate(
+        job=name,
+        commit_number=revision,
+        revision=revision,
+        generation=generation,
+        restarts=restarts,
+        config=JobConfig.model_validate(job({"task_count": 2, **changes})),
+    )
+
+
+def spec(name: str = "flights", index: int = 0, **more: Any) -> TaskSpec:
+    """One task's spec of such a template."""
+    made = template(name, **more)
+    key_groups = next(iter(made.config.inputs.values())).key_groups
+    return TaskSpec(
+        job=name,
+        index=index,
+        revision=made.revision,
+        generation=made.generation,
+        restarts=made.restarts,
+        key_groups=ranges(key_groups, made.config.task_count)[index],
+        config=made.config,
+    )
+
+
+def shards_of(name: str, indices: Iterable[int] = (0, 1), *, epoch: int = 1) -> dict[int, int]:
+    """The shards of a job's tasks, all under one epoch."""
+    return {shard_of(task_id(name, index), SHARDS): epoch for index in indices}
+
+
+def all_shards(epoch: int = 1) -> dict[int, int]:
+    """Every shard under one epoch."""
+    return dict.fromkeys(range(SHARDS), epoch)

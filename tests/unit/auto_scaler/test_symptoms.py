@@ -1,0 +1,90 @@
+"""Lag by the paper's equation 1, imbalance, lack of memory: tables, and unknown that stays unknown."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.auto_scaler.symptoms import TaskSample, detect, imbalance, processed_bytes_per_second, time_lagged
+
+
+def task(index: int = 0, **values: float | int | bool | None) -> TaskSample:
+    known = {"processed_rows_per_second": 100.0, "input_rows_per_second": 50.0, "input_bytes_per_second": 5000.0}
+    return TaskSample.model_validate({"index": index, **known, **values})
+
+
+LAGS = {
+    "bytes over bytes a second": ([task(backlog_bytes=500_000)], 50.0, "bytes"),
+    "of all tasks together": ([task(0, backlog_bytes=500_000), task(1, backlog_bytes=0)], 25.0, "bytes"),
+    "bytes before records": ([task(backlog_bytes=500_000, backlog_records=1)], 50.0, "bytes"),
+    "records where bytes are unknown": ([task(backlog_records=1000)], 10.0, "records"),
+    "records where one task's bytes are unknown": (
+        [task(0, backlog_bytes=10, backlog_records=500), task(1, backlog_records=500)],
+        5.0,
+        "records",
+    ),
+    "records where the size of a row is unknown": (
+        [task(backlog_bytes=500_000, backlog_records=2000, input_bytes_per_second=None)],
+        20.0,
+        "records",
+    ),
+    "nothing waits": ([task(backlog_records=0, processed_rows_per_second=None)], 0.0, "records"),
+    "nothing waits, and no row came": ([task(backlog_bytes=0, input_rows_per_second=0.0)], 0.0, "bytes"),
+    "no rate": ([task(backlog_records=1000, processed_rows_per_second=None)], None, None),
+    "something waits and nothing is processed": ([task(backlog_records=9, processed_rows_per_second=0.0)], None, None),
+    "one task's backlog is unknown": ([task(0, backlog_records=1000), task(1)], None, None),
+    "nothing is known": ([TaskSample(index=0)], None, None),
+    "no task": ([], None, None),
+}
+
+
+@pytest.mark.parametrize(("samples", "seconds", "basis"), LAGS.values(), ids=LAGS.keys())
+def test_time_lagged(samples: list[TaskSample], seconds: float | None, basis: str | None) -> None:
+    assert time_lagged(samples) == (seconds, basis)
+
+
+@pytest.mark.parametrize(
+    ("rates", "expected"),
+    [
+        ([100.0], 0.0),
+        ([100.0, 100.0], 0.0),
+        ([50.0, 150.0], 0.5),
+        ([0.0, 200.0], 1.0),
+        ([100.0, None], None),
+        ([0.0, 0.0], None),
+        ([], None),
+    ],
+)
+def test_imbalance(rates: list[float | None], expected: float | None) -> None:
+    samples = [task(index, processed_rows_per_second=rate) for index, rate in enumerate(rates)]
+    assert imbalance(samples) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, 10_000.0),
+        ({"input_rows_per_second": 0.0}, None),
+        ({"input_rows_per_second": None}, None),
+        ({"input_bytes_per_second": None}, None),
+        ({"processed_rows_per_second": None}, None),
+    ],
+)
+def test_processed_bytes_per_second(values: dict[str, float | None], expected: float | None) -> None:
+    assert processed_bytes_per_second(task(**values)) == expected
+
+
+def test_a_task_without_a_sample_makes_lag_and_imbalance_unknown() -> None:
+    found = detect([task(0, backlog_records=10**9), task(1, backlog_records=0)], task_count=3)
+    assert (found.time_lagged_seconds, found.imbalance) == (None, None)
+    assert (found.tasks_measured, found.tasks_expected) == (2, 3)
+
+
+def test_samples_of_tasks_that_the_job_no_longer_has_do_not_count() -> None:
+    found = detect([task(0, backlog_records=0), task(5, backlog_records=10**9)], task_count=1)
+    assert found.time_lagged_seconds == 0.0
+
+
+def test_lack_of_memory_is_seen_though_the_rest_is_unknown() -> None:
+    found = detect([TaskSample(index=0, out_of_memory=True)], task_count=2)
+    assert found.out_of_memory
+    assert found.time_lagged_seconds is None

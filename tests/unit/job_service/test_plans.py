@@ -1,0 +1,74 @@
+"""Plans: what a write would do to a running job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.config.model import ChangeKind
+from penstock.config.validate import check_merged
+from services.job_service.plans import NO_REDISTRIBUTION, plan
+
+BASE: dict[str, Any] = {
+    "query": {"sql": "SELECT * FROM flights"},
+    "inputs": {"flights": {"topic": "flights", "key_groups": 8, "value_schema": "a INT"}},
+    "output": {"type": "kafka", "topic": "clean"},
+    "task_count": 2,
+}
+TWO = ("etl/0", "etl/1")
+FOUR = (*TWO, "etl/2", "etl/3")
+STOPPED = {"desired_state": "stopped"}
+
+
+@pytest.mark.parametrize(
+    ("running", "change", "kind", "steps", "touched", "downtime"),
+    [
+        ({}, {}, ChangeKind.NONE, ("commit",), (), 0.0),
+        ({}, {"owner": "bob"}, ChangeKind.NONE, ("commit",), (), 0.0),
+        ({}, {"priority": 3}, ChangeKind.LIVE, ("commit", "apply_to_tasks"), TWO, 0.0),
+        ({}, {"trigger_interval_seconds": 1}, ChangeKind.RESTART, ("commit", "restart_tasks"), TWO, None),
+        ({}, STOPPED, ChangeKind.RESTART, ("commit", "stop_tasks"), TWO, None),
+        (STOPPED, {"desired_state": "running"}, ChangeKind.RESTART, ("commit", "start_tasks"), TWO, 0.0),
+        (
+            {},
+            {"task_count": 4},
+            ChangeKind.RESCALE,
+            ("stop_tasks", "await_stopped", "redistribute", "commit", "start_tasks"),
+            FOUR,
+            None,
+        ),
+        ({}, {"output_mode": "update"}, ChangeKind.FORBIDDEN, (), (), None),
+    ],
+)
+def test_the_way_from_running_to_expected(
+    running: dict[str, Any],
+    change: dict[str, Any],
+    kind: ChangeKind,
+    steps: tuple[str, ...],
+    touched: tuple[str, ...],
+    downtime: float | None,
+) -> None:
+    runs = check_merged({**BASE, **running}).model_dump(mode="json")
+    found = plan("etl", running=runs, before={**BASE, **running}, after=check_merged({**BASE, **running, **change}))
+    assert (found.kind, found.steps, found.tasks_touched, found.downtime_seconds) == (kind, steps, touched, downtime)
+    assert found.allowed == (kind is not ChangeKind.FORBIDDEN)
+    assert found.waits_for == (NO_REDISTRIBUTION if kind is ChangeKind.RESCALE else None)
+
+
+def test_a_change_that_is_not_in_force_yet_counts_for_the_kind_but_not_for_the_fields() -> None:
+    before = {**BASE, "trigger_interval_seconds": 1}
+    found = plan("etl", running=BASE, before=before, after=check_merged({**before, "priority": 3}))
+    assert found.kind is ChangeKind.RESTART
+    assert [change.field for change in found.fields] == ["priority"]
+
+
+def test_a_job_that_never_ran_just_starts() -> None:
+    found = plan("etl", running=None, before=BASE, after=check_merged({**BASE, "output_mode": "update"}))
+    assert (found.allowed, found.steps, found.tasks_touched) == (True, ("commit", "start_tasks"), TWO)
+    assert found.catch_up_seconds is None
+
+
+def test_a_stopped_job_that_never_ran_starts_nothing() -> None:
+    found = plan("etl", running=None, before=BASE, after=check_merged({**BASE, **STOPPED}))
+    assert (found.steps, found.tasks_touched) == (("commit",), ())

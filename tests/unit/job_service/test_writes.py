@@ -1,0 +1,194 @@
+"""Writes as decisions: from what is stored and what is asked to a change or a refusal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from penstock.control.errors import (
+    Conflict,
+    InvalidConfig,
+    NotFound,
+    PreconditionRequired,
+    UserError,
+    VersionConflict,
+)
+from penstock.store.records import Action, LayerRow, StoredJob, StoredLayer
+from services.job_service.writes import Expiry, Precondition, Verb, Write, decide, waves
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LAYERS = {
+    "base": LayerRow("base", 0),
+    "canary": LayerRow("canary", 150),
+    "scaler": LayerRow("scaler", 200),
+    "oncall": LayerRow("oncall", 300, 3600),
+}
+CONFIG: dict[str, Any] = {
+    "query": {"sql": "SELECT * FROM flights"},
+    "inputs": {"flights": {"topic": "flights", "key_groups": 8, "value_schema": "a INT"}},
+    "output": {"type": "kafka", "topic": "clean"},
+    "owner": "ann",
+}
+
+
+def stored(
+    layer: str, config: dict[str, Any] | None, version: int = 1, expires_at: datetime | None = None
+) -> StoredLayer:
+    return StoredLayer(layer, config, version, 1, "ann", "", NOW, expires_at)
+
+
+def job(*layers: StoredLayer, has_run: bool = False, deleting: bool = False) -> StoredJob:
+    present = {layer.layer: layer for layer in (stored("base", CONFIG), *layers)}
+    return StoredJob("etl", 1, 0, deleting, "ann", NOW, has_run, present)
+
+
+CLAIMED = StoredJob("etl", 0, 0, False, "", NOW, False)
+ONCALL = stored("oncall", {"priority": 1, "labels": {"a": "1"}}, version=4, expires_at=NOW + timedelta(hours=2))
+
+
+def write(verb: Verb, layer: str = "oncall", config: Any = None, if_match: int | None = None, **more: Any) -> Write:
+    return Write(verb, "etl", "ann", layer, config, precondition=Precondition(if_match), **more)
+
+
+@pytest.mark.parametrize(
+    ("asked", "present", "action", "new"),
+    [
+        (write(Verb.PUT, config={"priority": 2}, if_match=0), job(), Action.PUT, {"priority": 2}),
+        (write(Verb.PUT, config={"priority": 2}, if_match=4), job(ONCALL), Action.PUT, {"priority": 2}),
+        (
+            write(Verb.PATCH, config={"priority": 2}, if_match=4),
+            job(ONCALL),
+            Action.PATCH,
+            {"priority": 2, "labels": {"a": "1"}},
+        ),
+        (write(Verb.PATCH, config={"priority": None}, if_match=4), job(ONCALL), Action.PATCH, {"labels": {"a": "1"}}),
+        (write(Verb.PATCH, config={"priority": 2}, if_match=0), job(), Action.PATCH, {"priority": 2}),
+        (write(Verb.DROP, if_match=4), job(ONCALL), Action.DROP, None),
+        (write(Verb.REVERT, config={"priority": 9}, if_match=4), job(ONCALL), Action.REVERT, {"priority": 9}),
+        (write(Verb.REVERT, config=None, if_match=4), job(ONCALL), Action.REVERT, None),
+        (write(Verb.PUT_JOB, "base", CONFIG), CLAIMED, Action.CREATE, CONFIG),
+        (write(Verb.PUT_JOB, "base", CONFIG), job(), Action.PUT, CONFIG),
+        (write(Verb.PUT_JOB, "base", CONFIG, if_match=1), job(), Action.PUT, CONFIG),
+    ],
+)
+def test_what_a_write_makes_of_a_layer(asked: Write, present: StoredJob, action: Action, new: Any) -> None:
+    change = decide(asked, present, LAYERS, NOW)
+    assert change is not None
+    assert (change.action, change.new, change.old) == (action, new, present.config(asked.layer))
+    assert (change.layer, change.owner, change.author) == (asked.layer, "ann", "ann")
+
+
+@pytest.mark.parametrize(
+    ("asked", "present", "error", "field", "rule"),
+    [
+        (write(Verb.PUT, config={}), job(), PreconditionRequired, "If-Match", "required"),
+        (write(Verb.DROP), job(ONCALL), PreconditionRequired, "If-Match", "required"),
+        (write(Verb.PUT, config={}, if_match=3), job(ONCALL), VersionConflict, None, "if_match"),
+        (write(Verb.PUT, config={}, if_match=1), job(), VersionConflict, None, "if_match"),
+        (write(Verb.DROP, if_match=0), job(), NotFound, "layer", "present"),
+        (write(Verb.DROP, if_match=5), job(stored("oncall", None, 5)), NotFound, "layer", "present"),
+        (write(Verb.DROP, "base", if_match=1), job(), InvalidConfig, "query", "required"),
+        (write(Verb.PUT, "nowhere", {}, 0), job(), NotFound, "layer", "known"),
+        (write(Verb.PUT, config={}, if_match=0), None, NotFound, "job", "known"),
+        (write(Verb.PUT, config={}, if_match=0), CLAIMED, NotFound, "job", "known"),
+        (write(Verb.RESTART), None, NotFound, "job", "known"),
+        (write(Verb.PUT, config={}, if_match=0), job(deleting=True), Conflict, "job", "deleting"),
+        (write(Verb.RELEASE), job(deleting=True), Conflict, "job", "deleting"),
+        (write(Verb.PUT, config={"task_count": 9}, if_match=0), job(), InvalidConfig, "task_count", "key_groups"),
+        (
+            write(Verb.PUT, config={"output_mode": "update"}, if_match=0),
+            job(has_run=True),
+            InvalidConfig,
+            "output_mode",
+            "forbidden_change",
+        ),
+        (replace(write(Verb.PUT_JOB, "base", CONFIG), job="No Name"), None, InvalidConfig, "job", "job_name"),
+        (
+            replace(write(Verb.PUT_JOB, "base", CONFIG), precondition=Precondition(must_be_new=True)),
+            job(),
+            Conflict,
+            None,
+            "if_none_match",
+        ),
+        (
+            replace(write(Verb.PUT_JOB, "base", CONFIG), precondition=Precondition(must_exist=True)),
+            CLAIMED,
+            NotFound,
+            "job",
+            "known",
+        ),
+    ],
+)
+def test_what_is_refused(
+    asked: Write, present: StoredJob | None, error: type[UserError], field: str | None, rule: str
+) -> None:
+    with pytest.raises(error) as refused:
+        decide(asked, present, LAYERS, NOW)
+    assert (type(refused.value), refused.value.field, refused.value.rule) == (error, field, rule)
+
+
+def test_a_conflict_carries_the_current_version() -> None:
+    with pytest.raises(VersionConflict) as refused:
+        decide(write(Verb.PUT, config={}, if_match=3), job(ONCALL), LAYERS, NOW)
+    assert refused.value.current_version == 4
+
+
+IN_AN_HOUR, IN_TWO_HOURS, IN_A_MINUTE = (NOW + timedelta(seconds=seconds) for seconds in (3600, 7200, 60))
+
+
+@pytest.mark.parametrize(
+    ("asked", "present", "expires_at"),
+    [
+        (write(Verb.PUT, config={}, if_match=0), job(), IN_AN_HOUR),
+        (write(Verb.PUT, config={}, if_match=0, expiry=Expiry(60)), job(), IN_A_MINUTE),
+        (write(Verb.PUT, config={}, if_match=0, expiry=Expiry(None)), job(), None),
+        (write(Verb.PUT, "scaler", {}, 0), job(), None),
+        (write(Verb.PUT, config={}, if_match=4), job(ONCALL), IN_AN_HOUR),
+        (write(Verb.PATCH, config={}, if_match=4), job(ONCALL), IN_TWO_HOURS),
+        (write(Verb.PATCH, config={}, if_match=4, expiry=Expiry(None)), job(ONCALL), None),
+        (write(Verb.PATCH, config={}, if_match=4), job(replace(ONCALL, expires_at=NOW)), IN_AN_HOUR),
+        (write(Verb.PATCH, config={}, if_match=4), job(replace(ONCALL, config=None)), IN_AN_HOUR),
+        (write(Verb.DROP, if_match=4), job(ONCALL), None),
+    ],
+)
+def test_when_a_layer_ends(asked: Write, present: StoredJob, expires_at: datetime | None) -> None:
+    change = decide(asked, present, LAYERS, NOW)
+    assert change is not None
+    assert change.expires_at == expires_at
+
+
+@pytest.mark.parametrize(
+    ("expires_at", "config", "dropped"),
+    [
+        (NOW, {"priority": 1}, True),
+        (NOW + timedelta(seconds=1), {"priority": 1}, False),
+        (None, {"priority": 1}, False),
+        (NOW, None, False),
+    ],
+)
+def test_only_what_is_due_expires(expires_at: datetime | None, config: dict[str, Any] | None, dropped: bool) -> None:
+    layer = stored("oncall", config, 4, expires_at)
+    assert (decide(write(Verb.EXPIRE), job(layer), LAYERS, NOW) is not None) == dropped
+
+
+def test_the_job_as_a_whole() -> None:
+    restart = decide(write(Verb.RESTART), job(), LAYERS, NOW)
+    delete = decide(write(Verb.DELETE_JOB), job(), LAYERS, NOW)
+    assert restart is not None
+    assert delete is not None
+    assert (restart.restarts, restart.layer, restart.deleting) == (1, None, False)
+    assert (delete.restarts, delete.layer, delete.deleting) == (0, None, True)
+    assert decide(write(Verb.DELETE_JOB), job(deleting=True), LAYERS, NOW) is None
+
+
+def test_a_job_that_never_ran_may_change_anything() -> None:
+    assert decide(write(Verb.PUT, config={"output_mode": "update"}, if_match=0), job(), LAYERS, NOW) is not None
+
+
+def test_waves_hold_one_write_a_job_in_order() -> None:
+    writes = [replace(write(Verb.RESTART), job=name) for name in "abacba"]
+    assert waves(writes) == [[0, 1, 3], [2, 4], [5]]
+    assert waves([]) == []

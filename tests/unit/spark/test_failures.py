@@ -1,0 +1,74 @@
+"""Exceptions to the kinds that a Task Manager acts upon."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.spark.failures import Cause, classify
+
+STREAM_FAILED = "org.apache.spark.sql.streaming.StreamingQueryException"
+
+
+@pytest.mark.parametrize(
+    ("causes", "kind"),
+    [
+        (
+            [Cause("io.penstock.checkpoint.FencedException", "FENCED: token 1.1 was replaced by 2.1 in /ck/FENCE")],
+            "fenced",
+        ),
+        (
+            [Cause(STREAM_FAILED, "Job aborted"), Cause("java.io.IOException", "FENCED: token 1.1 was replaced")],
+            "fenced",
+        ),
+        ([Cause(STREAM_FAILED, "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.")], "fenced"),
+        ([Cause("org.apache.kafka.common.errors.ProducerFencedException", "There is a newer producer")], "fenced"),
+        ([Cause("Fenced", "FENCED: epoch 1 is older than 2")], "fenced"),
+        ([Cause("org.apache.kafka.common.errors.FencedLeaderEpochException", "FENCED_LEADER_EPOCH")], "retryable"),
+        ([Cause("AnalysisException", "[UNRESOLVED_COLUMN] x"), Cause("org.apache.spark.sql.Ext", "x")], "broken_task"),
+        ([Cause(STREAM_FAILED, "x"), Cause("org.apache.spark.SparkArithmeticException", "/ by zero")], "broken_task"),
+        ([Cause("org.apache.kafka.common.errors.UnknownTopicOrPartitionException", "no topic")], "broken_task"),
+        ([Cause("BrokenTask", "query: no")], "broken_task"),
+        ([Cause(STREAM_FAILED, "x"), Cause("org.apache.kafka.common.errors.TimeoutException", "x")], "retryable"),
+        ([Cause("Unavailable", "kafka cannot be reached")], "retryable"),
+    ],
+)
+def test_kind(causes: list[Cause], kind: str) -> None:
+    failure = classify(causes)
+    assert (failure.error_kind, failure.out_of_memory) == (kind, False)
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [Cause("java.lang.OutOfMemoryError", "Java heap space"), Cause("X", "java.lang.OutOfMemoryError: GC overhead")],
+)
+def test_out_of_memory_anywhere_in_the_chain(cause: Cause) -> None:
+    failure = classify([Cause(STREAM_FAILED, "Job aborted"), cause])
+    assert failure.out_of_memory
+    assert failure.error_kind == "retryable"
+
+
+def test_the_innermost_message_is_told_where_it_says_more() -> None:
+    failure = classify([Cause(STREAM_FAILED, "Job aborted"), Cause("java.io.IOException", "disk full")])
+    assert failure.error == "Job aborted: IOException: disk full"
+    assert classify([Cause("A", "it failed: disk full"), Cause("B", "disk full")]).error == "it failed: disk full"
+
+
+def test_plans_and_stacks_are_left_out() -> None:
+    analysis = (
+        "[UNRESOLVED_COLUMN] no `x`. SQLSTATE: 42703; line 1 pos 7;\n'Project ['x]\n+- Relation kafka, password=p"
+    )
+    assert (
+        classify([Cause("AnalysisException", analysis)]).error
+        == "[UNRESOLVED_COLUMN] no `x`. SQLSTATE: 42703; line 1 pos 7"
+    )
+    parse = "\n[PARSE_SYNTAX_ERROR] near 'x'. SQLSTATE: 42601 (line 1, pos 3)\n\n== SQL ==\nSEL x"
+    assert (
+        classify([Cause("ParseException", parse)]).error
+        == "[PARSE_SYNTAX_ERROR] near 'x'. SQLSTATE: 42601 (line 1, pos 3)"
+    )
+    stack = "it broke\n\tat org.x.Y.z(Y.java:1)\n\tat org.x.Y.w(Y.java:2)"
+    assert classify([Cause("E", stack)]).error == "it broke"
+
+
+def test_long_messages_are_cut() -> None:
+    assert len(classify([Cause("E", "x" * 10_000)]).error) == 2000

@@ -1,0 +1,100 @@
+"""`task_progress` on records that Spark 4.2 wrote (`recorded_progress.json`), and on what they might lack."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.spark.progress import task_progress
+from penstock.wire.cluster import TaskProgress
+
+RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("recorded_progress.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (
+            "stateless, behind",
+            {"batch_id": 0, "input_rows": 1500, "backlog_records": 2500, "state_rows": None, "watermark": None},
+        ),
+        (
+            "stateless, second batch",
+            {"batch_id": 1, "input_rows_per_second": 325.4, "processed_rows_per_second": 2173.9, "batch_seconds": 0.69},
+        ),
+        (
+            "stateful, first batch",
+            {"state_rows": 42, "state_memory_bytes": 10280, "backlog_records": 0, "late_rows_dropped": 0},
+        ),
+        (
+            "stateful, late row dropped",
+            {"late_rows_dropped": 1, "state_rows": 8, "watermark": "2024-01-01T00:58:00.000Z", "input_rows": 2},
+        ),
+        ("stateful, idle", {"batch_id": 4, "input_rows": 0, "backlog_records": 0, "state_rows": 1}),
+    ],
+)
+def test_recorded(name: str, expected: dict[str, Any]) -> None:
+    progress = task_progress(RECORDED[name])
+    assert {field: getattr(progress, field) for field in expected} == expected
+    assert progress.observed_at == RECORDED[name]["timestamp"]
+
+
+def test_offsets_are_those_that_were_read() -> None:
+    assert task_progress(RECORDED["stateless, behind"]).offsets == {"events": {"0": 375, "1": 375, "2": 375, "3": 375}}
+
+
+def test_backlog_bytes_only_where_kafka_estimates_them() -> None:
+    record = copy.deepcopy(RECORDED["stateless, behind"])
+    assert task_progress(record).backlog_bytes is None
+    record["sources"][0]["metrics"]["estimatedTotalBytesBehindLatest"] = "81234.0"
+    assert task_progress(record).backlog_bytes == 81234
+
+
+def test_an_empty_record_is_unknown_in_everything() -> None:
+    assert task_progress({}) == TaskProgress()
+
+
+@pytest.mark.parametrize("broken", [None, "no json", 7, {"events": None}])
+def test_unreadable_offsets_are_an_unknown_backlog_not_none(broken: Any) -> None:
+    record = copy.deepcopy(RECORDED["stateless, behind"])
+    record["sources"][0]["latestOffset"] = broken
+    assert task_progress(record).backlog_records is None
+
+
+def test_one_partition_unread_makes_the_backlog_unknown() -> None:
+    record = copy.deepcopy(RECORDED["stateless, behind"])
+    del record["sources"][0]["endOffset"]["events"]["3"]
+    assert task_progress(record).backlog_records is None
+
+
+def test_one_source_unknown_makes_the_sum_unknown() -> None:
+    record = copy.deepcopy(RECORDED["stateless, behind"])
+    record["sources"].append({**record["sources"][0], "latestOffset": None})
+    assert task_progress(record).backlog_records is None
+
+
+def test_backlogs_of_several_sources_add_up() -> None:
+    record = copy.deepcopy(RECORDED["stateless, behind"])
+    other = copy.deepcopy(record["sources"][0])
+    other["endOffset"]["events"]["0"] = 300
+    record["sources"].append(other)
+    progress = task_progress(record)
+    assert progress.backlog_records == 2500 + 2575
+    assert progress.offsets["events"]["0"] == 300
+
+
+def test_offsets_given_as_text_count_the_same() -> None:
+    record = copy.deepcopy(RECORDED["stateless, behind"])
+    source = record["sources"][0]
+    source["latestOffset"], source["endOffset"] = json.dumps(source["latestOffset"]), json.dumps(source["endOffset"])
+    assert task_progress(record).backlog_records == 2500
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", None, "fast"])
+def test_a_rate_that_is_no_number_is_unknown(value: Any) -> None:
+    record = {**RECORDED["stateless, behind"], "processedRowsPerSecond": value}
+    assert task_progress(record).processed_rows_per_second is None

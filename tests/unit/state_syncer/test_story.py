@@ -1,0 +1,69 @@
+"""What is told of a decision."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from prometheus_client import REGISTRY
+from structlog.testing import capture_logs
+
+from services.state_syncer.observe import Presence
+from services.state_syncer.plan import JobView, Nothing, Running, decide
+from services.state_syncer.story import COMMITTED, LOGGED_COMMITS, Story, story_of, tell
+from tests.support.jobs import make_config
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+RUNNING = Running(make_config(), 5, 1, 0, False, True, 9)
+
+
+def view(**fields: Any) -> JobView:
+    values: dict[str, Any] = {"job": "j", "revision": 6, "restarts": 0, "deleting": False, "running": RUNNING}
+    return JobView(**({"expected": make_config()} | values | fields))
+
+
+@pytest.mark.parametrize(
+    ("job", "event", "kind"),
+    [
+        (view(running=None), COMMITTED, "first"),
+        (view(expected=make_config(priority=2)), COMMITTED, "live"),
+        (view(restarts=1), COMMITTED, "restart"),
+        (view(deleting=True), COMMITTED, "delete"),
+        (view(expected=make_config(task_count=5)), "job waits", "rescale"),
+        (view(expected=make_config(state_backend="rocksdb")), "job failed to sync", "forbidden"),
+        (view(running=None, deleting=True, presence=Presence.UNKNOWN), "job forgotten", "delete"),
+    ],
+)
+def test_a_decision_has_a_story(job: JobView, event: str, kind: str) -> None:
+    story = story_of(job, decide(job, NOW))
+    assert story is not None
+    assert (story.event, story.kind, story.job, story.revision) == (event, kind, "j", 6)
+
+
+def test_nothing_is_told_of_nothing() -> None:
+    assert story_of(view(), Nothing()) is None
+
+
+def commits(count: int) -> list[Story]:
+    return [Story(COMMITTED, f"job-{number}", number, "live", {}) for number in range(count)]
+
+
+def test_each_commit_is_logged_with_job_revision_and_kind() -> None:
+    counter = {"kind": "live"}
+    before = REGISTRY.get_sample_value("penstock_syncer_commits_total", counter) or 0.0
+    with capture_logs() as lines:
+        tell(commits(2), 77)
+    assert [(line["event"], line["job"], line["revision"], line["kind"], line["commit"]) for line in lines] == [
+        (COMMITTED, "job-0", 0, "live", 77),
+        (COMMITTED, "job-1", 1, "live", 77),
+    ]
+    assert REGISTRY.get_sample_value("penstock_syncer_commits_total", counter) == before + 2
+
+
+def test_a_very_large_round_is_one_line() -> None:
+    with capture_logs() as lines:
+        tell(commits(LOGGED_COMMITS + 1), 77)
+    told = [line for line in lines if line["log_level"] != "debug"]
+    assert [line["event"] for line in told] == ["jobs committed"]
+    assert told[0]["jobs"] == LOGGED_COMMITS + 1

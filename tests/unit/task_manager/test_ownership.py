@@ -1,0 +1,90 @@
+"""Shards from messages that may be late, repeated or out of order."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.task_manager.ownership import Ownership, given_up, with_adds, with_drops, with_map
+
+
+@pytest.mark.parametrize(
+    ("known", "shards", "version", "owned", "dropped"),
+    [
+        pytest.param(Ownership(), {1: 5}, 5, {1: 5}, {}, id="the first map"),
+        pytest.param(Ownership({1: 5}, version=5), {}, 6, {}, {1: 5}, id="a shard that is no longer listed"),
+        pytest.param(Ownership({1: 5}, version=5), {1: 7}, 7, {1: 7}, {}, id="a new epoch"),
+        pytest.param(Ownership({1: 8}, version=5), {}, 7, {1: 8}, {}, id="an ADD that the map does not know yet"),
+        pytest.param(Ownership({1: 5}, version=9), {}, 8, {1: 5}, {}, id="an old map changes nothing"),
+        pytest.param(Ownership({}, {1: 5}, version=5), {1: 5}, 5, {}, {1: 5}, id="dropped under this epoch"),
+        pytest.param(Ownership({}, {1: 5}, version=5), {1: 6}, 6, {1: 6}, {}, id="dropped and given anew"),
+    ],
+)
+def test_full_maps(
+    known: Ownership, shards: dict[int, int], version: int, owned: dict[int, int], dropped: dict[int, int]
+) -> None:
+    after = with_map(known, shards, version, told={})
+    assert (after.shards, after.dropped) == (owned, dropped)
+
+
+@pytest.mark.parametrize(
+    ("known", "orders", "owned", "obeyed"),
+    [
+        pytest.param(Ownership({1: 5}), {1: 5}, {}, {1}, id="the epoch it holds"),
+        pytest.param(Ownership({1: 5}), {1: 4}, {1: 5}, set(), id="an order from before it was given anew"),
+        pytest.param(Ownership(), {1: 5}, {}, {1}, id="not held: dropped already"),
+    ],
+)
+def test_drops(known: Ownership, orders: dict[int, int], owned: dict[int, int], obeyed: set[int]) -> None:
+    after = with_drops(known, orders)
+    assert (after.ownership.shards, after.obeyed) == (owned, obeyed)
+
+
+@pytest.mark.parametrize(
+    ("known", "orders", "owned", "obeyed"),
+    [
+        pytest.param(Ownership(), {1: 5}, {1: 5}, {1}, id="a new shard"),
+        pytest.param(Ownership({1: 5}), {1: 5}, {1: 5}, {1}, id="the same again"),
+        pytest.param(Ownership(version=6), {1: 5}, {}, set(), id="a newer map lacked it"),
+        pytest.param(Ownership({}, {1: 5}), {1: 5}, {}, set(), id="dropped under this epoch"),
+        pytest.param(Ownership({}, {1: 5}), {1: 6}, {1: 6}, {1}, id="dropped and given anew"),
+    ],
+)
+def test_adds(known: Ownership, orders: dict[int, int], owned: dict[int, int], obeyed: set[int]) -> None:
+    after = with_adds(known, orders)
+    assert (after.ownership.shards, after.obeyed) == (owned, obeyed)
+
+
+def test_a_dropped_shard_is_forgotten_only_after_many_maps_without_it() -> None:
+    known = with_drops(Ownership({1: 5}, version=5), {1: 5}).ownership
+    for _ in range(11):
+        known = with_map(known, {}, 6, told=known.dropped)
+        assert known.dropped == {1: 5}
+    assert with_map(known, {1: 5}, 6, told=known.dropped).shards == {}
+    assert with_map(known, {1: 5}, 6, told=known.dropped).unlisted == {}
+    assert with_map(known, {}, 6, told=known.dropped).dropped == {}
+
+
+def test_a_shard_that_was_given_anew_is_not_given_up_for_an_older_epoch() -> None:
+    assert given_up(Ownership({1: 6}), 1, 5).shards == {1: 6}
+    assert given_up(Ownership({1: 5}), 1, 5).shards == {}
+
+
+history = st.lists(st.booleans(), min_size=1, max_size=6)
+
+
+@given(history)
+def test_the_order_of_arrival_does_not_matter(owned_at: list[bool]) -> None:
+    """A shard's owner changes at epochs 1, 2, ...; maps of all those moments and the ADDs arrive in any order."""
+    maps = [({1: epoch} if ours else {}, epoch) for epoch, ours in enumerate(owned_at, start=1)]
+    last = maps[-1]
+    for late in list(permutations(maps))[:24]:
+        known = Ownership()
+        for shards, version in late:
+            if shards:
+                known = with_adds(known, shards).ownership
+            known = with_map(known, shards, version, told={})
+        assert known.shards == last[0]

@@ -1,0 +1,111 @@
+"""The client's side of problems: which error a refusal becomes, and what is tried again."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import httpx
+import pytest
+
+from penstock.control.errors import (
+    Conflict,
+    InvalidConfig,
+    NotFound,
+    NotLeader,
+    PenstockError,
+    Unavailable,
+    UserError,
+    VersionConflict,
+)
+from penstock.wire.http import HttpClient, error_of
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (409, {"title": "VersionConflict", "current_version": 4}, VersionConflict),
+        (409, {"title": "Conflict"}, Conflict),
+        (409, {"title": "of another maker"}, Conflict),
+        (422, {"title": "InvalidConfig", "field": "task_count", "rule": "key_groups"}, InvalidConfig),
+        (422, {"title": "InvalidRequest"}, InvalidConfig),
+        (404, {}, NotFound),
+        (418, {}, UserError),
+        (503, {"title": "NotLeader"}, NotLeader),
+        (503, {}, Unavailable),
+        (502, {}, Unavailable),
+        (500, {"title": "InternalError"}, PenstockError),
+    ],
+)
+def test_a_refusal_becomes_the_error_that_it_names(status: int, body: dict[str, object], kind: type) -> None:
+    error = error_of(httpx.Response(status, json={"detail": "so it is", **body}))
+    assert type(error) is kind
+    assert error.detail == "so it is"
+    if isinstance(error, UserError):
+        assert (error.field, error.rule) == (
+            body.get("field"),
+            body.get("rule") if kind is not VersionConflict else "if_match",
+        )
+
+
+def test_the_current_version_and_all_problems_are_carried() -> None:
+    conflict = error_of(httpx.Response(409, json={"title": "VersionConflict", "detail": "", "current_version": 4}))
+    assert isinstance(conflict, VersionConflict)
+    assert conflict.current_version == 4
+    invalid = error_of(httpx.Response(422, json={"title": "InvalidConfig", "detail": "x", "errors": [{"field": "a"}]}))
+    assert invalid.extra == {"errors": [{"field": "a"}]}
+
+
+@pytest.mark.parametrize("content", [b"", b"not json", b"[1]", b"<html>"])
+def test_an_answer_that_is_no_problem_is_an_error_too(content: bytes) -> None:
+    response = httpx.Response(503, content=content, headers={"content-type": "application/json"})
+    assert type(error_of(response)) is Unavailable
+
+
+def test_nobody_there_is_unavailable() -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        client = HttpClient(f"http://127.0.0.1:{nobody.getsockname()[1]}")
+        with pytest.raises(Unavailable):
+            client.send("PUT", "/")
+        client.close()
+
+
+class Flaky(BaseHTTPRequestHandler):
+    """Unavailable twice, then well."""
+
+    calls = 0
+
+    def do_GET(self) -> None:
+        type(self).calls += 1
+        self.send_response(503 if type(self).calls < 3 else 200)
+        self.end_headers()
+
+    do_PUT = do_GET
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@pytest.fixture
+def flaky() -> Iterator[str]:
+    Flaky.calls = 0
+    with HTTPServer(("127.0.0.1", 0), Flaky) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_reads_are_tried_again_and_writes_are_not(flaky: str) -> None:
+    client = HttpClient(flaky)
+    assert client.read("/").status_code == 200
+    assert Flaky.calls == 3
+    Flaky.calls = 0
+    with pytest.raises(Unavailable):
+        client.send("PUT", "/")
+    assert Flaky.calls == 1
+    client.close()
