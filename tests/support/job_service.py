@@ -47,11 +47,16 @@ def job_service(database_url: str, **settings: Any) -> Iterator[RunningJobServic
     chosen: dict[str, Any] = {"database_url": database_url, "job_service_token_cache_seconds": 0.0} | settings
     engine = connect(database_url, pool_size=20)
     app = create_api(engine, SystemClock(), JobServiceSettings(**chosen))
-    with socket.socket() as listening, _serving(app, listening) as url:
+    with _tcp_socket() as listening, _serving(app, listening) as url:
         with transaction(engine) as connection:
             admin = tokens.create_first_admin(connection)
         yield RunningJobService(url, str(admin), engine)
     engine.dispose()
+
+
+def _tcp_socket() -> socket.socket:
+    """Says that it is TCP: only then does asyncio switch Nagle's algorithm off, which costs 40 ms an answer."""
+    return socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
 
 
 @contextmanager

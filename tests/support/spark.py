@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.config.model import JobConfig
@@ -115,6 +115,18 @@ def produce(bootstrap: str, topic: str, rows: Iterable[dict[str, Any]], partitio
         count += 1
     assert producer.flush(30) == 0
     return count
+
+
+def consume(bootstrap: str, topic: str, count: int) -> list[dict[str, Any]]:
+    """The first `count` records of a topic, as JSON, transactions as committed."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    try:
+        records = consumer.consume(count, timeout=60)
+    finally:
+        consumer.close()
+    assert all(record.error() is None for record in records)
+    return [json.loads(record.value()) for record in records]
 
 
 def job_config(topic: str, key_groups: int, output: dict[str, Any], **more: Any) -> JobConfig:

@@ -145,7 +145,7 @@ class FakeHosts:
 class World:
     """A container and all that is around it."""
 
-    def __init__(self, limits: Limits | None = None, *, lease_seconds: float = 40.0) -> None:
+    def __init__(self, limits: Limits | None = None, *, lease_seconds: float = 40.0, life: str = "life") -> None:
         self.clock = FakeClock()
         self.hosts = FakeHosts()
         self.lease_seconds = lease_seconds
@@ -156,7 +156,7 @@ class World:
             limits or Limits(),
             self.hosts,
             self.clock,
-            lambda: f"life-{next(lives)}",
+            lambda: f"{life}-{next(lives)}",
         )
         self.commit_number = 0
         self.templates: dict[str, TaskTemplate] = {}

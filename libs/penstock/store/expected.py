@@ -12,7 +12,6 @@ from typing import Any
 
 import orjson
 from sqlalchemy import Connection, delete, exists, select, text
-from sqlalchemy.dialects.postgresql import insert
 
 from penstock.store.engine import CHANGED_EXPECTED
 from penstock.store.records import Change, Committed, StoredJob, StoredLayer
@@ -40,6 +39,14 @@ _LAYER = (
     expected_layers.c.expires_at,
 )
 _NOT_YET_WRITTEN = 0
+
+_CLAIM = text(
+    """
+    INSERT INTO jobs (name, revision)
+    SELECT name, :revision FROM unnest(CAST(:names AS text[])) AS name ORDER BY name
+    ON CONFLICT DO NOTHING
+    """
+)
 
 # A layer's next version continues its history, so it also grows over deletion and re-creation of the job.
 _COMMIT = text(
@@ -82,9 +89,8 @@ def claim(connection: Connection, names: Sequence[str]) -> None:
 
     What was not written to by the end of the transaction must be given back with `unclaim`.
     """
-    rows = [{"name": name, "revision": _NOT_YET_WRITTEN} for name in sorted(set(names))]
-    if rows:
-        connection.execute(insert(jobs).values(rows).on_conflict_do_nothing())
+    if names:
+        connection.execute(_CLAIM, {"names": list(set(names)), "revision": _NOT_YET_WRITTEN})
 
 
 def unclaim(connection: Connection, names: Sequence[str]) -> None:

@@ -1,0 +1,83 @@
+"""Committed changes and refusals as the answers that callers get. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.control.errors import UserError
+from penstock.store.records import Committed, StoredJob
+from penstock.wire.jobs import BatchResult, LayerVersion, LayerView, Problem, Written
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Status, headers and JSON body of an answer to a write; kept by Idempotency-Key."""
+
+    status: int
+    body: Any
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def etag(version: int) -> str:
+    """A layer's version as an entity tag."""
+    return f'"{version}"'
+
+
+def written(committed: Committed) -> Written:
+    """A change that was done."""
+    change = committed.change
+    return Written(
+        job=change.job,
+        action=change.action,
+        revision=committed.revision,
+        layer=change.layer,
+        version=committed.version,
+        expires_at=change.expires_at,
+    )
+
+
+def nothing_done(job: StoredJob) -> Written:
+    """For a write that left nothing to do, such as the deletion of a job that is being deleted."""
+    return Written(job=job.name, action="none", revision=job.revision)
+
+
+def write_answer(status: int, done: Written) -> Answer:
+    """The answer to a single write; its ETag is the version that it made."""
+    headers = {} if done.version is None else {"ETag": etag(done.version)}
+    return Answer(status, done.model_dump(mode="json"), headers)
+
+
+def batch_result(outcome: Written | UserError) -> BatchResult:
+    """One result of a batch."""
+    if isinstance(outcome, Written):
+        return BatchResult(status=200, written=outcome)
+    problem = Problem(
+        type="about:blank",
+        title=type(outcome).__name__,
+        status=outcome.status,
+        detail=outcome.detail,
+        field=outcome.field,
+        rule=outcome.rule,
+        **outcome.extra,
+    )
+    return BatchResult(status=outcome.status, problem=problem)
+
+
+def layer_view(job: StoredJob, layer: str) -> LayerView:
+    """A layer of a job; version 0 when it was never written."""
+    stored = job.layers.get(layer)
+    if stored is None:
+        return LayerView(job=job.name, layer=layer, version=0)
+    return LayerView(job=job.name, config=None if stored.config is None else dict(stored.config), **_about(job, layer))
+
+
+def layer_versions(job: StoredJob) -> list[LayerVersion]:
+    """All layers of a job that were ever written, without their content."""
+    return [LayerVersion(**_about(job, layer)) for layer in sorted(job.layers)]
+
+
+def _about(job: StoredJob, layer: str) -> dict[str, Any]:
+    stored = job.layers[layer]
+    names = ("layer", "version", "revision", "author", "reason", "written_at", "expires_at")
+    return {name: getattr(stored, name) for name in names}

@@ -1,0 +1,73 @@
+"""The application: routers, the OpenAPI document, and what the routes work with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from sqlalchemy import Engine, text
+
+from penstock.control.clock import Clock
+from penstock.store.engine import transaction
+from penstock.wire.app import PROBLEM, create_app
+from penstock.wire.jobs import Problem
+from services.job_service.authentication import Authenticator
+from services.job_service.requests import Parts
+from services.job_service.routes import batches, cluster, insight, jobs, layers, tokens
+from services.job_service.settings import JobServiceSettings
+from services.job_service.writer import Writer
+
+_ROUTERS = (jobs.router, layers.router, batches.router, insight.router, cluster.router, tokens.router)
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    400: {"description": "the body cannot be read", "model": Problem},
+    401: {"description": "no token, or one that is unknown or revoked", "model": Problem},
+    403: {"description": "the token may not do this", "model": Problem},
+    404: {"description": "no such job, layer, version or token", "model": Problem},
+    409: {"description": "the version has moved on, or the call contradicts the present state", "model": Problem},
+    413: {"description": "the body is too large", "model": Problem},
+    422: {"description": "a field breaks a rule", "model": Problem},
+    428: {"description": "a write without If-Match", "model": Problem},
+    503: {"description": "the job store cannot be reached", "model": Problem},
+}
+
+
+def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings) -> FastAPI:
+    """The Job Service's application on a job store."""
+    app = create_app("job_service", ready=lambda: _ready(engine))
+    for router in _ROUTERS:
+        app.include_router(router, responses=_PROBLEMS)
+    authenticator = Authenticator(
+        engine, clock, enabled=settings.authentication, cache_seconds=settings.job_service_token_cache_seconds
+    )
+    app.state.parts = Parts(engine, Writer(engine, clock), authenticator, settings.job_service_largest_body_bytes)
+    _document_problems(app)
+    return app
+
+
+def _ready(engine: Engine) -> dict[str, Any]:
+    with transaction(engine) as connection:
+        connection.execute(text("SELECT FROM jobs LIMIT 1"))
+    return {"store": "reachable"}
+
+
+def _document_problems(app: FastAPI) -> None:
+    """Says in the OpenAPI document that problems are `application/problem+json`."""
+    generate = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            for operation in _operations(generate()):
+                _name_problems(operation["responses"])
+        return app.openapi_schema or {}
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _operations(document: dict[str, Any]) -> list[dict[str, Any]]:
+    return [operation for path in document["paths"].values() for operation in path.values()]
+
+
+def _name_problems(responses: dict[str, Any]) -> None:
+    for status, response in responses.items():
+        if int(status) >= 400 and "application/json" in response.get("content", {}):
+            response["content"] = {PROBLEM: response["content"]["application/json"]}

@@ -1,0 +1,55 @@
+"""Opaque cursors: where the next page begins. Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import orjson
+
+from penstock.control.errors import InvalidConfig
+
+Row = TypeVar("Row")
+_LARGEST_NUMBER = 2**62
+_LONGEST_NAME = 300
+
+
+def encode(key: str | int) -> str:
+    """A cursor that goes on after `key`."""
+    return base64.urlsafe_b64encode(orjson.dumps(key)).decode().rstrip("=")
+
+
+def decode_name(cursor: str | None) -> str:
+    """The name in a cursor; empty, which sorts before all names, without one. Raises InvalidConfig."""
+    key = "" if cursor is None else _decode(cursor)
+    if not isinstance(key, str) or "\x00" in key or len(key) > _LONGEST_NAME:
+        raise _refusal()
+    return key
+
+
+def decode_number(cursor: str | None) -> int | None:
+    """The number in a cursor; None without one. Raises InvalidConfig."""
+    key = None if cursor is None else _decode(cursor)
+    if cursor is not None and (type(key) is not int or abs(key) > _LARGEST_NUMBER):
+        raise _refusal()
+    return key if isinstance(key, int) else None
+
+
+def next_cursor(rows: Sequence[Row], limit: int, key: Callable[[Row], str | int]) -> str | None:
+    """The cursor after a page; None when the page is not full, so nothing follows."""
+    return encode(key(rows[-1])) if len(rows) == limit else None
+
+
+def _decode(cursor: str) -> object:
+    try:
+        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+        decoded: object = orjson.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+    except (ValueError, binascii.Error):
+        raise _refusal() from None
+    return decoded
+
+
+def _refusal() -> InvalidConfig:
+    return InvalidConfig("this is no cursor of this list", field="cursor", rule="cursor")

@@ -1,0 +1,95 @@
+"""Removes what has expired, by ordinary recorded writes; a loop with a leader.
+
+A removal that would leave the job with an invalid configuration is not made: the layer stays, with an alert, until
+another write to the job makes the removal possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from sqlalchemy import Connection, Engine
+
+from penstock.control.clock import Clock
+from penstock.control.errors import UserError
+from penstock.control.logs import logger
+from penstock.store import alerts, idempotency, leases
+from penstock.store.engine import transaction
+from penstock.store.expiries import Due, due
+from services.job_service.writer import Outcome, Writer
+from services.job_service.writes import Verb, Write
+
+log = logger(__name__)
+LOOP = "job_service.expiry"
+AUTHOR = "job_service"
+ALERT = "expiry_blocked"
+_MOST_AT_ONCE = 500
+_MOST_ALERTS = 1000
+_SWEEP_SECONDS = 60.0
+
+
+class Expiry:
+    """The loop's round."""
+
+    def __init__(self, engine: Engine, writer: Writer, clock: Clock, *, answers_kept: timedelta) -> None:
+        self._engine = engine
+        self._writer = writer
+        self._clock = clock
+        self._answers_kept = answers_kept
+        self._blocked: dict[str, int] = {}
+        self._swept_at = float("-inf")
+
+    def round(self, leader_epoch: int) -> None:
+        """Drops the layers that are due, and answers that were kept long enough. Raises Fenced, Unavailable."""
+        with transaction(self._engine) as connection:
+            found = due(connection, self._clock.now())
+            _clear_settled(connection, {_subject(layer) for layer in found})
+        # A removal that was refused is refused again while nobody writes to the job.
+        waiting = [layer for layer in found if self._blocked.get(_subject(layer)) != layer.revision]
+        for start in range(0, len(waiting), _MOST_AT_ONCE):
+            self._drop(leader_epoch, waiting[start : start + _MOST_AT_ONCE])
+        self._sweep()
+
+    def _drop(self, leader_epoch: int, layers: Sequence[Due]) -> None:
+        writes = [_write(layer) for layer in layers]
+        with transaction(self._engine) as connection:
+            leases.check_epoch(connection, LOOP, leader_epoch)
+            outcomes = self._writer.many(connection, writes)
+            for layer, outcome in zip(layers, outcomes, strict=True):
+                self._note(connection, layer, outcome)
+
+    def _note(self, connection: Connection, layer: Due, outcome: Outcome) -> None:
+        subject = _subject(layer)
+        if not isinstance(outcome, UserError):
+            self._blocked.pop(subject, None)
+            return
+        self._blocked[subject] = layer.revision
+        details = {"field": outcome.field, "rule": outcome.rule}
+        message = f"cannot be dropped though expired: {outcome.detail}"
+        alerts.raise_alert(connection, ALERT, subject, message, details)
+        log.warning("expired layer not dropped", job=layer.job, layer=layer.layer, error=outcome.detail)
+
+    def _sweep(self) -> None:
+        now = self._clock.monotonic()
+        if now - self._swept_at < _SWEEP_SECONDS:
+            return
+        with transaction(self._engine) as connection:
+            idempotency.forget_older_than(connection, self._answers_kept)
+        self._swept_at = now
+
+
+def _subject(layer: Due) -> str:
+    return f"{layer.job}/{layer.layer}"
+
+
+def _clear_settled(connection: Connection, due_subjects: set[str]) -> None:
+    """Closes the alerts of layers that were dropped, renewed or forgotten, by whomever."""
+    for alert in alerts.page(connection, kind=ALERT, limit=_MOST_ALERTS):
+        if alert.subject not in due_subjects:
+            alerts.clear_alert(connection, ALERT, alert.subject)
+
+
+def _write(layer: Due) -> Write:
+    reason = f"expired: {layer.reason}" if layer.reason else "expired"
+    return Write(Verb.EXPIRE, layer.job, AUTHOR, layer.layer, reason=reason[:2000])

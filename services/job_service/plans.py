@@ -1,0 +1,89 @@
+"""What a write would do to a job, without doing it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.config.classify import Difference, FieldChange, classify
+from penstock.config.model import ChangeKind, DesiredState, JobConfig
+from penstock.tasks.spec import task_id
+
+NO_REDISTRIBUTION = "redistribution is not available"
+_STEPS = {
+    ChangeKind.NONE: ("commit",),
+    ChangeKind.LIVE: ("commit", "apply_to_tasks"),
+    ChangeKind.RESTART: ("commit", "restart_tasks"),
+    ChangeKind.RESCALE: ("stop_tasks", "await_stopped", "redistribute", "commit", "start_tasks"),
+    ChangeKind.FORBIDDEN: (),
+}
+_LEAVE_TASKS_ALONE = (ChangeKind.NONE, ChangeKind.FORBIDDEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`fields`: what the write changes. All else: the way from what runs now. Seconds None: unknown."""
+
+    kind: ChangeKind
+    allowed: bool
+    waits_for: str | None
+    fields: tuple[FieldChange, ...]
+    steps: tuple[str, ...]
+    tasks_touched: tuple[str, ...]
+    downtime_seconds: float | None
+    catch_up_seconds: float | None
+
+
+def plan(job: str, *, running: Mapping[str, Any] | None, before: Mapping[str, Any], after: JobConfig) -> Plan:
+    """The plan of a write that makes the expected configuration `after` of `before`.
+
+    `running` is the running configuration, None for a job that never ran: nothing is forbidden to that one.
+    """
+    written = classify(before, after)
+    if running is None:
+        return _first_start(job, written, after)
+    kind = classify(running, after).kind
+    forbidden = written.kind is ChangeKind.FORBIDDEN
+    old, new = _task_count(running), _task_count(after.model_dump(mode="json"))
+    undisturbed = kind in (ChangeKind.NONE, ChangeKind.LIVE) or old == 0
+    return Plan(
+        kind=kind,
+        allowed=not forbidden,
+        waits_for=NO_REDISTRIBUTION if kind is ChangeKind.RESCALE else None,
+        fields=written.fields,
+        steps=_steps(kind, old, new),
+        tasks_touched=() if kind in _LEAVE_TASKS_ALONE else _tasks(job, max(old, new)),
+        downtime_seconds=0.0 if undisturbed else None,
+        catch_up_seconds=0.0 if undisturbed else None,
+    )
+
+
+def _first_start(job: str, written: Difference, after: JobConfig) -> Plan:
+    count = _task_count(after.model_dump(mode="json"))
+    return Plan(
+        kind=ChangeKind.NONE,
+        allowed=True,
+        waits_for=None,
+        fields=written.fields,
+        steps=("commit", "start_tasks") if count else ("commit",),
+        tasks_touched=_tasks(job, count),
+        downtime_seconds=0.0,
+        catch_up_seconds=None,
+    )
+
+
+def _steps(kind: ChangeKind, old: int, new: int) -> tuple[str, ...]:
+    if kind is ChangeKind.RESTART and not (old and new):
+        return ("commit", *(("start_tasks",) if new else ()), *(("stop_tasks",) if old else ()))
+    return _STEPS[kind]
+
+
+def _task_count(config: Mapping[str, Any]) -> int:
+    """The tasks that should exist: none of a stopped job."""
+    stopped = config.get("desired_state") == DesiredState.STOPPED
+    return 0 if stopped else int(config.get("task_count", 1))
+
+
+def _tasks(job: str, count: int) -> tuple[str, ...]:
+    return tuple(task_id(job, index) for index in range(count))

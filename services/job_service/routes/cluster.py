@@ -1,0 +1,105 @@
+"""The cluster: containers, shards, alerts, the field table, the layers."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+from sqlalchemy import Connection
+
+from penstock.config.fields import FIELD_TABLE
+from penstock.control.errors import InvalidConfig
+from penstock.store import alerts, cluster, overview
+from penstock.store import layers as layer_rows
+from penstock.store.engine import snapshot
+from penstock.store.records import LayerRow
+from penstock.wire.jobs import Fields, FieldView, LayerAdd, LayerRowView, Layers
+from penstock.wire.overview import AlertPage, AlertView, ContainerPage, ContainerView, ShardPage, ShardView
+from services.job_service import access, cursors, requests, views
+from services.job_service.answers import Answer
+from services.job_service.requests import CallerOf, PartsOf, PrincipalOf, respond
+
+router = APIRouter(tags=["cluster"], route_class=requests.StrictRoute)
+_RESERVED = "default"
+
+
+@router.get("/v1/containers", response_model=ContainerPage)
+def list_containers(
+    parts: PartsOf, _: PrincipalOf, cursor: requests.Cursor = None, limit: requests.Limit = 1000
+) -> ContainerPage:
+    """Containers by name, lost ones too."""
+    after = cursors.decode_name(cursor)
+    with snapshot(parts.engine) as connection:
+        rows = overview.containers_page(connection, limit=limit, after=after)
+    containers = [views.view_of(ContainerView, row) for row in rows]
+    return ContainerPage(containers=containers, next=cursors.next_cursor(rows, limit, lambda row: row.name))
+
+
+@router.get("/v1/shards", response_model=ShardPage)
+def list_shards(
+    parts: PartsOf,
+    _: PrincipalOf,
+    container: requests.OptionalText = None,
+    cursor: requests.Cursor = None,
+    limit: requests.Limit = 1000,
+) -> ShardPage:
+    """Shards by number with their owners; of one container when it is given."""
+    after = cursors.decode_number(cursor)
+    with snapshot(parts.engine) as connection:
+        rows = overview.shards_page(connection, limit=limit, after=-1 if after is None else after, container=container)
+        shard_count = cluster.shard_count(connection)
+    shards = [views.view_of(ShardView, row) for row in rows]
+    following = cursors.next_cursor(rows, limit, lambda row: row.shard)
+    return ShardPage(shard_count=shard_count, shards=shards, next=following)
+
+
+@router.get("/v1/alerts", response_model=AlertPage)
+def list_alerts(
+    parts: PartsOf,
+    _: PrincipalOf,
+    kind: requests.OptionalText = None,
+    subject: requests.OptionalText = None,
+    include_cleared: bool = False,
+    cursor: requests.Cursor = None,
+    limit: requests.Limit = 100,
+) -> AlertPage:
+    """Open alerts, newest first; cleared ones when asked for."""
+    before_id = cursors.decode_number(cursor)
+    with snapshot(parts.engine) as connection:
+        rows = alerts.page(
+            connection,
+            limit=limit,
+            before_id=before_id,
+            include_cleared=include_cleared,
+            kind=kind,
+            subject=subject,
+        )
+    found = [views.view_of(AlertView, row) for row in rows]
+    return AlertPage(alerts=found, next=cursors.next_cursor(rows, limit, lambda row: row.id))
+
+
+@router.get("/v1/fields", response_model=Fields)
+def list_fields(_: PrincipalOf) -> Fields:
+    """The field table: type, unit, default, documentation, which layers may set it, and its change kind."""
+    return Fields(fields=[FieldView(**row.as_json()) for row in FIELD_TABLE])
+
+
+@router.get("/v1/layers", response_model=Layers)
+def list_layers(parts: PartsOf, _: PrincipalOf) -> Layers:
+    """The layers, lowest first."""
+    with snapshot(parts.engine) as connection:
+        rows = layer_rows.all_layers(connection).values()
+    return Layers(layers=[views.view_of(LayerRowView, row) for row in rows])
+
+
+@router.post("/v1/layers", response_model=LayerRowView, status_code=201)
+def add_layer(body: LayerAdd, parts: PartsOf, caller: CallerOf) -> Response:
+    """Adds a layer."""
+    access.require_role(caller.principal, access.MAY_ADMINISTER)
+    if body.name == _RESERVED:
+        raise InvalidConfig("`default` stands for values that no layer sets", field="name", rule="reserved")
+    row = LayerRow(body.name, body.rank, body.default_expiry_seconds, body.documentation)
+
+    def work(connection: Connection) -> Answer:
+        layer_rows.add(connection, row)
+        return Answer(201, views.view_of(LayerRowView, row).model_dump(mode="json"))
+
+    return respond(parts.writer.run(caller, work))

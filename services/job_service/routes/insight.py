@@ -1,0 +1,128 @@
+"""What is known of one job: explain, plans, history, tasks, sync, decisions, metrics."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from sqlalchemy import Connection
+
+from penstock.config.explain import explain
+from penstock.control.errors import NotFound
+from penstock.store import cluster, expected, history, jobs, overview
+from penstock.store.engine import snapshot
+from penstock.store.layers import all_layers
+from penstock.store.records import StoredJob, layer_configs
+from penstock.wire.jobs import ExplainedLeafView, Explanation, HistoryEntry, HistoryPage, PlanRequest, PlanView
+from penstock.wire.overview import DecisionPage, DecisionView, SampleView, Series, SyncView, Tasks
+from services.job_service import cursors, requests, views
+from services.job_service.plans import plan
+from services.job_service.requests import JobName, PartsOf, PrincipalOf
+from services.job_service.writes import Verb, Write, merged_with, new_content, require_layer_row
+from services.job_service.writes import expected as merged_of
+
+router = APIRouter(tags=["one job"], route_class=requests.StrictRoute)
+Minutes = Annotated[int, Query(ge=1, le=14 * 1440, description="how far back to look")]
+_MOST_SAMPLES = 10_000
+
+
+@router.get("/v1/jobs/{job}/explain", response_model=Explanation)
+def explain_job(job: JobName, parts: PartsOf, _: PrincipalOf) -> Explanation:
+    """Every leaf of the merged configuration: value, layer, version, author, time, reason, what it hides."""
+    with snapshot(parts.engine) as connection:
+        stored = _require(connection, job)
+        layers = all_layers(connection)
+    leaves = [ExplainedLeafView(**leaf.as_json()) for leaf in explain(layer_configs(stored, layers))]
+    return Explanation(job=job, revision=stored.revision, leaves=leaves)
+
+
+@router.post("/v1/jobs/{job}/plans", response_model=PlanView)
+def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, _: PrincipalOf) -> PlanView:
+    """What a layer write would do: change kind, fields, steps, tasks touched. Writes nothing."""
+    with snapshot(parts.engine) as connection:
+        stored = _require(connection, job)
+        layers = all_layers(connection)
+        running = overview.running_job(connection, job)
+    require_layer_row(layers, body.layer)
+    content = new_content(Write(Verb(body.action), job, "", body.layer, body.config), stored)
+    after = merged_with(stored, layers, body.layer, content)
+    planned = plan(
+        job, running=None if running is None else running.config, before=merged_of(stored, layers), after=after
+    )
+    return views.plan_view(job, body.layer, stored.version(body.layer), planned, after)
+
+
+@router.get("/v1/jobs/{job}/history", response_model=HistoryPage)
+def job_history(
+    job: JobName,
+    parts: PartsOf,
+    _: PrincipalOf,
+    layer: requests.OptionalText = None,
+    cursor: requests.Cursor = None,
+    limit: requests.Limit = 100,
+) -> HistoryPage:
+    """Who wrote what, when and why; newest first. Of jobs that are forgotten, too."""
+    before_id = cursors.decode_number(cursor)
+    with snapshot(parts.engine) as connection:
+        rows = history.page(connection, job, limit=limit, before_id=before_id, layer=layer)
+        if not rows and not history.is_known(connection, job):
+            raise NotFound(f"there never was a job {job}", field="job", rule="known")
+    entries = [views.view_of(HistoryEntry, row) for row in rows]
+    return HistoryPage(entries=entries, next=cursors.next_cursor(rows, limit, lambda row: row.id))
+
+
+@router.get("/v1/jobs/{job}/tasks", response_model=Tasks)
+def job_tasks(job: JobName, parts: PartsOf, _: PrincipalOf) -> Tasks:
+    """The tasks of a job: where they should run, where they do, and in which state."""
+    with snapshot(parts.engine) as connection:
+        running = overview.running_job(connection, job)
+        if running is None:
+            _require(connection, job)
+        reported = overview.reported_tasks(connection, job)
+        shard_count = cluster.shard_count(connection)
+        places = views.places(job, running, reported, shard_count)
+        owners = overview.owners(connection, [place.shard for place in places])
+    return Tasks(job=job, tasks=views.task_views(places, reported, owners))
+
+
+@router.get("/v1/jobs/{job}/sync", response_model=SyncView)
+def job_sync(job: JobName, parts: PartsOf, _: PrincipalOf) -> SyncView:
+    """How far the job is on its way from running to expected: plan, step, failures."""
+    with snapshot(parts.engine) as connection:
+        status = jobs.status(connection, job)
+        sync = overview.sync(connection, job)
+        running = overview.running_job(connection, job)
+    if status is None:
+        raise NotFound(f"there is no job {job}", field="job", rule="known")
+    return views.sync_view(status, sync, running)
+
+
+@router.get("/v1/jobs/{job}/decisions", response_model=DecisionPage)
+def job_decisions(
+    job: JobName, parts: PartsOf, _: PrincipalOf, cursor: requests.Cursor = None, limit: requests.Limit = 100
+) -> DecisionPage:
+    """Scaling decisions with all their inputs, newest first."""
+    before_id = cursors.decode_number(cursor)
+    with snapshot(parts.engine) as connection:
+        _require(connection, job)
+        rows = overview.decisions_page(connection, job, limit=limit, before_id=before_id)
+    decisions = [views.view_of(DecisionView, row) for row in rows]
+    return DecisionPage(decisions=decisions, next=cursors.next_cursor(rows, limit, lambda row: row.id))
+
+
+@router.get("/v1/jobs/{job}/metrics", response_model=Series)
+def job_metrics(job: JobName, parts: PartsOf, _: PrincipalOf, minutes: Minutes = 60) -> Series:
+    """Measurements of the job's tasks by minute, newest first."""
+    with snapshot(parts.engine) as connection:
+        _require(connection, job)
+        found = overview.samples(connection, job, window=timedelta(minutes=minutes), limit=_MOST_SAMPLES + 1)
+    samples = [views.view_of(SampleView, sample) for sample in found[:_MOST_SAMPLES]]
+    return Series(job=job, samples=samples, complete=len(found) <= _MOST_SAMPLES)
+
+
+def _require(connection: Connection, job: str) -> StoredJob:
+    stored = expected.read(connection, [job]).get(job)
+    if stored is None:
+        raise NotFound(f"there is no job {job}", field="job", rule="known")
+    return stored

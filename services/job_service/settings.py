@@ -1,0 +1,36 @@
+"""Settings of the Job Service: `PENSTOCK_*` variables."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from penstock.control.settings import CommonSettings
+
+
+class JobServiceSettings(CommonSettings):
+    """Beside the common ones. Periods are in seconds."""
+
+    port: int = Field(7070, ge=0, le=65535)
+    job_service_connections: int = Field(20, ge=2)
+    job_service_largest_body_bytes: int = Field(16 * 2**20, ge=1)
+    job_service_token_cache_seconds: float = Field(1.0, ge=0)
+    expiry_period_seconds: float = Field(1.0, gt=0)
+    expiry_lease_seconds: float = Field(10.0, gt=0)
+    idempotency_kept_seconds: float = Field(86_400.0, gt=0)
+
+    @model_validator(mode="after")
+    def _open_only_to_this_machine(self) -> Self:
+        """Without authentication everybody who reaches the port is an admin."""
+        if not self.authentication and not self.is_loopback():
+            raise ValueError(
+                f"authentication is off (PENSTOCK_AUTHENTICATION), so the Job Service may not be bound to {self.host}"
+            )
+        return self
+
+    @property
+    def idempotency_kept(self) -> timedelta:
+        """How long answers are kept for their Idempotency-Key."""
+        return timedelta(seconds=self.idempotency_kept_seconds)

@@ -1,0 +1,54 @@
+"""JSON that Postgres can keep: no NUL, no lone surrogate, no NaN, no number beyond 64 bits, no endless depth. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NoReturn
+
+DEEPEST = 64
+_BEYOND_64_BITS = 2**63
+
+
+def strict_json(body: bytes) -> Any:
+    """The value of a JSON text. Raises ValueError."""
+    try:
+        value = json.loads(body, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise _too_deep() from None
+    _check(value, DEEPEST)
+    return value
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON number")
+
+
+def _check(value: Any, depth_left: int) -> None:
+    if isinstance(value, str):
+        _check_text(value)
+    elif isinstance(value, dict):
+        _check_members([*value, *value.values()], depth_left)
+    elif isinstance(value, list):
+        _check_members(value, depth_left)
+    elif isinstance(value, int) and not -_BEYOND_64_BITS <= value < _BEYOND_64_BITS:
+        raise ValueError("a whole number does not fit into 64 bits")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("a number does not fit into 64 bits")
+
+
+def _check_text(value: str) -> None:
+    if "\x00" in value:
+        raise ValueError("a NUL character is not allowed in text")
+    value.encode()  # raises UnicodeEncodeError, a ValueError, on a lone surrogate
+
+
+def _check_members(values: list[Any], depth_left: int) -> None:
+    if depth_left == 0:
+        raise _too_deep()
+    for value in values:
+        _check(value, depth_left - 1)
+
+
+def _too_deep() -> ValueError:
+    return ValueError(f"more than {DEEPEST} levels of nesting")

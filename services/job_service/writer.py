@@ -1,0 +1,125 @@
+"""The one way to write: lock, decide, commit, in one transaction, with the answer kept by Idempotency-Key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine
+
+from penstock.control.clock import Clock
+from penstock.control.errors import InvalidConfig, UserError
+from penstock.control.logs import logger
+from penstock.store import expected, idempotency
+from penstock.store.engine import transaction
+from penstock.store.layers import all_layers
+from penstock.store.records import Change, Committed, StoredJob
+from penstock.wire.jobs import Written
+from services.job_service.access import Principal
+from services.job_service.answers import Answer, nothing_done, written
+from services.job_service.writes import Verb, Write, decide, waves
+
+log = logger(__name__)
+Outcome = Written | UserError
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls, and under which Idempotency-Key; `fingerprint` is of the whole call."""
+
+    principal: Principal
+    key: str | None
+    fingerprint: str
+
+
+class Writer:
+    """Writes on behalf of callers."""
+
+    def __init__(self, engine: Engine, clock: Clock) -> None:
+        self._engine = engine
+        self._clock = clock
+
+    def run(self, caller: Caller, work: Callable[[Connection], Answer]) -> Answer:
+        """Does `work` in a transaction of its own, once a key. Raises what `work` raises; then nothing was changed.
+
+        Raises InvalidConfig (rule `idempotency_key`) when the key was used for another call.
+        """
+        with transaction(self._engine) as connection:
+            if caller.key is None:
+                return work(connection)
+            name = caller.principal.name
+            kept = idempotency.begin(connection, name, caller.key, caller.fingerprint)
+            if kept is not None:
+                return _repeat(kept, caller.fingerprint)
+            answer = work(connection)
+            idempotency.finish(
+                connection, name, caller.key, status=answer.status, headers=answer.headers, body=answer.body
+            )
+            return answer
+
+    def one(self, connection: Connection, write: Write) -> Written:
+        """Does one write. Raises the UserError that refuses it."""
+        (outcome,) = self.many(connection, [write])
+        if isinstance(outcome, UserError):
+            raise outcome
+        return outcome
+
+    def many(self, connection: Connection, writes: Sequence[Write]) -> list[Outcome]:
+        """Does many writes, each by itself: the refused ones change nothing, the others are done.
+
+        Every lock is taken before the first change, for the revision counter must be the last to be locked.
+        """
+        names = [write.job for write in writes]
+        expected.claim(connection, [write.job for write in writes if write.verb is Verb.PUT_JOB])
+        jobs = expected.lock(connection, names)
+        outcomes: dict[int, Outcome] = {}
+        for wave in waves(writes):
+            outcomes |= self._wave(connection, wave, writes, jobs)
+            if len(outcomes) < len(writes):
+                jobs |= expected.read(connection, [writes[position].job for position in wave])
+        if any(isinstance(outcome, UserError) for outcome in outcomes.values()):
+            expected.unclaim(connection, names)
+        return [outcomes[position] for position in range(len(writes))]
+
+    def _wave(
+        self, connection: Connection, wave: Sequence[int], writes: Sequence[Write], jobs: dict[str, StoredJob]
+    ) -> dict[int, Outcome]:
+        """Outcomes by position. No two writes of a wave are to the same job."""
+        layers, now = all_layers(connection), self._clock.now()
+        outcomes: dict[int, Outcome] = {}
+        changes: dict[int, Change] = {}
+        for position in wave:
+            write = writes[position]
+            try:
+                change = decide(write, jobs.get(write.job), layers, now)
+            except UserError as error:
+                outcomes[position] = error
+                continue
+            if change is None:
+                outcomes[position] = nothing_done(jobs[write.job])
+            else:
+                changes[position] = change
+        committed = expected.commit(connection, list(changes.values()))
+        for position, done in zip(changes, committed, strict=True):
+            _log(done)
+            outcomes[position] = written(done)
+        return outcomes
+
+
+def _repeat(kept: idempotency.Kept, fingerprint: str) -> Answer:
+    if kept.fingerprint != fingerprint:
+        raise InvalidConfig("this key was used for another call", field="Idempotency-Key", rule="idempotency_key")
+    return Answer(kept.status, kept.body, {**kept.headers, "Idempotency-Replayed": "true"})
+
+
+def _log(done: Committed) -> None:
+    change = done.change
+    log.info(
+        "expected configuration written",
+        job=change.job,
+        revision=done.revision,
+        action=change.action,
+        layer=change.layer,
+        version=done.version,
+        author=change.author,
+    )

@@ -1,0 +1,130 @@
+"""The Job Service against its own OpenAPI document: whatever is sent, no 5xx, and answers as documented."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import BaseSchema, Case
+from schemathesis.checks import not_a_server_error
+from schemathesis.generation import GenerationMode
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from sqlalchemy import text
+
+from penstock.store.engine import transaction
+from tests.support.job_service import CONFIG, RunningJobService, job_service
+
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+BOUNDED = settings(
+    max_examples=7,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+KNOWN = {"job": "etl", "layer": "oncall"}
+
+
+@pytest.fixture
+def service(database_url: str) -> Iterator[RunningJobService]:
+    """With a job that has everything that a job can have, so that answers are not empty."""
+    with job_service(database_url) as running:
+        _fill(running)
+        yield running
+
+
+@pytest.fixture
+def document(service: RunningJobService) -> BaseSchema:
+    return schemathesis.openapi.from_url(f"{service.url}/openapi.json")
+
+
+def test_any_call_is_answered_as_documented(document: BaseSchema, service: RunningJobService) -> None:
+    assert _try_all(document, service, known=False) > 100
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["as asked", "not as asked"])
+def test_any_call_about_a_known_job_is_answered_as_documented(
+    document: BaseSchema, service: RunningJobService, mode: GenerationMode
+) -> None:
+    """The same with names that exist and with the version that the layer has, so that calls get far; and the same
+    with what the document forbids."""
+    calls = document.include(path_regex="^/v1/").exclude(method="DELETE", path="/v1/jobs/{job}")
+    assert _try_all(calls, service, known=True, mode=mode) > 150
+
+
+def test_the_document_names_the_calls_of_the_design(document: BaseSchema) -> None:
+    calls = {f"{found.ok().method.upper()} {found.ok().path}" for found in document.get_all_operations()}
+    one_job = "/v1/jobs/{job}"
+    assert calls >= {
+        *(f"{method} {one_job}" for method in ("PUT", "GET", "DELETE")),
+        *(f"{method} {one_job}/layers/{{layer}}" for method in ("GET", "PUT", "PATCH", "DELETE")),
+        f"POST {one_job}/layers/{{layer}}/revert",
+        *(f"GET {one_job}/{what}" for what in ("explain", "history", "tasks", "sync", "decisions", "metrics")),
+        *(f"POST {one_job}/{what}" for what in ("plans", "release", "restart")),
+        *(f"GET /v1/{what}" for what in ("jobs", "containers", "shards", "alerts", "fields", "layers", "tokens")),
+        *(f"POST /v1/{what}" for what in ("batches", "layers", "tokens")),
+        "DELETE /v1/tokens/{name}",
+    }
+    assert not [call for call in calls if "savepoints" in call or "rescale" in call]
+
+
+def _try_all(
+    document: BaseSchema, service: RunningJobService, *, known: bool, mode: GenerationMode = GenerationMode.POSITIVE
+) -> int:
+    """Sends what hypothesis makes of every call of the document; the number of answers that were checked."""
+    headers = {"Authorization": f"Bearer {service.admin}"}
+    answers = 0
+
+    for found in document.get_all_operations():
+
+        @BOUNDED
+        @given(case=found.ok().as_strategy(generation_mode=mode))
+        def try_one(case: Case) -> None:
+            nonlocal answers
+            if known:
+                _make_known(case, service)
+            case.call_and_validate(headers=headers, checks=CHECKS)
+            answers += 1
+
+        try_one()
+    return answers
+
+
+def _make_known(case: Case, service: RunningJobService) -> None:
+    for name in KNOWN.keys() & case.path_parameters.keys():
+        case.path_parameters[name] = KNOWN[name]
+    if "layer" in case.path_parameters and case.headers.get("If-Match"):
+        with service.client() as client:
+            case.headers["If-Match"] = f'"{client.get_layer(KNOWN["job"], KNOWN["layer"]).version}"'
+
+
+def _fill(service: RunningJobService) -> None:
+    with service.client() as client:
+        client.put_job("etl", CONFIG)
+        client.put_layer("etl", "oncall", {"priority": 1}, if_match=0)
+    with transaction(service.engine) as connection:
+        connection.execute(
+            text(
+                """
+                INSERT INTO running (job, config, revision, generation, restarts, commit_number, leader_epoch)
+                    VALUES ('etl', '{"task_count": 1}', 1, 1, 0, 1, 1);
+                INSERT INTO sync_state (job, state, revision, plan, step) VALUES ('etl', 'waiting', 2, '["commit"]', 0);
+                INSERT INTO containers (name, incarnation, url, region, cpu_cores, memory_bytes, disk_bytes, state)
+                    VALUES ('c0', 'i', 'http://c0', 'here', 2, 1, 1, 'live');
+                INSERT INTO assignment (shard, container, epoch) SELECT n, 'c0', 1 FROM generate_series(0, 1023) AS n;
+                INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch, progress)
+                    VALUES ('etl', 0, 'c0', 'running', 1, 1, 0, 1, '{"batch_id": 1}');
+                INSERT INTO task_metrics (job, index, minute, backlog_records) VALUES ('etl', 0, now(), 5);
+                INSERT INTO decisions (job, symptom, action, inputs, outcome, leader_epoch)
+                    VALUES ('etl', 'lag', 'none', '{}', 'kept', 1);
+                INSERT INTO alerts (kind, subject, message) VALUES ('lag', 'etl', 'it lags');
+                """
+            )
+        )

@@ -1,0 +1,58 @@
+"""One stack of real processes for all end-to-end tests, with periods short enough to wait for.
+
+The order of the periods is that of production: heartbeat << lease < fail-over.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.local.stack import LocalStack
+from tests.support.rows import RowJob
+
+LEASE_SECONDS = 12.0
+FAIL_OVER_SECONDS = 18.0
+PERIODS = {
+    "PENSTOCK_HEARTBEAT_SECONDS": 1,
+    "PENSTOCK_HEARTBEAT_TIMEOUT_SECONDS": 2,
+    "PENSTOCK_RETRY_SECONDS": 0.5,
+    "PENSTOCK_CONTAINER_LEASE_SECONDS": LEASE_SECONDS,
+    "PENSTOCK_LEASE_STOP_SECONDS": 3,
+    "PENSTOCK_LEASE_GRACE_SECONDS": 3,
+    "PENSTOCK_FAIL_OVER_SECONDS": FAIL_OVER_SECONDS,
+    "PENSTOCK_SHARD_MANAGER_ROUND_SECONDS": 0.5,
+    "PENSTOCK_SHARD_MANAGER_LEASE_SECONDS": 4,
+    "PENSTOCK_STATE_SYNCER_PERIOD_SECONDS": 2,
+    "PENSTOCK_STATE_SYNCER_LEASE_SECONDS": 4,
+    "PENSTOCK_STATE_SYNCER_RENEW_SECONDS": 1,
+    "PENSTOCK_FULL_FETCH_SECONDS": 5,
+    "PENSTOCK_REPORT_SECONDS": 0.5,
+    "PENSTOCK_SCALER_PERIOD_SECONDS": 5,
+    "PENSTOCK_SCALER_LEASE_SECONDS": 4,
+    "PENSTOCK_SCALER_RENEW_SECONDS": 1,
+    "PENSTOCK_HEAP_BYTES": 768 * 2**20,
+    "PENSTOCK_LOG_FORMAT": "json",
+}
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory, servers_dir: Path) -> Iterator[LocalStack]:
+    """Postgres, Kafka, every service and two Task Managers."""
+    folder = tmp_path_factory.mktemp("stack")
+    environment = {name: str(value) for name, value in PERIODS.items()}
+    with LocalStack(folder, task_managers=2, free_ports=True, environment=environment) as running:
+        yield running
+
+
+@pytest.fixture
+def rows(stack: LocalStack) -> Iterator[RowJob]:
+    """A converged job of two tasks that copies rows from a topic of its own to a Postgres table of its own."""
+    job = RowJob(stack, f"rows{next(_numbers)}")
+    job.create()
+    yield job
+    job.delete()

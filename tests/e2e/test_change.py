@@ -1,0 +1,57 @@
+"""One change, from a REST call to a running Spark task (DESIGN.md section 3), on real processes."""
+
+from __future__ import annotations
+
+import json
+
+from penstock.control.process import wait_until
+from penstock.local.stack import LocalStack
+from tests.support.rows import RowJob
+
+
+def test_an_override_reaches_the_tasks_and_ends_by_itself(stack: LocalStack, rows: RowJob):
+    """1. Rows flow. 2. An override with an expiry restarts the tasks. 3. It expires by a recorded write.
+    4. The tasks run what they ran before. 5. Every row is there once."""
+    rows.send_and_wait()
+    with stack.client() as client:
+        written = client.patch_layer(
+            rows.name, "oncall", {"trigger_interval_seconds": 0.2}, if_match=0, reason="hurry", expires_in_seconds=8
+        )
+        rows.wait_converged()
+        assert client.get_job(rows.name).config["trigger_interval_seconds"] == 0.2
+        assert {task.revision for task in client.tasks(rows.name).tasks} == {written.revision}
+        rows.send_and_wait()
+        wait_until(lambda: client.get_layer(rows.name, "oncall").config is None, 30, "the override to expire")
+        rows.wait_converged()
+        assert client.get_job(rows.name).config["trigger_interval_seconds"] == 0.5
+        assert [entry.action for entry in client.history(rows.name).entries] == ["expire", "patch", "create"]
+    rows.send_and_wait()
+    rows.assert_exact()
+
+
+def test_every_hop_of_a_change_logs_its_revision(stack: LocalStack, rows: RowJob):
+    with stack.client() as client:
+        written = client.patch_layer(rows.name, "oncall", {"trigger_interval_seconds": 0.3}, if_match=0, reason="trace")
+    rows.wait_converged()
+    for process in ("job_service", "state_syncer", "task_service"):
+        assert written.revision in _revisions(stack, process), process
+    managers = _revisions(stack, "task_manager_1") | _revisions(stack, "task_manager_2")
+    assert written.revision in managers
+
+
+def test_a_stopped_job_runs_no_task_and_goes_on_where_it_was(stack: LocalStack, rows: RowJob):
+    rows.send_and_wait()
+    with stack.client() as client:
+        client.patch_layer(rows.name, "oncall", {"desired_state": "stopped"}, if_match=0, reason="stop")
+        wait_until(lambda: not rows.containers(), 60, "the tasks to stop")
+        rows.send(40)
+        client.drop_layer(rows.name, "oncall", if_match=1)
+    rows.wait_converged()
+    rows.send_and_wait()
+    rows.assert_exact()
+
+
+def _revisions(stack: LocalStack, process: str) -> set[int]:
+    lines = stack.supervisor.log_path(process).read_text().splitlines()
+    events = [json.loads(line) for line in lines if line.startswith("{")]
+    return {event["revision"] for event in events if "revision" in event}

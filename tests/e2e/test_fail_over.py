@@ -1,0 +1,93 @@
+"""Containers that die, and containers that only seem dead."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+
+from penstock.control.process import wait_until
+from penstock.local.services import task_manager_name
+from penstock.local.stack import READY_S, LocalStack
+from tests.support.rows import RowJob
+
+ALL_MANAGERS = {task_manager_name(1), task_manager_name(2)}
+
+
+def test_a_killed_spark_host_is_replaced_and_nothing_is_lost(stack: LocalStack, rows: RowJob):
+    rows.send_and_wait()
+    name = rows.containers().pop()
+    for child in _family(stack, name)[1:]:
+        if "penstock.spark.host" in child.cmdline():
+            child.kill()
+    rows.send_and_wait()
+    rows.assert_exact()
+
+
+def test_a_killed_task_manager_keeps_its_shards_when_it_is_back_in_time(stack: LocalStack, rows: RowJob):
+    rows.send_and_wait()
+    name = rows.containers().pop()
+    stack.supervisor.take_down(name)
+    stack.supervisor.bring_up(name)
+    rows.send_and_wait()
+    rows.assert_exact()
+    wait_until(lambda: name in rows.containers(), 60, f"{name} to run its tasks again")
+
+
+def test_the_tasks_of_a_dead_container_go_on_elsewhere(stack: LocalStack, rows: RowJob):
+    """1. Rows flow. 2. A Task Manager is killed and stays away. 3. Its shards move; rows flow again, all of them.
+    4. It comes back, as a new and empty container."""
+    rows.send_and_wait()
+    name = rows.containers().pop()
+    stack.supervisor.take_down(name)
+    try:
+        rows.send_and_wait()
+        wait_until(lambda: rows.containers() == ALL_MANAGERS - {name}, 60, "only the other container to run tasks")
+        rows.assert_exact()
+    finally:
+        stack.supervisor.bring_up(name)
+    stack.supervisor.wait_ready(name, READY_S)
+    rows.send_and_wait()
+    rows.assert_exact()
+
+
+def test_a_zombie_container_commits_nothing(stack: LocalStack, rows: RowJob):
+    """1. Rows flow. 2. A Task Manager, its hosts and their JVMs are stopped (SIGSTOP), past the lease. 3. The other
+    container takes over and every row arrives. 4. The zombie goes on (SIGCONT), with rows to read that its tasks have
+    not read. 5. No row is there twice; the container is back as a new one."""
+    rows.send_and_wait()
+    name = rows.containers().pop()
+    with _frozen(stack, name):
+        rows.send_and_wait()
+        wait_until(lambda: rows.containers() == ALL_MANAGERS - {name}, 60, "the other container to take over")
+        rows.send(40)
+    rows.send_and_wait()
+    rows.assert_exact()
+    wait_until(lambda: _is_live(stack, name), READY_S, f"{name} to be back")
+    rows.send_and_wait()
+    rows.assert_exact()
+
+
+@contextmanager
+def _frozen(stack: LocalStack, name: str) -> Iterator[None]:
+    """A Task Manager and all below it, stopped by SIGSTOP and let go by SIGCONT."""
+    family = _family(stack, name)
+    for process in family:
+        process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in family:
+            process.send_signal(signal.SIGCONT)
+
+
+def _family(stack: LocalStack, name: str) -> list[psutil.Process]:
+    manager = psutil.Process(stack.supervisor.pid(name))
+    return [manager, *manager.children(recursive=True)]
+
+
+def _is_live(stack: LocalStack, name: str) -> bool:
+    with stack.client() as client:
+        return any(c.name == name and c.state == "live" for c in client.containers().containers)

@@ -1,0 +1,148 @@
+"""The expiry loop: overrides whose time is over are dropped by recorded writes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import orjson
+import pytest
+from sqlalchemy import Engine, text
+
+from penstock.control.errors import Fenced
+from penstock.store import leases
+from penstock.store.engine import transaction
+from penstock.wire.job_client import JobClient
+from services.job_service.expiry import ALERT, LOOP, Expiry
+from services.job_service.writer import Writer
+from tests.support.job_service import CONFIG, RunningJobService
+
+
+class HandClock:
+    """A clock that is set by hand, beginning now."""
+
+    def __init__(self) -> None:
+        self.at = datetime.now(UTC)
+
+    def now(self) -> datetime:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at.timestamp()
+
+    def go(self, seconds: float) -> None:
+        self.at += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def expiry(service: RunningJobService, clock: HandClock) -> Expiry:
+    _lead(service.engine, "me")
+    return Expiry(service.engine, Writer(service.engine, clock), clock, answers_kept=timedelta(hours=1))
+
+
+def test_an_override_ends_by_a_recorded_write(client: JobClient, expiry: Expiry, clock: HandClock) -> None:
+    client.put_job("etl", CONFIG)
+    put = client.put_layer("etl", "oncall", {"priority": 7}, if_match=0, reason="lag", expires_in_seconds=100)
+    client.put_layer("etl", "scaler", {"task_count": 2}, if_match=0)
+    clock.go(90)
+    expiry.round(1)
+    assert client.get_job("etl").config["priority"] == 7
+    clock.go(20)
+    expiry.round(1)
+    expiry.round(1)
+    job, entry = client.get_job("etl"), client.history("etl").entries[0]
+    assert (job.config["priority"], job.config["task_count"]) == (0, 2)
+    assert (entry.action, entry.author, entry.reason) == ("expire", "job_service", "expired: lag")
+    assert (entry.version, entry.old, entry.new) == (2, {"priority": 7}, None)
+    assert job.revision == entry.revision == put.revision + 2
+
+
+def test_an_override_that_was_renewed_meanwhile_stays(client: JobClient, expiry: Expiry, clock: HandClock) -> None:
+    client.put_job("etl", CONFIG)
+    client.put_layer("etl", "oncall", {"priority": 7}, if_match=0, expires_in_seconds=100)
+    client.put_layer("etl", "oncall", {"priority": 7}, if_match=1, expires_in_seconds=None)
+    clock.go(10**6)
+    expiry.round(1)
+    assert client.get_layer("etl", "oncall").version == 2
+
+
+def test_what_cannot_be_dropped_stays_with_an_alert_until_it_can(
+    client: JobClient, expiry: Expiry, clock: HandClock
+) -> None:
+    """The scaler went above the base's limit, which the override had raised: without it the job is invalid."""
+    client.put_job("etl", {**CONFIG, "max_task_count": 2})
+    client.put_layer("etl", "oncall", {"max_task_count": 8}, if_match=0, expires_in_seconds=100)
+    client.put_layer("etl", "scaler", {"task_count": 4}, if_match=0)
+    clock.go(200)
+    for _ in range(3):
+        expiry.round(1)
+    (alert,) = client.alerts(kind=ALERT).alerts
+    assert (alert.subject, alert.times, alert.details["field"]) == ("etl/oncall", 1, "task_count")
+    assert client.get_layer("etl", "oncall").version == 1
+    client.put_layer("etl", "scaler", {"task_count": 2}, if_match=1)
+    expiry.round(1)
+    assert client.get_layer("etl", "oncall").config is None
+    expiry.round(1)
+    assert client.alerts().alerts == []
+    assert [alert.subject for alert in client.alerts(include_cleared=True).alerts] == ["etl/oncall"]
+
+
+def test_a_job_that_is_being_deleted_is_left_alone(client: JobClient, expiry: Expiry, clock: HandClock) -> None:
+    client.put_job("etl", CONFIG)
+    client.put_layer("etl", "oncall", {"priority": 7}, if_match=0, expires_in_seconds=100)
+    revision = client.delete_job("etl").revision
+    clock.go(200)
+    expiry.round(1)
+    assert client.get_job("etl").revision == revision
+
+
+def test_hundreds_end_at_once(client: JobClient, expiry: Expiry, clock: HandClock, service: RunningJobService) -> None:
+    with transaction(service.engine) as connection:
+        connection.execute(text("INSERT INTO jobs (name, revision) SELECT 'j' || n, 1 FROM generate_series(1, 600) n"))
+        for layer, expires in (("base", "NULL"), ("oncall", "now()")):
+            connection.execute(
+                text(
+                    "INSERT INTO expected_layers (job, layer, config, version, revision, author, expires_at)"
+                    f" SELECT name, '{layer}', CAST(:config AS jsonb), 1, 1, 'ann', {expires} FROM jobs"
+                ),
+                {"config": orjson.dumps(CONFIG if layer == "base" else {"priority": 1}).decode()},
+            )
+    clock.go(10)
+    expiry.round(1)
+    with transaction(service.engine) as connection:
+        assert connection.execute(text("SELECT count(*) FROM history WHERE action = 'expire'")).scalar_one() == 600
+
+
+def test_an_old_leader_is_fenced(
+    client: JobClient, expiry: Expiry, clock: HandClock, service: RunningJobService
+) -> None:
+    client.put_job("etl", CONFIG)
+    client.put_layer("etl", "oncall", {"priority": 7}, if_match=0, expires_in_seconds=100)
+    clock.go(200)
+    with transaction(service.engine) as connection:
+        leases.release(connection, LOOP, "me")
+    _lead(service.engine, "other")
+    with pytest.raises(Fenced):
+        expiry.round(1)
+    assert client.get_layer("etl", "oncall").version == 1
+
+
+def test_answers_are_kept_for_their_time(
+    client: JobClient, expiry: Expiry, clock: HandClock, service: RunningJobService
+) -> None:
+    client.put_job("etl", CONFIG, idempotency_key="old")
+    with transaction(service.engine) as connection:
+        connection.execute(text("UPDATE idempotency SET at = at - interval '2 hours'"))
+    client.restart("etl", idempotency_key="new")
+    expiry.round(1)
+    with transaction(service.engine) as connection:
+        assert connection.execute(text("SELECT key FROM idempotency")).scalars().all() == ["new"]
+
+
+def _lead(engine: Engine, holder: str) -> None:
+    with transaction(engine) as connection:
+        assert leases.take(connection, LOOP, holder, url="", seconds=600) is not None

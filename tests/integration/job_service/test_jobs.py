@@ -1,0 +1,324 @@
+"""Jobs over HTTP: create, list, state, delete, restart, release, plans, tasks, batches."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from sqlalchemy import text
+
+from penstock.control.errors import Conflict, InvalidConfig, NotFound, VersionConflict
+from penstock.store.engine import transaction
+from penstock.store.records import JobState
+from penstock.wire.job_client import JobClient
+from penstock.wire.jobs import BatchAction, BatchWrite
+from tests.support.job_service import CONFIG, RunningJobService
+
+
+def test_create_only_and_compare_and_swap_of_a_job(client: JobClient) -> None:
+    assert client.put_job("etl", CONFIG, create_only=True).action == "create"
+    with pytest.raises(Conflict):
+        client.put_job("etl", CONFIG, create_only=True)
+    assert client.put_job("etl", {**CONFIG, "owner": "bob"}, if_match=1).version == 2
+    with pytest.raises(VersionConflict) as refused:
+        client.put_job("etl", CONFIG, if_match=1)
+    assert refused.value.current_version == 2
+    assert client.get_job("etl").owner == "bob"
+
+
+def test_a_refused_job_leaves_nothing_behind(service: RunningJobService, client: JobClient) -> None:
+    with pytest.raises(InvalidConfig):
+        client.put_job("etl", {})
+    with pytest.raises(NotFound):
+        client.get_job("etl")
+    with transaction(service.engine) as connection:
+        assert connection.execute(text("SELECT count(*) FROM jobs")).scalar_one() == 0
+        assert connection.execute(text("SELECT value FROM counters WHERE name = 'revision'")).scalar_one() == 0
+
+
+def test_of_many_that_create_the_same_job_one_does(service: RunningJobService) -> None:
+    def create(_: int) -> str:
+        with service.client() as rival:
+            try:
+                return rival.put_job("etl", CONFIG, create_only=True).action
+            except Conflict:
+                return "conflict"
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sorted(pool.map(create, range(8))) == ["conflict"] * 7 + ["create"]
+
+
+def test_lists_by_prefix_owner_and_state_page_by_page(service: RunningJobService, client: JobClient) -> None:
+    for number in range(7):
+        client.put_job(f"etl-{number}", {**CONFIG, "owner": "ann" if number % 2 else "bob"})
+    client.put_job("other", CONFIG)
+    client.delete_job("etl-3")
+    assert [job.job for job in client.list_jobs(page_size=2)] == [*(f"etl-{n}" for n in range(7)), "other"]
+    assert [job.job for job in client.list_jobs(prefix="etl-", owner="ann")] == ["etl-1", "etl-3", "etl-5"]
+    assert [job.job for job in client.list_jobs(state=JobState.DELETING)] == ["etl-3"]
+    assert not list(client.list_jobs(prefix="%"))
+
+
+@pytest.mark.parametrize("cursor", ["x", "bnVsbA", "MTI", "ImFcdTAwMDAi", "é"])
+def test_a_cursor_of_another_making_is_refused(service: RunningJobService, cursor: str) -> None:
+    """In turn: no base64, JSON null, a number, text with a NUL, and no ASCII."""
+    headers = {"Authorization": f"Bearer {service.admin}"}
+    response = httpx.get(f"{service.url}/v1/jobs", params={"cursor": cursor}, headers=headers)
+    assert (response.status_code, response.json()["field"]) == (422, "cursor")
+
+
+def test_the_state_follows_the_job_through_its_life(service: RunningJobService, client: JobClient) -> None:
+    """1. Pending until committed. 2. Synced, but converged only when all tasks run it. 3. Pending again after a write.
+    4. Waiting, quarantined as the State Syncer says of this revision. 5. Stopped. 6. Deleting."""
+    config = {**CONFIG, "task_count": 2}
+    revision = client.put_job("etl", config).revision
+    assert _state(client) == (JobState.PENDING, False)
+    _commit(service, {"task_count": 2}, revision)
+    assert _state(client) == (JobState.SYNCED, False)
+    _report(service, 0, revision)
+    _report(service, 1, revision - 1)
+    assert _state(client) == (JobState.SYNCED, False)
+    _report(service, 1, revision)
+    assert _state(client) == (JobState.SYNCED, True)
+    assert [job.converged for job in client.list_jobs()] == [True]
+    revision = client.put_layer("etl", "oncall", {"priority": 1}, if_match=0).revision
+    assert _state(client) == (JobState.PENDING, False)
+    _sync(service, "waiting", revision)
+    assert _state(client) == (JobState.WAITING, False)
+    _sync(service, "quarantined", revision)
+    assert _state(client) == (JobState.QUARANTINED, False)
+    _sync(service, "quarantined", revision - 1)
+    assert _state(client) == (JobState.PENDING, False)
+    revision = client.put_layer("etl", "oncall", {"desired_state": "stopped"}, if_match=1).revision
+    _commit(service, {"task_count": 2, "desired_state": "stopped"}, revision)
+    assert _state(client) == (JobState.STOPPED, False)
+    _execute(service, "DELETE FROM tasks")
+    assert _state(client) == (JobState.STOPPED, True)
+    client.delete_job("etl")
+    assert _state(client) == (JobState.DELETING, False)
+
+
+def test_reports_of_a_lost_container_are_no_evidence(service: RunningJobService, client: JobClient) -> None:
+    revision = client.put_job("etl", CONFIG).revision
+    _commit(service, {"task_count": 1}, revision)
+    _report(service, 0, revision)
+    assert _state(client) == (JobState.SYNCED, True)
+    _execute(
+        service,
+        "INSERT INTO containers (name, incarnation, url, region, cpu_cores, memory_bytes, disk_bytes, state)"
+        " VALUES ('c0', 'i', 'u', 'r', 1, 1, 1, 'lost')",
+    )
+    assert _state(client) == (JobState.SYNCED, False)
+
+
+def test_deleting_is_recorded_and_final(client: JobClient) -> None:
+    client.put_job("etl", CONFIG)
+    deleted = client.delete_job("etl", reason="retired")
+    assert client.delete_job("etl").revision == deleted.revision
+    for write in (
+        lambda: client.put_job("etl", CONFIG),
+        lambda: client.put_layer("etl", "oncall", {"priority": 1}, if_match=0),
+        lambda: client.restart("etl"),
+    ):
+        with pytest.raises(Conflict) as refused:
+            write()
+        assert refused.value.rule == "deleting"
+    entry = client.history("etl").entries[0]
+    assert (entry.action, entry.layer, entry.reason, entry.revision) == ("delete", None, "retired", deleted.revision)
+
+
+def test_history_outlives_the_job(service: RunningJobService, client: JobClient) -> None:
+    client.put_job("etl", CONFIG)
+    _execute(service, "DELETE FROM jobs")
+    assert [entry.action for entry in client.history("etl").entries] == ["create"]
+    with pytest.raises(NotFound):
+        client.history("never")
+
+
+def test_history_page_by_page(client: JobClient) -> None:
+    client.put_job("etl", CONFIG)
+    for version in range(5):
+        client.put_layer("etl", "oncall", {"priority": version}, if_match=version)
+    first = client.history("etl", layer="oncall", limit=3)
+    second = client.history("etl", layer="oncall", limit=3, cursor=first.next)
+    assert [entry.version for entry in first.entries + second.entries] == [5, 4, 3, 2, 1]
+    assert second.next is None
+
+
+def test_a_restart_counts_and_takes_a_revision(client: JobClient) -> None:
+    created = client.put_job("etl", CONFIG)
+    restarted = client.restart("etl", reason="stuck")
+    job = client.get_job("etl")
+    assert (job.restarts, job.revision) == (1, restarted.revision)
+    assert restarted.revision > created.revision
+    assert client.put_layer("etl", "oncall", {"priority": 1}, if_match=0).revision > restarted.revision
+    assert client.get_job("etl").restarts == 1
+
+
+def test_release_ends_a_quarantine_and_nothing_else(service: RunningJobService, client: JobClient) -> None:
+    revision = client.put_job("etl", CONFIG).revision
+    with pytest.raises(Conflict):
+        client.release("etl")
+    assert client.get_job("etl").revision == revision
+    _sync(service, "quarantined", revision)
+    released = client.release("etl", reason="fixed the topic")
+    sync = client.sync("etl")
+    assert (sync.state, sync.failures, sync.next_attempt_at, sync.sync_revision) == (
+        JobState.PENDING,
+        0,
+        None,
+        released.revision,
+    )
+    assert client.history("etl").entries[0].action == "release"
+
+
+def test_a_plan_says_what_would_happen_and_writes_nothing(service: RunningJobService, client: JobClient) -> None:
+    revision = client.put_job("etl", {**CONFIG, "task_count": 2}).revision
+    first = client.plan("etl", {"priority": 1})
+    assert (first.steps, first.tasks_touched) == (["commit", "start_tasks"], ["etl/0", "etl/1"])
+    _commit(service, client.get_job("etl").config, revision)
+    restart = client.plan("etl", {"trigger_interval_seconds": 1})
+    assert (restart.kind, restart.steps) == ("restart", ["commit", "restart_tasks"])
+    assert (restart.tasks_touched, restart.downtime_seconds) == (["etl/0", "etl/1"], None)
+    assert [(change.field, change.old, change.new) for change in restart.fields] == [
+        ("trigger_interval_seconds", 5.0, 1)
+    ]
+    live = client.plan("etl", {"priority": 1})
+    assert (live.kind, live.steps, live.downtime_seconds) == ("live", ["commit", "apply_to_tasks"], 0.0)
+    rescale = client.plan("etl", {"task_count": 4})
+    assert (rescale.kind, rescale.waits_for) == ("rescale", "redistribution is not available")
+    forbidden = client.plan("etl", {"output_mode": "update"})
+    assert (forbidden.kind, forbidden.allowed, forbidden.steps) == ("forbidden", False, [])
+    with pytest.raises(InvalidConfig):
+        client.plan("etl", {"task_count": 99})
+    assert (client.get_job("etl").revision, client.get_layer("etl", "oncall").version) == (revision, 0)
+
+
+def test_tasks_show_where_they_should_run_and_do(service: RunningJobService, client: JobClient) -> None:
+    revision = client.put_job("etl", {**CONFIG, "task_count": 2}).revision
+    assert client.tasks("etl").tasks == []
+    _commit(service, {"task_count": 2}, revision)
+    _report(service, 1, revision)
+    _report(service, 5, revision)
+    views = client.tasks("etl").tasks
+    assert [(view.task, view.expected, view.state, view.container) for view in views] == [
+        ("etl/0", True, "unknown", None),
+        ("etl/1", True, "running", "c1"),
+        ("etl/5", False, "running", "c5"),
+    ]
+    _execute(service, f"INSERT INTO assignment (shard, container, epoch) VALUES ({views[0].shard}, 'c9', 1)")
+    assert client.tasks("etl").tasks[0].owner == "c9"
+
+
+def test_a_batch_gives_each_write_its_own_result(client: JobClient) -> None:
+    writes = [
+        BatchWrite(action=BatchAction.PUT_JOB, job="a", config=dict(CONFIG), if_match=0),
+        BatchWrite(action=BatchAction.PATCH, job="a", layer="oncall", config={"priority": 1}, if_match=0),
+        BatchWrite(action=BatchAction.PUT_JOB, job="b", config={}),
+        BatchWrite(action=BatchAction.PUT, job="nowhere", layer="oncall", config={}, if_match=0),
+        BatchWrite(action=BatchAction.PUT, job="a", layer="oncall", config={}, if_match=0),
+        BatchWrite(action=BatchAction.DROP, job="a", layer="oncall", if_match=1),
+        BatchWrite(action=BatchAction.PUT, job="a", config={}, if_match=0),
+        BatchWrite(action=BatchAction.PUT, job="a", layer="oncall", config={}),
+        BatchWrite(action=BatchAction.PUT_JOB, job="Not A Name", config=dict(CONFIG)),
+        BatchWrite(action=BatchAction.PUT_JOB, job="c", config=dict(CONFIG)),
+        BatchWrite(action=BatchAction.DELETE_JOB, job="c"),
+    ]
+    results = client.batch(writes)
+    assert [result.status for result in results] == [200, 200, 422, 404, 409, 200, 422, 428, 422, 200, 200]
+    conflict = results[4].problem
+    assert conflict is not None
+    assert conflict.current_version == 1
+    assert [job.job for job in client.list_jobs()] == ["a", "c"]
+    assert client.get_layer("a", "oncall").version == 2
+
+
+def test_batches_of_rivals_over_the_same_jobs_all_end(service: RunningJobService) -> None:
+    """Rivals create the same jobs in opposite orders: no deadlock, every job once, all revisions different."""
+    names = [f"job-{number}" for number in range(30)]
+
+    def submit(order: list[str]) -> list[int]:
+        with service.client() as rival:
+            writes = [BatchWrite(action=BatchAction.PUT_JOB, job=name, config=dict(CONFIG)) for name in order]
+            return [result.written.revision for result in rival.batch(writes) if result.written is not None]
+
+    with ThreadPoolExecutor(6) as pool:
+        revisions = [number for found in pool.map(submit, [names, names[::-1]] * 3) for number in found]
+    assert sorted(revisions) == list(range(1, 181))
+    with service.client() as client:
+        assert [job.job for job in client.list_jobs(prefix="job-")] == sorted(names)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"config": {"owner": "a\\u0000b"}}',
+        b'{"config": {"owner": "\\ud800"}}',
+        b'{"config": {"priority": NaN}}',
+        b'{"config": {"priority": 1e999}}',
+        b'{"config": {"args": {"n": 99999999999999999999999}}}',
+        b'{"config": ' + b'{"a":' * 5000 + b"1" + b"}" * 5001,
+        b'{"config": [], "reason": 7}',
+        b"{",
+        b"\xff\xfe{}",
+        b"",
+    ],
+)
+def test_bodies_that_no_job_can_have_are_refused(service: RunningJobService, body: bytes) -> None:
+    headers = {"Authorization": f"Bearer {service.admin}", "Content-Type": "application/json"}
+    response = httpx.put(f"{service.url}/v1/jobs/etl", content=body, headers=headers)
+    assert (response.status_code, response.headers["content-type"]) == (422, "application/problem+json")
+    assert response.json()["rule"]
+
+
+def test_a_body_without_end_is_refused(service: RunningJobService) -> None:
+    headers = {"Authorization": f"Bearer {service.admin}", "Content-Type": "application/json"}
+    response = httpx.put(f"{service.url}/v1/jobs/etl", content=b" " * (17 * 2**20), headers=headers)
+    assert (response.status_code, response.headers["content-type"]) == (413, "application/problem+json")
+
+
+def _state(client: JobClient) -> tuple[JobState, bool]:
+    job = client.get_job("etl")
+    return job.state, job.converged
+
+
+def _commit(service: RunningJobService, config: dict[str, Any], revision: int) -> None:
+    _execute(
+        service,
+        "INSERT INTO running (job, config, revision, generation, restarts, commit_number, leader_epoch)"
+        " VALUES ('etl', :config, :revision, 1, 0, 1, 1)"
+        " ON CONFLICT (job) DO UPDATE SET config = excluded.config, revision = excluded.revision",
+        config=orjson.dumps(config).decode(),
+        revision=revision,
+    )
+
+
+def _report(service: RunningJobService, index: int, revision: int) -> None:
+    _execute(
+        service,
+        "INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch)"
+        " VALUES ('etl', :index, :container, 'running', :revision, 1, 0, 1)"
+        " ON CONFLICT (job, index, container) DO UPDATE SET revision = excluded.revision",
+        index=index,
+        container=f"c{index}",
+        revision=revision,
+    )
+
+
+def _sync(service: RunningJobService, state: str, revision: int) -> None:
+    _execute(
+        service,
+        "INSERT INTO sync_state (job, state, revision, failures, next_attempt_at)"
+        " VALUES ('etl', :state, :revision, 5, now()) ON CONFLICT (job)"
+        " DO UPDATE SET state = excluded.state, revision = excluded.revision",
+        state=state,
+        revision=revision,
+    )
+
+
+def _execute(service: RunningJobService, statement: str, **parameters: Any) -> None:
+    with transaction(service.engine) as connection:
+        connection.execute(text(statement), parameters)

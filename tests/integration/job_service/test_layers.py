@@ -1,0 +1,225 @@
+"""Layers of a job over HTTP: compare-and-swap, merge patches, validation of the merge, history, revert, expiry."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import httpx
+import pytest
+from sqlalchemy import text
+
+from penstock.control.errors import Conflict, InvalidConfig, NotFound, VersionConflict
+from penstock.store.engine import CHANGED_EXPECTED, listen, transaction
+from penstock.wire.job_client import JobClient
+from penstock.wire.jobs import LayerAdd
+from tests.support.job_service import CONFIG, RunningJobService
+
+KEYS_OF_A_PROBLEM = {"type", "title", "status", "detail"}
+
+
+def test_a_change_and_the_way_back(client: JobClient) -> None:
+    """1. An override hides the base. 2. A patch adds to it and drops a key. 3. Dropping it brings the base back.
+    4. A revert makes it again. Each write takes the next version and a higher revision, and is in the history."""
+    created = client.put_job("etl", CONFIG, reason="new")
+    put = client.put_layer("etl", "oncall", {"task_count": 4, "priority": 7}, if_match=0, reason="lag")
+    assert (put.version, client.get_job("etl").config["task_count"]) == (1, 4)
+    patched = client.patch_layer("etl", "oncall", {"priority": None, "labels": {"why": "lag"}}, if_match=1)
+    assert client.get_layer("etl", "oncall").config == {"task_count": 4, "labels": {"why": "lag"}}
+    dropped = client.drop_layer("etl", "oncall", if_match=2, reason="over")
+    assert client.get_job("etl").config["task_count"] == 1
+    assert (client.get_layer("etl", "oncall").config, client.get_layer("etl", "oncall").version) == (None, 3)
+    reverted = client.revert_layer("etl", "oncall", 1, if_match=3)
+    assert client.get_layer("etl", "oncall").config == {"task_count": 4, "priority": 7}
+    entries = client.history("etl").entries
+    assert [(entry.action, entry.layer, entry.version, entry.revision) for entry in reversed(entries)] == [
+        ("create", "base", 1, created.revision),
+        ("put", "oncall", 1, put.revision),
+        ("patch", "oncall", 2, patched.revision),
+        ("drop", "oncall", 3, dropped.revision),
+        ("revert", "oncall", 4, reverted.revision),
+    ]
+    assert [entry.revision for entry in reversed(entries)] == sorted({entry.revision for entry in entries})
+    assert {entry.author for entry in entries} == {"admin"}
+    assert (entries[1].old, entries[1].new, entries[1].reason) == (
+        {"task_count": 4, "labels": {"why": "lag"}},
+        None,
+        "over",
+    )
+
+
+def test_a_layer_can_be_read_as_of_any_revision(client: JobClient) -> None:
+    client.put_job("etl", CONFIG)
+    first = client.put_layer("etl", "oncall", {"priority": 1}, if_match=0)
+    client.put_job("other", CONFIG)
+    client.put_layer("etl", "oncall", {"priority": 2}, if_match=1)
+    past = client.get_layer("etl", "oncall", revision=first.revision + 1)
+    assert (past.config, past.version) == ({"priority": 1}, 1)
+    with pytest.raises(NotFound):
+        client.get_layer("etl", "oncall", revision=first.revision - 1)
+
+
+def test_a_stale_version_is_refused_with_the_current_one(service: RunningJobService, client: JobClient) -> None:
+    client.put_job("etl", CONFIG)
+    client.put_layer("etl", "oncall", {"priority": 1}, if_match=0)
+    with pytest.raises(VersionConflict) as refused:
+        client.put_layer("etl", "oncall", {"priority": 2}, if_match=0)
+    assert refused.value.current_version == 1
+    response = _put(service, "etl/layers/oncall", {"config": {}}, {"If-Match": '"0"'})
+    assert response.status_code == 409
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json().keys() == KEYS_OF_A_PROBLEM | {"rule", "current_version"}
+    assert client.get_layer("etl", "oncall").config == {"priority": 1}
+
+
+def test_a_write_needs_if_match(service: RunningJobService, client: JobClient) -> None:
+    client.put_job("etl", CONFIG)
+    response = _put(service, "etl/layers/oncall", {"config": {}})
+    assert (response.status_code, response.json()["field"], response.json()["rule"]) == (428, "If-Match", "required")
+    assert client.get_layer("etl", "oncall").version == 0
+
+
+@pytest.mark.parametrize(
+    ("layer", "config", "field", "rule"),
+    [
+        ("oncall", {"task_count": 9}, "task_count", "key_groups"),
+        ("oncall", {"task_count": "2"}, "task_count", "int_type"),
+        ("oncall", {"taskcount": 2}, "taskcount", "unknown_field"),
+        ("oncall", {"owner": None}, "owner", "null_in_layer"),
+        ("scaler", {"owner": "eve"}, "owner", "layer_may_not_set"),
+    ],
+)
+def test_what_would_make_the_job_invalid_is_refused_with_field_and_rule(
+    client: JobClient, layer: str, config: dict[str, object], field: str, rule: str
+) -> None:
+    before = client.put_job("etl", CONFIG).revision
+    with pytest.raises(InvalidConfig) as refused:
+        client.put_layer("etl", layer, config, if_match=0)
+    assert (refused.value.field, refused.value.rule) == (field, rule)
+    assert client.get_job("etl").revision == before
+
+
+def test_a_lower_layer_is_checked_together_with_the_upper_ones(client: JobClient) -> None:
+    """The base alone would be good, but the override above it would not be, so the base is refused."""
+    client.put_job("etl", CONFIG)
+    client.put_layer("etl", "oncall", {"task_count": 8}, if_match=0)
+    smaller = {**CONFIG, "max_task_count": 4}
+    with pytest.raises(InvalidConfig) as refused:
+        client.put_job("etl", smaller)
+    assert refused.value.field == "task_count"
+
+
+def test_of_many_rivals_with_one_version_one_wins_each_time(service: RunningJobService, client: JobClient) -> None:
+    client.put_job("etl", CONFIG)
+    rivals = [service.client() for _ in range(8)]
+
+    def add_one(rival: JobClient) -> int:
+        """Reads and writes until 5 writes went through; the number of conflicts met."""
+        done = conflicts = 0
+        while done < 5:
+            layer = rival.get_layer("etl", "oncall")
+            count = 1 + (layer.config or {}).get("priority", 0)
+            try:
+                rival.put_layer("etl", "oncall", {"priority": count}, if_match=layer.version)
+                done += 1
+            except VersionConflict:
+                conflicts += 1
+        return conflicts
+
+    with ThreadPoolExecutor(len(rivals)) as pool:
+        conflicts = sum(pool.map(add_one, rivals))
+    layer = client.get_layer("etl", "oncall")
+    assert (layer.config, layer.version) == ({"priority": 40}, 40)
+    assert conflicts > 0
+    entries = client.history("etl", layer="oncall").entries
+    assert [entry.version for entry in entries] == list(range(40, 0, -1))
+    assert [entry.revision for entry in entries] == sorted((entry.revision for entry in entries), reverse=True)
+    for rival in rivals:
+        rival.close()
+
+
+def test_writers_of_different_layers_never_conflict(service: RunningJobService, client: JobClient) -> None:
+    client.put_job("etl", CONFIG)
+
+    def write(layer: str) -> int | None:
+        with service.client() as writer:
+            for version in range(10):
+                last = writer.put_layer("etl", layer, {"priority": version}, if_match=version)
+        return last.version
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(write, ["provisioner", "scaler", "oncall"])) == [10, 10, 10]
+
+
+def test_versions_go_on_over_deletion_and_re_creation(service: RunningJobService, client: JobClient) -> None:
+    client.put_job("etl", CONFIG)
+    client.put_layer("etl", "oncall", {"priority": 1}, if_match=0)
+    client.delete_job("etl")
+    with transaction(service.engine) as connection:
+        connection.execute(text("DELETE FROM jobs WHERE deleting"))  # as the State Syncer forgets
+    assert client.put_job("etl", CONFIG, create_only=True).version == 2
+    assert client.get_layer("etl", "oncall").version == 0
+    assert client.put_layer("etl", "oncall", {"priority": 1}, if_match=0).version == 2
+    assert client.revert_layer("etl", "oncall", 1, if_match=2).version == 3
+
+
+def test_an_override_expires_by_default_unless_asked_otherwise(client: JobClient) -> None:
+    client.put_job("etl", CONFIG)
+    now = datetime.now(UTC)
+    by_default = client.put_layer("etl", "oncall", {"priority": 1}, if_match=0).expires_at
+    assert by_default is not None
+    assert abs(by_default - now - timedelta(days=1)) < timedelta(minutes=1)
+    asked = client.put_layer("etl", "oncall", {"priority": 2}, if_match=1, expires_in_seconds=60).expires_at
+    assert asked is not None
+    assert asked < now + timedelta(minutes=2)
+    assert client.patch_layer("etl", "oncall", {"priority": 3}, if_match=2).expires_at == asked
+    assert client.put_layer("etl", "oncall", {"priority": 4}, if_match=3, expires_in_seconds=None).expires_at is None
+    assert client.put_layer("etl", "scaler", {"priority": 4}, if_match=0).expires_at is None
+
+
+def test_a_layer_added_as_a_row_works_like_the_others(client: JobClient) -> None:
+    """`canary` between provisioner and scaler: no code knows its name."""
+    client.put_job("etl", CONFIG)
+    client.add_layer(LayerAdd(name="canary", rank=150, default_expiry_seconds=600))
+    assert [layer.name for layer in client.layers()] == ["base", "provisioner", "canary", "scaler", "oncall"]
+    client.put_layer("etl", "provisioner", {"priority": 1, "trigger_interval_seconds": 1}, if_match=0)
+    client.put_layer("etl", "canary", {"priority": 2, "package": {"version": "7"}}, if_match=0)
+    client.put_layer("etl", "scaler", {"trigger_interval_seconds": 3}, if_match=0)
+    config = client.get_job("etl").config
+    assert (config["priority"], config["trigger_interval_seconds"], config["package"]["version"]) == (2, 3, "7")
+    leaf = next(leaf for leaf in client.explain("etl").leaves if leaf.field == "priority")
+    assert (leaf.layer, [hidden.layer for hidden in leaf.hides]) == ("canary", ["provisioner", "default"])
+    with pytest.raises(Conflict):
+        client.add_layer(LayerAdd(name="other", rank=150))
+
+
+def test_a_job_that_has_run_cannot_change_its_key_groups(service: RunningJobService, client: JobClient) -> None:
+    """Before its first commit anything may change; afterwards what the checkpoints are laid out by may not."""
+    client.put_job("etl", CONFIG)
+    inputs = {"flights": {**CONFIG["inputs"]["flights"], "key_groups": 16}}
+    client.put_job("etl", {**CONFIG, "inputs": inputs})
+    with transaction(service.engine) as connection:
+        connection.execute(
+            text(
+                "INSERT INTO running (job, config, revision, generation, restarts, commit_number, leader_epoch)"
+                " VALUES ('etl', '{}', 2, 1, 0, 1, 1)"
+            )
+        )
+    with pytest.raises(InvalidConfig) as refused:
+        client.put_job("etl", CONFIG)
+    assert (refused.value.field, refused.value.rule) == ("inputs.flights.key_groups", "forbidden_change")
+    assert client.put_layer("etl", "oncall", {"priority": 1}, if_match=0).version == 1
+
+
+def test_a_write_wakes_the_listeners(client: JobClient, database_url: str) -> None:
+    with listen(database_url, (CHANGED_EXPECTED,)) as connection:
+        client.put_job("etl", CONFIG)
+        woken = [notification.payload for notification in connection.notifies(timeout=10, stop_after=1)]
+    assert woken == ["etl"]
+
+
+def _put(
+    service: RunningJobService, path: str, body: dict[str, object], headers: dict[str, str] | None = None
+) -> httpx.Response:
+    given = {"Authorization": f"Bearer {service.admin}"} | (headers or {})
+    return httpx.put(f"{service.url}/v1/jobs/{path}", json=body, headers=given)

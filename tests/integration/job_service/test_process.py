@@ -1,0 +1,87 @@
+"""The Job Service as a process: starts on an empty database, drops what expires, ends when asked to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from penstock.control.process import start_child, stop_group, wait_until
+from penstock.local.ports import free_port
+from penstock.store.engine import connect, transaction
+from penstock.store.migrate import upgrade
+from penstock.store.tokens import create_first_admin
+from penstock.wire.job_client import JobClient
+from tests.support.job_service import CONFIG
+
+ROOT = Path(__file__).parents[3]
+COMMAND = [sys.executable, "-m", "services.job_service"]
+UP_SECONDS = 60.0
+
+
+def test_two_processes_on_an_empty_database(empty_database_url: str, tmp_path: Path) -> None:
+    """1. Both bring the schema up and serve. 2. What one writes the other shows. 3. One of them drops what expired.
+    4. When the leader is killed the other goes on dropping. 5. SIGTERM ends it at once."""
+    with (
+        _running(empty_database_url, tmp_path) as (first, one),
+        _running(empty_database_url, tmp_path) as (second, two),
+    ):
+        assert {httpx.get(one + path).status_code for path in ("/healthz", "/readyz", "/metrics")} == {200}
+        token = _first_admin(empty_database_url)
+        with JobClient(one, token) as client, JobClient(two, token) as other:
+            client.put_job("etl", CONFIG)
+            client.put_layer("etl", "oncall", {"priority": 1}, if_match=0, expires_in_seconds=1)
+            wait_until(lambda: other.get_layer("etl", "oncall").config is None, UP_SECONDS, "the override to end")
+            first.send_signal(signal.SIGKILL)
+            other.put_layer("etl", "oncall", {"priority": 1}, if_match=2, expires_in_seconds=1)
+            wait_until(lambda: other.get_layer("etl", "oncall").config is None, UP_SECONDS, "the override to end")
+            assert [entry.action for entry in other.history("etl").entries[:2]] == ["expire", "put"]
+        assert stop_group(second, 20.0) == 0
+
+
+def test_it_refuses_to_serve_others_without_authentication() -> None:
+    environment = {**os.environ, "PENSTOCK_HOST": "0.0.0.0", "PENSTOCK_AUTHENTICATION": "false"}
+    ended = subprocess.run(COMMAND, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=UP_SECONDS)
+    assert ended.returncode != 0
+    assert "authentication is off" in ended.stderr
+
+
+@contextmanager
+def _running(database_url: str, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    port = free_port()
+    environment = {
+        **os.environ,
+        "PENSTOCK_DATABASE_URL": database_url,
+        "PENSTOCK_PORT": str(port),
+        "PENSTOCK_EXPIRY_PERIOD_SECONDS": "0.2",
+        "PENSTOCK_EXPIRY_LEASE_SECONDS": "1",
+    }
+    process = start_child(COMMAND, env=environment, cwd=ROOT, log_path=folder / f"{port}.log")
+    url = f"http://127.0.0.1:{port}"
+    try:
+        wait_until(lambda: _answers(url), UP_SECONDS, "the Job Service to answer")
+        yield process, url
+    finally:
+        stop_group(process, 20.0)
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/readyz").is_success
+    except httpx.TransportError:
+        return False
+
+
+def _first_admin(database_url: str) -> str:
+    upgrade(database_url)
+    engine = connect(database_url)
+    with transaction(engine) as connection:
+        token = create_first_admin(connection)
+    engine.dispose()
+    return str(token)

@@ -1,0 +1,76 @@
+"""Snapshots to the tasks of shards."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.tasks.shards import shard_of
+from penstock.wire.cluster import Snapshot
+from services.task_manager.catalog import Catalog, updated
+from tests.support.task_manager import SHARDS, all_shards, template
+
+
+def full(commit_number: int, *templates: object) -> Snapshot:
+    return Snapshot(full=True, commit_number=commit_number, shard_count=SHARDS, templates=templates)
+
+
+def delta(commit_number: int, *templates: object, removed: tuple[str, ...] = ()) -> Snapshot:
+    fields = {"full": False, "commit_number": commit_number, "shard_count": SHARDS}
+    return Snapshot(templates=templates, removed=removed, **fields)
+
+
+def ids(catalog: Catalog) -> set[str]:
+    return set(catalog.wanted(all_shards()))
+
+
+def test_tasks_are_in_the_shard_of_their_md5() -> None:
+    catalog = updated(None, full(1, template("a", task_count=8), template("b")))
+    found = {name: task.shard for name, task in catalog.wanted(all_shards()).items()}
+    assert found == {name: shard_of(name, SHARDS) for name in found}
+    assert len(found) == 10
+    for shard in range(SHARDS):
+        assert set(catalog.tasks_of(shard)) == {name for name, of in found.items() if of == shard}
+
+
+def test_only_owned_shards_are_wanted_and_under_their_epoch() -> None:
+    catalog = updated(None, full(1, template("a", task_count=8)))
+    shard = shard_of("a/0", SHARDS)
+    assert {task.epoch for task in catalog.wanted({shard: 7}).values()} == {7}
+    assert "a/0" in catalog.wanted({shard: 7})
+    assert catalog.wanted({}) == {}
+
+
+def test_deltas_change_remove_and_keep() -> None:
+    catalog = updated(None, full(1, template("a"), template("b"), template("c")))
+    kept = catalog.wanted(all_shards())["a/0"].spec
+    later = updated(catalog, delta(3, template("b", revision=3, task_count=1), removed=("c",)))
+    assert ids(later) == {"a/0", "a/1", "b/0"}
+    assert later.commit_number == 3
+    assert later.wanted(all_shards())["a/0"].spec is kept
+
+
+def test_a_full_snapshot_forgets_what_it_lacks_and_keeps_what_it_repeats() -> None:
+    catalog = updated(None, full(1, template("a"), template("b")))
+    kept = catalog.wanted(all_shards())["a/0"].spec
+    later = updated(catalog, full(2, template("a")))
+    assert ids(later) == {"a/0", "a/1"}
+    assert later.wanted(all_shards())["a/0"].spec is kept
+
+
+def test_stopped_jobs_have_no_tasks() -> None:
+    assert ids(updated(None, full(1, template("a", desired_state="stopped")))) == set()
+
+
+def test_an_older_snapshot_changes_nothing() -> None:
+    catalog = updated(None, full(5, template("a")))
+    assert updated(catalog, full(4)) is catalog
+
+
+def test_a_delta_needs_a_full_snapshot() -> None:
+    with pytest.raises(ValueError, match="full snapshot"):
+        updated(None, delta(1))
+
+
+def test_the_stored_form_gives_the_same_catalog() -> None:
+    catalog = updated(None, full(5, template("a"), template("b", desired_state="stopped")))
+    assert updated(None, Snapshot.model_validate_json(catalog.snapshot().model_dump_json())) == catalog
