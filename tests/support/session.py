@@ -32,6 +32,8 @@ def local_session(folder: Path) -> Iterator[SparkSession]:
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        # Each session leaves a folder for artifacts in the JVM's temporary folder.
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={folder}",
         "spark.local.dir": str(folder / "spark"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.ui.enabled": "false",

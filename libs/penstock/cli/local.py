@@ -53,8 +53,12 @@ def demo(
     folder = data_dir or CliSettings().data_dir / "demo"
     try:
         sys.exit(run(out, folder, keep=keep, feed_seconds=seconds))
+    except TimeoutError as error:
+        out.print(f"the demo failed: {error}")
+        sys.exit(1)
     except KeyboardInterrupt:
         out.print("stopped")
+        sys.exit(130)
 
 
 def _print(text: str) -> None:

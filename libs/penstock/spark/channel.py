@@ -44,11 +44,16 @@ class Live(Model):
 
 
 class Lease(Model):
-    """The container's lease is good for `seconds` from now; without a newer one the host ends itself."""
+    """The container's lease is good for `seconds`; without a newer one the host ends itself.
+
+    The seconds count from `sent_at` on the boot clock (`SystemClock.monotonic`, the same on both ends of the pipe),
+    or from the arrival when it is absent: so a command that waited in the pipe grants no more than was meant.
+    """
 
     type: Literal["lease"] = "lease"
     id: int
     seconds: float
+    sent_at: float | None = None
 
 
 class ListTasks(Model):

@@ -7,6 +7,7 @@ import pytest
 from penstock.spark.failures import Cause, classify
 
 STREAM_FAILED = "org.apache.spark.sql.streaming.StreamingQueryException"
+BATCH = "An exception was raised by the Python Proxy. Traceback:\n  File x\npenstock.control.errors.{}\n"
 
 
 @pytest.mark.parametrize(
@@ -30,6 +31,8 @@ STREAM_FAILED = "org.apache.spark.sql.streaming.StreamingQueryException"
         ([Cause("BrokenTask", "query: no")], "broken_task"),
         ([Cause(STREAM_FAILED, "x"), Cause("org.apache.kafka.common.errors.TimeoutException", "x")], "retryable"),
         ([Cause("Unavailable", "kafka cannot be reached")], "retryable"),
+        ([Cause(STREAM_FAILED, "x"), Cause("py4j.Py4JException", BATCH.format("BrokenTask: no key"))], "broken_task"),
+        ([Cause(STREAM_FAILED, "x"), Cause("py4j.Py4JException", BATCH.format("Unavailable: away"))], "retryable"),
     ],
 )
 def test_kind(causes: list[Cause], kind: str) -> None:

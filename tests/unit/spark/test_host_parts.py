@@ -70,10 +70,22 @@ def test_a_lease_counts_from_when_it_was_sent() -> None:
     assert story.lease.check()
 
 
-def test_a_lease_that_waited_longer_than_it_lasts_expires_at_once() -> None:
+def test_a_renewal_that_waited_longer_than_it_lasts_expires_at_once() -> None:
     story = LeaseStory()
+    story.lease.renew(40, None)
     assert story.lease.renew(40, story.clock.seconds - 50) == -10
     assert story.lease.check()
+
+
+def test_a_first_lease_that_came_too_late_only_asks_for_a_fresh_one() -> None:
+    """1. The host was long in coming up: its first lease is over. 2. No task may start. 3. A fresh one comes."""
+    story = LeaseStory()
+    assert story.lease.may_start()
+    assert story.lease.renew(40, story.clock.seconds - 50) == -10
+    assert not story.lease.check()
+    assert not story.lease.may_start()
+    assert story.lease.renew(40, story.clock.seconds - 1) == 39
+    assert story.lease.may_start()
 
 
 def test_a_lease_from_the_future_grants_no_more_than_its_length() -> None:

@@ -1,0 +1,126 @@
+"""A task's checkpoint: where it is and what its logs say.
+
+    <root>/<job>/g<generation>/task-<index>/
+        metadata            id of the query
+        offsets/<batch>     a batch that was planned: v1, metadata, a line of offsets for each source
+        commits/<batch>     a batch that was finished
+        state/, sources/    Spark's
+        FENCE, FENCE.lock   who may publish here (`penstock.spark.fence`)
+
+Only names of digits count: Spark leaves temporary files beside them. Reading goes through `CheckpointFiles`, so
+that local folders need no JVM and other file systems are read by Hadoop.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from penstock.control.errors import BrokenCheckpoint
+
+_LOG_VERSION = "v1"
+_NO_OFFSET = "-"
+
+
+class CheckpointFiles(Protocol):
+    """The file system of a checkpoint. Paths are Hadoop paths."""
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder; none when there is no such folder."""
+        ...
+
+    def read(self, path: str) -> str:
+        """The text of a file; raises FileNotFoundError when there is none."""
+        ...
+
+
+class LocalCheckpointFiles:
+    """Folders of this machine, or mounted on it."""
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder; none when there is no such folder."""
+        path = local_path(folder)
+        return [entry.name for entry in path.iterdir()] if path.is_dir() else []
+
+    def read(self, path: str) -> str:
+        """The text of a file; raises FileNotFoundError when there is none."""
+        return local_path(path).read_text()
+
+
+LOCAL_FILES = LocalCheckpointFiles()
+
+
+@dataclass(frozen=True)
+class PlannedBatch:
+    """An entry of the offsets log. `sources` has a JSON text a source, None for one that has read nothing yet."""
+
+    metadata: Mapping[str, Any]
+    sources: tuple[str | None, ...]
+
+
+def task_checkpoint(root: str, job: str, generation: int, index: int) -> str:
+    """The Hadoop path of a task's checkpoint."""
+    return f"{root.rstrip('/')}/{job}/g{generation}/task-{index}"
+
+
+def is_local(path: str) -> bool:
+    """Whether a Hadoop path is of the local file system: `file:` or no scheme."""
+    return urlsplit(path).scheme in ("", "file")
+
+
+def local_path(path: str) -> Path:
+    """The local file of a `file:` path or a plain one. Raises ValueError for other file systems."""
+    if not is_local(path):
+        raise ValueError(f"not a local path: {path}")
+    parts = urlsplit(path)
+    return Path(unquote(parts.path)) if parts.scheme else Path(path)
+
+
+def last_offset(checkpoint: str, files: CheckpointFiles = LOCAL_FILES) -> int | None:
+    """The newest batch that was planned; None when there is none."""
+    return _newest(files.names(f"{checkpoint}/offsets"))
+
+
+def last_commit(checkpoint: str, files: CheckpointFiles = LOCAL_FILES) -> int | None:
+    """The newest batch that was finished; None when there is none."""
+    return _newest(files.names(f"{checkpoint}/commits"))
+
+
+def is_clean(checkpoint: str, files: CheckpointFiles = LOCAL_FILES) -> bool:
+    """Whether no planned batch is unfinished. Meaningful only while no query runs on the checkpoint.
+
+    Raises BrokenCheckpoint when a batch was finished that was never planned.
+    """
+    # Commits first: a batch that ends between the two reads then shows as unfinished, never as a contradiction.
+    finished, planned = last_commit(checkpoint, files), last_offset(checkpoint, files)
+    if finished is not None and (planned is None or finished > planned):
+        raise BrokenCheckpoint(f"batch {finished} is committed but only {planned} is planned in {checkpoint}")
+    return planned == finished
+
+
+def planned_batch(checkpoint: str, batch_id: int, files: CheckpointFiles = LOCAL_FILES) -> PlannedBatch:
+    """What the offsets log says of a batch. Raises BrokenCheckpoint when it says nothing or is unreadable."""
+    path = f"{checkpoint}/offsets/{batch_id}"
+    try:
+        return parse_offsets(files.read(path))
+    except FileNotFoundError as error:
+        raise BrokenCheckpoint(f"there is no {path}") from error
+    except ValueError as error:
+        raise BrokenCheckpoint(f"{path}: {error}") from error
+
+
+def parse_offsets(text: str) -> PlannedBatch:
+    """Reads an entry of the offsets log, version 1. Raises ValueError for anything else."""
+    version, _, rest = text.partition("\n")
+    if version != _LOG_VERSION:
+        raise ValueError(f"offsets log of version {version!r}, expected {_LOG_VERSION}")
+    metadata, *sources = rest.split("\n")
+    return PlannedBatch(json.loads(metadata), tuple(None if line == _NO_OFFSET else line for line in sources))
+
+
+def _newest(names: list[str]) -> int | None:
+    return max((int(name) for name in names if name.isascii() and name.isdigit()), default=None)

@@ -1,0 +1,87 @@
+"""Why a task failed, in the three kinds a Task Manager acts upon. Pure: names and messages of exceptions go in.
+
+fenced        a newer owner exists: forget the task here
+broken_task   trying again cannot help: the query, its data or a topic must change
+retryable     all else
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+ErrorKind = Literal["fenced", "broken_task", "retryable"]
+_FENCED_MARKS = ("FENCED: ", "CONCURRENT_STREAM_LOG_UPDATE")
+_FENCED_TYPES = {"ProducerFencedException", "InvalidProducerEpochException", "Fenced"}
+_BROKEN_TYPES = {
+    "AnalysisException",
+    "BrokenCheckpoint",
+    "BrokenTask",
+    "ExtendedAnalysisException",
+    "KafkaIllegalStateException",
+    "ParseException",
+    "SparkArithmeticException",
+    "SparkArrayIndexOutOfBoundsException",
+    "SparkDateTimeException",
+    "SparkNumberFormatException",
+    "SparkUnsupportedOperationException",
+    "StateSchemaIncompatible",
+    "UnknownTopicOrPartitionException",
+}
+# An error that a sink raised in `foreachBatch` arrives as text: the Python traceback inside a Java exception.
+_RAISED_IN_BATCH = re.compile(r"^penstock\.control\.errors\.(\w+): ", re.MULTILINE)
+_MEMORY_MARK = "OutOfMemoryError"
+_LONGEST_ERROR = 2000
+# What Spark appends to its messages: the plan, the text of the query, the stack of the JVM.
+_APPENDIX = re.compile(r"(?<=SQLSTATE: \w{5})(; line \d+ pos \d+| ?\(line \d+, pos \d+\))?;?\s*\n.*", re.DOTALL)
+_STACK = re.compile(r"\n\s*at [\w.$]+\(.*", re.DOTALL)
+
+
+class Cause(NamedTuple):
+    """An exception of a chain: its class, with or without package, and its message."""
+
+    type: str
+    message: str
+
+    @property
+    def name(self) -> str:
+        """The class without its package."""
+        return re.split(r"[.$]", self.type)[-1]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A failed task, ready to be reported."""
+
+    error: str
+    error_kind: ErrorKind
+    out_of_memory: bool = False
+
+
+def classify(causes: Sequence[Cause]) -> Failure:
+    """The failure that a chain of exceptions, outermost first, amounts to. At least one cause is needed."""
+    return Failure(_text(causes), _kind(causes), any(_MEMORY_MARK in f"{c.type} {c.message}" for c in causes))
+
+
+def _kind(causes: Sequence[Cause]) -> ErrorKind:
+    names = {name for cause in causes for name in (cause.name, *_RAISED_IN_BATCH.findall(cause.message))}
+    if names & _FENCED_TYPES or any(_has_fenced_mark(cause.message) for cause in causes):
+        return "fenced"
+    return "broken_task" if names & _BROKEN_TYPES else "retryable"
+
+
+def _has_fenced_mark(message: str) -> bool:
+    return any(mark in message for mark in _FENCED_MARKS)
+
+
+def _text(causes: Sequence[Cause]) -> str:
+    """The outermost message, and the innermost where it says more; Java stacks are left to the log."""
+    outer, inner = _plain(causes[0].message), _plain(causes[-1].message)
+    text = outer if inner in outer else f"{outer}: {causes[-1].name}: {inner}"
+    return text[:_LONGEST_ERROR]
+
+
+def _plain(message: str) -> str:
+    return _STACK.sub("", _APPENDIX.sub(r"\1", message)).strip()

@@ -1,0 +1,99 @@
+"""Who owns a checkpoint: every start of a task takes a token, and only the newest token may publish.
+
+The FENCE file's first line is the token `<epoch>.<attempt>`, the second who holds it. A new token is written under
+an fcntl lock on FENCE.lock, and the JVM publishes under the same lock (`io.penstock.checkpoint.LockedFence`): so
+once `claim` has returned, no earlier start can publish anything, be it of an older epoch or of the same.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock.control.errors import BrokenCheckpoint, Fenced
+from penstock.spark.checkpoint import local_path
+
+FENCE = "FENCE"
+
+
+class Token(NamedTuple):
+    """Tokens are ordered: by epoch, then by the attempts within it."""
+
+    epoch: int
+    attempt: int
+
+    def __str__(self) -> str:
+        return f"{self.epoch}.{self.attempt}"
+
+
+def claim(checkpoint: str, epoch: int, holder: str) -> str:
+    """Makes the caller the only owner of a local checkpoint and returns its token, `"<epoch>.<attempt>"`.
+
+    The FENCE file is on disk when this returns. Raises Fenced when a greater epoch has claimed the checkpoint,
+    BrokenCheckpoint when the FENCE file cannot be read.
+    """
+    folder = local_path(checkpoint)
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / FENCE
+    with _locked(file):
+        token = next_token(file.read_text() if file.exists() else None, epoch, checkpoint)
+        _write_durably(file, fence_text(token, holder))
+    return str(token)
+
+
+def fence_text(token: Token, holder: str) -> str:
+    """The content of a FENCE file."""
+    return f"{token}\n{holder}\n"
+
+
+def parse_fence(text: str) -> Token:
+    """The token of a FENCE file's content. Raises ValueError when there is none."""
+    epoch, attempt = text.split("\n", 1)[0].split(".")
+    return Token(int(epoch), int(attempt))
+
+
+def next_token(current: str | None, epoch: int, checkpoint: str) -> Token:
+    """The token that a claim of `epoch` gets, given the FENCE file's content; None when there is no such file.
+
+    Raises Fenced when a greater epoch holds it, BrokenCheckpoint when the content is no fence.
+    """
+    if current is None:
+        return Token(epoch, 1)
+    try:
+        held = parse_fence(current)
+    except ValueError as error:
+        raise BrokenCheckpoint(f"the FENCE of {checkpoint} is unreadable: {current!r}") from error
+    if held.epoch > epoch:
+        raise Fenced(f"FENCED: epoch {epoch} is older than {held.epoch}, which owns {checkpoint}")
+    return Token(epoch, held.attempt + 1 if held.epoch == epoch else 1)
+
+
+_threads = threading.Lock()
+
+
+@contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    """Excludes other processes by fcntl, and other threads of this one, which fcntl does not exclude."""
+    with _threads, file.with_name(f"{FENCE}.lock").open("ab") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _write_durably(file: Path, text: str) -> None:
+    """Replaces `file` in one step; file and name are on disk when this returns."""
+    fresh = file.with_name(f".{file.name}.new")
+    with fresh.open("w") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    fresh.replace(file)
+    folder = os.open(file.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,72 @@
+"""The host's JVM: a child process that never outlives the host.
+
+pyspark would start it too, but as a process that only notices the host's end when it next reads its standard input.
+Started by `penstock.control.process`, the kernel kills it the moment the host dies, in any way.
+"""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from pyspark.java_gateway import launch_gateway
+
+from penstock.control.errors import Unavailable
+from penstock.control.process import start_child, wait_until
+from penstock.spark.settings import gateway_in_environment, jvm_environment
+
+_START_TIMEOUT_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Jvm:
+    """A running JVM and the py4j gateway to it."""
+
+    process: subprocess.Popen[bytes]
+    gateway: Any
+
+
+def start_jvm(conf: Mapping[str, str]) -> Jvm:
+    """Starts a JVM with Spark's settings `conf`, those of the command line included, and connects to it.
+
+    Raises Unavailable when the JVM ends or says nothing for two minutes; what it printed is in the host's log.
+    """
+    home = Path(pyspark.__file__).parent
+    with tempfile.TemporaryDirectory(prefix="penstock-gateway-") as folder:
+        announcement = Path(folder) / "connection"
+        process = start_child(
+            [home / "bin" / "spark-submit", *_arguments(conf), "pyspark-shell"],
+            env=jvm_environment(home, announcement, conf.get("spark.driver.bindAddress", "127.0.0.1")),
+            stdin=subprocess.PIPE,
+        )
+        _await(process, announcement)
+        port, secret = _read_announcement(announcement)
+    with gateway_in_environment(port, secret):
+        return Jvm(process, launch_gateway())  # type: ignore[no-untyped-call]
+
+
+def _arguments(conf: Mapping[str, str]) -> list[str]:
+    return [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+
+
+def _await(process: subprocess.Popen[bytes], announcement: Path) -> None:
+    try:
+        wait_until(lambda: announcement.exists() or process.poll() is not None, _START_TIMEOUT_SECONDS, "the JVM")
+    except TimeoutError as error:
+        process.kill()
+        raise Unavailable("the JVM did not start in time; see the log of the host") from error
+    if not announcement.exists():
+        raise Unavailable(f"the JVM ended with code {process.poll()}; see the log of the host")
+
+
+def _read_announcement(announcement: Path) -> tuple[int, str]:
+    """Spark moves the file into place when it is complete."""
+    with announcement.open("rb") as stream:
+        port, size = struct.unpack(">ii", stream.read(8))
+        return port, stream.read(size).decode()

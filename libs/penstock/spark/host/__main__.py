@@ -1,0 +1,59 @@
+"""`python -m penstock.spark.host --commands FD --events FD --name NAME`: started by `penstock.spark.host.client`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+from collections.abc import Iterator
+from typing import NoReturn
+
+from penstock.control.errors import Unavailable
+from penstock.control.logs import configure, logger
+from penstock.spark.channel import Ready
+from penstock.spark.host.events import EventWriter
+from penstock.spark.host.exits import HostExit
+from penstock.spark.host.pipes import whole_lines
+from penstock.spark.host.server import Host
+from penstock.spark.session import start_session
+from penstock.spark.settings import SparkSettings
+
+log = logger(__name__)
+
+
+def main() -> NoReturn:
+    """Runs a host until its supervisor, its lease or its JVM ends."""
+    arguments = _parse()
+    # Ctrl-C in a terminal is for the supervisor, which then ends its hosts.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    configure(f"host {arguments.name}")
+    # pyspark logs each bad query with its plan and stacks; the reply to the command says what is wrong.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    settings = SparkSettings()
+    events = EventWriter(arguments.events, lost=lambda: os._exit(HostExit.SUPERVISOR_GONE))
+    try:
+        session = start_session(arguments.name, settings)
+    except Unavailable as error:
+        log.error("host cannot start", error=error.detail)
+        os._exit(HostExit.NOT_STARTED)
+    host = Host(arguments.name, session, settings, events)
+    events.send(Ready(pid=os.getpid(), jvm_pid=session.jvm.process.pid))
+    host.serve(_lines(arguments.commands))
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="penstock.spark.host")
+    parser.add_argument("--commands", type=int, required=True, help="file descriptor to read commands from")
+    parser.add_argument("--events", type=int, required=True, help="file descriptor to write events to")
+    parser.add_argument("--name", required=True, help="name of the host, for logs and FENCE files")
+    return parser.parse_args()
+
+
+def _lines(descriptor: int) -> Iterator[bytes]:
+    with os.fdopen(descriptor, "rb") as stream:
+        yield from whole_lines(stream)
+
+
+if __name__ == "__main__":
+    main()

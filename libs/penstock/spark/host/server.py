@@ -1,0 +1,185 @@
+"""The host's main part: commands in, replies and events out, and all the ways in which it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from functools import partial
+from types import FrameType
+from typing import Any, NoReturn
+
+from penstock.control.clock import SystemClock
+from penstock.control.errors import LeaseLost
+from penstock.control.logs import logger
+from penstock.control.process import signal_group, wait_until
+from penstock.spark.channel import COMMANDS, Command, Exit, Lease, ListTasks, Live, Progress, Reply, Start, Stop
+from penstock.spark.errors import failure_of
+from penstock.spark.host.events import EventWriter
+from penstock.spark.host.exits import HostExit, exit_for_jvm
+from penstock.spark.host.lease import LeaseWatch
+from penstock.spark.host.queues import TaskQueues, Work
+from penstock.spark.host.tasks import TaskTable
+from penstock.spark.session import HostSession
+from penstock.spark.settings import SparkSettings
+from penstock.spark.task import Runtime
+
+log = logger(__name__)
+
+_JVM_LEASE_CLASS = "io.penstock.host.LeaseWatch"
+_WATCH_CLASS = "io.penstock.host.QueryWatch"
+_EXIT_TIMEOUT_SECONDS = 30.0
+_LAST_WORDS_SECONDS = 0.5
+
+
+class Host:
+    """One session, many tasks. `serve` reads commands until the supervisor is gone."""
+
+    def __init__(self, name: str, session: HostSession, settings: SparkSettings, events: EventWriter) -> None:
+        self._session = session
+        self._settings = settings
+        self._events = events
+        holder = f"{name} pid {os.getpid()}"
+        self._tasks = TaskTable(Runtime(session, session.java_class(_WATCH_CLASS), settings, holder))
+        self._queues = TaskQueues(settings.max_concurrent_starts)
+        self._jvm_lease = session.java_class(_JVM_LEASE_CLASS)
+        self._jvm_calls = TaskQueues(1)
+        self._lease = LeaseWatch(SystemClock(), self._begin_lease_end)
+        self._ending = threading.Event()
+        self._death = threading.Lock()
+        self._threads: list[threading.Thread] = []
+
+    def serve(self, lines: Iterator[bytes]) -> NoReturn:
+        """Carries out commands, a JSON line each; does not return. Start it on the main thread."""
+        signal.signal(signal.SIGCONT, self._on_continue)
+        threading.excepthook = self._on_thread_error
+        for target in (self._lease.watch, self._look_again_and_again, self._await_jvm):
+            thread = threading.Thread(target=target, name=target.__name__.strip("_"), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        for line in lines:
+            self._lease.check()
+            self._handle(COMMANDS.validate_json(line))
+        self.die(HostExit.SUPERVISOR_GONE)
+
+    def die(self, code: HostExit) -> NoReturn:
+        """Kills the JVM and ends this process at once. The first reason counts: killing the JVM looks like another."""
+        self._death.acquire()
+        log.warning("host ends", reason=code.name.lower())
+        signal_group(self._session.jvm.process.pid, signal.SIGKILL)
+        self._events.flush(_LAST_WORDS_SECONDS)
+        os._exit(code)
+
+    def _handle(self, command: Command) -> None:
+        match command:
+            case Start():
+                self._enqueue(command.id, command.spec.task_id, partial(self._start, command))
+            case Stop():
+                stop = partial(self._tasks.stop, command.task_id, settle=command.settle)
+                self._enqueue(command.id, command.task_id, stop)
+            case Live():
+                self._enqueue(command.id, command.spec.task_id, partial(self._tasks.live, command.spec))
+            case Lease():
+                self._renew(command)
+            case ListTasks():
+                self._reply(command.id, {"tasks": self._tasks.describe()})
+            case Exit():
+                threading.Thread(target=self._exit, args=(command.id,), name="exit", daemon=True).start()
+
+    def _enqueue(self, command_id: int, task_id: str, work: Work) -> None:
+        self._queues.submit(task_id, work, partial(self._answer, command_id))
+
+    def _answer(self, command_id: int, future: Future[Any]) -> None:
+        error = future.exception()
+        if error is None:
+            self._reply(command_id, future.result())
+            return
+        failure = failure_of(error)
+        story = error if failure.error_kind == "retryable" else None
+        log.warning("command failed", command=command_id, kind=failure.error_kind, error=failure.error, exc_info=story)
+        self._events.send(Reply(id=command_id, ok=False, error=failure.error, error_kind=failure.error_kind))
+
+    def _reply(self, command_id: int, result: dict[str, Any]) -> None:
+        self._events.send(Reply(id=command_id, ok=True, result=result))
+
+    def _start(self, command: Start) -> dict[str, Any]:
+        if self._ending.is_set():
+            raise LeaseLost("this host is ending")
+        if not self._lease.may_start():
+            raise LeaseLost("this host has no good lease")
+        return self._tasks.start(command.spec, command.epoch)
+
+    def _renew(self, command: Lease) -> None:
+        """Answered once the JVM's own watch has the lease too."""
+        left_seconds = self._lease.renew(command.seconds, command.sent_at)
+        if left_seconds <= 0:
+            self._reply(command.id, {"seconds_left": left_seconds})
+            return
+        millis = int((left_seconds + self._settings.lease_grace_seconds) * 1000)
+        self._jvm_calls.submit(
+            "lease", partial(self._renew_jvm, millis, left_seconds), partial(self._answer, command.id)
+        )
+
+    def _renew_jvm(self, millis: int, left_seconds: float) -> dict[str, Any]:
+        self._jvm_lease.renew(millis)
+        return {"seconds_left": left_seconds}
+
+    def _on_continue(self, signal_number: int, frame: FrameType | None) -> None:
+        """After a stop by signal the lease comes first: commands may have waited in the pipe meanwhile."""
+        self._lease.check()
+
+    def _begin_lease_end(self) -> None:
+        log.warning("lease ran out", tasks=len(self._tasks.ids()))
+        self._ending.set()
+        threading.Thread(target=self._end_of_lease, name="lease-end", daemon=True).start()
+
+    def _end_of_lease(self) -> None:
+        """Stops what can be stopped in the time of grace; killing the JVM stops the rest."""
+        self._stop_all(self._settings.lease_grace_seconds - 2 * _LAST_WORDS_SECONDS)
+        self.die(HostExit.LEASE_LOST)
+
+    def _exit(self, command_id: int) -> None:
+        self._ending.set()
+        self._stop_all(_EXIT_TIMEOUT_SECONDS)
+        self._reply(command_id, {})
+        self.die(HostExit.ASKED)
+
+    def _stop_all(self, timeout_seconds: float) -> None:
+        for task_id in self._tasks.ids():
+            self._queues.submit(task_id, partial(self._tasks.stop, task_id, settle=False, patient=False), _log_error)
+        try:
+            wait_until(lambda: not self._tasks.ids(), timeout_seconds, "the tasks to stop")
+        except TimeoutError:
+            log.warning("tasks did not stop in time", tasks=self._tasks.ids())
+
+    def _look_again_and_again(self) -> None:
+        while not self._ending.wait(self._settings.progress_interval_seconds):
+            look = self._tasks.look()
+            for ended in look.ended:
+                self._events.send(ended)
+            if look.progress and not self._events.is_congested():
+                self._events.send(Progress(tasks=look.progress))
+
+    def _on_thread_error(self, failed: threading.ExceptHookArgs) -> None:
+        """A host without one of its threads would be blind: it ends. The end of the JVM shows here, too."""
+        if failed.thread not in self._threads:
+            threading.__excepthook__(failed)
+            return
+        log.error("thread failed", thread=failed.thread.name, exc_info=failed.exc_value)
+        try:
+            self.die(exit_for_jvm(self._session.jvm.process.wait(_LAST_WORDS_SECONDS)))
+        except subprocess.TimeoutExpired:
+            self.die(HostExit.CRASHED)
+
+    def _await_jvm(self) -> None:
+        self.die(exit_for_jvm(self._session.jvm.process.wait()))
+
+
+def _log_error(future: Future[Any]) -> None:
+    """Work that nobody waits for: an error of it is logged."""
+    error = future.exception()
+    if error is not None:
+        log.error("work failed", exc_info=error)

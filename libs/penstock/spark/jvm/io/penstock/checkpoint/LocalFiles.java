@@ -1,0 +1,72 @@
+package io.penstock.checkpoint;
+
+import java.io.BufferedOutputStream;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.nio.file.FileVisitResult;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.SimpleFileVisitor;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.attribute.BasicFileAttributes;
+import org.apache.hadoop.fs.FileAlreadyExistsException;
+
+/** Local files by java.nio: Hadoop's local file system forks {@code chmod} and {@code readlink} for each of these. */
+final class LocalFiles {
+  private LocalFiles() {}
+
+  static Path of(org.apache.hadoop.fs.Path path) {
+    return Path.of(path.toUri().getPath());
+  }
+
+  static OutputStream create(Path file) throws IOException {
+    try {
+      return new BufferedOutputStream(Files.newOutputStream(file));
+    } catch (NoSuchFileException missingFolder) {
+      Files.createDirectories(file.getParent());
+      return new BufferedOutputStream(Files.newOutputStream(file));
+    }
+  }
+
+  /** Moves {@code temporary} to {@code target} in one step; without {@code overwrite} an existing target stays. */
+  static void publish(Path temporary, Path target, boolean overwrite) throws IOException {
+    if (overwrite) {
+      Files.move(temporary, target, StandardCopyOption.ATOMIC_MOVE);
+      return;
+    }
+    try {
+      // A link fails when the target exists, in one step; no form of rename does.
+      Files.createLink(target, temporary);
+    } catch (java.nio.file.FileAlreadyExistsException error) {
+      throw new FileAlreadyExistsException(target.toString());
+    } finally {
+      Files.deleteIfExists(temporary);
+    }
+  }
+
+  static void deleteTree(Path root) throws IOException {
+    if (!Files.isDirectory(root)) {
+      Files.deleteIfExists(root);
+      return;
+    }
+    Files.walkFileTree(root, new Deleter());
+  }
+
+  private static final class Deleter extends SimpleFileVisitor<Path> {
+    @Override
+    public FileVisitResult visitFile(Path file, BasicFileAttributes attributes) throws IOException {
+      Files.deleteIfExists(file);
+      return FileVisitResult.CONTINUE;
+    }
+
+    @Override
+    public FileVisitResult postVisitDirectory(Path folder, IOException error) throws IOException {
+      if (error != null) {
+        throw error;
+      }
+      Files.deleteIfExists(folder);
+      return FileVisitResult.CONTINUE;
+    }
+  }
+}

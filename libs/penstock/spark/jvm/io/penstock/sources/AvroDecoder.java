@@ -1,0 +1,80 @@
+package io.penstock.sources;
+
+import java.io.IOException;
+import org.apache.avro.AvroRuntimeException;
+import org.apache.avro.Schema;
+import org.apache.avro.generic.GenericDatumReader;
+import org.apache.avro.io.BinaryDecoder;
+import org.apache.avro.io.DecoderFactory;
+import org.apache.spark.sql.avro.AvroDeserializer;
+import org.apache.spark.sql.avro.SchemaConverters;
+import org.apache.spark.sql.api.java.UDF1;
+import org.apache.spark.sql.catalyst.CatalystTypeConverters;
+import org.apache.spark.sql.types.DataType;
+import scala.Function1;
+import scala.Option;
+
+/**
+ * Bytes of one Avro datum to a row; null for bytes that are none. What Spark's {@code from_avro} does in PERMISSIVE
+ * mode: Spark itself has Avro's types and deserializer, but the function is in a jar that is not in the registry.
+ */
+public final class AvroDecoder implements UDF1<byte[], Object> {
+  private static final long serialVersionUID = 1L;
+  private static final String NO_PREFIX = "";
+  private static final int NO_RECURSION = -1;
+
+  private final String schemaText;
+  // Neither may be sent to executors, nor used by two threads.
+  private transient ThreadLocal<Reader> readers;
+
+  public AvroDecoder(String schemaText) {
+    this.schemaText = schemaText;
+  }
+
+  /** Spark's type of the rows. Throws for a text that is no Avro schema. */
+  public DataType dataType() {
+    return SchemaConverters.toSqlType(schema()).dataType();
+  }
+
+  @Override
+  public Object call(byte[] bytes) {
+    if (bytes == null) {
+      return null;
+    }
+    try {
+      return reader().read(bytes);
+    } catch (IOException | AvroRuntimeException | IndexOutOfBoundsException | NegativeArraySizeException malformed) {
+      return null;
+    }
+  }
+
+  private Schema schema() {
+    return new Schema.Parser().parse(schemaText);
+  }
+
+  private synchronized Reader reader() {
+    if (readers == null) {
+      readers = ThreadLocal.withInitial(() -> new Reader(schema(), dataType()));
+    }
+    return readers.get();
+  }
+
+  private static final class Reader {
+    private final GenericDatumReader<Object> datums;
+    private final AvroDeserializer deserializer;
+    private final Function1<Object, Object> toRow;
+    private BinaryDecoder reused;
+
+    Reader(Schema schema, DataType type) {
+      datums = new GenericDatumReader<>(schema);
+      deserializer = new AvroDeserializer(schema, type, "CORRECTED", false, NO_PREFIX, NO_RECURSION);
+      toRow = CatalystTypeConverters.createToScalaConverter(type);
+    }
+
+    Object read(byte[] bytes) throws IOException {
+      reused = DecoderFactory.get().binaryDecoder(bytes, reused);
+      Option<Object> row = deserializer.deserialize(datums.read(null, reused));
+      return row.isDefined() ? toRow.apply(row.get()) : null;
+    }
+  }
+}

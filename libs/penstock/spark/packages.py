@@ -1,0 +1,127 @@
+"""Packages of jobs: one zip (or wheel) of pure Python a version, `<root>/<name>-<version>.zip`.
+
+A zip is importable by putting it on `sys.path`. The same files give the same bytes on every machine, so a digest
+names the code; a version that was packed never changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from penstock.config.model import Package
+from penstock.control.errors import BrokenTask, Conflict, InvalidConfig
+
+BUILTIN = "builtin"
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,98}[a-z0-9])?")
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+!_-]{0,99}")
+_OLDEST_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
+_REGULAR_FILE = 0o100644 << 16
+_UNIX = 3
+_LEFT_OUT_FOLDERS = {"__pycache__"}
+_LEFT_OUT_SUFFIXES = {".pyc", ".pyo"}
+_BINARY_SUFFIXES = {".so", ".pyd", ".dylib", ".dll"}
+
+
+def package_path(root: Path, name: str, version: str) -> Path:
+    """Where a version of a package is kept. Raises InvalidConfig for a version that is no plain file name."""
+    if not _NAME.fullmatch(name):
+        raise InvalidConfig(f"{name!r} is no package name", field="package.name", rule="pattern")
+    if not _VERSION.fullmatch(version):
+        raise InvalidConfig(f"{version!r} is no package version", field="package.version", rule="pattern")
+    return root / f"{name}-{version}.zip"
+
+
+def ensure(package: Package, root: Path) -> Path | None:
+    """The package's file, checked against its digest when one is given; None for `builtin`, which has no file.
+
+    Raises BrokenTask when the file is missing, is no zip, or is not the one that the digest describes.
+    """
+    if package.name == BUILTIN:
+        return None
+    try:
+        path = package_path(root, package.name, package.version)
+    except InvalidConfig as error:
+        raise BrokenTask(f"{error.field}: {error}") from error
+    if not path.is_file():
+        raise BrokenTask(f"package: {package.name} {package.version} is not there: no file {path.name} in {root}")
+    if package.digest is not None:
+        _require_digest(path, package.digest)
+    if not zipfile.is_zipfile(path):
+        raise BrokenTask(f"package: {path.name} is no zip file")
+    return path
+
+
+def pack(folder: Path, name: str, version: str, root: Path) -> tuple[Path, str]:
+    """Packs the Python files and data below `folder` and returns the file and its digest, `sha256:<hex>`.
+
+    Caches and hidden files are left out. The file appears whole or not at all. Raises InvalidConfig when there is
+    nothing to pack or a file is machine code, which cannot be imported from a zip, and Conflict when the version is
+    there with other contents.
+    """
+    target = package_path(root, name, version)
+    files = sorted(_files_below(folder))
+    _require_pure(files)
+    root.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".pack-", dir=root) as scratch:
+        fresh = Path(scratch) / target.name
+        _write_zip(fresh, folder, files)
+        _publish(fresh, target)
+    return target, digest_of(target)
+
+
+def digest_of(path: Path) -> str:
+    """The digest of a file as configurations write it: `sha256:<hex>`."""
+    with path.open("rb") as stream:
+        return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
+
+
+def _require_digest(path: Path, expected: str) -> None:
+    actual = digest_of(path)
+    if actual != expected:
+        raise BrokenTask(f"package.digest: {path.name} has the digest {actual}, not {expected}")
+
+
+def _files_below(folder: Path) -> Iterator[str]:
+    """Names relative to `folder`, with slashes."""
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name not in _LEFT_OUT_FOLDERS and not name.startswith(".")]
+        for name in names:
+            if not name.startswith(".") and Path(name).suffix not in _LEFT_OUT_SUFFIXES:
+                yield (Path(parent) / name).relative_to(folder).as_posix()
+
+
+def _require_pure(files: list[str]) -> None:
+    if not any(name.endswith(".py") for name in files):
+        raise InvalidConfig("the folder has no Python file", field="package", rule="not_empty")
+    binary = [name for name in files if Path(name).suffix in _BINARY_SUFFIXES]
+    if binary:
+        raise InvalidConfig(f"machine code cannot be packed: {', '.join(binary)}", field="package", rule="pure_python")
+
+
+def _write_zip(target: Path, folder: Path, files: list[str]) -> None:
+    """Stored, not deflated: what deflating gives differs between zlib versions, and imports are quicker."""
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
+        for name in files:
+            entry = zipfile.ZipInfo(name, _OLDEST_ZIP_TIME)
+            entry.external_attr = _REGULAR_FILE
+            entry.create_system = _UNIX
+            archive.writestr(entry, (folder / name).read_bytes())
+
+
+def _publish(fresh: Path, target: Path) -> None:
+    """A hard link fails when the name is taken, so of two packers at once one wins and the other is told."""
+    try:
+        os.link(fresh, target)
+    except FileExistsError as error:
+        if digest_of(fresh) != digest_of(target):
+            raise Conflict(
+                f"{target.name} is there with other contents; a version never changes, choose a new one",
+                field="package.version",
+                rule="immutable",
+            ) from error

@@ -1,0 +1,92 @@
+"""What a task computes: SQL over its views, or a Python function of its package."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.config.model import JobConfig
+from penstock.control.errors import BrokenTask, PenstockError
+from penstock.spark.packages import ensure
+from penstock.spark.settings import SparkSettings
+
+
+def result_of(
+    session: SparkSession, inputs: dict[str, DataFrame], config: JobConfig, settings: SparkSettings
+) -> DataFrame:
+    """The streaming frame that the job's query gives over its views and `inputs`.
+
+    Raises BrokenTask, with Spark's message where there is one, when the query cannot run as written.
+    """
+    try:
+        frame = _frame(session, inputs, config, settings)
+    except PySparkException as error:
+        raise BrokenTask(f"query: {error}") from error
+    if not frame.isStreaming:
+        raise BrokenTask("query: the result does not depend on any input")
+    return frame
+
+
+def _frame(
+    session: SparkSession, inputs: dict[str, DataFrame], config: JobConfig, settings: SparkSettings
+) -> DataFrame:
+    if config.query.sql is not None:
+        # `:name` in the text is the argument of that name, as a literal.
+        return session.sql(config.query.sql, args=dict(config.args) or None)
+    if config.query.python is not None:
+        function = load_function(config, settings, session)
+        return python_frame(function, session, inputs, config)
+    raise BrokenTask("query: neither sql nor python is given")
+
+
+def python_frame(
+    function: Callable[..., Any], session: SparkSession, inputs: dict[str, DataFrame], config: JobConfig
+) -> DataFrame:
+    """What the job's function returns. Raises BrokenTask with its error when it fails or returns something else."""
+    try:
+        frame = function(session, dict(inputs), dict(config.args))
+    except (PenstockError, PySparkException):
+        raise
+    except Exception as error:
+        raise BrokenTask(f"query: {config.query.python} failed: {type(error).__name__}: {error}") from error
+    if not isinstance(frame, DataFrame):
+        raise BrokenTask(f"query: {config.query.python} returned {type(frame).__name__}, not a DataFrame")
+    return frame
+
+
+def load_function(config: JobConfig, settings: SparkSettings, session: SparkSession) -> Callable[..., Any]:
+    """The function that `query.python` names, from the job's package.
+
+    A host holds one version of a module: raises BrokenTask when another one is loaded, or there is no such function.
+    """
+    module_name, _, function_name = str(config.query.python).partition(":")
+    package = ensure(config.package, settings.packages_root)
+    if package is not None:
+        _make_importable(str(package), session)
+    try:
+        module = importlib.import_module(module_name)
+        function: Callable[..., Any] = getattr(module, function_name)
+    except Exception as error:
+        raise BrokenTask(f"query: {config.query.python}: {type(error).__name__}: {error}") from error
+    _require_origin(module, package)
+    return function
+
+
+def _make_importable(entry: str, session: SparkSession) -> None:
+    """Here, and in the Python processes that run the package's functions on rows."""
+    if entry not in sys.path:
+        sys.path.insert(0, entry)
+        importlib.invalidate_caches()
+    session.sparkContext.environment["PYTHONPATH"] = entry
+
+
+def _require_origin(module: Any, package: Path | None) -> None:
+    file = getattr(module, "__file__", None)
+    if package is not None and (file is None or not Path(file).is_relative_to(package)):
+        raise BrokenTask(f"query: this host has loaded {module.__name__} from {file}, not from the job's package")

@@ -1,0 +1,140 @@
+"""Spark's settings, and the sessions made from them: one `SparkContext` a host, a child session a task.
+
+A child session shares the context, its threads and its caches, and has views and SQL settings of its own: so each
+task has its own fence, shuffle partitions and state store.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from penstock.config.model import JobConfig
+from penstock.control.errors import Unavailable
+from penstock.spark.gateway import Jvm, start_jvm
+from penstock.spark.settings import SparkSettings
+
+_STATE_STORES = {
+    "heap": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+    "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+}
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_COLLECTORS = {"serial": "-XX:+UseSerialGC", "g1": "-XX:+UseG1GC"}
+
+# Figures of SPARK.md: many small queries in one JVM want little kept and little parallelism each.
+_FIXED_SETTINGS = {
+    "spark.scheduler.mode": "FAIR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.sql.streaming.ui.enabled": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "2",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.checkpointFileManagerClass": "io.penstock.checkpoint.FencedCheckpointFileManager",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # Otherwise `${env:NAME}` in a query would read the host's environment, which holds secrets.
+    "spark.sql.variable.substitute": "false",
+    # Delta's SQL parser loses `:name` arguments in Spark 4.2's new way of filling them in; this is the former way.
+    "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
+    # One consumer a task and partition; the default of 64 would close and open them all the time.
+    "spark.kafka.consumer.cache.capacity": "2048",
+}
+
+
+@dataclass(frozen=True)
+class HostSession:
+    """The host's session and the JVM it runs in."""
+
+    spark: SparkSession
+    jvm: Jvm
+
+    def java_class(self, name: str) -> Any:
+        """A class of the JVM, by its full name."""
+        found: Any = self.spark._jvm
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found
+
+
+def start_session(name: str, settings: SparkSettings) -> HostSession:
+    """Starts the host's JVM and session. Raises Unavailable when Spark does not start, e.g. finds no master."""
+    if settings.spark_local_dir is not None:
+        settings.spark_local_dir.mkdir(parents=True, exist_ok=True)
+    jvm = start_jvm(host_settings(name, settings))
+    try:
+        context = SparkContext(gateway=jvm.gateway, conf=SparkConf(_jvm=jvm.gateway.jvm))
+    except (Py4JError, PySparkException) as error:
+        raise Unavailable(f"spark does not start: {error}") from error
+    context.pythonExec = settings.worker_python or sys.executable
+    return HostSession(SparkSession(context), jvm)
+
+
+def host_settings(name: str, settings: SparkSettings) -> dict[str, str]:
+    """Spark's settings of a whole host. `spark_conf` of the container wins, but for what the fence needs."""
+    classpath = f"{settings.jars}/spark/*:{settings.jars}/penstock/*"
+    own = {
+        "spark.master": settings.spark_master,
+        "spark.app.name": f"penstock-{name}",
+        "spark.driver.host": settings.spark_driver_host,
+        "spark.driver.bindAddress": settings.spark_driver_host,
+        "spark.driver.memory": f"{settings.heap_bytes // 2**20}m",
+        "spark.driver.extraClassPath": classpath,
+        "spark.executor.extraClassPath": classpath,
+        **({} if settings.spark_local_dir is None else _local_folders(settings)),
+    }
+    return {**_FIXED_SETTINGS, **own, **settings.spark_conf, _JAVA_OPTIONS: _java_options(settings), **_fence_manager()}
+
+
+def task_session(host: SparkSession, config: JobConfig, fence_path: str, token: str, unlocked: bool) -> SparkSession:
+    """A session for one task: the job's allowed Spark settings, then what Penstock relies on.
+
+    `fence_path` is the FENCE file, `token` what it must say for anything to be published; `unlocked` lets it be on a
+    file system without locks.
+    """
+    session = host.newSession()
+    own = {
+        "spark.sql.shuffle.partitions": str(config.threads_per_task),
+        "spark.sql.streaming.stateStore.providerClass": _STATE_STORES[config.state_backend],
+        "penstock.fence.path": fence_path,
+        "penstock.fence.token": token,
+        "penstock.fence.allow_not_atomic": str(unlocked).lower(),
+        **_fence_manager(),
+    }
+    for name, value in {**config.spark_settings, **own}.items():
+        session.conf.set(name, value)
+    return session
+
+
+def _fence_manager() -> dict[str, str]:
+    name = "spark.sql.streaming.checkpointFileManagerClass"
+    return {name: _FIXED_SETTINGS[name]}
+
+
+def _java_options(settings: SparkSettings) -> str:
+    """A JVM without memory ends at once with code 3, so that the end is recognised and no query limps on."""
+    own = f"{_COLLECTORS[settings.collector]} -XX:+ExitOnOutOfMemoryError -Duser.timezone=UTC"
+    if settings.spark_local_dir is not None:
+        own += f" -Djava.io.tmpdir={settings.spark_local_dir}"
+    return f"{own} {settings.spark_conf.get(_JAVA_OPTIONS, '')}".strip()
+
+
+def _local_folders(settings: SparkSettings) -> dict[str, str]:
+    return {
+        "spark.local.dir": str(settings.spark_local_dir),
+        "spark.sql.warehouse.dir": f"{settings.spark_local_dir}/warehouse",
+    }

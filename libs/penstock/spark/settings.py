@@ -1,0 +1,97 @@
+"""Settings of a Spark host, and the only place of `penstock.spark` that reads or writes the environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+# Spark refuses to start with less.
+SMALLEST_HEAP_BYTES = 512 * 2**20
+_PREFIX = "PENSTOCK_"
+
+
+class SparkSettings(BaseSettings):
+    """What the container decides and the job does not. Travels to the host in its environment (it holds secrets)."""
+
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="ignore", frozen=True)
+
+    checkpoint_root: str = Field(description="Hadoop path below which all checkpoints are")
+    kafka_bootstrap: str = Field("127.0.0.1:9092", description="brokers of the bus")
+    connections: dict[str, str] = Field(default_factory=dict, description="name of a connection to its libpq URL")
+    packages_root: Path = Field(Path("packages"), description="folder of the packages of jobs")
+    jars: Path = Field(Path(sys.prefix) / "share" / "penstock" / "jars", description="folder of spark/ and penstock/")
+
+    spark_master: str = Field("local[*]", description="local[n], spark://host:port, yarn or k8s://...")
+    spark_conf: dict[str, str] = Field(default_factory=dict, description="further Spark settings of the whole host")
+    spark_driver_host: str = Field("127.0.0.1", description="address that executors reach the host at")
+    worker_python: str | None = Field(None, description="Python of executors; the host's own if absent")
+    spark_local_dir: Path | None = Field(
+        None, description="temporary files of Spark and its JVM; the system's folder if absent"
+    )
+    heap_bytes: int = Field(1024 * 2**20, ge=SMALLEST_HEAP_BYTES, description="largest heap of the host's JVM")
+    collector: Literal["serial", "g1"] = Field("serial", description="garbage collector; g1 for heaps of several GiB")
+
+    max_concurrent_starts: int = Field(8, ge=1, description="commands of different tasks carried out at once")
+    progress_interval_seconds: float = Field(1.0, gt=0, description="time between two looks at all queries")
+    boundary_wait_seconds: float = Field(0.5, ge=0, description="how long a stop waits for the end of a batch")
+    settle_timeout_seconds: float = Field(120.0, gt=0, description="how long finishing a pending batch may take")
+    lease_grace_seconds: float = Field(10.0, gt=0, le=10.0, description="time to stop tasks after the lease ran out")
+    unlocked_checkpoints: bool = Field(
+        False, description="allow checkpoint roots without file locks, where the fence is checked but not atomic"
+    )
+
+    def to_environment(self) -> dict[str, str]:
+        """This process's environment with these settings in it, for a child that reads them."""
+        own = {f"{_PREFIX}{name}".upper(): _as_text(value) for name, value in self.model_dump(mode="json").items()}
+        return {**os.environ, **{name: value for name, value in own.items() if value is not None}}
+
+
+def heap_for(process_memory_bytes: int) -> int:
+    """The heap for a process of the given size: a quarter, at least 300 MiB, is for the rest of the JVM.
+
+    Never below the smallest heap that Spark starts with: a smaller process cannot be had.
+    """
+    rest = max(process_memory_bytes // 4, 300 * 2**20)
+    return max(process_memory_bytes - rest, SMALLEST_HEAP_BYTES)
+
+
+def jvm_environment(pyspark_home: Path, connection_file: Path, address: str) -> dict[str, str]:
+    """The environment in which `spark-submit` starts a gateway that writes where it listens to `connection_file`.
+
+    `address` is what Spark binds to.
+    """
+    own = {
+        "SPARK_HOME": str(pyspark_home),
+        "SPARK_LOCAL_IP": address,
+        "SPARK_CONNECT_MODE": "0",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection_file),
+    }
+    return {**os.environ, **own}
+
+
+@contextmanager
+def gateway_in_environment(port: int, secret: str) -> Iterator[None]:
+    """pyspark finds a JVM that runs already by these two variables, and by no other way."""
+    variables: Mapping[str, str] = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name in variables:
+            del os.environ[name]
+
+
+def _as_text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value)

@@ -1,0 +1,50 @@
+"""What a sink is given besides the rows, and the rules that every sink checks before a query starts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from penstock.control.errors import BrokenTask
+from penstock.tasks.spec import TaskSpec
+
+
+@dataclass(frozen=True)
+class SinkContext:
+    """What the container knows and the job does not: `connections` maps a connection's name to its libpq URL."""
+
+    kafka_bootstrap: str
+    connections: Mapping[str, str]
+
+
+def column(name: str) -> Column:
+    """The column called exactly `name`, whatever characters are in it."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def require_columns(frame: DataFrame, names: Iterable[str], field: str) -> None:
+    """Raises BrokenTask when a column that the configuration's `field` names is not in the query's result."""
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        raise BrokenTask(f"{field}: the query has no column {', '.join(missing)}; it has {', '.join(frame.columns)}")
+
+
+def require_distinct_columns(frame: DataFrame) -> None:
+    """Raises BrokenTask when two columns of the query's result have the same name, upper or lower case."""
+    counts = Counter(name.lower() for name in frame.columns)
+    repeated = sorted(name for name, count in counts.items() if count > 1)
+    if repeated:
+        raise BrokenTask(f"query: the column {', '.join(repeated)} is there more than once; give each its own alias")
+
+
+def require_output_mode(spec: TaskSpec, allowed: tuple[str, ...]) -> None:
+    """Raises BrokenTask when the sink cannot take the job's output mode."""
+    config = spec.config
+    if config.output_mode not in allowed:
+        raise BrokenTask(
+            f"output_mode: the {config.output.type} sink takes {' or '.join(allowed)}, not {config.output_mode}"
+        )

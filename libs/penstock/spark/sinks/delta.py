@@ -1,0 +1,150 @@
+"""Rows to a Delta table by Delta's own streaming sink: exactly once.
+
+Delta records (id of the query in its checkpoint, batch id) in the transaction that adds a batch's files, and skips a
+batch that it has. Tasks of a job append to one table: blind appends do not conflict. The table is created before the
+query starts, so that the first batches of several tasks do not race to create it.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+
+from delta.tables import DeltaTable, DeltaTableBuilder
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
+
+from penstock.config.model import DeltaOutput
+from penstock.control.errors import BrokenTask, Unavailable
+from penstock.spark.sinks.context import require_columns, require_output_mode
+from penstock.tasks.spec import TaskSpec
+
+_PARTITION_HEADING = "# Partition Information"
+_ATTEMPTS = 6
+# What Delta says, depending on the moment, of a folder in which another task has begun a table whose first commit is
+# not there yet: the task tries again, ever more slowly. (Of a folder with other files only it says
+# DELTA_MISSING_DELTA_TABLE.)
+_BEING_CREATED = {"DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", "DELTA_TABLE_NOT_FOUND"}
+# Spark jobs over the table's log use this many partitions; the default of 50 is for logs far larger than these.
+_SESSION_SETTINGS = {"spark.databricks.delta.snapshotPartitions": "1"}
+
+
+def writer(frame: DataFrame, spec: TaskSpec, output: DeltaOutput) -> DataStreamWriter:
+    """Writes `frame` to the table at `output.path`, made with the frame's columns when missing.
+
+    Raises BrokenTask when the table has other columns or partitions, or the output mode cannot be served.
+    """
+    _require_supported(frame, spec, output)
+    for name, setting in _SESSION_SETTINGS.items():
+        frame.sparkSession.conf.set(name, setting)
+    ensure_table(frame, output)
+    stream = (
+        frame.writeStream.outputMode(spec.config.output_mode)
+        .format("delta")
+        .option("path", output.path)
+        .option("mergeSchema", "false")
+    )
+    return stream.partitionBy(*output.partition_columns) if output.partition_columns else stream
+
+
+def ensure_table(frame: DataFrame, output: DeltaOutput) -> None:
+    """Creates the table unless it is there, and checks it; safe when several tasks do it at once.
+
+    Raises BrokenTask when the table's columns or partitions are not the query's, Unavailable when creating it fails
+    again and again because of others.
+    """
+    session = frame.sparkSession
+    if not DeltaTable.isDeltaTable(session, output.path):
+        _create(session, nullable(frame.schema), output)
+    problems = schema_problems(DeltaTable.forPath(session, output.path).toDF().schema, frame.schema)
+    if problems:
+        raise BrokenTask(f"output.path: the Delta table does not fit the query: {'; '.join(problems)}")
+    _require_partitions(session, output)
+
+
+def schema_problems(table: StructType, rows: StructType) -> list[str]:
+    """Why `rows` cannot be appended to `table`, in words; empty when they can. Nullability is left out."""
+    types = {field.name.lower(): field.dataType for field in nullable(table).fields}
+    problems = []
+    for field in nullable(rows).fields:
+        have = types.get(field.name.lower())
+        if have is None:
+            problems.append(f"the table has no column {field.name}")
+        elif have != field.dataType:
+            problems.append(
+                f"column {field.name} is {have.simpleString()} in the table and "
+                f"{field.dataType.simpleString()} in the query"
+            )
+    given = {field.name.lower() for field in rows.fields}
+    missing = [field.name for field in table.fields if not field.nullable and field.name.lower() not in given]
+    return problems + [f"the query does not give {name}, which the table requires" for name in missing]
+
+
+def nullable(schema: StructType) -> StructType:
+    """`schema` with every field, element and map value nullable, as Spark writes files."""
+    return StructType([StructField(f.name, _nullable_type(f.dataType), True, f.metadata) for f in schema.fields])
+
+
+def _nullable_type(kind: DataType) -> DataType:
+    match kind:
+        case StructType():
+            return nullable(kind)
+        case ArrayType():
+            return ArrayType(_nullable_type(kind.elementType), True)
+        case MapType():
+            return MapType(_nullable_type(kind.keyType), _nullable_type(kind.valueType), True)
+        case _:
+            return kind
+
+
+def _require_supported(frame: DataFrame, spec: TaskSpec, output: DeltaOutput) -> None:
+    require_output_mode(spec, ("append", "complete"))
+    require_columns(frame, output.partition_columns, "output.partition_columns")
+    if spec.config.output_mode == "complete" and spec.config.task_count > 1:
+        raise BrokenTask("output_mode: complete replaces the whole Delta table, so the job must have one task")
+
+
+def _create(session: SparkSession, schema: StructType, output: DeltaOutput) -> None:
+    """Several tasks may create the table at once: the losers see that it is there now, or soon."""
+    builder = DeltaTable.createIfNotExists(session).location(output.path).addColumns(schema)
+    builder = builder.partitionedBy(*output.partition_columns)
+    for attempt in Retrying(
+        retry=retry_if_exception_type(Unavailable),
+        stop=stop_after_attempt(_ATTEMPTS),
+        wait=wait_exponential_jitter(multiplier=0.1, max=2.0, jitter=0.2),
+        reraise=True,
+    ):
+        with attempt:
+            _try_to_create(session, builder, output.path)
+
+
+def _try_to_create(session: SparkSession, builder: DeltaTableBuilder, path: str) -> None:
+    try:
+        builder.execute()
+    except PySparkException as error:
+        if DeltaTable.isDeltaTable(session, path):
+            return
+        if isinstance(error, AnalysisException) and error.getCondition() not in _BEING_CREATED:
+            raise BrokenTask(f"output.path: the Delta table cannot be created: {error}") from error
+        raise Unavailable(f"the Delta table {path} cannot be created now: {error}") from error
+
+
+def _require_partitions(session: SparkSession, output: DeltaOutput) -> None:
+    have = _partition_columns(session, output.path)
+    if have != output.partition_columns:
+        raise BrokenTask(
+            f"output.partition_columns: the Delta table is partitioned by {list(have)}, "
+            f"the job by {list(output.partition_columns)}"
+        )
+
+
+def _partition_columns(session: SparkSession, path: str) -> tuple[str, ...]:
+    """By DESCRIBE, which needs no Spark job; `DeltaTable.detail` computes the table's whole state first."""
+    quoted = path.replace("`", "``")
+    names = [row["col_name"] for row in session.sql(f"DESCRIBE TABLE delta.`{quoted}`").collect()]
+    if _PARTITION_HEADING not in names:
+        return ()
+    after_heading = names[names.index(_PARTITION_HEADING) + 2 :]
+    return tuple(takewhile(lambda name: name and not name.startswith("#"), after_heading))

@@ -1,0 +1,82 @@
+"""Rows to files by Spark's own file sink: exactly once for readers that honour its log.
+
+The sink keeps a log, `_spark_metadata`, in its folder; only files that the log names count, and a batch that the log
+has is skipped. Two queries cannot share a log, and a batch id says nothing outside its checkpoint, so each task of
+each generation has a folder of its own: `<path>/g<generation>/task-<index>`. `read_all` reads them together.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from py4j.java_gateway import JavaObject
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from penstock.config.model import FilesOutput
+from penstock.control.errors import NotFound
+from penstock.spark.sinks import json_text
+from penstock.spark.sinks.context import require_output_mode
+from penstock.tasks.spec import TaskSpec
+
+_WRITE_OPTIONS = {
+    "parquet": {},
+    "json": json_text.OPTIONS,
+    "csv": {**json_text.TIMESTAMP_OPTIONS, "header": "true"},
+}
+_READ_OPTIONS = {"parquet": {}, "json": {}, "csv": {"header": "true"}}
+
+
+def writer(frame: DataFrame, spec: TaskSpec, output: FilesOutput) -> DataStreamWriter:
+    """Writes `frame` below the task's own folder. Raises BrokenTask unless the output mode is append."""
+    require_output_mode(spec, ("append",))
+    return (
+        frame.writeStream.outputMode("append")
+        .format(output.format)
+        .options(**_WRITE_OPTIONS[output.format])
+        .option("path", task_folder(output.path, spec.generation, spec.index))
+    )
+
+
+def task_folder(path: str, generation: int, index: int) -> str:
+    """The folder of one task of one generation."""
+    return f"{path.rstrip('/')}/g{generation}/task-{index}"
+
+
+def read_all(session: SparkSession, path: str, file_format: str = "parquet", schema: str | None = None) -> DataFrame:
+    """All rows that the tasks of all generations wrote below `path`, each row once.
+
+    Each folder is read through its own log, so files of batches that never committed are left out. `schema` is Spark
+    DDL; without it it is taken from the files. Raises NotFound when there is nothing to read.
+    """
+    frames = [_read(session, folder, file_format, schema) for folder in task_folders(session, path)]
+    found = [frame for frame in frames if frame is not None]
+    if not found:
+        raise NotFound(f"no task has written files below {path}")
+    return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), found)
+
+
+def task_folders(session: SparkSession, path: str) -> list[str]:
+    """The folders of all tasks of all generations below `path` that have a log, in order of their names."""
+    context = session.sparkContext
+    assert context._jvm is not None
+    assert context._jsc is not None
+    root = context._jvm.org.apache.hadoop.fs.Path(path)
+    file_system = root.getFileSystem(context._jsc.hadoopConfiguration())
+    pattern = context._jvm.org.apache.hadoop.fs.Path(root, "g*/task-*/_spark_metadata")
+    found: list[JavaObject] = list(file_system.globStatus(pattern) or [])
+    return sorted(status.getPath().getParent().toString() for status in found)
+
+
+def _read(session: SparkSession, folder: str, file_format: str, schema: str | None) -> DataFrame | None:
+    """None when the log names no file yet, so that there is no schema to take."""
+    reader = session.read.format(file_format).options(**_READ_OPTIONS[file_format])
+    if schema is not None:
+        reader = reader.schema(schema)
+    try:
+        return reader.load(folder)
+    except AnalysisException as error:
+        if error.getCondition() == "UNABLE_TO_INFER_SCHEMA":
+            return None
+        raise

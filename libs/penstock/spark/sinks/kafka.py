@@ -1,0 +1,99 @@
+"""Rows to a Kafka topic as JSON, at least once: the rows of a replayed batch are written again.
+
+value      the row as a JSON object, nulls kept
+key        of one string column its text as it is (what other producers write); of any other key columns a JSON
+           object; none without key columns
+partition  `pmod(hash(key columns), key_groups)` by Spark's hash, when both are configured. A job that reads the
+           topic with `key_function: spark` must read the key columns with the same types: an int and a long of
+           the same value have different hashes
+"""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.types import StringType
+
+from penstock.config.model import KafkaOutput
+from penstock.control.errors import BrokenTask, Unavailable
+from penstock.spark.sinks.context import column, require_columns
+from penstock.spark.sinks.json_text import json_text
+from penstock.tasks.spec import TaskSpec
+
+_TIMEOUT_SECONDS = 15.0
+_BROKER_DEFAULT = -1
+
+
+def writer(frame: DataFrame, spec: TaskSpec, output: KafkaOutput, bootstrap: str) -> DataStreamWriter:
+    """Writes `frame` to the topic, made when missing with `key_groups` partitions, or the broker's default number.
+
+    Raises BrokenTask for missing key columns or a topic of another size, Unavailable when no broker answers.
+    """
+    require_columns(frame, output.key_columns, "output.key_columns")
+    ensure_topic(bootstrap, output.topic, output.key_groups)
+    return (
+        records(frame, output)
+        .writeStream.outputMode(spec.config.output_mode)
+        .format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("topic", output.topic)
+    )
+
+
+def records(frame: DataFrame, output: KafkaOutput) -> DataFrame:
+    """The columns `value`, `key` and `partition` of Spark's Kafka sink, the latter two when configured."""
+    keys = [column(name) for name in output.key_columns]
+    columns = [json_text(F.struct("*")).alias("value")]
+    if keys:
+        columns.append(_key(frame, output.key_columns).alias("key"))
+    if keys and output.key_groups is not None:
+        columns.append(F.pmod(F.hash(*keys), F.lit(output.key_groups)).alias("partition"))
+    return frame.select(*columns)
+
+
+def ensure_topic(bootstrap: str, topic: str, key_groups: int | None) -> None:
+    """Creates `topic` with `key_groups` partitions unless it is there; safe when several tasks do it at once.
+
+    None takes any number of partitions. Raises BrokenTask when the topic has another number, Unavailable when no
+    broker answers.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": int(_TIMEOUT_SECONDS * 1000)})
+    found = _partition_count(admin, topic)
+    if found is None:
+        _create(admin, topic, key_groups)
+        return
+    if key_groups is not None and found != key_groups:
+        raise BrokenTask(f"output.key_groups: the topic {topic} has {found} partitions, not {key_groups}")
+
+
+def _key(frame: DataFrame, names: tuple[str, ...]) -> Column:
+    only = column(names[0])
+    if len(names) == 1 and isinstance(frame.schema[names[0]].dataType, StringType):
+        return only
+    return json_text(F.struct(*[column(name) for name in names]))
+
+
+def _partition_count(admin: AdminClient, topic: str) -> int | None:
+    """None when the cluster answered and has no such topic."""
+    try:
+        metadata = admin.list_topics(topic, timeout=_TIMEOUT_SECONDS).topics[topic]
+    except KafkaException as error:
+        raise Unavailable(f"kafka cannot be reached: {error}") from error
+    if metadata.error is None:
+        return len(metadata.partitions)
+    if metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        return None
+    raise Unavailable(f"kafka does not describe the topic {topic}: {metadata.error}")
+
+
+def _create(admin: AdminClient, topic: str, key_groups: int | None) -> None:
+    new = NewTopic(topic, num_partitions=key_groups or _BROKER_DEFAULT, replication_factor=_BROKER_DEFAULT)
+    try:
+        admin.create_topics([new], operation_timeout=_TIMEOUT_SECONDS)[topic].result(_TIMEOUT_SECONDS)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise Unavailable(f"kafka does not create the topic {topic}: {error}") from error

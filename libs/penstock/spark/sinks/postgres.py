@@ -1,0 +1,134 @@
+"""Rows to a Postgres table, exactly once: the rows of a batch and its marker are one transaction.
+
+A batch, in the order of its steps:
+
+1. Read the task's marker. The batch is there already: run the query without a sink, so that its state is kept, and
+   end (`batch_marker` says what the other cases mean).
+2. Run the query in Spark; its rows come as COPY text and wait in a spool. No connection is held meanwhile.
+3. In one transaction: COPY into a temporary table, lock the marker and look at it again, insert or upsert, write the
+   marker. A zombie and its successor with the same batch meet at the lock, and the second skips. Nothing is locked
+   while rows are sent, so a zombie that was stopped there holds nobody up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import IO
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from penstock.config.model import PostgresOutput
+from penstock.control.errors import BrokenTask
+from penstock.control.logs import logger
+from penstock.spark.sinks.batch_marker import Decision, Marker, decide
+from penstock.spark.sinks.context import require_columns
+from penstock.spark.sinks.copy_text import copy_line, postgres_type
+from penstock.spark.sinks.postgres_connections import ConnectionPool, Link, pool_of
+from penstock.spark.sinks.postgres_target import MarkerKey, Target, claim_marker, read_marker, write_marker
+from penstock.spark.sinks.spool import spooled
+from penstock.tasks.spec import TaskSpec
+
+_CHUNK_BYTES = 2**18
+_QUERY_ID_PROPERTY = "sql.streaming.queryId"
+
+log = logger(__name__)
+
+
+def writer(
+    frame: DataFrame, spec: TaskSpec, output: PostgresOutput, connections: Mapping[str, str]
+) -> DataStreamWriter:
+    """Writes `frame` to the table, made with the frame's columns when missing.
+
+    Raises BrokenTask when the connection is not configured, a column has no Postgres type or the table does not take
+    the rows; Unavailable when the database cannot be reached.
+    """
+    url = _url(output, connections)
+    _require_supported(frame, spec, output)
+    columns = {field.name: postgres_type(field.dataType, field.name) for field in frame.schema.fields}
+    sink = PostgresSink(
+        pool_of(url),
+        Target(output.table, columns, output.upsert_columns),
+        MarkerKey(spec.job, spec.index, spec.generation),
+        copy_line(frame.schema),
+    )
+    sink.prepare()
+    return frame.writeStream.outputMode(spec.config.output_mode).foreachBatch(sink.write)
+
+
+class PostgresSink:
+    """Writes the batches of one task; `line` renders a row as COPY text."""
+
+    def __init__(self, pool: ConnectionPool, target: Target, key: MarkerKey, line: Column) -> None:
+        self._pool = pool
+        self._target = target
+        self._key = key
+        self._line = line
+
+    def prepare(self) -> None:
+        """Makes the tables where missing and has Postgres check the statements, before the first batch."""
+        with self._pool.link() as link:
+            self._target.ensure(link.connection)
+            self._ensure_stage(link)
+            self._target.check_insert(link.connection)
+
+    def write(self, frame: DataFrame, batch_id: int) -> None:
+        """Writes a micro-batch unless the database has it.
+
+        Raises Unavailable, BrokenTask or BrokenCheckpoint, which end the query; its next start repeats the batch.
+        """
+        batch = Marker(batch_id, query_id_of(frame))
+        with self._pool.link() as link:
+            marker = read_marker(link.connection, self._key)
+        if decide(marker, *batch) is Decision.SKIP:
+            self._log_skip(batch)
+            frame.write.format("noop").mode("overwrite").save()
+            return
+        with spooled(frame, self._line) as rows:
+            self.store(rows, batch)
+
+    def store(self, rows: IO[bytes], batch: Marker) -> Decision:
+        """Stores COPY text and marker in one transaction, unless another has stored the batch meanwhile."""
+        with self._pool.link() as link:
+            self._ensure_stage(link)
+            with link.connection.transaction(), link.connection.cursor() as cursor:
+                with cursor.copy(self._target.copy_statement()) as copy:
+                    while chunk := rows.read(_CHUNK_BYTES):
+                        copy.write(chunk)
+                decision = decide(claim_marker(link.connection, self._key), *batch)
+                if decision is Decision.WRITE:
+                    write_marker(link.connection, self._key, batch, self._target.insert(link.connection))
+                else:
+                    self._log_skip(batch)
+                self._target.empty_stage(link.connection)
+        return decision
+
+    def _ensure_stage(self, link: Link) -> None:
+        if self._target.stage not in link.stages:
+            self._target.make_stage(link.connection)
+            link.stages.add(self._target.stage)
+
+    def _log_skip(self, batch: Marker) -> None:
+        log.info("batch already written", **vars(self._key), table=self._target.table, batch_id=batch.batch_id)
+
+
+def query_id_of(frame: DataFrame) -> str:
+    """The id in the checkpoint's metadata of the query that a foreachBatch frame belongs to."""
+    query_id = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID_PROPERTY)
+    if query_id is None:
+        raise BrokenTask("the batch does not say which query it is of: it was not run by foreachBatch of this thread")
+    return query_id
+
+
+def _url(output: PostgresOutput, connections: Mapping[str, str]) -> str:
+    url = connections.get(output.connection)
+    if url is None:
+        known = ", ".join(sorted(connections)) or "none"
+        raise BrokenTask(f"output.connection: the container has no connection {output.connection} (it has: {known})")
+    return url
+
+
+def _require_supported(frame: DataFrame, spec: TaskSpec, output: PostgresOutput) -> None:
+    require_columns(frame, output.upsert_columns, "output.upsert_columns")
+    if spec.config.output_mode == "complete" and not output.upsert_columns:
+        raise BrokenTask("output_mode: complete repeats all rows in every batch, so output.upsert_columns is needed")

@@ -1,0 +1,163 @@
+"""The statements of the Postgres sink for one task: target table, marker table, stage."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from penstock.control.errors import BrokenTask
+from penstock.spark.sinks.batch_marker import Marker
+
+# Any constant will do, as long as all sinks use the same one.
+_DDL_LOCK = 0x70656E73746F636B
+_NO_BATCH = -1
+
+_CREATE_MARKERS = """
+CREATE TABLE IF NOT EXISTS penstock_batches (
+    job text, task_index integer, generation bigint,
+    batch_id bigint NOT NULL, query_id text NOT NULL, rows bigint NOT NULL,
+    committed_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (job, task_index, generation))
+"""
+_READ_MARKER = """
+SELECT batch_id, query_id FROM penstock_batches WHERE job = %s AND task_index = %s AND generation = %s
+"""
+# Locks the row whether it was there or not, and says what was there.
+_CLAIM_MARKER = """
+INSERT INTO penstock_batches AS marker (job, task_index, generation, batch_id, query_id, rows)
+VALUES (%s, %s, %s, -1, '', 0)
+ON CONFLICT (job, task_index, generation) DO UPDATE SET job = marker.job
+RETURNING batch_id, query_id
+"""
+_WRITE_MARKER = """
+UPDATE penstock_batches SET batch_id = %s, query_id = %s, rows = %s, committed_at = clock_timestamp()
+WHERE job = %s AND task_index = %s AND generation = %s
+"""
+
+
+@dataclass(frozen=True)
+class MarkerKey:
+    """The row of penstock_batches that belongs to a task's generation."""
+
+    job: str
+    task_index: int
+    generation: int
+
+    def values(self) -> tuple[str, int, int]:
+        """The primary key."""
+        return (self.job, self.task_index, self.generation)
+
+
+def read_marker(connection: psycopg.Connection, key: MarkerKey) -> Marker | None:
+    """The marker as committed; takes no lock."""
+    return _marker(connection.execute(_READ_MARKER, key.values()).fetchone())
+
+
+def claim_marker(connection: psycopg.Connection, key: MarkerKey) -> Marker | None:
+    """The marker, locked until the transaction ends: a zombie and its successor pass here one after the other."""
+    return _marker(connection.execute(_CLAIM_MARKER, key.values()).fetchone())
+
+
+def write_marker(connection: psycopg.Connection, key: MarkerKey, marker: Marker, rows: int) -> None:
+    """Replaces the claimed marker."""
+    connection.execute(_WRITE_MARKER, (marker.batch_id, marker.query_id, rows, *key.values()))
+
+
+class Target:
+    """A table to write to: `columns` maps each column of the query to its Postgres type.
+
+    Names are taken as they are written, upper and lower case included. `table` may be `schema.table`.
+    """
+
+    def __init__(self, table: str, columns: dict[str, str], upsert_columns: Sequence[str]) -> None:
+        self.table = table
+        self._columns = columns
+        self._upsert_columns = tuple(upsert_columns)
+        self._identifier = sql.Identifier(*table.split("."))
+        # The name is new for each start of a task: a connection may still have a stage with the columns of before.
+        self.stage = f"penstock_stage_{uuid.uuid4().hex[:12]}"
+        self._stage_identifier = sql.Identifier("pg_temp", self.stage)
+
+    def ensure(self, connection: psycopg.Connection) -> None:
+        """Creates the target and the marker table where missing, once even when several tasks ask at once.
+
+        Raises BrokenTask when the target lacks a column of the query.
+        """
+        if not self._exist(connection):
+            with connection.transaction():
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (_DDL_LOCK,))
+                connection.execute(_CREATE_MARKERS)
+                connection.execute(self._create())
+        self._require_columns(connection)
+
+    def check_insert(self, connection: psycopg.Connection) -> None:
+        """Lets Postgres plan the insert: types, rights and the unique key of an upsert are then known to be good."""
+        connection.execute(sql.SQL("EXPLAIN {}").format(self._insert()))
+
+    def make_stage(self, connection: psycopg.Connection) -> None:
+        """A temporary table with the target's types and none of its constraints.
+
+        It lives as long as the connection: one for every batch would fill Postgres's catalogs with dead rows, and
+        `ON COMMIT DELETE ROWS` would empty the stages of all tasks in every transaction (40 ms for a hundred).
+        """
+        statement = sql.SQL("CREATE TEMPORARY TABLE {} AS SELECT {} FROM {} WITH NO DATA")
+        connection.execute(statement.format(sql.Identifier(self.stage), self._names(), self._identifier))
+
+    def empty_stage(self, connection: psycopg.Connection) -> None:
+        """For the next batch; a rollback leaves the stage empty by itself."""
+        connection.execute(sql.SQL("TRUNCATE {}").format(self._stage_identifier))
+
+    def copy_statement(self) -> sql.Composed:
+        """Takes COPY text into the stage."""
+        return sql.SQL("COPY {} ({}) FROM STDIN").format(self._stage_identifier, self._names())
+
+    def insert(self, connection: psycopg.Connection) -> int:
+        """Moves the stage's rows into the target; returns how many were inserted or replaced."""
+        return connection.execute(self._insert()).rowcount
+
+    def _exist(self, connection: psycopg.Connection) -> bool:
+        names = ("penstock_batches", self._identifier.as_string(connection))
+        row = connection.execute("SELECT to_regclass(%s), to_regclass(%s)", names).fetchone()
+        return row is not None and None not in row
+
+    def _require_columns(self, connection: psycopg.Connection) -> None:
+        query = "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped"
+        rows = connection.execute(query, (self._identifier.as_string(connection),)).fetchall()
+        missing = sorted(self._columns.keys() - {name for (name,) in rows})
+        if missing:
+            raise BrokenTask(f"output.table: the table {self.table} has no column {', '.join(missing)}")
+
+    def _create(self) -> sql.Composed:
+        parts: list[sql.Composable] = [
+            sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in self._columns.items()
+        ]
+        if self._upsert_columns:
+            parts.append(sql.SQL("PRIMARY KEY ({})").format(self._keys()))
+        return sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(self._identifier, sql.SQL(", ").join(parts))
+
+    def _insert(self) -> sql.Composed:
+        statement = sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {}").format(
+            self._identifier, self._names(), self._names(), self._stage_identifier
+        )
+        return statement + self._on_conflict() if self._upsert_columns else statement
+
+    def _on_conflict(self) -> sql.Composed:
+        others = [name for name in self._columns if name not in self._upsert_columns]
+        if not others:
+            return sql.SQL(" ON CONFLICT ({}) DO NOTHING").format(self._keys())
+        pairs = [sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in others]
+        return sql.SQL(" ON CONFLICT ({}) DO UPDATE SET {}").format(self._keys(), sql.SQL(", ").join(pairs))
+
+    def _names(self) -> sql.Composed:
+        return sql.SQL(", ").join(map(sql.Identifier, self._columns))
+
+    def _keys(self) -> sql.Composed:
+        return sql.SQL(", ").join(map(sql.Identifier, self._upsert_columns))
+
+
+def _marker(row: tuple[int, str] | None) -> Marker | None:
+    return None if row is None or row[0] == _NO_BATCH else Marker(*row)

@@ -1,0 +1,132 @@
+"""The inputs and tables of a task, as views by their names.
+
+An input is a Kafka topic, read by `assign` from exactly the task's key groups, transactions as committed, and with
+an error where records have gone before they were read. Records that do not parse become rows of nulls, as Spark does
+in its PERMISSIVE mode: a query that does not want them filters them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.classic.column import Column as JvmColumn
+
+from penstock.config.model import Input, JobConfig, Table
+from penstock.control.errors import BrokenTask
+from penstock.spark.settings import SparkSettings
+from penstock.tasks.keygroups import KeyGroupRange
+
+Argument = str | int | float | bool | None
+_DECODED = "decoded"
+_PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
+
+
+def register_inputs(
+    session: SparkSession, config: JobConfig, part: KeyGroupRange, settings: SparkSettings
+) -> dict[str, DataFrame]:
+    """Makes a view of each input, restricted to the key groups of `part`, and returns the frames by name.
+
+    Raises BrokenTask when an input needs a schema and has none; Spark's own errors for a bad schema.
+    """
+    limit = records_per_input(config)
+    frames = {name: read_input(session, source, part, limit, settings) for name, source in config.inputs.items()}
+    for name, frame in frames.items():
+        frame.createOrReplaceTempView(name)
+    return frames
+
+
+def register_tables(session: SparkSession, config: JobConfig) -> None:
+    """Makes a view of each static table. Raises Spark's own errors, e.g. when there is nothing at the path."""
+    for name, table in config.tables.items():
+        read_table(session, table, config.args).createOrReplaceTempView(name)
+
+
+def records_per_input(config: JobConfig) -> int | None:
+    """The job's `max_records_per_trigger`, shared equally by its inputs: a micro-batch reads them all."""
+    limit = config.max_records_per_trigger
+    return None if limit is None else max(1, limit // len(config.inputs))
+
+
+def read_input(
+    session: SparkSession, source: Input, part: KeyGroupRange, limit: int | None, settings: SparkSettings
+) -> DataFrame:
+    """A streaming frame of one input: its decoded columns, or Kafka's for `raw`, with its watermark."""
+    reader = session.readStream.format("kafka").options(**kafka_options(source, part, limit, settings))
+    frame = decode(reader.load(), source)
+    if source.event_time_column is not None and source.watermark_delay is not None:
+        frame = frame.withWatermark(source.event_time_column, source.watermark_delay)
+    return frame
+
+
+def kafka_options(source: Input, part: KeyGroupRange, limit: int | None, settings: SparkSettings) -> dict[str, str]:
+    """The options of Spark's Kafka source. `startingOffsets` counts only for a checkpoint without offsets."""
+    options = {
+        "kafka.bootstrap.servers": settings.kafka_bootstrap,
+        "kafka.isolation.level": "read_committed",
+        "assign": json.dumps({source.topic: list(part.members())}),
+        "startingOffsets": source.starting_position,
+        "failOnDataLoss": "true",
+    }
+    return options if limit is None else {**options, "maxOffsetsPerTrigger": str(limit)}
+
+
+def decode(records: DataFrame, source: Input) -> DataFrame:
+    """Kafka's records to the columns of their value, by the input's format."""
+    if source.format == "raw":
+        return records
+    return records.select(_decoded(records, source).alias(_DECODED)).select(f"{_DECODED}.*")
+
+
+def _decoded(records: DataFrame, source: Input) -> Column:
+    if source.value_schema is None:
+        raise BrokenTask(f"topic {source.topic}: the format {source.format} needs value_schema")
+    text = F.col("value").cast("string")
+    match source.format:
+        case "json":
+            return F.from_json(text, source.value_schema)
+        case "csv":
+            return F.from_csv(text, source.value_schema)
+        case _:
+            return from_avro(records.sparkSession, source.value_schema)
+
+
+def from_avro(session: SparkSession, schema: str) -> Column:
+    """The column `value` decoded by `io.penstock.sources.AvroDecoder`. Raises BrokenTask for a bad schema."""
+    jvm: Any = session._jvm
+    decoder = jvm.io.penstock.sources.AvroDecoder(schema)
+    try:
+        rows = decoder.dataType()
+    except Py4JJavaError as error:
+        raise BrokenTask(f"value_schema: {error.java_exception.getMessage()}") from error
+    gateway: Any = session.sparkContext._gateway
+    arguments = gateway.new_array(jvm.org.apache.spark.sql.Column, 1)
+    arguments[0] = jvm.org.apache.spark.sql.functions.col("value")
+    return JvmColumn(jvm.org.apache.spark.sql.functions.udf(decoder, rows).apply(arguments))
+
+
+def read_table(session: SparkSession, table: Table, args: Mapping[str, Argument]) -> DataFrame:
+    """A static frame of a table; CSV files are read with their header line."""
+    reader = session.read.format(table.format)
+    if table.format == "csv":
+        reader = reader.option("header", "true").option("inferSchema", str(table.table_schema is None).lower())
+    if table.table_schema is not None:
+        reader = reader.schema(table.table_schema)
+    return reader.load(substitute(table.path, args))
+
+
+def substitute(text: str, args: Mapping[str, Argument]) -> str:
+    """`text` with each `${name}` replaced by that argument. Raises BrokenTask for a name that is not among `args`."""
+
+    def value_of(match: re.Match[str]) -> str:
+        name = match.group(1).strip()
+        if name not in args:
+            raise BrokenTask(f"${{{name}}}: the job has no argument of this name; it has {sorted(args)}")
+        return str(args[name])
+
+    return _PLACEHOLDER.sub(value_of, text)

@@ -1,0 +1,189 @@
+"""One task on a host: a streaming query with its own session, fence and checkpoint."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.control.errors import Unavailable
+from penstock.control.logs import logger
+from penstock.control.process import wait_until
+from penstock.spark.checkpoint import (
+    LOCAL_FILES,
+    CheckpointFiles,
+    is_clean,
+    is_local,
+    last_commit,
+    last_offset,
+    task_checkpoint,
+)
+from penstock.spark.fence import FENCE, claim
+from penstock.spark.hadoop import HadoopCheckpointFiles
+from penstock.spark.query import result_of
+from penstock.spark.session import HostSession, task_session
+from penstock.spark.settings import SparkSettings
+from penstock.spark.sinks import SinkContext, writer
+from penstock.spark.sources import register_inputs, register_tables
+from penstock.tasks.spec import TaskSpec
+
+log = logger(__name__)
+
+# The first trigger finishes the batch that is pending; the next one never comes.
+SETTLE_TRIGGER = "3650 days"
+_JITTER = 0.05
+
+
+class Watch(Protocol):
+    """`io.penstock.host.QueryWatch`, the JVM's list of running queries."""
+
+    def add(self, task: str, query: Any) -> None:
+        """Look at this query from now on."""
+
+    def remove(self, task: str) -> None:
+        """Look no longer."""
+
+    def stop(self, query: Any, patience_millis: int) -> None:
+        """Stop between two batches when such a moment comes in time, else in mid-batch."""
+
+    def poll(self) -> str:
+        """JSON records of all queries."""
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """What a host gives to its tasks. `holder` names the host in FENCE files."""
+
+    host: HostSession
+    watch: Watch
+    settings: SparkSettings
+    holder: str
+
+
+@dataclass(frozen=True)
+class StopOutcome:
+    """How a stopped task left its checkpoint: clean when no batch is planned but not committed."""
+
+    clean: bool
+    last_offset: int | None
+    last_commit: int | None
+
+
+class RunningTask:
+    """A task from its start to its end. Its methods are called by one thread at a time."""
+
+    def __init__(self, runtime: Runtime, spec: TaskSpec, epoch: int) -> None:
+        self.runtime = runtime
+        self.spec = spec
+        self.epoch = epoch
+        root = runtime.settings.checkpoint_root
+        self.checkpoint = task_checkpoint(root, spec.job, spec.generation, spec.index)
+        self.token = ""
+        self._frame: DataFrame | None = None
+        self._query: StreamingQuery | None = None
+
+    @property
+    def run_id(self) -> str | None:
+        """Spark's id of the present run; None when no query was started."""
+        return None if self._query is None else str(self._query.runId)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a query of the task runs."""
+        return self._query is not None and bool(self._query.isActive)
+
+    def start(self) -> None:
+        """Claims the checkpoint and starts the query on it.
+
+        Raises Fenced when a newer owner has the checkpoint, BrokenTask or Spark's errors when the query cannot run.
+        """
+        self.token = self._claim()
+        config, settings = self.spec.config, self.runtime.settings
+        fence_path = f"{self.checkpoint}/{FENCE}"
+        session = task_session(self.runtime.host.spark, config, fence_path, self.token, settings.unlocked_checkpoints)
+        inputs = register_inputs(session, config, self.spec.key_groups, settings)
+        register_tables(session, config)
+        self._frame = result_of(session, inputs, config, settings)
+        self._run(trigger_interval(config.trigger_interval_seconds, self.spec.task_id))
+        log.info("task started", task=self.spec.task_id, revision=self.spec.revision, token=self.token)
+
+    def stop(self, *, settle: bool, patient: bool = True) -> StopOutcome:
+        """Stops the query, between two batches when `patient` and possible, and finishes a pending batch if asked.
+
+        Raises Unavailable when the pending batch does not finish, Spark's errors when it fails or the stop does.
+        """
+        self._halt(patient)
+        if settle and not is_clean(self.checkpoint, self._files()):
+            self._settle()
+        files = self._files()
+        outcome = StopOutcome(
+            is_clean(self.checkpoint, files), last_offset(self.checkpoint, files), last_commit(self.checkpoint, files)
+        )
+        log.info("task stopped", task=self.spec.task_id, revision=self.spec.revision, clean=outcome.clean)
+        return outcome
+
+    def forget(self) -> None:
+        """The query has ended by itself: look at it no longer."""
+        self.runtime.watch.remove(self.spec.task_id)
+
+    def _claim(self) -> str:
+        if is_local(self.checkpoint):
+            return claim(self.checkpoint, self.epoch, self.runtime.holder)
+        if not self.runtime.settings.unlocked_checkpoints:
+            raise Unavailable(f"{self.checkpoint} has no file locks, and the setting unlocked_checkpoints is off")
+        return HadoopCheckpointFiles(self.runtime.host.spark).claim(self.checkpoint, self.epoch, self.runtime.holder)
+
+    def _files(self) -> CheckpointFiles:
+        return LOCAL_FILES if is_local(self.checkpoint) else HadoopCheckpointFiles(self.runtime.host.spark)
+
+    def _run(self, interval: str) -> None:
+        """Starts the query in a scheduler pool of its own, so that a heavy neighbour does not hold it up."""
+        assert self._frame is not None
+        settings, task_id = self.runtime.settings, self.spec.task_id
+        sinks = SinkContext(settings.kafka_bootstrap, settings.connections)
+        stream = writer(self._frame, self.spec, sinks)
+        self._frame.sparkSession.sparkContext.setLocalProperty("spark.scheduler.pool", task_id)
+        stream = (
+            stream.option("checkpointLocation", self.checkpoint).queryName(task_id).trigger(processingTime=interval)
+        )
+        self._query = stream.start()
+        self.runtime.watch.add(task_id, self._query._jsq)
+
+    def _halt(self, patient: bool) -> None:
+        self.forget()
+        if self._query is not None:
+            wait_seconds = self.runtime.settings.boundary_wait_seconds if patient else 0.0
+            self.runtime.watch.stop(self._query._jsq, int(wait_seconds * 1000))
+
+    def _settle(self) -> None:
+        """Runs the query for the one batch that is planned but not committed."""
+        pending = last_offset(self.checkpoint, self._files())
+        self._run(SETTLE_TRIGGER)
+        try:
+            wait_until(lambda: self._has_settled(pending), self.runtime.settings.settle_timeout_seconds, "the batch")
+        except TimeoutError as error:
+            raise Unavailable(f"batch {pending} did not finish in time") from error
+        finally:
+            self._halt(patient=True)
+
+    def _has_settled(self, pending: int | None) -> bool:
+        """Raises the query's error when it has failed."""
+        assert self._query is not None
+        if last_commit(self.checkpoint, self._files()) == pending:
+            return True
+        failure = self._query.exception()
+        if failure is not None:
+            raise failure
+        return False
+
+
+def trigger_interval(seconds: float, task_id: str) -> str:
+    """Spark's text for a task's own interval: up to 5 % shorter than asked, always the same for the same task.
+
+    Spark fires equal intervals at the same moment of the clock, all tasks at once.
+    """
+    share = int.from_bytes(hashlib.md5(task_id.encode(), usedforsecurity=False).digest()[:4], "big") / 2**32
+    return f"{round(seconds * (1 - _JITTER * share) * 1000)} milliseconds"

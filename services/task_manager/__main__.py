@@ -1,0 +1,68 @@
+"""Runs a Task Manager: `python -m services.task_manager`."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+from prometheus_client import REGISTRY
+
+from penstock.control.clock import SystemClock
+from penstock.control.errors import TerminalError
+from penstock.control.logs import configure
+from penstock.local.folder import OwnedFolder
+from penstock.spark.settings import SparkSettings
+from penstock.store.engine import connect
+from penstock.wire.app import serve
+from penstock.wire.shard_client import ShardManagerClient
+from penstock.wire.task_client import TaskServiceClient
+from services.task_manager.api import build_app
+from services.task_manager.container import Container
+from services.task_manager.disk import Lives, SnapshotFile
+from services.task_manager.loop import Heartbeats, Reports, Specs, TaskManager
+from services.task_manager.metrics import ContainerCollector
+from services.task_manager.orphans import end_orphans
+from services.task_manager.settings import TaskManagerSettings, mark_children
+from services.task_manager.spark_hosts import SparkHosts
+from services.task_manager.stored_lease import StoredLease
+
+
+def main() -> None:
+    """Serves until SIGTERM; then its tasks and hosts end first."""
+    settings = TaskManagerSettings()
+    configure("task_manager", log_format=settings.log_format, level=settings.log_level)
+    folder = settings.folder()
+    try:
+        OwnedFolder(folder).claim()
+    except TerminalError as error:
+        raise SystemExit(f"container {settings.container}: {error.detail}") from error
+    end_orphans(folder)
+    mark_children(folder)
+    manager = build(settings)
+    REGISTRY.register(ContainerCollector(manager.container.summary))
+    app = build_app(manager.container, drop_deadline_seconds=settings.drop_deadline_seconds)
+    manager.start()
+    try:
+        serve(app, settings.host, settings.port)
+    finally:
+        manager.stop(settings.shutdown_seconds)
+
+
+def build(settings: TaskManagerSettings) -> TaskManager:
+    """Connects the parts; starts nothing."""
+    clock, periods, folder = SystemClock(), settings.periods(), settings.folder()
+    hosts = SparkHosts(SparkSettings(), folder / "hosts")
+    container = Container(settings.identity_of_container(), settings.limits(), hosts, clock, lambda: uuid4().hex)
+    authority = ShardManagerClient(settings.shard_manager_url, timeout_seconds=settings.heartbeat_timeout_seconds)
+    store = StoredLease(connect(settings.database_url, pool_size=1), settings.container)
+    tasks = TaskServiceClient(settings.task_service_url)
+    return TaskManager(
+        container,
+        Heartbeats(container, authority, store, Lives(folder), clock, periods),
+        Specs(container, tasks, SnapshotFile(folder), clock, periods),
+        Reports(container, tasks, clock, periods),
+        periods,
+    )
+
+
+if __name__ == "__main__":
+    main()

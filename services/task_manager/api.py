@@ -1,0 +1,101 @@
+"""The HTTP side: orders of the Shard Manager, what runs here, health and metrics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+
+from penstock.control.errors import Unavailable
+from penstock.wire.app import create_app
+from penstock.wire.cluster import ShardAnswer, ShardAnswers, ShardOrder, ShardOrders, as_json
+from services.task_manager.container import Container
+from services.task_manager.reporting import host_labels
+from services.task_manager.views import Summary
+
+# Killing a host takes a moment after the deadline; the caller waits a little longer than this.
+_KILL_SECONDS = 2.0
+
+
+def build_app(container: Container, *, drop_deadline_seconds: float) -> FastAPI:
+    """`drop_deadline_seconds` is for orders of a single shard, which name none."""
+    app = create_app("task_manager", ready=lambda: readiness(container.summary()))
+    _add_batch_orders(app, container)
+    _add_single_orders(app, container, drop_deadline_seconds)
+
+    @app.get("/v1/tasks", tags=["tasks"])
+    def tasks() -> dict[str, Any]:
+        """What runs here, with progress."""
+        return {**as_json(container.report()), **summary_json(container.summary())}
+
+    return app
+
+
+def _add_batch_orders(app: FastAPI, container: Container) -> None:
+    @app.post("/v1/shards/drop", tags=["shards"])
+    def drop_shards(order: ShardOrders) -> ShardAnswers:
+        """DROP_SHARD of many: answers when their tasks have stopped, or were killed."""
+        return container.await_stopped(container.drop(order), order.deadline_seconds + _KILL_SECONDS)
+
+    @app.post("/v1/shards/add", tags=["shards"])
+    def add_shards(order: ShardOrders) -> ShardAnswers:
+        """ADD_SHARD of many: answers at once."""
+        return container.add(order)
+
+
+def _add_single_orders(app: FastAPI, container: Container, drop_deadline_seconds: float) -> None:
+    @app.post("/v1/shards/{shard}/drop", tags=["shards"])
+    def drop_shard(shard: int, order: ShardOrder) -> ShardAnswer:
+        """DROP_SHARD: answers when the shard's tasks have stopped, or were killed."""
+        dropped = container.drop(_as_many(shard, order, drop_deadline_seconds))
+        return _as_one(shard, container.await_stopped(dropped, drop_deadline_seconds + _KILL_SECONDS))
+
+    @app.post("/v1/shards/{shard}/add", tags=["shards"])
+    def add_shard(shard: int, order: ShardOrder) -> ShardAnswer:
+        """ADD_SHARD: answers at once."""
+        return _as_one(shard, container.add(_as_many(shard, order, drop_deadline_seconds)))
+
+
+def _as_many(shard: int, order: ShardOrder, deadline_seconds: float) -> ShardOrders:
+    return ShardOrders(
+        container=order.container,
+        incarnation=order.incarnation,
+        shards={shard: order.epoch},
+        version=order.version,
+        leader_epoch=order.leader_epoch,
+        deadline_seconds=deadline_seconds,
+    )
+
+
+def _as_one(shard: int, answers: ShardAnswers) -> ShardAnswer:
+    return ShardAnswer(done=shard in answers.tasks, tasks=answers.tasks.get(shard, ()))
+
+
+def readiness(summary: Summary) -> dict[str, Any]:
+    """For `/readyz`: ready when it may run tasks and knows which. Raises Unavailable."""
+    if summary.commit_number is None:
+        raise Unavailable("no task specs yet, neither from the Task Service nor from the disk")
+    if summary.lease_seconds_left <= 0:
+        raise Unavailable("no lease yet, neither from the Shard Manager nor by the store")
+    return summary_json(summary)
+
+
+def summary_json(summary: Summary) -> dict[str, Any]:
+    """The container for people: shards, hosts, lease."""
+    return {
+        "incarnation": summary.incarnation,
+        "lease_seconds_left": round(summary.lease_seconds_left, 3),
+        "commit_number": summary.commit_number,
+        "version": summary.version,
+        "shards": dict(summary.shards),
+        "waiting": summary.waiting,
+        "hosts": [
+            {
+                "name": host.name,
+                "phase": host.phase.value,
+                "tasks": sum(task.host == host.name for task in summary.running.tasks.values()),
+                **host_labels(host.key),
+            }
+            for host in summary.running.hosts.values()
+        ],
+    }

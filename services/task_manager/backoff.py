@@ -1,0 +1,34 @@
+"""When a crashed task is tried again. Pure; jitter comes from the name, so that equal inputs give equal times."""
+
+from __future__ import annotations
+
+import hashlib
+
+from services.task_manager.model import Backoff, ErrorKind, Limits
+
+_JITTER = 0.25
+_LARGEST_EXPONENT = 32
+
+
+def delay_seconds(name: str, count: int, policy: Backoff) -> float:
+    """Seconds between the `count`-th crash in a row (from 1) and the next try: 0, first, 2·first, ... up to the cap.
+
+    Each is shortened by up to a quarter, by a hash of the name and the count, so that tasks which crashed together
+    do not come back together.
+    """
+    if count <= 1:
+        return 0.0
+    full = min(policy.cap_seconds, policy.first_seconds * 2.0 ** min(count - 2, _LARGEST_EXPONENT))
+    return full * (1.0 - _JITTER * _fraction(f"{name}#{count}"))
+
+
+def retry_seconds(task_id: str, count: int, kind: ErrorKind, limits: Limits) -> float:
+    """As `delay_seconds`, for a task. One that cannot run as configured waits from its first failure on."""
+    if kind == "broken_task":
+        return delay_seconds(task_id, count + 1, limits.broken_backoff)
+    return delay_seconds(task_id, count, limits.crash_backoff)
+
+
+def _fraction(text: str) -> float:
+    digest = hashlib.md5(text.encode(), usedforsecurity=False).digest()
+    return int.from_bytes(digest[:4], "big") / 2**32

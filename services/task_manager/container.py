@@ -1,0 +1,387 @@
+"""The container: what it owns, wants and runs, behind one lock. Every part of the Task Manager meets here.
+
+Entry points only note what they are told and wake the loop; `tick`, called by one thread, decides and acts. It
+takes the lock to decide and lets go of it to act, so that a slow host can never hold up the lease.
+Every entry point first looks whether the lease has run out: after a pause of the whole process nothing that waited
+in a queue can come before that.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from penstock.control.clock import Clock
+from penstock.control.logs import logger
+from penstock.spark.channel import Event, Progress, Ready, Reply, TaskEnded
+from penstock.spark.channel import Lease as LeaseCommand
+from penstock.wire.cluster import (
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    ShardAnswers,
+    ShardOrders,
+    TaskReportBatch,
+)
+from services.task_manager.actions import (
+    Action,
+    AdoptRevision,
+    ApplyLive,
+    EndHost,
+    KillHost,
+    StartHost,
+    StartTask,
+    StopTask,
+)
+from services.task_manager.catalog import Catalog
+from services.task_manager.host_pool import Effect, HostPool, Kill, Send, Spawn
+from services.task_manager.model import HostPhase, Limits, TaskView, WantedTask
+from services.task_manager.overrun import OverrunMeter
+from services.task_manager.ports import Hosts, StoredShards
+from services.task_manager.reconcile import Wanted, reconcile
+from services.task_manager.reporting import task_reports
+from services.task_manager.state import State
+from services.task_manager.tenure import Tenure
+from services.task_manager.views import Identity, Summary
+
+log = logger(__name__)
+
+
+class Container:
+    """Thread-safe. `wake` and `heartbeat_due` are events that loops wait for and clear."""
+
+    def __init__(
+        self, identity: Identity, limits: Limits, hosts: Hosts, clock: Clock, new_incarnation: Callable[[], str]
+    ) -> None:
+        self._identity = identity
+        self._limits = limits
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._state = State(identity.container, limits)
+        self._pool = HostPool(hosts, self.host_event, self._host_exited)
+        self._told_lease: dict[str, float] = {}
+        self._meter = OverrunMeter(limits.lease_stop_seconds)
+        self._tenure = Tenure(identity.container, new_incarnation)
+        self._deadlines: dict[int, float] = {}
+        self._catalog: Catalog | None = None
+        self._wanted: Mapping[str, WantedTask] = {}
+        self._wanted_of: tuple[Catalog | None, Mapping[int, int]] = (None, {})
+        self._announced: object = None
+        self._shutting_down = False
+        self.wake = threading.Event()
+        self.heartbeat_due = threading.Event()
+        self.report_due = threading.Event()
+
+    # ---- what the world says: specs
+
+    def take_specs(self, catalog: Catalog) -> None:
+        """The newest catalog."""
+        with self._changed:
+            before, self._catalog = self._catalog, catalog
+        if before is not catalog:
+            log.info("specs changed", commit_number=catalog.commit_number, jobs=len(catalog.templates))
+            self.wake.set()
+
+    # ---- what the world says: shards and lease
+
+    def heartbeat_request(self) -> HeartbeatRequest | None:
+        """The next heartbeat; None while tasks of a former lease still stop: a new life begins empty."""
+        with self._changed:
+            self._check_lease(self._clock.monotonic())
+            if self._of_former_leases():
+                return None
+            return HeartbeatRequest(
+                container=self._identity.container,
+                incarnation=self._tenure.incarnation,
+                url=self._identity.url,
+                region=self._identity.region,
+                capacity=self._identity.capacity,
+                held=self._held(),
+                dropped=self._dropped(),
+            )
+
+    def heartbeat_answered(self, request: HeartbeatRequest, answer: HeartbeatAnswer, sent_at: float) -> None:
+        """The Shard Manager answered a heartbeat that was sent at `sent_at` of this container's clock."""
+        with self._changed:
+            now = self._clock.monotonic()
+            if not self._is_current(request.incarnation, now):
+                return
+            if answer.known:
+                seconds, told = answer.lease_seconds, request.dropped
+                self._tenure.grant(sent_at, seconds, answer.shards, answer.version, told, now)
+            else:
+                self._begin_anew("declared lost or replaced", now)
+        self.wake.set()
+
+    def lease_stored(self, incarnation: str, stored: StoredShards, sent_at: float, seconds: float) -> None:
+        """The container renewed its own lease row, beginning at `sent_at`, and read the stored mapping."""
+        with self._changed:
+            now = self._clock.monotonic()
+            if self._is_current(incarnation, now):
+                self._tenure.grant(sent_at, seconds, stored.shards, stored.version, {}, now)
+        self.wake.set()
+
+    def lease_refused(self, incarnation: str) -> None:
+        """The store says that this life was declared lost or replaced."""
+        with self._changed:
+            now = self._clock.monotonic()
+            if self._is_current(incarnation, now):
+                self._begin_anew("declared lost or replaced by the store", now)
+        self.wake.set()
+
+    def was_granted(self, incarnation: str) -> bool:
+        """Whether this life has a lease, good or not yet known to have run out."""
+        with self._changed:
+            return incarnation == self._tenure.incarnation and self._tenure.lease.was_granted()
+
+    # ---- what the world says: orders
+
+    def drop(self, order: ShardOrders) -> ShardAnswers:
+        """DROP_SHARD: the tasks that will be stopped, by shard; `await_stopped` waits for it. Raises Conflict."""
+        with self._changed:
+            now = self._clock.monotonic()
+            self._check_lease(now)
+            obeyed = self._tenure.obey_drop(order)
+            for shard in obeyed:
+                self._deadlines[shard] = now + order.deadline_seconds
+            tasks = {shard: tuple(self._state.tasks_in(frozenset({shard}))) for shard in sorted(obeyed)}
+        self.wake.set()
+        return ShardAnswers(tasks=tasks)
+
+    def await_stopped(self, dropped: ShardAnswers, timeout_seconds: float) -> ShardAnswers:
+        """Those shards of a DROP of which nothing runs any more; waits until that is all of them, or time is over."""
+        shards = frozenset(dropped.tasks)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._state.tasks_in(shards), timeout_seconds)
+            busy = {self._state.tasks[task_id].shard for task_id in self._state.tasks_in(shards)}
+        return ShardAnswers(tasks={shard: tasks for shard, tasks in dropped.tasks.items() if shard not in busy})
+
+    def add(self, order: ShardOrders) -> ShardAnswers:
+        """ADD_SHARD: the tasks that will be started, by shard. Raises Conflict, also without a lease."""
+        with self._changed:
+            now = self._clock.monotonic()
+            self._check_lease(now)
+            obeyed = self._tenure.obey_add(order, now)
+            catalog = self._catalog
+            tasks = {shard: catalog.tasks_of(shard) if catalog else () for shard in sorted(obeyed)}
+        self.wake.set()
+        return ShardAnswers(tasks=tasks)
+
+    # ---- what the world says: hosts
+
+    def host_event(self, host: str, event: Event) -> None:
+        """A host said something; what hosts that have ended said before is of no interest any more."""
+        with self._changed:
+            if host not in self._state.hosts:
+                return
+            is_news = self._state.is_news(event)
+            fenced = self._take_event(host, event, self._clock.monotonic())
+            if fenced is not None:
+                log.warning("shard given up: fenced", task=fenced.task_id, shard=fenced.shard, epoch=fenced.epoch)
+                self._tenure.give_up(fenced.shard, fenced.epoch)
+            self._changed.notify_all()
+        if is_news:
+            self.wake.set()
+            self.report_due.set()
+
+    # ---- deciding and acting
+
+    def tick(self) -> tuple[Action, ...]:
+        """Decides what to do now, and does it. Called by one thread only. Returns what was decided."""
+        with self._changed:
+            now = self._clock.monotonic()
+            self._check_lease(now)
+            self._notice_exits(now)
+            wanted = self._want(now)
+            self._state.forget_old_crashes(set(wanted.tasks), now)
+            actions = reconcile(wanted, self._state.running(), self._present_limits(), now)
+            effects = [
+                *self._lease_effects(now),
+                *(effect for action in actions for effect in self._apply(action, now)),
+            ]
+            self._announce()
+            self._changed.notify_all()
+        for effect in effects:
+            self._pool.perform(effect)
+        if actions:
+            self.report_due.set()
+        return actions
+
+    def begin_shutdown(self) -> None:
+        """From now on nothing is wanted here."""
+        with self._changed:
+            self._shutting_down = True
+        self.wake.set()
+
+    def await_idle(self, timeout_seconds: float) -> bool:
+        """Waits until nothing runs; False when it still does after the time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._state.tasks, timeout_seconds)
+
+    def kill_hosts(self) -> None:
+        """The end: kills every host."""
+        self._pool.kill_all()
+
+    # ---- what it tells
+
+    def report(self) -> TaskReportBatch:
+        """What runs here now."""
+        with self._changed:
+            self._want(self._clock.monotonic())
+            return TaskReportBatch(
+                container=self._identity.container,
+                incarnation=self._tenure.incarnation,
+                commit_number=self._catalog.commit_number if self._catalog else 0,
+                version=self._tenure.ownership.version,
+                tasks=task_reports(self._wanted, self._state.running(), self._state.progress),
+            )
+
+    def summary(self) -> Summary:
+        """The container at this moment."""
+        with self._changed:
+            now = self._clock.monotonic()
+            self._want(now)
+            running = self._state.running()
+            return Summary(
+                incarnation=self._tenure.incarnation,
+                lease_seconds_left=self._tenure.lease.seconds_left(now),
+                shards=dict(self._tenure.ownership.shards),
+                version=self._tenure.ownership.version,
+                commit_number=self._catalog.commit_number if self._catalog else None,
+                running=running.copy(),
+                waiting=len(self._wanted.keys() - running.tasks.keys()),
+                totals=dict(self._state.totals),
+                past_lease_seconds=self._meter.past_lease_seconds,
+                double_run_seconds=self._meter.double_run_seconds,
+            )
+
+    # ---- details: lease and shards
+
+    def _check_lease(self, now: float) -> None:
+        expired_at = self._tenure.expired_at(now)
+        if expired_at is not None:
+            self._begin_anew("lease ran out", expired_at)
+
+    def _is_current(self, incarnation: str, now: float) -> bool:
+        self._check_lease(now)
+        return incarnation == self._tenure.incarnation
+
+    def _begin_anew(self, reason: str, ended_at: float) -> None:
+        """Forgets all shards, so that every task stops, and begins another life as an empty container."""
+        tasks = self._state.tasks.values()
+        lease, shards = self._tenure.lease, self._tenure.ownership.shards
+        log.warning("container begins anew", reason=reason, shards=len(shards), tasks=len(tasks))
+        if lease.was_granted():
+            ended_at = min(ended_at, lease.good_until)
+            self.heartbeat_due.set()
+        kill_at = ended_at + self._limits.lease_stop_seconds
+        for task in tasks:
+            self._deadlines[task.shard] = min(kill_at, self._deadlines.get(task.shard, math.inf))
+        self._state.end_of_lease(ended_at)
+        self._tenure.begin_anew()
+
+    def _of_former_leases(self) -> list[TaskView]:
+        return [task for task in self._state.tasks.values() if task.lease_ended_at is not None]
+
+    def _held(self) -> dict[int, int]:
+        """Owned shards, and those of which something still runs."""
+        stopping = {task.shard: task.epoch for task in self._state.tasks.values()}
+        return {**stopping, **self._tenure.ownership.shards}
+
+    def _dropped(self) -> dict[int, int]:
+        busy = {task.shard for task in self._state.tasks.values()}
+        return {shard: epoch for shard, epoch in self._tenure.ownership.dropped.items() if shard not in busy}
+
+    def _announce(self) -> None:
+        """Asks for a heartbeat at once when the Shard Manager is waiting for what has just come true."""
+        news = (self._tenure.incarnation, self._dropped(), bool(self._of_former_leases()))
+        if news != self._announced:
+            self._announced = news
+            self.heartbeat_due.set()
+
+    # ---- details: tasks and hosts
+
+    def _want(self, now: float) -> Wanted:
+        catalog, shards = self._wanted_of
+        if self._catalog is not None and (catalog is not self._catalog or shards != self._tenure.ownership.shards):
+            self._wanted_of = (self._catalog, self._tenure.ownership.shards)
+            self._wanted = self._catalog.wanted(self._tenure.ownership.shards)
+        busy = {task.shard for task in self._state.tasks.values()}
+        self._deadlines = {shard: at for shard, at in self._deadlines.items() if shard in busy}
+        tasks = {} if self._shutting_down else self._wanted
+        return Wanted(tasks, self._tenure.lease.is_good(now), self._deadlines)
+
+    def _present_limits(self) -> Limits:
+        return replace(self._limits, warm_hosts=0) if self._shutting_down else self._limits
+
+    def _take_event(self, host: str, event: Event, now: float) -> TaskView | None:
+        match event:
+            case Ready():
+                self._state.host_ready(host, now)
+            case Reply():
+                return self._state.replied(host, event, now)
+            case Progress():
+                self._state.progressed(host, event.tasks)
+            case TaskEnded():
+                return self._state.task_ended(host, event, now)
+        return None
+
+    def _host_exited(self) -> None:
+        self.wake.set()
+        self.report_due.set()
+
+    def _notice_exits(self, now: float) -> None:
+        """Takes in ended hosts, and measures what ran past its lease before they are forgotten."""
+        past_lease = {task.task_id: task for task in self._of_former_leases()}
+        for name, how in self._pool.take_ended().items():
+            self._told_lease.pop(name, None)
+            for task in self._state.host_exited(name, how, now):
+                if how.lease_ran_out:
+                    past_lease.pop(task.task_id, None)
+        ended_at = [task.lease_ended_at for task in past_lease.values() if task.lease_ended_at is not None]
+        self._meter.sample(min(ended_at, default=None), now)
+
+    def _lease_effects(self, now: float) -> list[Effect]:
+        """Each extension is passed on, so that hosts also end by themselves should this process be stopped."""
+        if not self._tenure.lease.is_good(now):
+            return []
+        effects: list[Effect] = []
+        for name in self._pool.names() & self._state.hosts.keys():
+            ending = self._state.hosts[name].phase is HostPhase.ENDING
+            if not ending and self._told_lease.get(name) != self._tenure.lease.good_until:
+                self._told_lease[name] = self._tenure.lease.good_until
+                seconds = self._tenure.lease.good_until - now
+                command = LeaseCommand(id=self._state.next_command_id(), seconds=seconds, sent_at=now)
+                effects.append(Send(name, command))
+        return effects
+
+    def _apply(self, action: Action, now: float) -> list[Effect]:
+        """Notes an action in the state; the effects that carry it out."""
+        match action:
+            case StartHost():
+                return [Spawn(self._state.start_host(action, now), action.key)]
+            case EndHost():
+                return [Send(action.host, self._state.end_host(action.host, action.kill_at, now))]
+            case KillHost():
+                log.warning("host killed", host=action.host, reason=action.reason)
+                return [Kill(action.host)]
+            case StartTask():
+                log.info("task starts", task=action.spec.task_id, revision=action.spec.revision, epoch=action.epoch)
+                return [Send(action.host, self._state.start_task(action, now))]
+            case StopTask():
+                return self._apply_stop(action, now)
+            case ApplyLive():
+                return [Send(self._state.tasks[action.task_id].host, self._state.apply_live(action))]
+            case AdoptRevision():
+                log.info("revision adopted", task=action.task_id, revision=action.spec.revision)
+                self._state.adopt(action.task_id, action.spec)
+                return []
+
+    def _apply_stop(self, action: StopTask, now: float) -> list[Effect]:
+        task = self._state.tasks[action.task_id]
+        command = self._state.stop_task(action, now)
+        if command is None:
+            return []
+        log.info("task stops", task=action.task_id, revision=task.spec.revision, reason=action.reason.value)
+        return [Send(task.host, command)]

@@ -1,0 +1,110 @@
+"""Settings of the Task Manager (`PENSTOCK_*`). Those of its Spark hosts are in `penstock.spark.settings`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from pathlib import Path
+
+import psutil
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from penstock.config.declare import Name
+from penstock.control.settings import CommonSettings
+from penstock.wire.cluster import Capacity
+from services.task_manager.loop import Periods
+from services.task_manager.model import Backoff, Limits
+from services.task_manager.orphans import MARK
+from services.task_manager.views import Identity
+
+
+class TaskManagerSettings(CommonSettings):
+    """Periods have the defaults of 002 section IV; all in seconds."""
+
+    model_config = SettingsConfigDict(env_prefix="PENSTOCK_", extra="ignore")
+
+    container: Name = Field(default_factory=lambda: socket.gethostname().lower(), description="name, for ever")
+    port: int = Field(7100, description="port of the HTTP side")
+    public_url: str | None = Field(None, description="where the Shard Manager reaches it; host and port when absent")
+    region: Name = Field("local", description="region of the container")
+    cpu_cores: float | None = Field(None, gt=0, description="cores on offer; the machine's when absent")
+    memory_bytes: int | None = Field(None, gt=0, description="memory on offer; the machine's when absent")
+    disk_bytes: int | None = Field(None, gt=0, description="disk on offer; what is free when absent")
+    task_service_url: str = Field("http://127.0.0.1:7072", description="addresses, comma separated")
+    shard_manager_url: str = Field("http://127.0.0.1:7073", description="addresses, comma separated")
+
+    heartbeat_seconds: float = Field(10.0, gt=0)
+    heartbeat_timeout_seconds: float = Field(5.0, gt=0)
+    container_lease_seconds: float = Field(40.0, gt=0, description="of a lease from the store; as the Shard Manager's")
+    lease_stop_seconds: float = Field(10.0, gt=0, le=10.0, description="then hosts without a lease are killed")
+    retry_seconds: float = Field(2.0, gt=0)
+    reconcile_seconds: float = Field(1.0, gt=0)
+    full_fetch_seconds: float = Field(60.0, gt=0)
+    delta_wait_seconds: float = Field(20.0, gt=0)
+    report_seconds: float = Field(2.0, gt=0)
+    drop_deadline_seconds: float = Field(10.0, gt=0, description="of a DROP that names none")
+    shutdown_seconds: float = Field(10.0, gt=0, description="for tasks to stop at SIGTERM")
+
+    tasks_per_host: int = Field(100, ge=1)
+    warm_hosts: int = Field(1, ge=0, description="shared hosts kept up, whatever runs on them")
+    stop_seconds: float = Field(30.0, gt=0, description="then the host of a task that does not stop is killed")
+    start_seconds: float = Field(180.0, gt=0, description="then a task that does not start is stopped")
+    host_start_seconds: float = Field(180.0, gt=0, description="then a host that is not ready is killed")
+    idle_host_seconds: float = Field(300.0, ge=0, description="then a shared host without tasks ends")
+    healthy_seconds: float = Field(60.0, gt=0, description="then a task's crashes are forgotten")
+    crash_first_seconds: float = Field(1.0, ge=0, description="pause after the second crash in a row; doubles")
+    crash_cap_seconds: float = Field(60.0, ge=0)
+    broken_first_seconds: float = Field(10.0, ge=0, description="pause after a failure that only a change can mend")
+    broken_cap_seconds: float = Field(600.0, ge=0)
+
+    def folder(self) -> Path:
+        """What this container keeps."""
+        return (self.data_dir / "containers" / self.container).absolute()
+
+    def identity_of_container(self) -> Identity:
+        """Who this container is and what it offers."""
+        url = self.public_url or f"http://{self.host}:{self.port}"
+        return Identity(self.container, url, self.region, self._capacity())
+
+    def limits(self) -> Limits:
+        """The bounds of reconciliation."""
+        return Limits(
+            tasks_per_host=self.tasks_per_host,
+            warm_hosts=self.warm_hosts,
+            stop_seconds=self.stop_seconds,
+            lease_stop_seconds=self.lease_stop_seconds,
+            start_seconds=self.start_seconds,
+            host_start_seconds=self.host_start_seconds,
+            idle_host_seconds=self.idle_host_seconds,
+            healthy_seconds=self.healthy_seconds,
+            crash_backoff=Backoff(self.crash_first_seconds, self.crash_cap_seconds),
+            broken_backoff=Backoff(self.broken_first_seconds, self.broken_cap_seconds),
+        )
+
+    def periods(self) -> Periods:
+        """The periods of the loops."""
+        return Periods(
+            tick=self.reconcile_seconds,
+            heartbeat=self.heartbeat_seconds,
+            retry=min(self.retry_seconds, self.heartbeat_seconds),
+            lease=self.container_lease_seconds,
+            full_fetch=self.full_fetch_seconds,
+            delta_wait=self.delta_wait_seconds,
+            report=self.report_seconds,
+        )
+
+    def _capacity(self) -> Capacity:
+        folder = self.folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        return Capacity(
+            cpu_cores=self.cpu_cores or float(psutil.cpu_count() or 1),
+            memory_bytes=self.memory_bytes or psutil.virtual_memory().total,
+            disk_bytes=self.disk_bytes or shutil.disk_usage(folder).free,
+        )
+
+
+def mark_children(folder: Path) -> None:
+    """Every process started from now on carries the container's folder in its environment (`orphans`)."""
+    os.environ[MARK] = str(folder)

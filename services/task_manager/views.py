@@ -1,0 +1,35 @@
+"""Who the container is, and how it is at one moment, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.wire.cluster import Capacity
+from services.task_manager.reconcile import Running
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this container is, for as long as it exists."""
+
+    container: str
+    url: str
+    region: str
+    capacity: Capacity
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The container at one moment, for people and metrics."""
+
+    incarnation: str
+    lease_seconds_left: float
+    shards: Mapping[int, int]
+    version: int
+    commit_number: int | None
+    running: Running
+    waiting: int
+    totals: Mapping[str, int]
+    past_lease_seconds: float
+    double_run_seconds: float

@@ -1,0 +1,62 @@
+"""A checkpoint that is not on the local file system: here Hadoop's view file system, with a folder behind it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from penstock.control.process import wait_until
+from penstock.local.kafka import EmbeddedKafka
+from penstock.spark.settings import SparkSettings
+from tests.support.spark import (
+    job_config,
+    make_topic,
+    produce,
+    rows_of_files,
+    running_host,
+    settings_for,
+    task_spec,
+)
+
+SLOW = "SELECT n, word, reflect('java.lang.Thread', 'sleep', 1000L) AS pause FROM events"
+
+
+def on_a_view(folder: Path, bootstrap: str, **more: Any) -> SparkSettings:
+    """Settings of a host whose checkpoints are below `viewfs:///data`, which is `folder`."""
+    link = {"spark.hadoop.fs.viewfs.mounttable.default.link./data": f"file://{folder}"}
+    settings = settings_for(folder, bootstrap, spark_conf=link, boundary_wait_seconds=0.0, **more)
+    return settings.model_copy(update={"checkpoint_root": "viewfs:///data/checkpoints"})
+
+
+def test_a_story_on_another_file_system(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    """1. A task starts and is stopped in mid-batch. 2. It settles. 3. It starts again with the next token, and an
+    older epoch is refused. 4. Another owner's claim fences it."""
+    topic = make_topic(kafka.bootstrap, 2)
+    config = job_config(topic, 2, {"type": "files", "path": str(tmp_path / "out")}, query={"sql": SLOW})
+    spec = task_spec("far", config)
+    checkpoint = tmp_path / "checkpoints" / "far" / "g1" / "task-0"
+    with running_host("view", on_a_view(tmp_path, kafka.bootstrap, unlocked_checkpoints=True), tmp_path) as supervisor:
+        produce(kafka.bootstrap, topic, [{"n": n, "word": "w"} for n in range(4)], 2)
+        reply = supervisor.start(spec, 2)
+        assert reply.ok, reply.error
+        assert reply.result["token"] == "2.1"
+        wait_until((checkpoint / "offsets" / "0").exists, 60, "the batch to be planned")
+        stopped = supervisor.stop(spec.task_id, settle=True)
+        assert stopped.ok, stopped.error
+        assert (stopped.result["clean"], stopped.result["last_commit"]) == (True, 0)
+        assert sorted(rows_of_files(tmp_path / "out" / "g1" / "task-0")["n"]) == [0, 1, 2, 3]
+        assert supervisor.start(spec, 1).error_kind == "fenced"
+        assert supervisor.start(spec, 2).result["token"] == "2.2"
+        (checkpoint / "FENCE").write_text("3.1\nsomebody else\n")
+        (checkpoint / ".FENCE.crc").unlink(missing_ok=True)
+        produce(kafka.bootstrap, topic, [{"n": n, "word": "w"} for n in range(4, 8)], 2)
+        assert supervisor.next_ended().error_kind == "fenced"
+
+
+def test_it_must_be_allowed(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    config = job_config(make_topic(kafka.bootstrap, 1), 1, {"type": "files", "path": str(tmp_path / "out")})
+    with running_host("strict", on_a_view(tmp_path, kafka.bootstrap), tmp_path) as supervisor:
+        reply = supervisor.start(task_spec("far", config))
+    assert not reply.ok
+    assert "no file locks" in str(reply.error)
+    assert not (tmp_path / "checkpoints").exists()

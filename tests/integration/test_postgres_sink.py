@@ -1,0 +1,326 @@
+"""The Postgres sink: exactly once, whatever happens between its transaction and the checkpoint's commit."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier, Event
+from typing import IO, Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from penstock.config.model import PostgresOutput
+from penstock.control.errors import BrokenCheckpoint, BrokenTask, Unavailable
+from penstock.spark.sinks import SinkContext, writer
+from penstock.spark.sinks.batch_marker import Decision, Marker
+from penstock.spark.sinks.postgres import PostgresSink
+from penstock.spark.sinks.postgres_connections import ConnectionPool, pool_of
+from penstock.spark.sinks.postgres_target import MarkerKey, Target
+from tests.support.session import Feed, forget_last_commit, run_to_end, sink_task
+
+_ROWS = [{"dest": dest, "delay": delay} for delay, dest in enumerate("ABAC")]
+_APPEND = PostgresOutput(table="flights")
+_UPSERT = PostgresOutput(table="delays", upsert_columns=("dest",))
+_MARKERS = "SELECT task_index, batch_id, rows FROM penstock_batches ORDER BY task_index"
+
+
+class Store:
+    """A database of the test's own."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.context = SinkContext(kafka_bootstrap="127.0.0.1:1", connections={"default": url})
+
+    def ask(self, query: str) -> list[tuple[Any, ...]]:
+        """The rows of a query, or none of a statement."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            cursor = connection.execute(query.encode())
+            return cursor.fetchall() if cursor.description else []
+
+
+@pytest.fixture
+def store(empty_database_url: str) -> Iterator[Store]:
+    yield Store(empty_database_url)
+    pool_of(empty_database_url).close()
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    """Two batches of four rows."""
+    feed = Feed(tmp_path / "feed", "dest string, delay bigint")
+    feed.add(_ROWS)
+    feed.add(_ROWS)
+    return feed
+
+
+@pytest.fixture
+def make_sink(store: Store) -> Iterator[Callable[..., PostgresSink]]:
+    """Sinks of task 0 without Spark, each with connections of its own, as in a process of its own."""
+    pools: list[ConnectionPool] = []
+
+    def make(upsert: tuple[str, ...] = ("dest",), options: str = "") -> PostgresSink:
+        pools.append(ConnectionPool(make_conninfo(store.url, options=options)))
+        target = Target("delays", {"dest": "text", "delay": "bigint"}, upsert)
+        sink = PostgresSink(pools[-1], target, MarkerKey("job", 0, 1), line=None)
+        sink.prepare()
+        return sink
+
+    yield make
+    for pool in pools:
+        pool.close()
+
+
+class TestReplay:
+    def test_appended_rows_are_there_once(self, spark: SparkSession, feed: Feed, store: Store, tmp_path: Path) -> None:
+        spec, checkpoint = sink_task(_APPEND), tmp_path / "checkpoint"
+        run_to_end(writer(feed.frame(spark), spec, store.context), checkpoint)
+        assert forget_last_commit(checkpoint) == 1
+        run_to_end(writer(feed.frame(spark), spec, store.context), checkpoint)
+        assert store.ask("SELECT dest, count(*) FROM flights GROUP BY 1 ORDER BY 1") == [("A", 4), ("B", 2), ("C", 2)]
+        assert store.ask(_MARKERS) == [(0, 1, 4)]
+
+    def test_state_goes_on_after_a_batch_that_was_skipped(
+        self, spark: SparkSession, feed: Feed, store: Store, tmp_path: Path
+    ) -> None:
+        """A skipped batch must still run in Spark, or the next one would not find its state."""
+        spec, checkpoint = sink_task(_UPSERT, output_mode="update"), tmp_path / "checkpoint"
+        sums = feed.frame(spark).groupBy("dest").sum("delay").withColumnRenamed("sum(delay)", "delay")
+        run_to_end(writer(sums, spec, store.context), checkpoint)
+        forget_last_commit(checkpoint)
+        for version in (checkpoint / "state").rglob("2.delta"):
+            version.unlink()
+        run_to_end(writer(sums, spec, store.context), checkpoint)
+        feed.add(_ROWS)
+        run_to_end(writer(sums, spec, store.context), checkpoint)
+        assert store.ask("SELECT dest, delay FROM delays ORDER BY 1") == [("A", 6), ("B", 3), ("C", 9)]
+        assert store.ask(_MARKERS) == [(0, 2, 3)]
+
+    def test_a_checkpoint_that_was_reset_fails_loudly(
+        self, spark: SparkSession, feed: Feed, store: Store, tmp_path: Path
+    ) -> None:
+        run_to_end(writer(feed.frame(spark), sink_task(_APPEND), store.context), tmp_path / "one")
+        with pytest.raises(StreamingQueryException, match=r"penstock\.control\.errors\.BrokenCheckpoint: .* replaced"):
+            run_to_end(writer(feed.frame(spark), sink_task(_APPEND), store.context), tmp_path / "two")
+        run_to_end(writer(feed.frame(spark), sink_task(_APPEND, generation=2), store.context), tmp_path / "three")
+        assert store.ask("SELECT count(*) FROM flights") == [(16,)]
+
+    def test_a_database_that_went_back_fails_loudly(self, make_sink: Callable[..., PostgresSink]) -> None:
+        sink = make_sink()
+        sink.store(_lines(("A", 1)), Marker(3, "query"))
+        with pytest.raises(BrokenCheckpoint, match="the database went back"):
+            sink.store(_lines(("A", 2)), Marker(5, "query"))
+        with pytest.raises(BrokenCheckpoint, match="the checkpoint went back"):
+            sink.store(_lines(("A", 2)), Marker(2, "query"))
+
+
+class TestTwoAtOnce:
+    def test_tasks_create_one_table_at_once(
+        self, spark: SparkSession, feed: Feed, store: Store, tmp_path: Path
+    ) -> None:
+        barrier = Barrier(4)
+
+        def run(index: int) -> None:
+            frame = feed.frame(spark.newSession())
+            barrier.wait(30)
+            spec = sink_task(_APPEND, index=index, task_count=4)
+            run_to_end(writer(frame, spec, store.context), tmp_path / f"checkpoint-{index}")
+
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(run, range(4)))
+        assert store.ask("SELECT count(*) FROM flights") == [(32,)]
+        assert store.ask(_MARKERS) == [(index, 1, 4) for index in range(4)]
+
+    @pytest.mark.parametrize("upsert", [(), ("dest",)])
+    def test_zombie_and_successor_write_a_batch_once(
+        self, make_sink: Callable[..., PostgresSink], store: Store, upsert: tuple[str, ...]
+    ) -> None:
+        sinks = [make_sink(upsert) for _ in range(2)]
+        with ThreadPoolExecutor(2) as threads:
+            for batch_id in range(50):
+                barrier = Barrier(2)
+
+                def write(sink: PostgresSink, batch_id: int = batch_id, barrier: Barrier = barrier) -> Decision:
+                    barrier.wait(30)
+                    return sink.store(_lines((f"dest-{batch_id}", 1)), Marker(batch_id, "query"))
+
+                assert {*threads.map(write, sinks)} == {Decision.WRITE, Decision.SKIP}
+        assert store.ask("SELECT count(*), count(DISTINCT dest), sum(delay) FROM delays") == [(50, 50, 50)]
+
+    def test_zombie_stopped_while_it_sends_rows_holds_nobody_up(
+        self, make_sink: Callable[..., PostgresSink], store: Store
+    ) -> None:
+        """1. The zombie stops in the middle of its rows. 2. The successor writes the batch and the next one.
+        3. The zombie goes on: its batch is refused, and nothing of it is seen."""
+        zombie, successor = make_sink(()), make_sink(())
+        rows = StoppingRows([("Z", 1)])
+        with ThreadPoolExecutor(1) as thread:
+            stopped = thread.submit(zombie.store, rows, Marker(0, "query"))
+            assert rows.reached.wait(30)
+            assert successor.store(_lines(("S", 1)), Marker(0, "query")) is Decision.WRITE
+            assert successor.store(_lines(("T", 1)), Marker(1, "query")) is Decision.WRITE
+            rows.go_on.set()
+            with pytest.raises(BrokenCheckpoint, match="the checkpoint went back"):
+                stopped.result(30)
+        assert store.ask("SELECT dest FROM delays ORDER BY 1") == [("S",), ("T",)]
+
+    def test_a_lock_that_is_held_too_long_is_retryable(
+        self, make_sink: Callable[..., PostgresSink], store: Store
+    ) -> None:
+        sink = make_sink(options="-c lock_timeout=100")
+        sink.store(_lines(("A", 1)), Marker(0, "query"))
+        with psycopg.connect(store.url) as holder:
+            holder.execute("SELECT 1 FROM penstock_batches FOR UPDATE")
+            with pytest.raises(Unavailable, match="lock timeout"):
+                sink.store(_lines(("A", 2)), Marker(1, "query"))
+        assert sink.store(_lines(("A", 2)), Marker(1, "query")) is Decision.WRITE
+
+
+class TestFailures:
+    def test_a_batch_that_fails_leaves_nothing_and_is_repeated(
+        self, spark: SparkSession, feed: Feed, store: Store, tmp_path: Path
+    ) -> None:
+        store.ask("CREATE TABLE flights (dest text, delay bigint CHECK (delay < 10))")
+        feed.add([{"dest": "D", "delay": 9}, {"dest": "D", "delay": 10}])
+        checkpoint = tmp_path / "checkpoint"
+        with pytest.raises(StreamingQueryException, match=r"errors\.BrokenTask: postgres refuses: .* check constraint"):
+            run_to_end(writer(feed.frame(spark), sink_task(_APPEND), store.context), checkpoint)
+        assert store.ask("SELECT count(*) FROM flights WHERE dest = 'D'") == [(0,)]
+        assert store.ask(_MARKERS) == [(0, 1, 4)]
+        store.ask("ALTER TABLE flights DROP CONSTRAINT flights_delay_check")
+        run_to_end(writer(feed.frame(spark), sink_task(_APPEND), store.context), checkpoint)
+        assert store.ask("SELECT delay FROM flights WHERE dest = 'D' ORDER BY 1") == [(9,), (10,)]
+
+    @pytest.mark.parametrize(
+        ("rows", "words"),
+        [
+            ([("A", 1), ("A", 2)], "two rows of one batch have the same key"),
+            ([("\\N", 1)], 'null value in column "dest"'),
+            ([("A", "x")], "invalid input syntax for type bigint"),
+            ([("A\x00", 1)], "invalid byte sequence"),
+        ],
+    )
+    def test_rows_that_do_not_fit_break_the_task(
+        self, make_sink: Callable[..., PostgresSink], store: Store, rows: list[tuple[str, Any]], words: str
+    ) -> None:
+        sink = make_sink()
+        with pytest.raises(BrokenTask, match=words):
+            sink.store(_lines(("B", 0), *rows), Marker(0, "query"))
+        assert store.ask("SELECT * FROM delays") == store.ask(_MARKERS) == []
+        assert sink.store(_lines(("B", 0)), Marker(0, "query")) is Decision.WRITE
+
+    def test_a_connection_that_breaks_is_retryable_and_replaced(
+        self, make_sink: Callable[..., PostgresSink], store: Store
+    ) -> None:
+        """1. The server ends the connection in mid-batch. 2. It ends it while it is idle: nobody notices."""
+        sink = make_sink()
+        rows = StoppingRows([("A", 1)])
+        with ThreadPoolExecutor(1) as thread:
+            broken = thread.submit(sink.store, rows, Marker(0, "query"))
+            assert rows.reached.wait(30)
+            _end_sessions(store)
+            rows.go_on.set()
+            with pytest.raises(Unavailable, match="postgres cannot serve the sink now"):
+                broken.result(30)
+        assert sink.store(_lines(("A", 1)), Marker(0, "query")) is Decision.WRITE
+        _end_sessions(store)
+        assert sink.store(_lines(("A", 2)), Marker(1, "query")) is Decision.WRITE
+        assert store.ask("SELECT dest, delay FROM delays") == [("A", 2)]
+
+    def test_a_malformed_url_breaks_the_task_and_is_not_told(self, spark: SparkSession, feed: Feed) -> None:
+        context = SinkContext(kafka_bootstrap="", connections={"default": "postgresql://u:secret@[half"})
+        with pytest.raises(BrokenTask, match="malformed") as caught:
+            writer(feed.frame(spark), sink_task(_APPEND), context)
+        assert "secret" not in str(caught.value)
+
+    def test_no_server_is_retryable(self, spark: SparkSession, feed: Feed) -> None:
+        context = SinkContext(kafka_bootstrap="", connections={"default": "postgresql://127.0.0.1:1/none"})
+        with pytest.raises(Unavailable, match="postgres cannot serve the sink now"):
+            writer(feed.frame(spark), sink_task(_APPEND), context)
+
+
+class TestChecksAtTheStart:
+    @pytest.mark.parametrize(
+        ("table", "output", "config", "words"),
+        [
+            ("", {"connection": "other"}, {}, r"no connection other \(it has: default\)"),
+            ("", {"upsert_columns": ("origin",)}, {}, "the query has no column origin"),
+            ("", {}, {"output_mode": "complete"}, "so output.upsert_columns is needed"),
+            ("CREATE TABLE flights (dest text)", {}, {}, "the table flights has no column delay"),
+            (
+                "CREATE TABLE flights (dest text, delay bigint)",
+                {"upsert_columns": ("dest",)},
+                {},
+                "no unique or exclusion constraint",
+            ),
+            ("", {"table": "mart.flights"}, {}, 'schema "mart" does not exist'),
+        ],
+    )
+    def test_what_cannot_work_breaks_the_task(
+        self, spark: SparkSession, feed: Feed, store: Store, table: str, output: Any, config: Any, words: str
+    ) -> None:
+        if table:
+            store.ask(table)
+        spec = sink_task(PostgresOutput(**{"table": "flights", **output}), **config)
+        with pytest.raises(BrokenTask, match=words):
+            writer(feed.frame(spark), spec, store.context)
+
+    def test_a_type_without_a_counterpart_breaks_the_task(self, spark: SparkSession, feed: Feed, store: Store) -> None:
+        frame = feed.frame(spark).selectExpr("INTERVAL '1' DAY AS wait")
+        with pytest.raises(BrokenTask, match="column wait of type interval day has no Postgres type"):
+            writer(frame, sink_task(_APPEND), store.context)
+
+    def test_a_table_of_the_users_own_in_a_schema_is_used_as_it_is(
+        self, spark: SparkSession, feed: Feed, store: Store, tmp_path: Path
+    ) -> None:
+        store.ask("CREATE SCHEMA mart")
+        store.ask("CREATE TABLE mart.flights (id serial PRIMARY KEY, dest varchar(3) UNIQUE, delay smallint)")
+        output = PostgresOutput(table="mart.flights", upsert_columns=("dest",))
+        latest = feed.frame(spark).groupBy("dest").agg({"delay": "max"}).withColumnRenamed("max(delay)", "delay")
+        spec = sink_task(output, output_mode="complete")
+        run_to_end(writer(latest, spec, store.context), tmp_path / "checkpoint")
+        assert store.ask("SELECT dest, delay FROM mart.flights ORDER BY 1") == [("A", 2), ("B", 1), ("C", 3)]
+
+
+class StoppingRows(io.BytesIO):
+    """COPY text that stops after its first chunk, as a process that got SIGSTOP does."""
+
+    def __init__(self, rows: list[tuple[Any, ...]]) -> None:
+        super().__init__(_lines(*rows).read())
+        self.reached, self.go_on = Event(), Event()
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        chunk = super().read(size)
+        if not chunk:
+            self.reached.set()
+            assert self.go_on.wait(30)
+        return chunk
+
+
+def _lines(*rows: tuple[Any, ...]) -> IO[bytes]:
+    return io.BytesIO("".join("\t".join(map(str, row)) + "\n" for row in rows).encode())
+
+
+def _end_sessions(store: Store) -> None:
+    ended = store.ask(
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'penstock'"
+    )
+    assert ended
+    assert all(done for (done,) in ended)
+
+
+def test_the_error_of_a_batch_can_be_read_from_the_querys(
+    spark: SparkSession, feed: Feed, store: Store, tmp_path: Path
+) -> None:
+    """Hosts tell retryable from broken by the class that the traceback in the query's error names."""
+    query = writer(feed.frame(spark), sink_task(_APPEND), store.context)
+    store.ask("DROP TABLE penstock_batches")
+    with pytest.raises(StreamingQueryException) as caught:
+        run_to_end(query, tmp_path / "checkpoint")
+    assert re.findall(r"^penstock\.control\.errors\.(\w+): ", str(caught.value), re.MULTILINE) == ["BrokenTask"]

@@ -1,0 +1,259 @@
+"""What the Delta, file and Kafka sinks promise, on real ones. A replay is a query whose last commit is gone."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from delta.tables import DeltaTable
+from pyspark.sql import SparkSession
+
+from penstock.config.model import DeltaOutput, FilesOutput, KafkaOutput
+from penstock.control.errors import BrokenTask, NotFound, Unavailable
+from penstock.local.kafka import EmbeddedKafka
+from penstock.spark.sinks import SinkContext, read_all, writer
+from tests.support.session import Feed, forget_last_commit, run_to_end, sink_task, unique
+
+_NOWHERE = SinkContext(kafka_bootstrap="127.0.0.1:1", connections={})
+_SCHEMA = "dest string, delay int, at timestamp"
+_AT = datetime(2013, 1, 1, 5, 15, 0, 123456)
+_ROWS = [{"dest": dest, "delay": delay, "at": f"{_AT.isoformat()}Z"} for delay, dest in enumerate("ABAC")]
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    """Two batches of four rows."""
+    feed = Feed(tmp_path / "feed", _SCHEMA)
+    feed.add(_ROWS)
+    feed.add(_ROWS)
+    return feed
+
+
+class TestDelta:
+    def test_replay_writes_nothing_twice(self, spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+        table, checkpoint = str(tmp_path / "table"), tmp_path / "checkpoint"
+        spec = sink_task(DeltaOutput(path=table))
+        run_to_end(writer(feed.frame(spark), spec, _NOWHERE), checkpoint)
+        files = spark.read.format("delta").load(table).inputFiles()
+        assert forget_last_commit(checkpoint) == 1
+        run_to_end(writer(feed.frame(spark), spec, _NOWHERE), checkpoint)
+        assert sorted(spark.read.format("delta").load(table).inputFiles()) == sorted(files)
+        feed.add(_ROWS)
+        run_to_end(writer(feed.frame(spark), spec, _NOWHERE), checkpoint)
+        assert spark.read.format("delta").load(table).groupBy("dest").count().orderBy("dest").collect() == [
+            ("A", 6),
+            ("B", 3),
+            ("C", 3),
+        ]
+
+    def test_tasks_create_one_table_at_once_and_append_to_it(
+        self, spark: SparkSession, feed: Feed, tmp_path: Path
+    ) -> None:
+        output = DeltaOutput(path=str(tmp_path / "table"), partition_columns=("dest",))
+        barrier = Barrier(4)
+
+        def run(index: int) -> None:
+            frame = feed.frame(spark.newSession())
+            barrier.wait(30)
+            stream = writer(frame, sink_task(output, index=index, task_count=4), _NOWHERE)
+            run_to_end(stream, tmp_path / f"checkpoint-{index}")
+
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(run, range(4)))
+        assert spark.read.format("delta").load(output.path).count() == 4 * 2 * len(_ROWS)
+        detail = DeltaTable.forPath(spark, output.path).detail().collect()[0]
+        assert detail["partitionColumns"] == ["dest"]
+
+    def test_complete_mode_replaces_the_table(self, spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+        output = DeltaOutput(path=str(tmp_path / "table"))
+        counts = feed.frame(spark).groupBy("dest").count()
+        run_to_end(writer(counts, sink_task(output, output_mode="complete"), _NOWHERE), tmp_path / "checkpoint")
+        rows = spark.read.format("delta").load(output.path).orderBy("dest").collect()
+        assert rows == [("A", 4), ("B", 2), ("C", 2)]
+
+    @pytest.mark.parametrize(
+        ("select", "words"),
+        [
+            (["dest", "delay", "at", "1 AS late"], "the table has no column late"),
+            (["dest", "CAST(delay AS bigint) delay"], "column delay is int in the table and bigint in the query"),
+        ],
+    )
+    def test_other_columns_break_the_task(
+        self, spark: SparkSession, feed: Feed, tmp_path: Path, select: list[str], words: str
+    ) -> None:
+        spec = sink_task(DeltaOutput(path=str(tmp_path / "table")))
+        writer(feed.frame(spark), spec, _NOWHERE)
+        with pytest.raises(BrokenTask, match=words):
+            writer(feed.frame(spark).selectExpr(*select), spec, _NOWHERE)
+
+    @pytest.mark.parametrize(
+        ("file", "error", "words"),
+        [
+            ("_delta_log/.00000000000000000000.json.tmp", Unavailable, "cannot be created now"),
+            ("part-0.parquet", BrokenTask, "is not a Delta table"),
+        ],
+    )
+    def test_a_folder_in_which_a_table_is_being_made_is_retryable_one_with_other_files_is_not(
+        self, spark: SparkSession, feed: Feed, tmp_path: Path, file: str, error: type[Exception], words: str
+    ) -> None:
+        path = tmp_path / "table" / file
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"")
+        with pytest.raises(error, match=words):
+            writer(feed.frame(spark), sink_task(DeltaOutput(path=str(tmp_path / "table"))), _NOWHERE)
+
+    def test_fewer_columns_and_stricter_types_fit(self, spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+        spec = sink_task(DeltaOutput(path=str(tmp_path / "table")))
+        run_to_end(writer(feed.frame(spark), spec, _NOWHERE), tmp_path / "one")
+        narrow = feed.frame(spark).selectExpr("coalesce(dest, '?') AS dest")
+        run_to_end(writer(narrow, spec, _NOWHERE), tmp_path / "two")
+        assert spark.read.format("delta").load(str(tmp_path / "table")).where("delay IS NULL").count() == 8
+
+    @pytest.mark.parametrize(
+        ("output", "config", "words"),
+        [
+            ({}, {"output_mode": "update"}, "the delta sink takes append or complete, not update"),
+            ({}, {"output_mode": "complete", "task_count": 2}, "the job must have one task"),
+            ({"partition_columns": ("origin",)}, {}, "the query has no column origin"),
+            ({"partition_columns": ("dest",)}, {}, r"partitioned by \[\], the job by \['dest'\]"),
+        ],
+    )
+    def test_what_it_cannot_serve_breaks_the_task(
+        self, spark: SparkSession, feed: Feed, tmp_path: Path, output: Any, config: Any, words: str
+    ) -> None:
+        path = str(tmp_path / "table")
+        writer(feed.frame(spark), sink_task(DeltaOutput(path=path)), _NOWHERE)
+        with pytest.raises(BrokenTask, match=words):
+            writer(feed.frame(spark), sink_task(DeltaOutput(path=path, **output), **config), _NOWHERE)
+
+
+class TestFiles:
+    @pytest.mark.parametrize("file_format", ["parquet", "json", "csv"])
+    def test_replay_writes_nothing_twice(
+        self, spark: SparkSession, feed: Feed, tmp_path: Path, file_format: Any
+    ) -> None:
+        output = FilesOutput(path=str(tmp_path / "out"), format=file_format)
+        checkpoint = tmp_path / "checkpoint"
+        frame = feed.frame(spark).selectExpr("*", "CAST(at AS timestamp_ntz) AS local")
+        run_to_end(writer(frame, sink_task(output), _NOWHERE), checkpoint)
+        assert forget_last_commit(checkpoint) == 1
+        run_to_end(writer(frame, sink_task(output), _NOWHERE), checkpoint)
+        rows = read_all(spark, output.path, file_format, f"{_SCHEMA}, local timestamp_ntz")
+        assert sorted(row["delay"] for row in rows.collect()) == [0, 0, 1, 1, 2, 2, 3, 3]
+        assert rows.select("at", "local").distinct().collect() == [(_AT, _AT)]
+
+    def test_all_tasks_and_generations_are_read_and_stray_files_are_not(
+        self, spark: SparkSession, feed: Feed, tmp_path: Path
+    ) -> None:
+        output = FilesOutput(path=str(tmp_path / "out"))
+        for generation, index in [(1, 0), (1, 1), (2, 0)]:
+            spec = sink_task(output, generation=generation, index=index, task_count=2)
+            run_to_end(writer(feed.frame(spark), spec, _NOWHERE), tmp_path / f"checkpoint-{generation}-{index}")
+        part = next((tmp_path / "out" / "g1" / "task-0").glob("*.parquet"))
+        part.with_name("part-of-a-batch-that-never-committed.parquet").write_bytes(part.read_bytes())
+        assert read_all(spark, output.path).count() == 3 * 8
+
+    def test_nothing_written_is_not_found(self, spark: SparkSession, tmp_path: Path) -> None:
+        with pytest.raises(NotFound):
+            read_all(spark, str(tmp_path / "out"))
+
+    def test_update_mode_breaks_the_task(self, spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+        spec = sink_task(FilesOutput(path=str(tmp_path / "out")), output_mode="update")
+        with pytest.raises(BrokenTask, match="the files sink takes append, not update"):
+            writer(feed.frame(spark), spec, _NOWHERE)
+
+
+class TestKafka:
+    def test_rows_keys_and_partitions(
+        self, spark: SparkSession, feed: Feed, tmp_path: Path, kafka: EmbeddedKafka
+    ) -> None:
+        output = KafkaOutput(topic=unique("out"), key_groups=4, key_columns=("dest",))
+        feed.add([{"dest": None, "delay": None, "at": None}])
+        run_to_end(writer(feed.frame(spark), sink_task(output), _context(kafka)), tmp_path / "checkpoint")
+        records = read_topic(kafka.bootstrap, output.topic)
+        first = {"dest": "A", "delay": 0, "at": f"{_AT.isoformat()}Z"}
+        assert Counter(records)[(_PARTITIONS["A"], b"A", json.dumps(first, separators=(",", ":")))] == 2
+        assert {key: partition for partition, key, _ in records} == {
+            None: _PARTITIONS[None],
+            **{key.encode(): partition for key, partition in _PARTITIONS.items() if key is not None},
+        }
+        assert [value for _, key, value in records if key is None] == ['{"dest":null,"delay":null,"at":null}']
+
+    def test_several_key_columns_make_a_json_key(
+        self, spark: SparkSession, feed: Feed, tmp_path: Path, kafka: EmbeddedKafka
+    ) -> None:
+        output = KafkaOutput(topic=unique("out"), key_groups=2, key_columns=("dest", "delay"))
+        run_to_end(writer(feed.frame(spark), sink_task(output), _context(kafka)), tmp_path / "checkpoint")
+        keys = {key for _, key, _ in read_topic(kafka.bootstrap, output.topic)}
+        assert keys == {f'{{"dest":"{dest}","delay":{delay}}}'.encode() for delay, dest in enumerate("ABAC")}
+
+    def test_replay_repeats_the_rows_of_one_batch_and_loses_none(
+        self, spark: SparkSession, feed: Feed, tmp_path: Path, kafka: EmbeddedKafka
+    ) -> None:
+        output, checkpoint = KafkaOutput(topic=unique("out")), tmp_path / "checkpoint"
+        run_to_end(writer(feed.frame(spark), sink_task(output), _context(kafka)), checkpoint)
+        forget_last_commit(checkpoint)
+        run_to_end(writer(feed.frame(spark), sink_task(output), _context(kafka)), checkpoint)
+        delays = Counter(json.loads(value)["delay"] for _, _, value in read_topic(kafka.bootstrap, output.topic))
+        assert delays == {0: 3, 1: 3, 2: 3, 3: 3}
+
+    def test_tasks_create_one_topic_at_once(self, spark: SparkSession, feed: Feed, kafka: EmbeddedKafka) -> None:
+        output = KafkaOutput(topic=unique("out"), key_groups=3, key_columns=("dest",))
+        frame = feed.frame(spark)
+        barrier = Barrier(4)
+
+        def make(index: int) -> None:
+            barrier.wait(30)
+            writer(frame, sink_task(output, index=index, task_count=4), _context(kafka))
+
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(make, range(4)))
+        metadata = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(output.topic, timeout=10)
+        assert len(metadata.topics[output.topic].partitions) == 3
+
+    def test_topic_of_another_size_breaks_the_task(self, spark: SparkSession, feed: Feed, kafka: EmbeddedKafka) -> None:
+        topic = unique("out")
+        writer(feed.frame(spark), sink_task(KafkaOutput(topic=topic, key_groups=3)), _context(kafka))
+        with pytest.raises(BrokenTask, match=f"the topic {topic} has 3 partitions, not 4"):
+            writer(feed.frame(spark), sink_task(KafkaOutput(topic=topic, key_groups=4)), _context(kafka))
+
+    def test_no_broker_is_retryable(self, spark: SparkSession, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("penstock.spark.sinks.kafka._TIMEOUT_SECONDS", 0.5)
+        with pytest.raises(Unavailable, match="kafka cannot be reached"):
+            writer(feed.frame(spark), sink_task(KafkaOutput(topic="out", key_groups=3)), _NOWHERE)
+
+
+def test_a_column_name_used_twice_breaks_the_task(spark: SparkSession, feed: Feed) -> None:
+    frame = feed.frame(spark).selectExpr("delay", "delay AS Delay")
+    with pytest.raises(BrokenTask, match="the column delay is there more than once"):
+        writer(frame, sink_task(KafkaOutput(topic="out")), _NOWHERE)
+
+
+# pmod(hash(key), 4) of Spark 4.2: a version that hashes otherwise would send keys to other tasks' partitions.
+_PARTITIONS: dict[str | None, int] = {"A": 2, "B": 1, "C": 1, None: 2}
+
+
+def _context(kafka: EmbeddedKafka) -> SinkContext:
+    return SinkContext(kafka_bootstrap=kafka.bootstrap, connections={})
+
+
+def read_topic(bootstrap: str, topic: str) -> list[tuple[int, bytes | None, str]]:
+    """All records of a topic: partition, key, value."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": unique("reader"), "enable.auto.commit": False})
+    try:
+        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+        ends = [consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1] for number in partitions]
+        messages = consumer.consume(sum(ends), timeout=30)
+        assert len(messages) == sum(ends)
+        return [(message.partition(), message.key(), message.value().decode()) for message in messages]
+    finally:
+        consumer.close()

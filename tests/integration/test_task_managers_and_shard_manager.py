@@ -1,0 +1,161 @@
+"""Task Managers and a Shard Manager, real but for the Spark hosts: shards are given, moved, given up, failed over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from penstock.control.clock import SystemClock
+from penstock.control.process import wait_until
+from penstock.local.ports import free_port
+from penstock.spark.channel import Command
+from penstock.store.cluster import set_shard_count
+from penstock.store.engine import connect, transaction
+from penstock.wire.cluster import Snapshot, TaskReportBatch
+from penstock.wire.shard_client import ShardManagerClient
+from services.shard_manager.settings import ShardManagerSettings
+from services.shard_manager.wiring import build
+from services.task_manager.api import build_app
+from services.task_manager.container import Container
+from services.task_manager.disk import Lives, SnapshotFile
+from services.task_manager.loop import Heartbeats, Periods, Reports, Specs, TaskManager
+from services.task_manager.model import Limits
+from services.task_manager.stored_lease import StoredLease
+from services.task_manager.views import Identity
+from tests.support.shard_manager import PERIODS as SHARD_MANAGER_PERIODS
+from tests.support.shard_manager import serving
+from tests.support.task_manager import CAPACITY, SHARDS, FakeHost, FakeHosts, template
+
+PERIODS = Periods(tick=0.1, heartbeat=0.1, retry=0.1, lease=1.0, delta_wait=0.5, report=0.5, report_gap=0.02)
+JOB = template(task_count=8)
+ALL = {f"flights/{index}" for index in range(8)}
+
+
+class PromptHosts(FakeHosts):
+    """Hosts that do at once what they are told."""
+
+    def start(self, *args: object) -> FakeHost:
+        host = super().start(*args)
+        host.send = lambda command: _send(host, command)  # type: ignore[method-assign]
+        host.become_ready()
+        return host
+
+
+def _send(host: FakeHost, command: Command) -> None:
+    FakeHost.send(host, command)
+    host.answer()
+
+
+class OneJob:
+    """A Task Service with one job."""
+
+    def full(self) -> Snapshot | None:
+        return Snapshot(full=True, commit_number=1, shard_count=SHARDS, templates=(JOB,))
+
+    def delta(self, after: int, wait_seconds: float) -> Snapshot:
+        return Snapshot(full=False, commit_number=1, shard_count=SHARDS, templates=())
+
+    def report(self, batch: TaskReportBatch) -> None:
+        """Nobody reads it."""
+
+
+class Member:
+    """A container in this process; `hosts` shows what it runs."""
+
+    def __init__(self, name: str, engine: Engine, manager_url: str, folder: Path) -> None:
+        self.port, self.hosts, clock = free_port(), PromptHosts(), SystemClock()
+        identity = Identity(name, f"http://127.0.0.1:{self.port}", "local", CAPACITY)
+        limits = replace(Limits(), lease_stop_seconds=0.5)
+        lives = iter(f"{name}-life-{number}" for number in range(1000))
+        self.container = Container(identity, limits, self.hosts, clock, lambda: next(lives))
+        self.authority = ShardManagerClient(manager_url)
+        store = StoredLease(engine, name)
+        self.manager = TaskManager(
+            self.container,
+            Heartbeats(self.container, self.authority, store, Lives(folder / name), clock, PERIODS),
+            Specs(self.container, OneJob(), SnapshotFile(folder / name), clock, PERIODS),
+            Reports(self.container, OneJob(), clock, PERIODS),
+            PERIODS,
+        )
+
+    def running(self) -> set[str]:
+        return set(self.hosts.running())
+
+    @contextmanager
+    def joined(self) -> Iterator[Member]:
+        """In the cell until the end; then its tasks stop and it says nothing more."""
+        with serving(build_app(self.container, drop_deadline_seconds=1.0), self.port):
+            self.manager.start()
+            try:
+                yield self
+            finally:
+                self.manager.stop(5.0)
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    engine = connect(database_url)
+    with transaction(engine) as connection:
+        set_shard_count(connection, SHARDS)
+    yield engine
+    engine.dispose()
+
+
+@contextmanager
+def shard_manager_at(port: int, database_url: str) -> Iterator[str]:
+    """A Shard Manager with short periods on a port that another one had before; its url."""
+    process = build(ShardManagerSettings(**SHARD_MANAGER_PERIODS, database_url=database_url, port=port))
+    process.start()
+    try:
+        with serving(process.app, port) as url:
+            yield url
+    finally:
+        process.stop()
+
+
+def is_shared_out(members: list[Member]) -> bool:
+    """Every task runs exactly once, and everybody runs something."""
+    running = [member.running() for member in members]
+    return all(running) and sum(map(len, running)) == 8 and set().union(*running) == ALL
+
+
+def test_shards_follow_the_containers_and_no_task_ever_runs_twice(
+    database_url: str, engine: Engine, tmp_path: Path
+) -> None:
+    """
+    1. One container gets all shards and runs all tasks.
+    2. A second one joins: shards move by DROP and ADD until both run tasks.
+    3. A task of the first is fenced: its shard is given up and comes back to somebody under a new epoch.
+    4. The Shard Manager goes away for more than a lease: both run on by the store, and nothing is started.
+    5. It comes back; the second container leaves: the first runs everything again.
+    """
+    with ExitStack() as stack:
+        cell = stack.enter_context(ExitStack())
+        port = free_port()
+        url = cell.enter_context(shard_manager_at(port, database_url))
+        first = stack.enter_context(Member("c1", engine, url, tmp_path).joined())
+        wait_until(lambda: first.running() == ALL, 20, "one container to run everything")
+        leaving = stack.enter_context(ExitStack())
+        second = leaving.enter_context(Member("c2", engine, url, tmp_path).joined())
+        wait_until(lambda: is_shared_out([first, second]), 20, "both to run tasks")
+        (host,) = (host for host in first.hosts.alive() if host.tasks)
+        fenced = min(host.tasks)
+        epoch = host.tasks[fenced].epoch
+        host.end_task(fenced, kind="fenced")
+        wait_until(lambda: is_shared_out([first, second]), 20, "the fenced task to run again")
+        assert {**first.hosts.running(), **second.hosts.running()}[fenced].epoch > epoch
+        starts = [member.container.summary().totals["task_starts"] for member in (first, second)]
+        cell.close()
+        lease_ends_at = SystemClock().monotonic() + 3.0
+        wait_until(lambda: SystemClock().monotonic() > lease_ends_at, 10, "three leases to pass", poll_s=0.2)
+        assert is_shared_out([first, second])
+        assert [member.container.summary().totals["task_starts"] for member in (first, second)] == starts
+        stack.enter_context(shard_manager_at(port, database_url))
+        leaving.close()
+        wait_until(lambda: first.running() == ALL, 30, "the first container to run everything again")
+        assert [member.container.summary().double_run_seconds for member in (first, second)] == [0, 0]
