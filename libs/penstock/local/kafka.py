@@ -161,7 +161,8 @@ def _properties(folder: Path, port: int, controller_port: int) -> str:
 def _format(properties: Path) -> None:
     """Prepare the log folder with a new random cluster id (Kafka's form of it: URL-safe base 64 of a UUID)."""
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    command = _java("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties))
+    # One word: an id may begin with a dash.
+    command = _java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", f"--config={properties}")
     result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise TerminalError(f"kafka cannot format its folder:\n{(result.stdout + result.stderr)[-2000:]}")

@@ -69,6 +69,9 @@ def kafka_options(source: Input, part: KeyGroupRange, limit: int | None, setting
     options = {
         "kafka.bootstrap.servers": settings.kafka_bootstrap,
         "kafka.isolation.level": "read_committed",
+        # Spark reads up to offsets that are there, so a fetch never has to wait for rows. With Kafka's 500 ms the fetch
+        # that a consumer sends ahead at the end of the log holds up its next question, once for each key group.
+        "kafka.fetch.max.wait.ms": "10",
         "assign": json.dumps({source.topic: list(part.members())}),
         "startingOffsets": source.starting_position,
         "failOnDataLoss": "true",
