@@ -11,12 +11,11 @@ import argparse
 import time
 
 import httpx
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from penstock.control.process import wait_until
 from penstock.local.services import task_manager_name
 from penstock.local.stack import LocalStack
+from penstock.local.topics import create_topics
 from tests.bench.report import finish, percentile, say, temporary_stack
 from tests.support.job_configs import job
 
@@ -38,8 +37,7 @@ def main() -> None:
 
 
 def _start_job(stack: LocalStack) -> None:
-    admin = AdminClient({"bootstrap.servers": stack.plan.kafka_bootstrap})
-    admin.create_topics([NewTopic(TOPIC, 8, 1)])[TOPIC].result(30)
+    create_topics(stack.plan.kafka_bootstrap, {TOPIC: 8})
     config = job(
         {
             "inputs": {"flights": {"topic": TOPIC}},

@@ -6,12 +6,11 @@ import json
 
 import psycopg
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from penstock.control.errors import NotFound
 from penstock.control.process import wait_until
 from penstock.local.stack import LocalStack
+from penstock.local.topics import create_topics
 from penstock.store.engine import libpq_url
 
 KEY_GROUPS = 4
@@ -42,9 +41,7 @@ class RowJob:
 
     def create(self) -> None:
         """Topic and job; waits until it runs."""
-        AdminClient({"bootstrap.servers": self._bootstrap}).create_topics([NewTopic(self.name, KEY_GROUPS, 1)])[
-            self.name
-        ].result(30)
+        create_topics(self._bootstrap, {self.name: KEY_GROUPS})
         with self._stack.client() as client:
             client.put_job(self.name, self.config())
         self.wait_converged()

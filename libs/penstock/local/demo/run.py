@@ -23,13 +23,11 @@ from penstock.local.stack import LocalStack
 
 _DRAIN_S = 120.0
 _REFRESH_S = 0.5
-_DEFINITIONS = Path(__file__).parents[4] / "deploy" / "demo"
 
 
 def run(console: Console, data_dir: Path, *, keep: bool, feed_seconds: float) -> int:
     """Runs the demo in a fresh `data_dir`; 0 when all jobs are exact, else 1. `keep` leaves it up until Ctrl-C."""
-    if not _DEFINITIONS.is_dir():
-        raise TerminalError("the demo's jobs are in deploy/demo of a checkout of Penstock, which is not here")
+    definitions()
     shutil.rmtree(data_dir, ignore_errors=True)
     with View(console, live=console.is_terminal) as view:
         stack = LocalStack(data_dir, on_event=lambda text: view.event(text, "process"))
@@ -49,10 +47,18 @@ def run(console: Console, data_dir: Path, *, keep: bool, feed_seconds: float) ->
     return 0 if exact == len(comparisons) else 1
 
 
+def definitions() -> Path:
+    """The folder of the demo's jobs. Raises TerminalError where Penstock does not run from a checkout."""
+    folder = Path(__file__).parents[4] / "deploy" / "demo"
+    if not folder.is_dir():
+        raise TerminalError("the demo's jobs are in deploy/demo of a checkout of Penstock, which is not here")
+    return folder
+
+
 def _play(stack: LocalStack, view: View, feed_seconds: float) -> tuple[check.Comparison, ...]:
     create_topics(stack.plan.kafka_bootstrap)
     write_planes(planes_path(stack))
-    story = Story(stack, view, _DEFINITIONS)
+    story = Story(stack, view, definitions())
     story.create_jobs()
     _wait_converged(stack, view)
     feed = Feed(stack.plan.kafka_bootstrap, feed_seconds)
