@@ -19,9 +19,10 @@ ALL_MANAGERS = {task_manager_name(1), task_manager_name(2)}
 def test_a_killed_spark_host_is_replaced_and_nothing_is_lost(stack: LocalStack, rows: RowJob):
     rows.send_and_wait()
     name = rows.containers().pop()
-    for child in _family(stack, name)[1:]:
-        if "penstock.spark.host" in child.cmdline():
-            child.kill()
+    hosts = [child for child in _family(stack, name)[1:] if "penstock.spark.host" in child.cmdline()]
+    assert hosts
+    for host in hosts:
+        host.kill()
     rows.send_and_wait()
     rows.assert_exact()
 

@@ -168,3 +168,19 @@ def test_shards_are_made_once(engine):
         assert read_owners(connection) == before
         ensure_shards(connection, 6)
         assert read_owners(connection)[5].container is None
+
+
+def test_the_reports_of_a_lost_container_are_forgotten_and_no_others(engine):
+    with transaction(engine) as connection:
+        register(connection, member("b", "1"), empty=True)
+        for container in ("a", "b"):
+            report = {"container": container, "progress": None}
+            connection.execute(text(_REPORTED), report)
+        assert fail_over(connection) == {"a"}
+        assert list(connection.execute(text("SELECT container FROM tasks")).scalars()) == ["b"]
+
+
+_REPORTED = """
+    INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch, progress)
+    VALUES ('job', 0, :container, 'running', 1, 1, 0, 1, :progress)
+"""

@@ -27,6 +27,8 @@ from penstock.tasks.spec import TaskTemplate
 from tests.support.fake_cell import FakeCell, fake_cell
 from tests.support.spark import job_config, make_topic, produce, rows_of_files
 
+# tests/e2e does the like with the real services; these are for what only a Shard Manager of the test's can show.
+pytestmark = pytest.mark.long
 KEY_GROUPS = 2
 LEASE_SECONDS = 6.0
 STOP_SECONDS = 3.0

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, Select, func, select, text, update
+from sqlalchemy import Connection, Row, Select, delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from penstock.control.errors import LeaseLost
 from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify
-from penstock.store.tables import assignment, containers
+from penstock.store.tables import assignment, containers, tasks
 from penstock.tasks.ownership import Member, Membership, Owner, membership
 
 ASSIGNMENT_COUNTER = "assignment"
@@ -70,7 +70,8 @@ def read_members(connection: Connection) -> dict[str, Member]:
 def declare_lost(connection: Connection, candidates: Mapping[str, str], interval_seconds: float) -> set[str]:
     """Declares containers (name to incarnation) lost; the names of those that are lost now.
 
-    One that renewed its lease here during the last `interval_seconds` (the store's clock) stays live.
+    One that renewed its lease here during the last `interval_seconds` (the store's clock) stays live. What a lost
+    container last reported is forgotten with it: its lease ran out, so nothing of that runs any more.
     """
     statement = text(
         """
@@ -88,7 +89,9 @@ def declare_lost(connection: Connection, candidates: Mapping[str, str], interval
         "incarnations": list(candidates.values()),
         "seconds": interval_seconds,
     }
-    return set(connection.execute(statement, values).scalars())
+    lost = set(connection.execute(statement, values).scalars())
+    connection.execute(delete(tasks).where(tasks.c.container.in_(lost)))
+    return lost
 
 
 def save_heartbeats(connection: Connection, heard_at: Mapping[str, datetime]) -> None:

@@ -1,7 +1,8 @@
 """The job store's schema (SQLAlchemy Core). Migrations sum to exactly this; tests prove it.
 
 Who writes what: expected_* and history, tokens, idempotency: Job Service. running, sync_state: State Syncer.
-tasks, task_metrics: Task Service. containers, assignment: Shard Manager (a container's own lease row: also its
+tasks, task_metrics: Task Service (and the Shard Manager forgets the reports of lost containers). containers,
+assignment: Shard Manager (a container's own lease row: also its
 Task Manager, while the Shard Manager is away). decisions: Auto Scaler. leases: every loop. alerts: all.
 """
 
