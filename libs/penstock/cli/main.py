@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import typer
 
-from penstock.cli import cluster, jobs, local, setup
-from penstock.cli.output import err
-from penstock.control.errors import PenstockError, UserError
+from penstock.cli import cluster, errors, jobs, local, setup
+from penstock.control import logs
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -21,16 +18,9 @@ for module in (jobs, cluster, setup, local):
 
 
 def main() -> None:
-    """The console script: like `app`, with Penstock's errors in one line each."""
-    try:
-        app()
-    except UserError as error:
-        where = f" (field {error.field}, rule {error.rule})" if error.field else ""
-        err.print(f"[red]{type(error).__name__}:[/] {error.detail}{where}")
-        sys.exit(1)
-    except PenstockError as error:
-        err.print(f"[red]{type(error).__name__}:[/] {error.detail}")
-        sys.exit(1)
+    """The console script: like `app`, with the errors that are expected of it in one line each."""
+    logs.configure("cli", level="WARNING")
+    errors.run(app, "penstock")
 
 
 if __name__ == "__main__":

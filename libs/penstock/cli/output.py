@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
+import orjson
 from pydantic import BaseModel
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-out = Console()
+_COLUMNS_OF_NO_TERMINAL = 120
+_LONGEST_LINE = 160
+_MOST_LINES = 10
+_UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+
+
+def _console() -> Console:
+    """As wide as the terminal, whatever its size becomes; in a pipe as COLUMNS says, or wide enough for all tables."""
+    if sys.stdout.isatty():
+        return Console()
+    return Console(width=shutil.get_terminal_size((_COLUMNS_OF_NO_TERMINAL, 25)).columns)
+
+
+out = _console()
 err = Console(stderr=True)
+
+
+def say(text: str, style: str = "") -> None:
+    """A line for people; nothing in it is markup, and it is never broken."""
+    out.print(Text(text, style=style), soft_wrap=True)
 
 
 def show_json(*answers: BaseModel) -> None:
@@ -21,36 +44,88 @@ def show_json(*answers: BaseModel) -> None:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None) -> None:
-    """A table; None is shown as `-`."""
-    shown = Table(title=title, title_justify="left")
-    for heading in headings:
-        shown.add_column(heading, overflow="fold")
+    """A table; None is shown as `-`, and no rows as the line `none`."""
+    found = [[cell(value) for value in row] for row in rows]
+    if title is not None:
+        say(title, style="bold")
+    if found:
+        out.print(rich_table(headings, found))
+    else:
+        say("none")
+
+
+def rich_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """A table of texts, which are shown as they are; the first column, which names the row, stays whole."""
+    shown = Table()
+    for number, heading in enumerate(headings):
+        shown.add_column(heading, overflow="fold", no_wrap=number == 0)
     for row in rows:
-        shown.add_row(*(cell(value) for value in row))
-    out.print(shown)
+        shown.add_row(*(Text(value) for value in row))
+    return shown
 
 
 def cell(value: Any) -> str:
-    """A value as text: times by their age, sequences joined."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, datetime):
-        return age(value, datetime.now(UTC))
-    if isinstance(value, list | tuple):
-        return ", ".join(cell(item) for item in value)
-    return f"{value:,.1f}" if isinstance(value, float) else str(value)
+    """A value as text: times by their age, lists joined, maps as JSON; long ones are cut short."""
+    return _short(_cell(value))
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case datetime():
+            return age(value, datetime.now(UTC))
+        case list() | tuple():
+            return ", ".join(_cell(item) for item in value)
+        case Mapping():
+            return orjson.dumps(value).decode()
+        case float():
+            return f"{value:,.1f}"
+    return str(value)
+
+
+def _short(text: str) -> str:
+    lines = [line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 3]}..." for line in text.splitlines()]
+    return "\n".join(lines if len(lines) <= _MOST_LINES else [*lines[: _MOST_LINES - 1], "..."])
+
+
+def figure(value: float | None) -> str:
+    """A measured number; one that nobody knows is `unknown`, never zero."""
+    return "unknown" if value is None else f"{value:,.0f}"
 
 
 def age(then: datetime, now: datetime) -> str:
-    """`12s ago`, `in 3m`, `4h ago`, `5d ago`."""
+    """`12s ago`, `in 3m20s`, `4h ago`, `15d ago`: never more than it is."""
     seconds = (now - then).total_seconds()
-    size = abs(seconds)
-    for length, unit in ((86_400, "d"), (3600, "h"), (60, "m")):
-        if size >= length:
-            text = f"{size / length:.0f}{unit}"
-            break
-    else:
-        text = f"{size:.0f}s"
+    text = span(abs(seconds))
     return f"{text} ago" if seconds >= 0 else f"in {text}"
+
+
+def span(seconds: float) -> str:
+    """A time in its greatest unit, and the next while that is a single digit: `0s`, `1m30s`, `59m`, `2d3h`."""
+    whole = int(seconds)
+    for (length, unit), (smaller, name) in pairwise(_UNITS):
+        if whole >= length:
+            count, rest = divmod(whole, length)
+            more = f"{rest // smaller}{name}" if count < 10 and rest >= smaller else ""
+            return f"{count}{unit}{more}"
+    return f"{whole}s"
+
+
+def changes(old: Any, new: Any, path: str = "") -> Iterator[str]:
+    """What differs between two contents of a layer, a leaf each: `task_count: 2 -> 4`. None is absent."""
+    before, after = (_map(side) for side in (old, new))
+    if before is None or after is None:
+        yield f"{path}: {cell(old)} -> {cell(new)}"
+        return
+    for key in sorted({*before, *after}):
+        if before.get(key) != after.get(key):
+            yield from changes(before.get(key), after.get(key), f"{path}.{key}" if path else key)
+
+
+def _map(side: Any) -> Mapping[str, Any] | None:
+    if side is None:
+        return {}
+    return side if isinstance(side, Mapping) else None

@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from penstock.control.errors import Unauthenticated
+from penstock.control.errors import Unauthenticated, UserError
 
 DEFAULT_URL = "http://127.0.0.1:7070"
 
@@ -47,4 +47,7 @@ class CliSettings(BaseSettings):
 
     def _stack(self) -> dict[str, object]:
         path = self.data_dir / "stack.json"
-        return dict(orjson.loads(path.read_bytes())) if path.exists() else {}
+        try:
+            return dict(orjson.loads(path.read_bytes())) if path.exists() else {}
+        except orjson.JSONDecodeError as error:
+            raise UserError(f"{path} is not as `penstock up` writes it: {error}", field="data_dir") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,15 +11,22 @@ import typer
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
+from penstock.cli.errors import required
 from penstock.cli.jobs import client
-from penstock.cli.output import out, table
+from penstock.cli.output import out, say, table
 from penstock.cli.settings import CliSettings
-from penstock.control.errors import Conflict, Unavailable, UserError
+from penstock.control.errors import Conflict, TerminalError, Unavailable, UserError
 from penstock.spark.packages import pack
 from penstock.store.engine import connect, transaction
 from penstock.store.migrate import upgrade
 from penstock.store.tokens import create_first_admin
+
+_KAFKA_S = 10.0
+_quiet = logging.getLogger(__name__)  # librdkafka tells each failed attempt to connect; the last error says it all
+_quiet.addHandler(logging.NullHandler())
+_quiet.propagate = False
 
 
 class TokenRole(StrEnum):
@@ -48,14 +56,26 @@ def init(database_url: Annotated[str | None, typer.Option(help="PENSTOCK_DATABAS
     """Make or upgrade the job store; prints the first admin token, once."""
     url = database_url or CliSettings().database_url
     if url is None:
-        raise UserError(
-            "name the job store: --database-url or PENSTOCK_DATABASE_URL", field="database_url", rule="required"
-        )
-    upgrade(url)
-    with transaction(connect(url)) as connection:
-        token = create_first_admin(connection)
-    out.print("the store is up to date")
-    out.print(f"admin token, shown only now: {token}" if token else "an admin token exists already")
+        raise required("name the job store: --database-url or PENSTOCK_DATABASE_URL", field="database_url")
+    token = _prepare(url)
+    say("the store is up to date")
+    say(f"admin token, shown only now: {token}" if token else "an admin token exists already")
+
+
+def _prepare(url: str) -> str | None:
+    """The first admin token, when it was made now. What Postgres refuses is the caller's to know, in its words."""
+    try:
+        upgrade(url)
+        engine = connect(url)
+        try:
+            with transaction(engine) as connection:
+                return create_first_admin(connection)
+        finally:
+            engine.dispose()
+    except ArgumentError as error:
+        raise UserError("write it as postgresql://user@host/database", field="database_url", rule="url") from error
+    except DBAPIError as error:
+        raise TerminalError(f"the store refused: {error.orig}") from error
 
 
 @tokens.command("create")
@@ -66,7 +86,7 @@ def token_create(
 ) -> None:
     """Make a token; it is shown only now."""
     token = client().create_token(name, role.value, layers=layer or None)
-    out.print(f"{name} ({role.value}): {token}", soft_wrap=True)
+    say(f"{name} ({role.value}), shown only now: {token}")
 
 
 @tokens.command("list")
@@ -80,14 +100,14 @@ def token_list() -> None:
 def token_revoke(name: str) -> None:
     """A revoked token is refused from now on."""
     client().revoke_token(name)
-    out.print(f"revoked {name}")
+    say(f"revoked {name}")
 
 
 @packages.command("pack")
 def package_pack(folder: Path, name: str, version: str) -> None:
     """Pack a folder of Python modules for jobs; prints what to write as the job's `package`."""
     path, digest = pack(folder, name, version, CliSettings().packages())
-    out.print(f"packed {path}")
+    say(f"packed {path}")
     out.print_json(data={"package": {"name": name, "version": version, "digest": digest}})
 
 
@@ -95,11 +115,11 @@ def package_pack(folder: Path, name: str, version: str) -> None:
 def topic_create(name: str, partitions: Annotated[int, typer.Option(min=1)] = 8) -> None:
     """Create a Kafka topic; its partitions are the key groups of the jobs that read it."""
     bootstrap = CliSettings().bootstrap()
-    future = AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(name, partitions, 1)])[name]
+    admin = AdminClient({"bootstrap.servers": bootstrap}, logger=_quiet)
     try:
-        future.result(15)
+        admin.create_topics([NewTopic(name, partitions, 1)], request_timeout=_KAFKA_S)[name].result(_KAFKA_S + 5)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
             raise Conflict(f"topic {name} exists already", field="name", rule="unique") from error
-        raise Unavailable(f"Kafka at {bootstrap} did not create {name}: {error}") from error
-    out.print(f"created {name} with {partitions} partitions")
+        raise Unavailable(f"Kafka at {bootstrap} did not create {name}: {error.args[0].str()}") from error
+    say(f"created {name} with {partitions} partitions")

@@ -15,10 +15,8 @@ from pathlib import Path
 
 import httpx
 
-from penstock.control.logs import logger
 from penstock.control.process import kill_group, start_child, stop_group, wait_until
 
-log = logger(__name__)
 _WATCH_S = 0.2
 _HEALTHY_AFTER_S = 30.0
 _LONGEST_PAUSE_S = 10.0
@@ -81,14 +79,16 @@ class Supervisor:
     def take_down(self, name: str) -> None:
         """Kills a process (`kill -9` of its whole group) and leaves it down until `bring_up`."""
         child = self._children[name]
-        child.held_down = True
-        kill_group(child.process)
+        with self._lock:
+            child.held_down = True
+            kill_group(child.process)
 
     def bring_up(self, name: str) -> None:
         """Starts a process again that was taken down."""
         child = self._children[name]
-        child.start_again_at = time.monotonic()
-        child.held_down = False
+        with self._lock:
+            child.start_again_at = time.monotonic()
+            child.held_down = False
 
     def log_path(self, name: str) -> Path:
         """Where a process logs."""
@@ -110,22 +110,27 @@ class Supervisor:
     def _watch(self) -> None:
         while not self._stopping.wait(_WATCH_S):
             for child in list(self._children.values()):
-                self._look_after(child)
+                with self._lock:
+                    news = self._look_after(child)
+                if news is not None:
+                    self._on_event(news)
 
-    def _look_after(self, child: _Child) -> None:
+    def _look_after(self, child: _Child) -> str | None:
+        """What is done about an end, in one line; None when there is nothing to say."""
         if child.held_down or child.process.poll() is None:
-            return
+            return None
         now = time.monotonic()
         if child.start_again_at is None:
+            kill_group(child.process)  # what it started and left behind would meet its next life
             quick = now - child.started_at < _HEALTHY_AFTER_S
             child.quick_ends = child.quick_ends + 1 if quick else 0
             child.start_again_at = now + pause_seconds(child.quick_ends)
-            self._on_event(f"{child.spec.name} ended ({_how(child.process.returncode)})")
-        elif now >= child.start_again_at:
-            with self._lock:
-                child.process = self._spawn(child.spec)
-            child.started_at, child.start_again_at = now, None
-            self._on_event(f"{child.spec.name} started again (pid {child.process.pid})")
+            return f"{child.spec.name} ended ({_how(child.process.returncode)})"
+        if now < child.start_again_at:
+            return None
+        child.process = self._spawn(child.spec)
+        child.started_at, child.start_again_at = now, None
+        return f"{child.spec.name} started again (pid {child.process.pid})"
 
 
 def _how(code: int) -> str:

@@ -23,12 +23,16 @@ from penstock.local.stack import LocalStack
 
 _DRAIN_S = 120.0
 _REFRESH_S = 0.5
+_MARKER = "penstock-demo"
 
 
-def run(console: Console, data_dir: Path, *, keep: bool, feed_seconds: float) -> int:
-    """Runs the demo in a fresh `data_dir`; 0 when all jobs are exact, else 1. `keep` leaves it up until Ctrl-C."""
+def run(console: Console, data_dir: Path, *, keep: bool, feed_seconds: float, picture: Path | None = None) -> int:
+    """Runs the demo in a fresh `data_dir`; 0 when all jobs are exact, else 1. `keep` leaves it up until Ctrl-C.
+
+    `picture` is where the final display is saved as SVG. Raises TerminalError when `data_dir` is somebody else's.
+    """
     definitions()
-    shutil.rmtree(data_dir, ignore_errors=True)
+    empty(data_dir)
     with View(console, live=console.is_terminal) as view:
         stack = LocalStack(data_dir, on_event=lambda text: view.event(text, "process"))
         with stack:
@@ -37,6 +41,8 @@ def run(console: Console, data_dir: Path, *, keep: bool, feed_seconds: float) ->
                 view.event(comparison.line(), "ok" if comparison.exact else "kill")
             exact = sum(comparison.exact for comparison in comparisons)
             view.event(f"exact: {exact} of {len(comparisons)} jobs", "ok" if exact == len(comparisons) else "kill")
+            if picture is not None:
+                picture.write_text(view.picture())
             if keep:
                 view.event(f"the stack stays up at {stack.url}; Ctrl-C ends it", "ok")
                 signal.pause()
@@ -45,6 +51,16 @@ def run(console: Console, data_dir: Path, *, keep: bool, feed_seconds: float) ->
         console.print(*comparison.examples, sep="\n", end="\n" if comparison.examples else "")
     console.print(f"exact: {exact} of {len(comparisons)} jobs")
     return 0 if exact == len(comparisons) else 1
+
+
+def empty(data_dir: Path) -> None:
+    """Makes an empty folder for a demo, in place of an earlier one. Raises TerminalError when it holds other things."""
+    marker = data_dir / _MARKER
+    if data_dir.exists() and any(data_dir.iterdir()) and not marker.exists():
+        raise TerminalError(f"{data_dir} is not empty and holds no demo: it is left alone, name another folder")
+    shutil.rmtree(data_dir, ignore_errors=True)
+    data_dir.mkdir(parents=True)
+    marker.touch()
 
 
 def definitions() -> Path:

@@ -88,6 +88,9 @@ class Story:
         """`kill -9` of the busiest Spark host of a Task Manager."""
         children = psutil.Process(self._stack.supervisor.pid(manager)).children()
         hosts = [child for child in children if _HOST_MODULE in child.cmdline()]
+        if not hosts:
+            self._view.event(f"{manager} runs no Spark host now: none is killed")
+            return
         host = max(hosts, key=lambda process: sum(process.cpu_times()[:4]))
         host.kill()
         self._view.event(f"kill -9 of a Spark host of {manager} (pid {host.pid})", "kill")

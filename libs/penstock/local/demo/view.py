@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from collections import Counter, deque
 from collections.abc import Iterable
@@ -17,6 +19,8 @@ from rich.text import Text
 from penstock.local.demo.feed import Fed
 
 _EVENTS_SHOWN = 12
+_PICTURE_COLUMNS = 110
+_FETCHED_FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 _STYLES = {"kill": "bold red", "change": "bold cyan", "ok": "green", "process": "yellow", "info": "white"}
 
 
@@ -44,7 +48,7 @@ class View:
         self._events: deque[tuple[float, str, str]] = deque(maxlen=_EVENTS_SHOWN)
         self._jobs: tuple[JobLine, ...] = ()
         self._fed = Fed(0, 1, False)
-        self._live = Live(self._render(), console=console, refresh_per_second=4) if live else None
+        self._live = Live(self.render(), console=console, refresh_per_second=4) if live else None
 
     def __enter__(self) -> View:
         if self._live is not None:
@@ -62,15 +66,23 @@ class View:
         if self._live is None:
             self._console.print(Text(f"{at:6.1f} s  {text}", style=_STYLES[kind]))
         else:
-            self._live.update(self._render())
+            self._live.update(self.render())
 
     def update(self, fed: Fed, jobs: Iterable[JobLine]) -> None:
         """Shows the newest figures."""
         self._fed, self._jobs = fed, tuple(jobs)
         if self._live is not None:
-            self._live.update(self._render())
+            self._live.update(self.render())
 
-    def _render(self) -> RenderableType:
+    def picture(self) -> str:
+        """The present display as SVG, from a console of its own; it fetches nothing when it is shown."""
+        with open(os.devnull, "w") as nowhere:
+            console = Console(record=True, width=_PICTURE_COLUMNS, file=nowhere)
+            console.print(self.render())
+        return _FETCHED_FONT.sub("", console.export_svg(title="penstock demo"))
+
+    def render(self) -> RenderableType:
+        """The whole display as it is now."""
         feed = Table.grid(padding=(0, 1))
         sent = f"{self._fed.sent:,} of {self._fed.total:,} flights in Kafka"
         feed.add_row(ProgressBar(total=self._fed.total, completed=self._fed.sent, width=40), sent)

@@ -1,0 +1,283 @@
+"""Every command that speaks to the Job Service, against a real one; and how commands fail."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from sqlalchemy import text
+from structlog.testing import capture_logs
+
+from penstock.local.kafka import EmbeddedKafka
+from penstock.local.ports import free_port
+from penstock.store.alerts import raise_alert
+from penstock.store.cluster import set_shard_count
+from penstock.store.decisions import AUTO_SCALER, NewDecision, insert_decisions
+from penstock.store.engine import transaction
+from penstock.store.leases import take
+from penstock.store.reports import save_report
+from penstock.store.shards import Change, ensure_shards, read_owners, record_owners, register
+from penstock.tasks.ownership import Member
+from penstock.tasks.shards import shard_of
+from penstock.tasks.spec import task_id
+from penstock.wire.cluster import TaskProgress, TaskReport, TaskReportBatch, TaskState
+from tests.support.job_service import CONFIG, RunningJobService, job_service
+from tests.support.shell import Shell
+from tests.support.task_service import commit_job
+
+SHARDS = 4
+COLUMNS = 120
+
+
+@pytest.fixture
+def service(database_url: str) -> Iterator[RunningJobService]:
+    with job_service(database_url) as running:
+        yield running
+
+
+@pytest.fixture
+def lone_shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[Shell]:
+    """A shell whose settings name no service that answers. What services in this process log is kept off its output."""
+    monkeypatch.setenv("PENSTOCK_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("PENSTOCK_URL", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("PENSTOCK_TOKEN", "pst_none")
+    with capture_logs():
+        yield Shell(monkeypatch, capsys)
+
+
+@pytest.fixture
+def shell(lone_shell: Shell, monkeypatch: pytest.MonkeyPatch, service: RunningJobService) -> Shell:
+    """A shell of the service's admin."""
+    monkeypatch.setenv("PENSTOCK_URL", service.url)
+    monkeypatch.setenv("PENSTOCK_TOKEN", service.admin)
+    return lone_shell
+
+
+@pytest.fixture
+def etl(shell: Shell) -> str:
+    """A job that the shell has created."""
+    shell("jobs", "apply", "etl", json.dumps(CONFIG), "--reason", "first release").ok()
+    return "etl"
+
+
+def test_a_job_from_its_creation_to_its_end(shell: Shell, tmp_path: Path) -> None:
+    """1. It is applied from a file that names the data folder. 2. It is listed and shown. 3. It is deleted."""
+    output = {"type": "delta", "path": "${data_dir}/clean"}
+    file = tmp_path / "etl.json"
+    file.write_text(json.dumps({**CONFIG, "output": output}))
+    assert shell("jobs", "apply", "etl", str(file)).ok().startswith("create etl base: revision ")
+
+    assert "etl" in shell("jobs", "list", "--owner", "ann", "--state", "pending").ok()
+    assert shell("jobs", "list", "--prefix", "other").ok() == "none\n"
+    assert json.loads(shell("jobs", "list", "--json").ok())["job"] == "etl"
+    shown = json.loads(shell("jobs", "show", "etl").ok())
+    assert shown["config"]["output"]["path"] == f"{tmp_path}/clean"
+    assert json.loads(shell("sync", "etl").ok())["expected_revision"] == shown["revision"]
+
+    assert shell("jobs", "delete", "etl", "--reason", "not needed").ok().startswith("delete etl: revision ")
+    assert json.loads(shell("jobs", "show", "etl").ok())["state"] == "deleting"
+    assert "NotFound" in shell("jobs", "show", "other").refusal()
+
+
+def test_layers_are_patched_shown_reverted_and_dropped(shell: Shell, etl: str) -> None:
+    shell("layers", "patch", etl, "provisioner", '{"priority": 3}', "-r", "release 2").ok()
+    said = shell("layers", "patch", etl, "provisioner", '{"task_count": 4}').ok()
+    assert said.endswith("version 2\n")
+    assert json.loads(shell("layers", "show", etl, "provisioner").ok())["config"] == {"priority": 3, "task_count": 4}
+
+    assert "version 3" in shell("revert", etl, "provisioner", "1", "--reason", "release 2 was slow").ok()
+    assert json.loads(shell("layers", "show", etl, "provisioner").ok())["config"] == {"priority": 3}
+    shell("layers", "drop", etl, "provisioner").ok()
+    assert json.loads(shell("layers", "show", etl, "provisioner").ok())["config"] is None
+
+
+def test_an_override_ends_by_itself_and_can_be_ended(shell: Shell, etl: str) -> None:
+    said = shell("override", etl, '{"task_count": 4}', "--reason", "catch up [now]", "--for", "30m").ok()
+    assert "patch etl oncall" in said
+    assert "ends in 29m" in said
+
+    explained = shell("explain", etl).ok()
+    assert "catch up [now]" in explained
+    assert "default=" in explained
+    assert "trigger_interval_seconds" not in explained
+    assert "trigger_interval_seconds" in shell("explain", etl, "--all").ok()
+    leaves = {leaf["field"]: leaf for leaf in json.loads(shell("explain", etl, "--json").ok())["leaves"]}
+    assert (leaves["task_count"]["value"], leaves["task_count"]["layer"]) == (4, "oncall")
+
+    shell("override", etl, "--drop").ok()
+    assert "oncall" not in shell("explain", etl, "--all").ok()
+
+
+REFUSED = [
+    (("override", "etl", '{"priority": 1}'), "(field reason, rule required)"),
+    (("override", "etl", '{"priority": 1}', "-r", " "), "(field reason, rule required)"),
+    (("override", "etl"), "(field config, rule required)"),
+    (("override", "etl", '{"priority": 1}', "-r", "x", "--for", "soon"), "(field for, rule duration)"),
+    (("override", "etl", '{"task_count": 0}', "-r", "x"), "InvalidConfig: "),
+    (("override", "etl", '{"task_cuont": 2}', "-r", "x"), "(field task_cuont, rule unknown_field)"),
+    (("layers", "patch", "etl", "oncall", "{"), "(field config, rule json_object)"),
+    (("layers", "patch", "etl", "base", '{"priority": 1}', "--if-match", "7"), "is at version 1, not 7"),
+    (("layers", "show", "etl", "nosuch"), "NotFound: "),
+    (("revert", "etl", "base", "9"), "NotFound: "),
+    (("release", "etl"), "Conflict: the job etl is neither quarantined nor failed (field job, rule quarantined)"),
+    (("tokens", "create", "No Name", "--role", "reader"), "(field name, rule "),
+    (("tokens", "revoke", "nobody"), "(field name, rule known)"),
+]
+
+
+def test_a_refusal_is_one_line_with_field_and_rule_and_changes_nothing(shell: Shell, etl: str) -> None:
+    before = json.loads(shell("jobs", "show", etl).ok())
+    for words, expected in REFUSED:
+        assert expected in shell(*words).refusal()
+    assert json.loads(shell("jobs", "show", etl).ok()) == before
+
+
+def test_a_plan_says_what_a_change_would_do_and_does_nothing(shell: Shell, etl: str) -> None:
+    said = shell("plan", etl, "oncall", '{"task_count": 4}').ok()
+    assert "task_count" in said
+    assert "1. " in said
+    assert "touches" in said
+    planned = json.loads(shell("plan", etl, "oncall", '{"task_count": 4}', "--json").ok())
+    assert [change["field"] for change in planned["fields"]] == ["task_count"]
+    assert json.loads(shell("layers", "show", etl, "oncall").ok())["version"] == 0
+
+
+def test_the_history_tells_what_changed(shell: Shell, etl: str) -> None:
+    shell("layers", "patch", etl, "oncall", '{"task_count": 2}').ok()
+    shell("override", etl, '{"task_count": 4}', "--reason", "peak").ok()
+    shell("restart", etl, "--reason", "stuck").ok()
+    said = shell("history", etl).ok()
+    for part in ("task_count: 2 -> 4", "peak", "stuck", "first release"):
+        assert part in said
+    actions = [entry["action"] for entry in json.loads(shell("history", etl, "--json").ok())["entries"]]
+    assert actions == ["restart", "patch", "patch", "create"]
+
+
+def test_a_quarantined_job_is_released(shell: Shell, etl: str, service: RunningJobService) -> None:
+    with transaction(service.engine) as connection:
+        connection.execute(
+            text("INSERT INTO sync_state (job, revision, state) VALUES ('etl', 1, 'quarantined')"),
+        )
+    assert "quarantined" in shell("jobs", "list").ok()
+    assert shell("release", etl, "--reason", "topic is back").ok().startswith("release etl: revision ")
+    assert json.loads(shell("jobs", "show", etl).ok())["state"] == "pending"
+
+
+def test_what_runs_where_and_what_nobody_knows(shell: Shell, etl: str, service: RunningJobService) -> None:
+    """One of two tasks is reported: the other's figures are unknown, and so are their sums."""
+    _run_one_task_of(etl, service)
+    said = shell("tasks", etl).ok()
+    assert "1,234,567" in said
+    assert "unknown" in said
+    assert [task["state"] for task in json.loads(shell("tasks", etl, "--json").ok())["tasks"]] == ["running", "unknown"]
+
+    assert "tm-1" in shell("containers").ok()
+    container = json.loads(shell("containers", "--json").ok())["containers"][0]
+    assert (container["shards"], container["tasks"]) == (1, 1)
+    said = shell("shards").ok()
+    assert said.startswith(f"{SHARDS} shards\n")
+    assert {"nobody", "tm-1"} <= set(said.split())
+    assert len(json.loads(shell("shards", "--json").ok())["shards"]) == SHARDS
+
+    said = shell("top", "--looks", "2", "--every", "0.1", "--prefix", "e").ok()
+    assert "1/2" in said
+    assert "1,234,567" not in said
+
+
+def _run_one_task_of(job: str, service: RunningJobService) -> None:
+    commit_job(service.engine, job, task_count=2)
+    shard = shard_of(task_id(job, 0), SHARDS)
+    progress = TaskProgress(backlog_records=1_234_567, processed_rows_per_second=50.0)
+    report = TaskReport(
+        job=job, index=0, state=TaskState.RUNNING, revision=1, generation=1, restarts=0, epoch=1, progress=progress
+    )
+    batch = TaskReportBatch(container="tm-1", incarnation="life", commit_number=1, version=1, tasks=(report,))
+    with transaction(service.engine) as connection:
+        set_shard_count(connection, SHARDS)
+        ensure_shards(connection, SHARDS)
+        register(connection, Member("tm-1", "life", "http://127.0.0.1:7100", "local", 2.0, 2**32, 2**34), empty=True)
+        record_owners(connection, {shard: Change("tm-1", read_owners(connection)[shard].epoch)})
+        save_report(connection, batch, [])
+
+
+def test_alerts_decisions_and_the_field_table(shell: Shell, etl: str, service: RunningJobService) -> None:
+    assert shell("alerts").ok() == "none\n"
+    decision = NewDecision(etl, datetime.now(UTC), "lag", "scale_up", {}, {"task_count": 4}, "written")
+    with transaction(service.engine) as connection:
+        raise_alert(connection, "job_quarantined", etl, "failed 3 times [sync]")
+        epoch = take(connection, AUTO_SCALER, "test", url="", seconds=60.0)
+        assert epoch is not None
+        insert_decisions(connection, [decision], epoch)
+    assert "failed 3 times [sync]" in shell("alerts").ok()
+    assert json.loads(shell("alerts", "--json").ok())["alerts"][0]["subject"] == etl
+    assert '{"task_count":4}' in shell("decisions", etl).ok()
+    assert json.loads(shell("decisions", etl, "--json").ok())["decisions"][0]["action"] == "scale_up"
+    assert "task_count" in shell("fields").ok()
+    assert '"path": "task_count"' in shell("fields", "--json").ok()
+
+
+def test_no_table_is_wider_than_120_columns(shell: Shell, etl: str, service: RunningJobService) -> None:
+    _run_one_task_of(etl, service)
+    shell("override", etl, '{"task_count": 4}', "--reason", "a reason " * 30).ok()
+    commands = (("jobs", "list"), ("explain", etl, "--all"), ("history", etl), ("tasks", etl), ("containers",))
+    for words in (*commands, ("fields",), ("tokens", "list"), ("plan", etl, "oncall", '{"priority": 2}')):
+        assert max(map(len, shell(*words).ok().splitlines())) <= COLUMNS, words
+
+
+def test_a_token_is_made_listed_used_and_revoked(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A conflict on its name is told, what it may not do is refused, and after its end it is no token."""
+    made = shell("tokens", "create", "robot", "--role", "oncall", "--layer", "scaler").ok()
+    assert "robot (oncall), shown only now: pst_" in made
+    assert "Conflict: " in shell("tokens", "create", "robot", "--role", "reader").refusal()
+    listed = shell("tokens", "list").ok()
+    assert "scaler" in listed
+    shell("tokens", "revoke", "robot").ok()
+    monkeypatch.setenv("PENSTOCK_TOKEN", made.split()[-1])
+    assert "Unauthenticated: " in shell("jobs", "list").refusal()
+
+
+def test_a_package_is_packed(lone_shell: Shell, tmp_path: Path) -> None:
+    folder = tmp_path / "rules"
+    folder.mkdir()
+    assert "(field package, rule not_empty)" in lone_shell("packages", "pack", str(folder), "rules", "1").refusal()
+    (folder / "rules.py").write_text("LIMIT = 3\n")
+    said = lone_shell("packages", "pack", str(folder), "rules", "1").ok()
+    assert said.startswith(f"packed {tmp_path / 'packages' / 'rules-1.zip'}\n")
+    assert '"digest": "sha256:' in said
+    (folder / "rules.py").write_text("LIMIT = 4\n")
+    refused = lone_shell("packages", "pack", str(folder), "rules", "1").refusal()
+    assert "(field package.version, rule immutable)" in refused
+
+
+def test_a_topic_is_created_once(lone_shell: Shell, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_KAFKA_BOOTSTRAP", kafka.bootstrap)
+    topic = f"cli-{uuid.uuid4().hex[:8]}"
+    assert lone_shell("topics", "create", topic, "--partitions", "3").ok() == f"created {topic} with 3 partitions\n"
+    made = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(topic, 10).topics[topic]
+    assert len(made.partitions) == 3
+    assert "(field name, rule unique)" in lone_shell("topics", "create", topic).refusal()
+    assert "did not create a b" in lone_shell("topics", "create", "a b").refusal()
+
+
+def test_the_store_is_made_and_the_first_admin_told_once(lone_shell: Shell, empty_database_url: str) -> None:
+    assert "(field database_url, rule required)" in lone_shell("init").refusal()
+    assert "(field database_url, rule url)" in lone_shell("init", "--database-url", "no address").refusal()
+    nowhere = f"postgresql://127.0.0.1:{free_port()}/penstock"
+    assert "Unavailable: " in lone_shell("init", "--database-url", nowhere).refusal()
+    assert "admin token, shown only now: pst_" in lone_shell("init", "--database-url", empty_database_url).ok()
+    again = lone_shell("init", "--database-url", empty_database_url).ok()
+    assert again == "the store is up to date\nan admin token exists already\n"
+
+
+def test_a_service_that_is_down_and_an_address_that_is_none(lone_shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    for words in (("jobs", "list"), ("top",), ("jobs", "apply", "etl", "{}")):
+        assert "cannot be reached" in lone_shell(*words).refusal()
+    monkeypatch.setenv("PENSTOCK_URL", "http://127.0.0.1:port")
+    assert "(field PENSTOCK_URL, rule url)" in lone_shell("jobs", "list").refusal()
+    monkeypatch.delenv("PENSTOCK_TOKEN")
+    assert "Unauthenticated: no token" in lone_shell("jobs", "list").refusal()

@@ -1,0 +1,52 @@
+"""Runs `penstock` in this process as a shell would: by `main()`, with an exit code and two streams."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from penstock.cli.main import main
+from penstock.control import logs
+
+
+def _leave_logging_alone(service: str, **_: object) -> None:
+    """The logging of this process is pytest's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A command that ended."""
+
+    code: int
+    out: str
+    err: str
+
+    def ok(self) -> str:
+        """What it said; fails when it was not content."""
+        assert self.code == 0, self
+        return self.out
+
+    def refusal(self) -> str:
+        """The one line of a command that failed as users should see it."""
+        assert self.code == 1, self
+        assert self.err.count("\n") == 1, self
+        assert "Traceback" not in self.err
+        return self.err.strip()
+
+
+class Shell:
+    """`shell("jobs", "list")` runs `penstock jobs list`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+        monkeypatch.setattr(logs, "configure", _leave_logging_alone)  # it would outlive the test
+
+    def __call__(self, *words: str) -> Ended:
+        self._monkeypatch.setattr(sys, "argv", ["penstock", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = self._capsys.readouterr()
+        return Ended(int(ended.value.code or 0), said.out, said.err)

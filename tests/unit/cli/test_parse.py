@@ -1,0 +1,56 @@
+"""What people type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.parse import duration_seconds, json_object
+from penstock.control.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90), ("90s", 90), ("30m", 1800), ("2h", 7200), ("1d", 86_400), (" 5m ", 300)],
+)
+def test_a_duration_is_a_number_and_a_unit(text: str, seconds: int) -> None:
+    assert duration_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "0", "0h", "-5m", "1.5h", "5w", "1h30m", "soon", "m"])
+def test_anything_else_is_no_duration(text: str) -> None:
+    with pytest.raises(UserError, match="is no duration") as refused:
+        duration_seconds(text)
+    assert (refused.value.field, refused.value.rule) == ("for", "duration")
+
+
+def test_an_object_is_typed_or_read_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "job.json"
+    file.write_text('{"task_count": 2}')
+    assert json_object(' {"task_count": 2}') == json_object(str(file)) == {"task_count": 2}
+
+
+def test_names_are_replaced_in_files_only_and_others_are_left(tmp_path: Path) -> None:
+    text = '{"path": "${data_dir}/out", "sql": "${other} $1"}'
+    file = tmp_path / "job.json"
+    file.write_text(text)
+    assert json_object(str(file), names={"data_dir": "/data"}) == {"path": "/data/out", "sql": "${other} $1"}
+    assert json_object(text, names={"data_dir": "/data"})["path"] == "${data_dir}/out"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("{", "not JSON"), ("nosuch.json", "neither a JSON object nor a file"), ("[1]", "neither"), ("", "neither")],
+)
+def test_anything_else_is_no_object(text: str, told: str) -> None:
+    with pytest.raises(UserError, match=told) as refused:
+        json_object(text)
+    assert (refused.value.field, refused.value.rule) == ("config", "json_object")
+
+
+def test_a_file_that_holds_a_list_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "job.json"
+    file.write_text("[1]")
+    with pytest.raises(UserError, match="a JSON object is needed"):
+        json_object(str(file))

@@ -1,0 +1,76 @@
+"""Which processes there are and what each is told; and how long a broken one is left alone."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.local.services import StackPlan, process_specs, standard_ports, task_manager_name
+from penstock.local.supervisor import pause_seconds
+
+SERVICES = ("job_service", "state_syncer", "task_service", "shard_manager", "auto_scaler")
+MANAGERS = ("task_manager_1", "task_manager_2")
+
+
+def make_plan(**changes: Any) -> StackPlan:
+    facts: dict[str, Any] = {
+        "data_dir": Path("/data"),
+        "database_url": "postgresql://127.0.0.1/penstock",
+        "kafka_bootstrap": "127.0.0.1:19092",
+        "connections": {"default": "postgresql://127.0.0.1/outputs"},
+        "token": "pst_scaler",
+        "task_managers": 2,
+        "ports": standard_ports(2),
+        "environment": {"PATH": "/bin", "PENSTOCK_PORT": "1", "PENSTOCK_LOG_LEVEL": "DEBUG"},
+    }
+    return StackPlan(**facts | changes)
+
+
+@pytest.mark.parametrize(
+    ("quick_ends", "seconds"), [(0, 0.25), (1, 0.5), (2, 1.0), (3, 2.0), (4, 4.0), (5, 8.0), (6, 10.0), (10_000, 10.0)]
+)
+def test_a_process_that_ends_quickly_waits_twice_as_long_each_time(quick_ends: int, seconds: float) -> None:
+    assert pause_seconds(quick_ends) == seconds
+
+
+def test_the_ports_are_those_of_the_design() -> None:
+    expected = dict(zip(SERVICES, range(7070, 7075), strict=True)) | {"task_manager_1": 7100, "task_manager_2": 7101}
+    assert standard_ports(2) == expected
+
+
+def test_services_start_first_then_task_managers() -> None:
+    specs = process_specs(make_plan())
+    assert tuple(spec.name for spec in specs) == SERVICES + MANAGERS
+    modules = {spec.name: spec.command for spec in specs}
+    assert modules["state_syncer"] == (sys.executable, "-m", "services.state_syncer")
+    assert modules["task_manager_1"] == modules["task_manager_2"] == (sys.executable, "-m", "services.task_manager")
+
+
+def test_each_process_has_its_own_port_and_readiness() -> None:
+    plan = make_plan(ports={name: 9000 + number for number, name in enumerate(standard_ports(2))})
+    for spec in process_specs(plan):
+        assert spec.env["PENSTOCK_PORT"] == str(plan.ports[spec.name])
+        assert spec.ready_url == f"http://127.0.0.1:{plan.ports[spec.name]}/readyz"
+        assert spec.env["PENSTOCK_JOB_SERVICE_URL"] == spec.env["PENSTOCK_URL"] == "http://127.0.0.1:9000"
+        assert spec.env["PENSTOCK_TASK_SERVICE_URL"] == plan.url("task_service")
+        assert spec.env["PENSTOCK_SHARD_MANAGER_URL"] == plan.url("shard_manager")
+
+
+def test_all_are_told_of_the_same_servers_and_folders_and_keep_the_rest_of_the_environment() -> None:
+    for spec in process_specs(make_plan()):
+        assert spec.env["PENSTOCK_DATABASE_URL"] == "postgresql://127.0.0.1/penstock"
+        assert spec.env["PENSTOCK_KAFKA_BOOTSTRAP"] == "127.0.0.1:19092"
+        assert json.loads(spec.env["PENSTOCK_CONNECTIONS"]) == {"default": "postgresql://127.0.0.1/outputs"}
+        assert spec.env["PENSTOCK_CHECKPOINT_ROOT"] == "/data/checkpoints"
+        assert spec.env["PENSTOCK_PACKAGES_ROOT"] == "/data/packages"
+        assert (spec.env["PATH"], spec.env["PENSTOCK_LOG_LEVEL"]) == ("/bin", "DEBUG")
+
+
+def test_only_task_managers_are_containers() -> None:
+    containers = {spec.name: spec.env.get("PENSTOCK_CONTAINER") for spec in process_specs(make_plan())}
+    assert containers == dict.fromkeys(SERVICES) | {name: name for name in MANAGERS}
+    assert task_manager_name(1) == "task_manager_1"
