@@ -5,19 +5,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Header, Response
 from fastapi.responses import JSONResponse
 from sqlalchemy import Engine
 
 from penstock.local.ports import free_port
 from penstock.store.cluster import set_shard_count
 from penstock.store.engine import transaction
-from penstock.store.shards import Change, ensure_shards, read_assignment, read_owners, record_owners, register
-from penstock.tasks.ownership import Member
+from penstock.store.reports import save_report
+from penstock.store.shards import Change, ensure_shards, read_owners, record_owners, register
+from penstock.tasks.ownership import Member, Membership
 from penstock.tasks.spec import TaskTemplate
+from penstock.wire.app import create_app
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest, Snapshot, TaskReport, TaskReportBatch
+from services.task_service.templates import Templates
+from tests.support.memory.specs import snapshot_of
 from tests.support.shard_manager import serving
 
 SHARDS = 4
@@ -33,15 +37,20 @@ class FakeCell:
         self.reports: list[TaskReportBatch] = []
         self._engine = engine
         self._lease_seconds = lease_seconds
-        self._commit = 1
-        self._templates: tuple[TaskTemplate, ...] = ()
+        self._templates = Templates(1, SHARDS, {}, {}, {})
         self._news = threading.Condition()
+        self._closed = False
 
     def run(self, *templates: TaskTemplate) -> None:
         """These are all jobs from now on."""
         with self._news:
-            self._commit += 1
-            self._templates = templates
+            self._templates = _next(self._templates, templates)
+            self._news.notify_all()
+
+    def close(self) -> None:
+        """Lets those who wait for news go."""
+        with self._news:
+            self._closed = True
             self._news.notify_all()
 
     def tasks(self) -> dict[str, TaskReport]:
@@ -51,29 +60,50 @@ class FakeCell:
     def heartbeat(self, request: HeartbeatRequest) -> HeartbeatAnswer:
         member = Member(request.container, request.incarnation, request.url, request.region, 1.0, 2**30, 2**30)
         with transaction(self._engine) as connection:
-            register(connection, member, empty=not request.held and not request.dropped)
+            known = register(connection, member, empty=not request.held and not request.dropped)
             owners = read_owners(connection)
             free = {shard: Change(member.name, of.epoch) for shard, of in owners.items() if of.container is None}
-            record_owners(connection, free)
-            shards = read_assignment(connection, member.name)
+            record_owners(connection, free if known is not Membership.REFUSED else {})
+            owners = read_owners(connection)
         self.heartbeats.append(request)
+        mine = {shard: of.epoch for shard, of in owners.items() if of.container == member.name}
         return HeartbeatAnswer(
-            known=True,
-            version=max(shards.values()),
+            known=known is not Membership.REFUSED,
+            version=max(of.epoch for of in owners.values()),
             shard_count=SHARDS,
             lease_seconds=self._lease_seconds,
-            shards=shards,
+            shards=mine if known is not Membership.REFUSED else {},
         )
+
+    def report(self, batch: TaskReportBatch) -> None:
+        """Keeps a report. Raises Conflict for one of a life that is over."""
+        with transaction(self._engine) as connection:
+            save_report(connection, batch, ())
+        self.reports.append(batch)
 
     def specs(self, after: int | None, wait_seconds: float) -> Snapshot:
         with self._news:
-            if after is not None:
-                self._news.wait_for(lambda: self._commit > after, min(wait_seconds, 1.0))
-            return Snapshot(full=True, commit_number=self._commit, shard_count=SHARDS, templates=self._templates)
+            if after is not None and after <= self._templates.commit_number:
+                self._news.wait_for(lambda: self._closed or self._templates.commit_number > after, wait_seconds)
+            return snapshot_of(self._templates, after)
+
+
+def _next(known: Templates, jobs: tuple[TaskTemplate, ...]) -> Templates:
+    """The templates after a commit that makes `jobs` all there are: new ones, and those that changed, carry it."""
+    number = known.commit_number + 1
+    before = {job: template.model_copy(update={"commit_number": 0}) for job, template in known.by_job.items()}
+    same = {job.job for job in jobs if before.get(job.job) == job.model_copy(update={"commit_number": 0})}
+    fresh = {
+        job.job: known.by_job[job.job] if job.job in same else job.model_copy(update={"commit_number": number})
+        for job in jobs
+    }
+    gone = dict.fromkeys(known.by_job.keys() - fresh.keys(), number)
+    removed = {job: commit for job, commit in known.removed.items() if job not in fresh}
+    return Templates(number, SHARDS, fresh, removed | gone, {})
 
 
 def _app(cell: FakeCell) -> FastAPI:
-    app = FastAPI()
+    app = create_app("fake_cell", ready=dict)
 
     @app.middleware("http")
     async def refuse_when_down(request: Any, call_next: Any) -> Any:
@@ -84,12 +114,18 @@ def _app(cell: FakeCell) -> FastAPI:
         return cell.heartbeat(request)
 
     @app.get("/v1/specs")
-    def specs(after: int | None = None, wait_seconds: float = 0.0) -> Snapshot:
-        return cell.specs(after, wait_seconds)
+    def specs(
+        after: int | None = None, wait_seconds: float = 0.0, if_none_match: Annotated[str | None, Header()] = None
+    ) -> Response:
+        snapshot = cell.specs(after, wait_seconds)
+        tag = f'W/"{snapshot.commit_number}"'
+        if after is None and if_none_match == tag:
+            return Response(status_code=304, headers={"ETag": tag})
+        return Response(snapshot.model_dump_json(), headers={"ETag": tag}, media_type="application/json")
 
     @app.post("/v1/reports", status_code=204)
     def reports(batch: TaskReportBatch) -> None:
-        cell.reports.append(batch)
+        cell.report(batch)
 
     return app
 
@@ -103,4 +139,7 @@ def fake_cell(engine: Engine, lease_seconds: float) -> Iterator[FakeCell]:
     cell = FakeCell(engine, lease_seconds)
     with serving(_app(cell), free_port()) as url:
         cell.url = url
-        yield cell
+        try:
+            yield cell
+        finally:
+            cell.close()

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 from penstock.config.model import JobConfig
-from penstock.spark.channel import Command, Event, Exit, Live, Ready, Reply, Start, Stop, TaskEnded
+from penstock.spark.channel import Command, Event, Exit, ListTasks, Live, Ready, Reply, Start, Stop, TaskEnded
 from penstock.spark.channel import Lease as LeaseCommand
 from penstock.tasks.keygroups import ranges
 from penstock.tasks.shards import shard_of
@@ -46,9 +46,14 @@ class FakeClock:
 
 
 class FakeHost:
-    """A host that does what it is told when `answer` is called; `stuck` answers nothing."""
+    """A host that does what it is told when `answer` is called; `stuck` answers nothing.
 
-    def __init__(self, name: str, key: HostKey, on_event: Callable[[str, Event], None]) -> None:
+    As a real one it answers every command once, starts nothing without a lease, and answers nothing once it has ended.
+    """
+
+    def __init__(
+        self, name: str, key: HostKey, on_event: Callable[[str, Event], None], on_exit: Callable[[], None]
+    ) -> None:
         self.name = name
         self.key = key
         self.stuck = False
@@ -60,13 +65,13 @@ class FakeHost:
         self.refuse: dict[str, str] = {}
         self._unanswered: list[Command] = []
         self._on_event = on_event
+        self._on_exit = on_exit
 
     def send(self, command: Command) -> None:
         self.sent.append(command)
         if isinstance(command, LeaseCommand):
             self.leases.append(command)
-        else:
-            self._unanswered.append(command)
+        self._unanswered.append(command)
 
     def kill(self) -> None:
         self.die("killed")
@@ -75,8 +80,10 @@ class FakeHost:
         return self.how
 
     def die(self, reason: str, *, out_of_memory: bool = False, lease_ran_out: bool = False) -> None:
-        self.tasks.clear()
-        self.how = self.how or HostExit(reason, out_of_memory, lease_ran_out)
+        if self.how is None:
+            self.tasks.clear()
+            self.how = HostExit(reason, out_of_memory, lease_ran_out)
+            self._on_exit()
 
     def become_ready(self) -> None:
         self.ready = True
@@ -95,13 +102,15 @@ class FakeHost:
             self.become_ready()
         commands, self._unanswered = self._unanswered, []
         for command in commands:
-            self._carry_out(command)
+            if self.how is None:
+                self._carry_out(command)
 
     def _carry_out(self, command: Command) -> None:
+        kind = self._refusal(command)
+        if kind is not None:
+            self._reply(command, kind=kind)
+            return
         match command:
-            case Start() if command.spec.task_id in self.refuse:
-                self._reply(command, kind=self.refuse[command.spec.task_id])
-                return
             case Start():
                 self.tasks[command.spec.task_id] = command
             case Stop():
@@ -109,13 +118,26 @@ class FakeHost:
             case Live():
                 kept = self.tasks[command.spec.task_id]
                 self.tasks[command.spec.task_id] = kept.model_copy(update={"spec": command.spec})
-            case Exit():
-                self.die("asked")
-                return
         self._reply(command)
+        if isinstance(command, Exit):
+            self.die("asked")
+
+    def _refusal(self, command: Command) -> str | None:
+        match command:
+            case Start(spec=spec) if spec.task_id in self.refuse:
+                return self.refuse[spec.task_id]
+            case Start() if not self.leases:
+                return "retryable"
+            case Start(spec=spec, epoch=epoch) if spec.task_id in self.tasks:
+                known = self.tasks[spec.task_id]
+                return None if (known.spec, known.epoch) == (spec, epoch) else "retryable"
+            case Live(spec=spec) if spec.task_id not in self.tasks:
+                return "retryable"
+        return None
 
     def _reply(self, command: Command, kind: str | None = None) -> None:
-        reply = Reply(id=command.id, ok=kind is None, error=kind and f"is {kind}", error_kind=kind)
+        result = {"tasks": {name: {} for name in self.tasks}} if isinstance(command, ListTasks) else {}
+        reply = Reply(id=command.id, ok=kind is None, error=kind and f"is {kind}", error_kind=kind, result=result)
         self._on_event(self.name, reply)
 
 
@@ -131,7 +153,7 @@ class FakeHosts:
     ) -> FakeHost:
         if self.broken:
             raise OSError("no more processes")
-        self.all[name] = FakeHost(name, key, on_event)
+        self.all[name] = FakeHost(name, key, on_event, on_exit)
         return self.all[name]
 
     def alive(self) -> list[FakeHost]:

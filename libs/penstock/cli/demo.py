@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli import errors
-from penstock.cli.local import end_on_sigterm
+from penstock.cli.local import end_on_signals
 from penstock.cli.output import out, say
 from penstock.cli.settings import CliSettings
 from penstock.control import logs
@@ -27,7 +27,7 @@ def demo(
 ) -> None:
     """336,776 flights through three jobs, with an override, an upgrade and kills; is the result exact?"""
     logs.configure("demo", level="ERROR")
-    end_on_sigterm()
+    end_on_signals()
     folder = data_dir or CliSettings().data_dir / "demo"
     try:
         sys.exit(run(out, folder, keep=keep, feed_seconds=seconds, picture=picture))

@@ -41,7 +41,7 @@ def up(
     kafka: Annotated[str | None, typer.Option(help="a Kafka to use instead of the embedded one")] = None,
 ) -> None:
     """Run everything on this machine; Ctrl-C stops it, the data survive in PENSTOCK_DATA_DIR (.penstock)."""
-    end_on_sigterm()
+    end_on_signals()
     folder = CliSettings().data_dir
     stack = LocalStack(folder, task_managers=task_managers, database=database_url, kafka=kafka, on_event=say)
     try:
@@ -61,6 +61,7 @@ def demo(context: typer.Context) -> None:
     os.execv(sys.executable, (sys.executable, "-m", "penstock.cli.demo", *context.args))
 
 
-def end_on_sigterm() -> None:
-    """SIGTERM ends like Ctrl-C, so that everything is stopped in order."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+def end_on_signals() -> None:
+    """SIGTERM ends like Ctrl-C, so that everything is stopped in order; SIGINT too where a shell had it ignored."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.default_int_handler)
