@@ -48,7 +48,7 @@ class FakeClock:
 class FakeHost:
     """A host that does what it is told when `answer` is called; `stuck` answers nothing.
 
-    As a real one it answers every command once, starts nothing without a lease, and answers nothing once it has ended.
+    As a real one it answers every command once, and nothing more once it has ended.
     """
 
     def __init__(
@@ -126,8 +126,6 @@ class FakeHost:
         match command:
             case Start(spec=spec) if spec.task_id in self.refuse:
                 return self.refuse[spec.task_id]
-            case Start() if not self.leases:
-                return "retryable"
             case Start(spec=spec, epoch=epoch) if spec.task_id in self.tasks:
                 known = self.tasks[spec.task_id]
                 return None if (known.spec, known.epoch) == (spec, epoch) else "retryable"

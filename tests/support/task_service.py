@@ -41,6 +41,6 @@ def _commit(engine: Engine, job: str, config: str, *, stopping: bool) -> int:
         epoch = leases.take(connection, STATE_SYNCER, _LEADER, url="", seconds=60.0)
         assert epoch is not None
         row = CommitRow(job, config.encode(), 1, 1, 0, stopping, True)
-        number = commit_many(connection, [row], epoch)
+        number = commit_many(connection, [row], epoch, remade=[job])
         assert number is not None
         return number

@@ -38,7 +38,7 @@ def start_jvm(conf: Mapping[str, str]) -> Jvm:
     Raises Unavailable when the JVM ends or says nothing for two minutes; what it printed is in the host's log.
     """
     home = Path(pyspark.__file__).parent
-    with tempfile.TemporaryDirectory(prefix="penstock-gateway-") as folder:
+    with tempfile.TemporaryDirectory(prefix="penstock-gateway-", dir=conf.get("spark.local.dir")) as folder:
         announcement = Path(folder) / "connection"
         process = start_child(
             [home / "bin" / "spark-submit", *_arguments(conf), "pyspark-shell"],

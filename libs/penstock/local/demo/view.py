@@ -19,6 +19,7 @@ from rich.text import Text
 from penstock.local.demo.feed import Fed
 
 _EVENTS_SHOWN = 12
+_EVENTS_IN_PICTURE = 26
 _PICTURE_COLUMNS = 110
 _FETCHED_FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 _STYLES = {"kill": "bold red", "change": "bold cyan", "ok": "green", "process": "yellow", "info": "white"}
@@ -45,7 +46,7 @@ class View:
     def __init__(self, console: Console, *, live: bool) -> None:
         self._console = console
         self._started = time.monotonic()
-        self._events: deque[tuple[float, str, str]] = deque(maxlen=_EVENTS_SHOWN)
+        self._events: deque[tuple[float, str, str]] = deque(maxlen=_EVENTS_IN_PICTURE)
         self._jobs: tuple[JobLine, ...] = ()
         self._fed = Fed(0, 1, False)
         self._live = Live(self.render(), console=console, refresh_per_second=4) if live else None
@@ -78,15 +79,16 @@ class View:
         """The present display as SVG, from a console of its own; it fetches nothing when it is shown."""
         with open(os.devnull, "w") as nowhere:
             console = Console(record=True, width=_PICTURE_COLUMNS, file=nowhere)
-            console.print(self.render())
+            console.print(self.render(_EVENTS_IN_PICTURE))
         return _FETCHED_FONT.sub("", console.export_svg(title="penstock demo"))
 
-    def render(self) -> RenderableType:
-        """The whole display as it is now."""
+    def render(self, events: int = _EVENTS_SHOWN) -> RenderableType:
+        """The whole display as it is now, with the newest `events` lines of the story."""
         feed = Table.grid(padding=(0, 1))
         sent = f"{self._fed.sent:,} of {self._fed.total:,} flights in Kafka"
         feed.add_row(ProgressBar(total=self._fed.total, completed=self._fed.sent, width=40), sent)
-        story = Text("\n").join(Text(f"{at:6.1f} s  {text}", style=_STYLES[kind]) for at, kind, text in self._events)
+        newest = list(self._events)[-events:]
+        story = Text("\n").join(Text(f"{at:6.1f} s  {text}", style=_STYLES[kind]) for at, kind, text in newest)
         return Group(feed, _job_table(self._jobs), Panel(story, title="what happens", title_align="left"))
 
 

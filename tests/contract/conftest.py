@@ -1,0 +1,35 @@
+"""The job store of a contract suite: each suite runs on a real one and on one in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Engine
+
+from penstock.store.cluster import set_shard_count
+from penstock.store.engine import connect, transaction
+from penstock.store.shards import ensure_shards
+from tests.support.memory.store import MemoryStore
+from tests.support.task_manager import FakeClock
+
+SHARDS = 4
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    """A real job store with four shards that nobody owns."""
+    engine = connect(database_url)
+    with transaction(engine) as connection:
+        set_shard_count(connection, SHARDS)
+        ensure_shards(connection, SHARDS)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def memory() -> MemoryStore:
+    """The same in memory, at a time that stands still."""
+    store = MemoryStore(FakeClock().monotonic, SHARDS)
+    store.give(range(SHARDS), None)
+    return store

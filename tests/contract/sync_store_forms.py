@@ -1,0 +1,116 @@
+"""The job store of the State Syncer's contract suite, with the hands of its other writers: on Postgres, in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Engine, text
+
+from penstock.store.engine import transaction
+from penstock.store.running import STATE_SYNCER
+from penstock.tasks.ownership import Member
+from penstock.wire.cluster import TaskReport, TaskState
+from services.state_syncer.plan import SyncRecord
+from services.state_syncer.store import PostgresSyncStore, SyncStore, sync_row
+from tests.support import jobs
+from tests.support.memory.store import LeaseEntry, MemoryStore, ReportEntry
+from tests.support.memory.sync import MemorySyncStore
+from tests.support.syncer_cell import Cell, elect
+from tests.support.unreachable import unreachable_engine
+
+
+class PostgresForm:
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.epoch = elect(engine, "first")
+        self.store: SyncStore = PostgresSyncStore(engine)
+        self.away: SyncStore = PostgresSyncStore(unreachable_engine())
+        cell = Cell(engine, self.epoch)
+        self.container, self.report = cell.container, cell.report
+
+    def depose(self) -> None:
+        self._do("UPDATE leases SET epoch = epoch + 1")
+
+    def layer(self, job: str, layer: str, config: Any) -> int:
+        return jobs.write_layer(self.engine, job, config, layer=layer)
+
+    def delete(self, job: str) -> int:
+        return jobs.delete_job(self.engine, job)
+
+    def undelete(self, job: str) -> None:
+        self._do("UPDATE jobs SET deleting = false")
+
+    def restart(self, job: str) -> int:
+        return jobs.restart_job(self.engine, job)
+
+    def release(self, job: str) -> None:
+        jobs.release_job(self.engine, job)
+
+    def rank(self, layer: str, rank: int) -> None:
+        self._do("UPDATE layers SET rank = :rank WHERE name = :layer", rank=rank, layer=layer)
+
+    def quarantined(self) -> set[str]:
+        statement = "SELECT subject FROM alerts WHERE kind = 'quarantined' AND cleared_at IS NULL"
+        with transaction(self.engine) as connection:
+            return set(connection.execute(text(statement)).scalars())
+
+    def _do(self, sql: str, **values: Any) -> None:
+        with transaction(self.engine) as connection:
+            connection.execute(text(sql), values)
+
+
+class MemoryForm:
+    def __init__(self, store: MemoryStore) -> None:
+        self.memory = store
+        self.epoch = 1
+        store.leases[STATE_SYNCER] = LeaseEntry("first", self.epoch, float("inf"))
+        self.store: SyncStore = MemorySyncStore(store)
+        away = MemorySyncStore(store)
+        away.down = True
+        self.away: SyncStore = away
+
+    def container(self, name: str, state: str = "live") -> None:
+        self.memory.members[name] = Member(name, "life-1", "http://x", "r", 1.0, 1, 1, state == "live")
+
+    def report(self, container: str, commit: int, *jobs: str) -> None:
+        self.memory.reports[container] = ReportEntry("life-1", commit)
+        self.memory.tasks[container] = tuple(
+            TaskReport(job=job, index=0, state=TaskState.RUNNING, revision=1, generation=1, restarts=0, epoch=1)
+            for job in jobs
+        )
+
+    def depose(self) -> None:
+        self.memory.leases[STATE_SYNCER].epoch += 1
+
+    def layer(self, job: str, layer: str, config: Any) -> int:
+        return self.memory.write_layer(job, layer, config)
+
+    def delete(self, job: str) -> int:
+        self.memory.jobs[job].deleting = True
+        return self._touch(job)
+
+    def undelete(self, job: str) -> None:
+        self.memory.jobs[job].deleting = False
+
+    def restart(self, job: str) -> int:
+        self.memory.jobs[job].restarts += 1
+        return self._touch(job)
+
+    def release(self, job: str) -> None:
+        held = self.memory.sync_states[job]
+        self.memory.sync_states[job] = held._replace(state="pending", failures=0, next_attempt_at=None)
+
+    def rank(self, layer: str, rank: int) -> None:
+        self.memory.ranks[layer] = rank
+
+    def quarantined(self) -> set[str]:
+        return self.memory.quarantined
+
+    def _touch(self, job: str) -> int:
+        self.memory.jobs[job].revision = self.memory.next_number("revision")
+        return self.memory.jobs[job].revision
+
+
+def row(record: SyncRecord | None) -> Any:
+    """The row of a state that was seen, if there was one."""
+    return None if record is None else sync_row(record)

@@ -1,0 +1,169 @@
+"""The Task Service of the contract suite: the real one, the cell of the Task Manager's tests, and in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, select
+
+from penstock.control.process import wait_until
+from penstock.local.ports import free_port
+from penstock.store.engine import connect, transaction
+from penstock.store.running import STATE_SYNCER, CommitRow
+from penstock.store.shards import register
+from penstock.store.tables import tasks
+from penstock.tasks.ownership import Member
+from penstock.tasks.spec import TaskTemplate
+from penstock.wire.cluster import HeartbeatRequest
+from penstock.wire.task_client import TaskServiceClient
+from services.state_syncer.store import Batch
+from services.task_service.settings import TaskServiceSettings
+from services.task_service.wiring import build
+from tests.support.fake_cell import FakeCell, fake_cell
+from tests.support.jobs import make_config
+from tests.support.memory import ownership
+from tests.support.memory.election import MemoryElection
+from tests.support.memory.specs import MemoryTaskService
+from tests.support.memory.store import MemoryStore
+from tests.support.memory.sync import MemorySyncStore
+from tests.support.shard_manager import serving
+from tests.support.task_manager import CAPACITY, template
+from tests.support.task_service import break_row, commit_job, forget_job
+from tests.support.unreachable import NOWHERE
+
+
+def first_heartbeat(incarnation: str) -> HeartbeatRequest:
+    return HeartbeatRequest(
+        container="c1", incarnation=incarnation, url=NOWHERE, region="local", capacity=CAPACITY, held={}
+    )
+
+
+class TaskServiceForm:
+    def __init__(self, engine: Engine, url: str, wake: Callable[[], None]) -> None:
+        self.engine = engine
+        self.url = url
+        self._wake = wake
+
+    def client(self, *, away: bool = False) -> Any:
+        return TaskServiceClient(NOWHERE if away else self.url)
+
+    def commit(self, job: str, *, stopping: bool = False) -> int:
+        return self._once_read(commit_job(self.engine, job, stopping=stopping))
+
+    def break_row(self, job: str) -> int:
+        return self._once_read(break_row(self.engine, job))
+
+    def forget(self, job: str) -> None:
+        forget_job(self.engine, job)
+
+    def register(self, incarnation: str) -> None:
+        with transaction(self.engine) as connection:
+            register(connection, Member("c1", incarnation, NOWHERE, "local", 1.0, 1, 1), empty=True)
+
+    def reported(self) -> set[str]:
+        with transaction(self.engine) as connection:
+            return {f"{row.job}/{row.index}" for row in connection.execute(select(tasks.c.job, tasks.c.index))}
+
+    def _once_read(self, number: int) -> int:
+        self._wake()
+        client = TaskServiceClient(self.url)
+        wait_until(lambda: client.delta(-1, 0.0).commit_number >= number, 10, "the commit to be read")
+        return number
+
+
+class FakeCellForm:
+    def __init__(self, cell: FakeCell) -> None:
+        self.cell = cell
+        self._jobs: dict[str, TaskTemplate] = {}
+
+    def client(self, *, away: bool = False) -> Any:
+        self.cell.down = away
+        return TaskServiceClient(self.cell.url)
+
+    def commit(self, job: str) -> int:
+        self._jobs[job] = template(job)
+        return self._run()
+
+    def forget(self, job: str) -> None:
+        del self._jobs[job]
+        self._run()
+
+    def register(self, incarnation: str) -> None:
+        self.cell.heartbeat(first_heartbeat(incarnation))
+
+    def reported(self) -> set[str]:
+        return set(self.cell.tasks())
+
+    def _run(self) -> int:
+        self.cell.run(*self._jobs.values())
+        return self.cell.specs(None, 0.0).commit_number
+
+
+class MemoryForm:
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+        self._syncer = MemorySyncStore(store)
+        self._epoch = MemoryElection(store, STATE_SYNCER, "test", lease_seconds=60.0).take()
+
+    def client(self, *, away: bool = False) -> Any:
+        client = MemoryTaskService(self.store)
+        client.down = away
+        return client
+
+    def commit(self, job: str, *, stopping: bool = False) -> int:
+        return self._write(job, make_config(), stopping=stopping)
+
+    def break_row(self, job: str) -> int:
+        return self._write(job, {"query": {}, "task_count": -1}, stopping=False)
+
+    def forget(self, job: str) -> None:
+        self.store.write_layer(job, "base", {})
+        self.store.jobs[job].deleting = True
+        assert self._epoch is not None
+        self._syncer.write(Batch(forget=[job]), self._epoch)
+
+    def register(self, incarnation: str) -> None:
+        ownership.register(self.store, first_heartbeat(incarnation))
+
+    def reported(self) -> set[str]:
+        return {f"{task.job}/{task.index}" for tasks in self.store.tasks.values() for task in tasks}
+
+    def _write(self, job: str, config: Any, *, stopping: bool) -> int:
+        row = CommitRow(job, json.dumps(config).encode(), 1, 1, 0, stopping, True)
+        assert self._epoch is not None
+        number = self._syncer.write(Batch(commits=[row], remade=[job]), self._epoch)
+        assert number is not None
+        return number
+
+
+@contextmanager
+def a_task_service(request: pytest.FixtureRequest) -> Iterator[TaskServiceForm]:
+    engine = request.getfixturevalue("engine")
+    port = free_port()
+    process = build(TaskServiceSettings(database_url=request.getfixturevalue("database_url"), port=port))
+    # Without its listener, which takes a second to stop: the form wakes the reader as a NOTIFY would.
+    process.cache.start()
+    try:
+        with serving(process.app, port) as url:
+            wait_until(lambda: process.cache.reads > 0, 10, "the first read")
+            yield TaskServiceForm(engine, url, process.cache.wake)
+    finally:
+        process.cache.stop()
+        process.engine.dispose()
+
+
+@contextmanager
+def a_fake_cell(request: pytest.FixtureRequest) -> Iterator[FakeCellForm]:
+    engine = connect(request.getfixturevalue("database_url"))
+    with fake_cell(engine, 40.0) as cell:
+        yield FakeCellForm(cell)
+    engine.dispose()
+
+
+@contextmanager
+def in_memory(request: pytest.FixtureRequest) -> Iterator[MemoryForm]:
+    yield MemoryForm(request.getfixturevalue("memory"))

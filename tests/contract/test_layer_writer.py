@@ -1,0 +1,123 @@
+"""The contract of `LayerWriter`: compare-and-swap on the scaler's layer, and the same key is the same write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from penstock.control.errors import InvalidConfig, NotFound, Unavailable, UserError, VersionConflict
+from services.auto_scaler.ports import JobServiceWriter, LayerWriter
+from tests.support.job_service import RunningJobService, job_service
+from tests.support.jobs import make_layer
+from tests.support.memory.layers import MemoryLayerWriter
+from tests.support.memory.store import MemoryStore
+from tests.support.unreachable import NOWHERE
+
+BIG = {"resources": {"memory_bytes": 2**30}}
+
+
+class JobServiceForm:
+    def __init__(self, service: RunningJobService) -> None:
+        with service.client() as admin:
+            admin.put_job("j", make_layer())
+            self.token = admin.create_token("scaler", "scaler")
+        self.service = service
+
+    def writer(self, *, away: bool = False) -> LayerWriter:
+        client = type(self.service.client())(NOWHERE, self.token) if away else self.service.client(self.token)
+        return JobServiceWriter(client)
+
+    def layer(self) -> Any:
+        with self.service.client() as admin:
+            view = admin.get_layer("j", "scaler")
+            return view.config, view.version
+
+
+class MemoryForm:
+    def __init__(self, store: MemoryStore) -> None:
+        store.write_layer("j", "base", make_layer())
+        self.store = store
+        self._writer = MemoryLayerWriter(store)
+
+    def writer(self, *, away: bool = False) -> LayerWriter:
+        writer = MemoryLayerWriter(self.store) if away else self._writer
+        writer.down = away
+        return writer
+
+    def layer(self) -> Any:
+        job = self.store.jobs["j"]
+        return job.layers.get("scaler"), job.versions["scaler"]
+
+
+@pytest.fixture(params=["job service", "memory"])
+def form(request: pytest.FixtureRequest) -> Iterator[Any]:
+    if request.param == "memory":
+        yield MemoryForm(request.getfixturevalue("memory"))
+        return
+    with job_service(request.getfixturevalue("database_url")) as service:
+        yield JobServiceForm(service)
+
+
+def patch(writer: LayerWriter, change: Any, version: int, *, job: str = "j", key: str = "1") -> int:
+    return writer.patch(job, change, version=version, reason="lag", key=key)
+
+
+def test_patches_are_merged_and_their_revisions_grow(form: Any) -> None:
+    """1. The layer was never written: version 0. 2. Another field joins the first. 3. None drops a key."""
+    writer = form.writer()
+    first = patch(writer, {"task_count": 4}, 0, key="1")
+    second = patch(writer, BIG, 1, key="2")
+    assert form.layer() == ({"task_count": 4, **BIG}, 2)
+    third = patch(writer, {"task_count": None}, 2, key="3")
+    assert form.layer() == (BIG, 3)
+    assert first < second < third
+
+
+def test_a_layer_that_has_moved_on_is_a_conflict(form: Any) -> None:
+    writer = form.writer()
+    patch(writer, {"task_count": 4}, 0)
+    with pytest.raises(VersionConflict) as conflict:
+        patch(writer, {"task_count": 8}, 0, key="2")
+    assert conflict.value.current_version == 1
+    assert form.layer() == ({"task_count": 4}, 1)
+
+
+def test_the_same_key_is_the_same_write(form: Any) -> None:
+    writer = form.writer()
+    revision = patch(writer, {"task_count": 4}, 0)
+    assert patch(writer, {"task_count": 4}, 0) == revision
+    assert form.layer() == ({"task_count": 4}, 1)
+    with pytest.raises(UserError):
+        patch(writer, {"task_count": 8}, 1)
+    assert form.layer() == ({"task_count": 4}, 1)
+
+
+REFUSED = {
+    "no such field": {"no_such_field": 1},
+    "breaks a limit": {"task_count": 99},
+    "not the scaler's": {"query": {"sql": "SELECT 1"}},
+}
+
+
+@pytest.mark.parametrize("change", REFUSED.values(), ids=REFUSED.keys())
+def test_a_change_that_is_refused_changes_nothing(form: Any, change: Any) -> None:
+    writer = form.writer()
+    patch(writer, {"task_count": 4}, 0)
+    with pytest.raises(InvalidConfig):
+        patch(writer, change, 1, key="2")
+    assert form.layer() == ({"task_count": 4}, 1)
+    assert patch(writer, {"task_count": 8}, 1, key="2") > 0, "a refused write does not use its key up"
+
+
+def test_a_job_that_is_not_there_is_not_found(form: Any) -> None:
+    with pytest.raises(NotFound):
+        patch(form.writer(), {"task_count": 4}, 0, job="other")
+
+
+def test_a_service_that_is_away_is_unavailable(form: Any) -> None:
+    with pytest.raises(Unavailable):
+        patch(form.writer(away=True), {"task_count": 4}, 0)
+    patch(form.writer(), {"task_count": 4}, 0)
+    assert form.layer() == ({"task_count": 4}, 1)

@@ -1,0 +1,126 @@
+"""The contract of `LeaseStore`: a container's own row, which decides against the fail-over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, text
+
+from penstock.control.errors import LeaseLost, Unavailable
+from penstock.store import shards
+from penstock.store.engine import transaction
+from penstock.tasks.ownership import Member
+from services.task_manager.ports import LeaseStore
+from services.task_manager.stored_lease import StoredLease
+from tests.support.memory.ownership import MemoryLeaseStore
+from tests.support.memory.store import MemoryStore
+from tests.support.unreachable import unreachable_engine
+
+MEMBER = Member("c1", "one", "http://c1", "local", 1.0, 1, 1)
+FAIL_OVER_SECONDS = 60.0
+
+
+class PostgresForm:
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def store(self, container: str = "c1", *, away: bool = False) -> LeaseStore:
+        return StoredLease(unreachable_engine() if away else self.engine, container)
+
+    def register(self, owned: list[int]) -> int:
+        with transaction(self.engine) as connection:
+            shards.register(connection, MEMBER, empty=True)
+            before = shards.read_owners(connection)
+            changes = {shard: shards.Change("c1", before[shard].epoch) for shard in owned}
+            return next(iter(shards.record_owners(connection, changes).values())).epoch
+
+    def declare_lost(self, incarnation: str) -> bool:
+        with transaction(self.engine) as connection:
+            return shards.declare_lost(connection, {"c1": incarnation}, FAIL_OVER_SECONDS) == {"c1"}
+
+    def let_it_expire(self) -> None:
+        with transaction(self.engine) as connection:
+            connection.execute(text("UPDATE containers SET lease_renewed_at = lease_renewed_at - interval '1 hour'"))
+
+
+class MemoryForm:
+    def __init__(self, store: MemoryStore) -> None:
+        self.memory = store
+
+    def store(self, container: str = "c1", *, away: bool = False) -> LeaseStore:
+        store = MemoryLeaseStore(self.memory, container)
+        store.down = away
+        return store
+
+    def register(self, owned: list[int]) -> int:
+        self.memory.members["c1"] = MEMBER
+        return self.memory.give(owned, "c1")
+
+    def declare_lost(self, incarnation: str) -> bool:
+        return self.memory.declare_lost({"c1": incarnation}, FAIL_OVER_SECONDS) == {"c1"}
+
+    def let_it_expire(self) -> None:
+        self.memory.renewed_at["c1"] -= 3600.0
+
+
+@pytest.fixture(params=["postgres", "memory"])
+def form(request: pytest.FixtureRequest) -> Any:
+    if request.param == "postgres":
+        return PostgresForm(request.getfixturevalue("engine"))
+    return MemoryForm(request.getfixturevalue("memory"))
+
+
+def test_a_renewal_tells_what_the_container_owns(form: Any) -> None:
+    epoch = form.register([1, 3])
+    assert form.store().renew("one") == ({1: epoch, 3: epoch}, epoch)
+
+
+def test_a_renewal_holds_the_fail_over_off_until_it_is_old(form: Any) -> None:
+    form.register([1])
+    form.store().renew("one")
+    assert not form.declare_lost("one")
+    form.let_it_expire()
+    assert form.declare_lost("one")
+
+
+def test_a_container_that_never_renewed_can_be_lost_and_knows_it_then(form: Any) -> None:
+    form.register([1])
+    assert form.declare_lost("one")
+    for call in (lambda: form.store().renew("one"), lambda: form.store().adopt("one", "two")):
+        with pytest.raises(LeaseLost):
+            call()
+
+
+def test_an_adopting_life_keeps_the_shards_under_new_epochs_and_ends_the_former(form: Any) -> None:
+    """1. A life owns two shards. 2. Its successor adopts them. 3. The former is replaced; the successor renews."""
+    before = form.register([1, 3])
+    adopted = form.store().adopt("one", "two")
+    assert adopted.shards.keys() == {1, 3}
+    assert min(adopted.shards.values()) > before
+    assert adopted.version == max(adopted.shards.values())
+    with pytest.raises(LeaseLost):
+        form.store().renew("one")
+    assert form.store().renew("two") == adopted
+    assert not form.declare_lost("one"), "an order against the former life is none against its successor"
+    assert not form.declare_lost("two"), "adopting is a renewal"
+
+
+def test_a_life_that_was_never_registered_owns_nothing(form: Any) -> None:
+    form.register([1])
+    with pytest.raises(LeaseLost):
+        form.store().renew("another")
+    with pytest.raises(LeaseLost):
+        form.store().adopt("another", "two")
+    with pytest.raises(LeaseLost):
+        form.store("c2").renew("one")
+    assert form.store().renew("one").shards.keys() == {1}
+
+
+def test_a_store_that_is_away_is_unavailable_and_no_lease_is_lost(form: Any) -> None:
+    epoch = form.register([1])
+    cut_off = form.store(away=True)
+    for call in (lambda: cut_off.renew("one"), lambda: cut_off.adopt("one", "two")):
+        with pytest.raises(Unavailable):
+            call()
+    assert form.store().renew("one") == ({1: epoch}, epoch)

@@ -1,0 +1,219 @@
+"""The contract of `SyncStore`: a round sees what needs a look, and its writes are whole, fenced and never go back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from penstock.control.errors import Fenced, Unavailable
+from penstock.store.running import CommitRow
+from penstock.store.sync import SyncWrite
+from services.state_syncer.diff import Unusable
+from services.state_syncer.observe import Presence
+from services.state_syncer.plan import JobView, SyncRecord, SyncState
+from services.state_syncer.store import Batch
+from tests.contract.sync_store_forms import MemoryForm, PostgresForm, row
+from tests.support.jobs import make_config, make_layer
+
+
+@pytest.fixture(params=["postgres", "memory"])
+def form(request: pytest.FixtureRequest) -> Any:
+    if request.param == "postgres":
+        return PostgresForm(request.getfixturevalue("engine"))
+    return MemoryForm(request.getfixturevalue("memory"))
+
+
+def views(form: Any) -> dict[str, JobView]:
+    with form.store.read() as found:
+        return {view.job: view for view in found.views}
+
+
+def view(form: Any, job: str = "j") -> JobView:
+    return views(form)[job]
+
+
+def commit(job: str = "j", *, revision: int = 1, generation: int = 1, stopping: bool = False, **config: Any) -> Any:
+    return CommitRow(job, json.dumps(make_config(**config)).encode(), revision, generation, 0, stopping, not stopping)
+
+
+def state(new: SyncState, seen: SyncRecord | None = None, *, failures: int = 0, job: str = "j") -> SyncWrite:
+    return SyncWrite(job, row(SyncRecord(new, 1, "why", failures=failures)), row(seen))
+
+
+def write(form: Any, **batch: Any) -> Any:
+    return form.store.write(Batch(**batch), form.epoch)
+
+
+def settle_ranks(form: Any) -> None:
+    with form.store.read() as found:
+        ranks = found.new_ranks
+    assert ranks is not None
+    write(form, ranks=ranks)
+
+
+def test_a_job_is_seen_as_its_layers_ask_for_until_it_is_synced(form: Any) -> None:
+    """1. A new job with two layers. 2. It is committed and synced: seen no more. 3. A restart is asked for."""
+    settle_ranks(form)
+    form.layer("j", "oncall", {"priority": 3})
+    revision = form.layer("j", "base", make_layer(priority=1))
+    seen = view(form)
+    assert (seen.expected, seen.revision, seen.running, seen.sync) == (make_config(priority=3), revision, None, None)
+    number = write(form, commits=[commit(revision=revision)], states=[state(SyncState.SYNCED)])
+    assert views(form) == {}
+    revision = form.restart("j")
+    seen = view(form)
+    assert (seen.revision, seen.restarts) == (revision, 1)
+    assert seen.running is not None
+    assert (seen.running.commit_number, seen.running.config, seen.running.started) == (number, make_config(), True)
+    assert seen.sync is not None
+    assert (seen.sync.state, seen.sync.detail) == (SyncState.SYNCED, "why")
+
+
+def test_layers_that_merge_to_nothing_valid_are_told_as_unusable(form: Any) -> None:
+    form.layer("broken", "base", {"no_such_field": 1})
+    form.layer("empty", "base", None)
+    found = views(form)
+    assert isinstance(found["broken"].expected, Unusable)
+    assert isinstance(found["empty"].expected, Unusable)
+
+
+def test_new_ranks_make_a_round_look_at_every_job(form: Any) -> None:
+    form.layer("j", "base", make_layer())
+    write(form, commits=[commit()], states=[state(SyncState.SYNCED)])
+    settle_ranks(form)
+    assert views(form) == {}
+    form.rank("scaler", 400)
+    with form.store.read() as found:
+        assert found.new_ranks is not None
+        assert found.new_ranks["scaler"] == 400
+        assert [seen.job for seen in found.views] == ["j"]
+    settle_ranks(form)
+    assert views(form) == {}
+
+
+def test_each_write_with_commits_has_one_higher_number(form: Any) -> None:
+    first = write(form, commits=[commit("a"), commit("b")])
+    assert write(form, states=[state(SyncState.WAITING)]) is None
+    assert write(form, commits=[commit("c")]) > first
+
+
+def test_an_older_revision_never_replaces_a_newer(form: Any) -> None:
+    form.layer("j", "base", make_layer())
+    write(form, commits=[commit(revision=5, priority=5)])
+    write(form, commits=[commit(revision=4, priority=4)])
+    assert view(form).running.config == make_config(priority=5)
+
+
+def test_a_job_that_ever_started_stays_started(form: Any) -> None:
+    form.layer("j", "base", make_layer())
+    write(form, commits=[commit()])
+    write(form, commits=[commit(revision=2, stopping=True)])
+    assert view(form).running.started is True
+
+
+def test_an_older_leader_is_fenced_and_nothing_of_its_write_is_there(form: Any) -> None:
+    form.layer("j", "base", make_layer())
+    form.layer("going", "base", make_layer())
+    form.delete("going")
+    before = views(form)
+    form.depose()
+    with pytest.raises(Fenced):
+        write(form, commits=[commit()], forget=["going"], states=[state(SyncState.SYNCED)], ranks={"base": 1})
+    with form.store.read() as found:
+        assert found.new_ranks is not None
+        assert {seen.job: seen for seen in found.views} == before
+    assert form.store.count_states() == {}
+
+
+def test_a_forgotten_job_leaves_its_generation_behind(form: Any) -> None:
+    """1. A job of generation 3 is deleted and forgotten. 2. Its name lives again: the generation is known. 3. It is
+    committed as remade."""
+    form.layer("j", "base", make_layer())
+    write(form, commits=[commit(generation=3)], states=[state(SyncState.SYNCED)])
+    form.delete("j")
+    write(form, forget=["j"])
+    assert views(form) == {}
+    assert form.store.count_states() == {}
+    form.layer("j", "base", make_layer())
+    seen = view(form)
+    assert (seen.last_generation, seen.running, seen.sync, seen.deleting) == (3, None, None, False)
+    write(form, commits=[commit(generation=4)], remade=["j"])
+    assert view(form).last_generation == 0
+
+
+def test_a_job_whose_deletion_was_taken_back_is_not_forgotten(form: Any) -> None:
+    form.layer("j", "base", make_layer())
+    form.delete("j")
+    form.undelete("j")
+    write(form, forget=["j"])
+    assert view(form).deleting is False
+
+
+def test_a_state_that_somebody_changed_meanwhile_is_left_alone(form: Any) -> None:
+    """1. A job fails. 2. It is released while a round decides. 3. The round's state does not overwrite that."""
+    form.layer("j", "base", make_layer())
+    write(form, states=[state(SyncState.FAILED, failures=1)])
+    seen = view(form).sync
+    form.release("j")
+    write(form, states=[state(SyncState.FAILED, seen, failures=2)])
+    left = view(form).sync
+    assert left is not None
+    assert (left.state, left.failures) == (SyncState.PENDING, 0)
+    write(form, states=[state(SyncState.SYNCED)])
+    assert view(form).sync == left, "a state that was decided upon without a row is no answer to one"
+    write(form, states=[state(SyncState.WAITING, left)])
+    assert form.store.count_states() == {"waiting": 1}
+
+
+def test_quarantine_raises_an_alert_until_the_job_recovers(form: Any) -> None:
+    form.layer("j", "base", make_layer())
+    write(form, states=[state(SyncState.QUARANTINED, failures=5)])
+    assert form.quarantined() == {"j"}
+    write(form, states=[state(SyncState.SYNCED, view(form).sync)])
+    assert form.quarantined() == set()
+
+
+def test_tasks_are_gone_only_when_every_container_has_said_so(form: Any) -> None:
+    """1. A job that ran on a is stopping; nobody has reported: unknown. 2. a still lists it: present. 3. a reports
+    without it, b has not reported: unknown. 4. b has reported from before: unknown. 5. And after: absent."""
+    form.layer("j", "base", make_layer())
+    form.delete("j")
+    stop = write(form, commits=[commit(stopping=True)])
+    form.container("a")
+    form.container("b")
+    found = [view(form).presence]
+    for container, applied, jobs in (("a", stop, ("j",)), ("a", stop, ()), ("b", stop - 1, ()), ("b", stop, ())):
+        form.report(container, applied, *jobs)
+        found.append(view(form).presence)
+    unknown = Presence.UNKNOWN
+    assert found == [unknown, Presence.PRESENT, unknown, unknown, Presence.ABSENT]
+
+
+def test_what_a_lost_container_ran_is_gone_and_a_container_unheard_of_is_not(form: Any) -> None:
+    form.layer("j", "base", make_layer())
+    form.delete("j")
+    stop = write(form, commits=[commit(stopping=True)])
+    form.container("a", "lost")
+    form.report("a", stop - 1, "j")
+    assert view(form).presence is Presence.ABSENT
+    form.report("nobody", stop, "j")
+    assert view(form).presence is Presence.UNKNOWN
+
+
+def test_states_are_counted(form: Any) -> None:
+    write(form, states=[state(SyncState.SYNCED, job=job) for job in "ab"] + [state(SyncState.WAITING, job="c")])
+    assert form.store.count_states() == {"synced": 2, "waiting": 1}
+
+
+def test_a_store_that_is_away_is_unavailable_and_forgets_nothing(form: Any) -> None:
+    form.layer("j", "base", make_layer())
+    before = views(form)
+    with pytest.raises(Unavailable), form.away.read():
+        pass
+    with pytest.raises(Unavailable):
+        form.away.write(Batch(commits=[commit()]), form.epoch)
+    with pytest.raises(Unavailable):
+        form.away.count_states()
+    assert views(form) == before

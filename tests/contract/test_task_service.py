@@ -1,0 +1,170 @@
+"""The contracts of `SpecSource` and `ReportSink`: what is to run, and what does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from penstock.config.model import DesiredState
+from penstock.control.errors import Unavailable
+from penstock.wire.cluster import Snapshot, TaskReport, TaskReportBatch, TaskState
+from tests.contract.task_service_forms import a_fake_cell, a_task_service, in_memory
+
+WAIT_SECONDS = 20.0
+
+
+@pytest.fixture(params=[a_task_service, a_fake_cell, in_memory], ids=lambda make: make.__name__)
+def form(request: pytest.FixtureRequest) -> Iterator[Any]:
+    with request.param(request) as form:
+        yield form
+
+
+@pytest.fixture(params=[a_task_service, in_memory], ids=lambda make: make.__name__)
+def form_on_rows(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Those that serve rows of a running table."""
+    with request.param(request) as form:
+        yield form
+
+
+def jobs(snapshot: Snapshot | None) -> set[str]:
+    assert snapshot is not None
+    return {template.job for template in snapshot.templates}
+
+
+# ---- SpecSource
+
+
+def test_a_full_snapshot_has_everything_once(form: Any) -> None:
+    """1. Two jobs. 2. Nothing new: None. 3. A third: everything again. 4. Another caller gets it, too."""
+    form.commit("a")
+    number = form.commit("b")
+    source = form.client()
+    first = source.full()
+    assert (first.full, jobs(first), first.commit_number) == (True, {"a", "b"}, number)
+    assert source.full() is None
+    form.commit("c")
+    assert jobs(source.full()) == {"a", "b", "c"}
+    assert jobs(form.client().full()) == {"a", "b", "c"}
+
+
+def test_a_delta_has_what_came_after_a_commit(form: Any) -> None:
+    form.commit("a")
+    number = form.commit("b")
+    form.forget("a")
+    last = form.commit("c")
+    delta = form.client().delta(number, 0.0)
+    assert (delta.full, jobs(delta), delta.removed, delta.commit_number) == (False, {"c"}, ("a",), last)
+    assert [template.commit_number for template in delta.templates] == [last]
+    nothing = form.client().delta(last, 0.0)
+    assert (nothing.full, nothing.templates, nothing.removed, nothing.commit_number) == (False, (), (), last)
+
+
+def test_a_forgotten_job_that_lives_again_is_served_and_not_removed(form: Any) -> None:
+    number = form.commit("a")
+    form.forget("a")
+    form.commit("a")
+    delta = form.client().delta(number, 0.0)
+    assert (jobs(delta), delta.removed) == ({"a"}, ())
+
+
+def test_a_delta_waits_for_the_next_commit(form: Any) -> None:
+    number = form.commit("a")
+    source = form.client()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(source.delta, number, WAIT_SECONDS)
+        assert not waiting.done()
+        form.commit("b")
+        assert jobs(waiting.result(timeout=WAIT_SECONDS / 2)) == {"b"}
+
+
+def test_a_wait_in_vain_ends_with_an_empty_delta(form: Any) -> None:
+    number = form.commit("a")
+    delta = form.client().delta(number, 0.1)
+    assert (delta.full, delta.templates, delta.commit_number) == (False, (), number)
+
+
+def test_a_caller_that_knows_more_than_the_store_gets_everything(form: Any) -> None:
+    number = form.commit("a")
+    answer = form.client().delta(number + 100, 0.0)
+    assert (answer.full, jobs(answer), answer.commit_number) == (True, {"a"}, number)
+
+
+def test_a_job_that_is_to_stop_is_served_as_stopped(form_on_rows: Any) -> None:
+    """Its absence would say nothing: it is there, and asks for no tasks."""
+    number = form_on_rows.commit("a")
+    form_on_rows.commit("a", stopping=True)
+    (template,) = form_on_rows.client().delta(number, 0.0).templates
+    assert template.config.desired_state is DesiredState.STOPPED
+
+
+def test_a_row_that_cannot_be_read_is_named_and_not_removed(form_on_rows: Any) -> None:
+    number = form_on_rows.commit("a")
+    form_on_rows.break_row("b")
+    source = form_on_rows.client()
+    full, delta = source.full(), source.delta(number, 0.0)
+    assert (jobs(full), full.unreadable) == ({"a"}, ("b",))
+    assert (jobs(delta), delta.removed, delta.unreadable) == (set(), (), ("b",))
+
+
+def test_a_source_that_is_away_is_unavailable(form: Any) -> None:
+    form.commit("a")
+    away = form.client(away=True)
+    for call in (away.full, lambda: away.delta(0, 0.0)):
+        with pytest.raises(Unavailable):
+            call()
+
+
+# ---- ReportSink
+
+
+def batch(*indices: int, incarnation: str = "one", container: str = "c1") -> TaskReportBatch:
+    tasks = tuple(
+        TaskReport(job="a", index=index, state=TaskState.RUNNING, revision=1, generation=1, restarts=0, epoch=1)
+        for index in indices
+    )
+    return TaskReportBatch(container=container, incarnation=incarnation, commit_number=1, version=1, tasks=tasks)
+
+
+def test_a_report_replaces_the_last_one_whole(form: Any) -> None:
+    form.register("one")
+    sink = form.client()
+    sink.report(batch(0, 1))
+    assert form.reported() == {"a/0", "a/1"}
+    sink.report(batch(1, 2))
+    assert form.reported() == {"a/1", "a/2"}
+    sink.report(batch())
+    assert form.reported() == set()
+
+
+@contextmanager
+def expect_nothing_stored(form: Any) -> Iterator[None]:
+    before = form.reported()
+    with pytest.raises(Unavailable):
+        yield
+    assert form.reported() == before
+
+
+def test_a_report_of_a_life_that_is_over_changes_nothing(form: Any) -> None:
+    form.register("one")
+    form.client().report(batch(0))
+    form.register("two")
+    with expect_nothing_stored(form):
+        form.client().report(batch(1, incarnation="one"))
+    form.client().report(batch(2, incarnation="two"))
+    assert form.reported() == {"a/2"}
+
+
+def test_a_report_of_a_container_that_was_never_registered_changes_nothing(form: Any) -> None:
+    with expect_nothing_stored(form):
+        form.client().report(batch(1, container="c2"))
+
+
+def test_a_sink_that_is_away_is_unavailable_and_what_it_knew_stays(form: Any) -> None:
+    form.register("one")
+    form.client().report(batch(0))
+    with expect_nothing_stored(form):
+        form.client(away=True).report(batch())

@@ -1,0 +1,82 @@
+"""`LeaseStore` and `ShardAuthority` on the in-memory store."""
+
+from __future__ import annotations
+
+from penstock.control.errors import LeaseLost
+from penstock.tasks.ownership import Member, Membership, membership
+from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest
+from services.task_manager.ports import StoredShards
+from tests.support.memory.store import MemoryPort, MemoryStore
+
+
+class MemoryLeaseStore(MemoryPort):
+    """As `services.task_manager.stored_lease.StoredLease`."""
+
+    def __init__(self, store: MemoryStore, container: str) -> None:
+        super().__init__(store)
+        self._container = container
+
+    def renew(self, incarnation: str) -> StoredShards:
+        with self._transaction() as store:
+            self._take(store, incarnation, incarnation)
+            return self._stored(store)
+
+    def adopt(self, former: str, incarnation: str) -> StoredShards:
+        with self._transaction() as store:
+            self._take(store, former, incarnation)
+            reissue(store, self._container)
+            return self._stored(store)
+
+    def _take(self, store: MemoryStore, former: str, incarnation: str) -> None:
+        member = store.members.get(self._container)
+        if member is None or not member.live or member.incarnation != former:
+            raise LeaseLost(f"{self._container} was declared lost or replaced, or was never registered")
+        store.members[self._container] = member._replace(incarnation=incarnation)
+        store.renewed_at[self._container] = store.now()
+
+    def _stored(self, store: MemoryStore) -> StoredShards:
+        return StoredShards(store.shards_of(self._container), store.counters["assignment"])
+
+
+class MemoryShardAuthority(MemoryPort):
+    """A Shard Manager that gives every shard without an owner to the container that asks."""
+
+    def __init__(self, store: MemoryStore, *, lease_seconds: float) -> None:
+        super().__init__(store)
+        self._lease_seconds = lease_seconds
+
+    def heartbeat(self, request: HeartbeatRequest) -> HeartbeatAnswer:
+        with self._transaction() as store:
+            known = register(store, request) is not Membership.REFUSED
+            free = [shard for shard, owner in store.owners.items() if owner.container is None]
+            if known and free:
+                store.give(free, request.container)
+            return HeartbeatAnswer(
+                known=known,
+                version=store.counters["assignment"],
+                shard_count=len(store.owners),
+                lease_seconds=self._lease_seconds,
+                shards=store.shards_of(request.container) if known else {},
+            )
+
+
+def register(store: MemoryStore, request: HeartbeatRequest) -> Membership:
+    """As `penstock.store.shards.register`."""
+    member = Member(
+        request.container, request.incarnation, request.url, request.region, **request.capacity.model_dump()
+    )
+    empty = not request.held and not request.dropped
+    decided = membership(store.members.get(member.name), member.incarnation, empty=empty)
+    if decided in (Membership.NEW, Membership.RESTARTED):
+        store.members[member.name] = member
+        store.renewed_at.pop(member.name, None)
+    if decided is Membership.RESTARTED:
+        reissue(store, member.name)
+    return decided
+
+
+def reissue(store: MemoryStore, container: str) -> None:
+    """Gives a container's shards to it anew, which fences what its former life left behind."""
+    owned = store.shards_of(container)
+    if owned:
+        store.give(owned, container)

@@ -1,0 +1,74 @@
+"""`SpecSource` and `ReportSink` on the in-memory store: a Task Service that knows a commit at once."""
+
+from __future__ import annotations
+
+from penstock.control.errors import Unavailable
+from penstock.tasks.stored import Changes, StoredTemplate
+from penstock.wire.cluster import Snapshot, TaskReportBatch
+from services.task_service.templates import Templates, everything
+from tests.support.memory.store import MemoryPort, MemoryStore, ReportEntry
+
+
+class MemoryTaskService(MemoryPort):
+    """As a `TaskServiceClient` and the Task Service behind it; `full` remembers what it gave last."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store)
+        self._templates: Templates | None = None
+        self._given: Snapshot | None = None
+
+    def full(self) -> Snapshot | None:
+        with self._transaction() as store:
+            snapshot = snapshot_of(self._read(store), None)
+        if snapshot == self._given:
+            return None
+        self._given = snapshot
+        return snapshot
+
+    def delta(self, after: int, wait_seconds: float) -> Snapshot:
+        with self._transaction() as store:
+            if after <= self._read(store).commit_number:
+                store.news.wait_for(lambda: self._read(store).commit_number > after, wait_seconds)
+            return snapshot_of(self._read(store), after)
+
+    def report(self, batch: TaskReportBatch) -> None:
+        """A report of a life that is over is refused, which a client takes for Unavailable."""
+        with self._transaction() as store:
+            member = store.members.get(batch.container)
+            if member is None or member.incarnation != batch.incarnation:
+                raise Unavailable(f"{batch.container} is not registered, or has another life now")
+            store.reports[batch.container] = ReportEntry(batch.incarnation, batch.commit_number)
+            store.tasks[batch.container] = batch.tasks
+
+    def _read(self, store: MemoryStore) -> Templates:
+        commit_number = store.counters["running_commit"]
+        if self._templates is None or self._templates.commit_number != commit_number:
+            self._templates = everything(self._templates, changes(store))
+        return self._templates
+
+
+def changes(store: MemoryStore) -> Changes:
+    """As `penstock.store.snapshot.read_changes` of everything."""
+    stored = (
+        StoredTemplate(
+            row.job, row.config.decode(), row.revision, row.generation, row.restarts, row.stopping, entry.commit_number
+        )
+        for entry in store.running.values()
+        for row in (entry.row,)
+    )
+    removed = {job: commit_number for job, (commit_number, _) in store.forgotten.items()}
+    return Changes(store.counters["running_commit"], len(store.owners), tuple(stored), removed)
+
+
+def snapshot_of(templates: Templates, after: int | None) -> Snapshot:
+    """What a Task Service answers; full without `after`, and when its store is behind `after`."""
+    if after is not None and after > templates.commit_number:
+        after = None
+    return Snapshot(
+        full=after is None,
+        commit_number=templates.commit_number,
+        shard_count=templates.shard_count,
+        templates=templates.above(-1 if after is None else after),
+        removed=() if after is None else templates.removed_above(after),
+        unreadable=templates.unreadable(),
+    )

@@ -1,0 +1,144 @@
+"""The job store in memory: what the ports' in-memory forms share, as the tables are what the real ones share.
+
+Every write is whole or not at all: it is checked before anything is changed. Safe from any thread; no I/O, and time
+is the caller's.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.config.merge import overlay
+from penstock.control.errors import Fenced, Unavailable
+from penstock.store.running import CommitRow
+from penstock.store.sync import SyncRow
+from penstock.tasks.ownership import Member, Owner
+from penstock.wire.cluster import TaskReport
+
+RANKS = {"base": 0, "provisioner": 100, "scaler": 200, "oncall": 300}
+
+
+@dataclass
+class LeaseEntry:
+    """The lease of a loop."""
+
+    holder: str
+    epoch: int
+    good_until: float
+
+
+@dataclass
+class JobEntry:
+    """A job with its layers; one that was dropped is None and keeps its version."""
+
+    revision: int
+    restarts: int = 0
+    deleting: bool = False
+    layers: dict[str, Mapping[str, Any] | None] = field(default_factory=dict)
+    versions: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class RunningEntry:
+    """A running row, and the commit that wrote it."""
+
+    row: CommitRow
+    commit_number: int
+
+
+@dataclass(frozen=True)
+class ReportEntry:
+    """The newest report of a container, without its tasks."""
+
+    incarnation: str
+    commit_number: int
+
+
+class MemoryStore:
+    """The tables of one cell. `now` gives the store's own clock in seconds."""
+
+    def __init__(self, now: Callable[[], float], shard_count: int) -> None:
+        self.now = now
+        self.news = threading.Condition(threading.RLock())
+        self.counters: Counter[str] = Counter()
+        self.leases: dict[str, LeaseEntry] = {}
+        self.ranks = dict(RANKS)
+        self.synced_ranks: dict[str, int] | None = None
+        self.jobs: dict[str, JobEntry] = {}
+        self.running: dict[str, RunningEntry] = {}
+        self.forgotten: dict[str, tuple[int, int]] = {}
+        self.sync_states: dict[str, SyncRow] = {}
+        self.quarantined: set[str] = set()
+        self.members: dict[str, Member] = {}
+        self.renewed_at: dict[str, float] = {}
+        self.owners = dict.fromkeys(range(shard_count), Owner(None, 0))
+        self.reports: dict[str, ReportEntry] = {}
+        self.tasks: dict[str, tuple[TaskReport, ...]] = {}
+
+    def next_number(self, counter: str) -> int:
+        """The next number of a counter."""
+        self.counters[counter] += 1
+        return self.counters[counter]
+
+    def check_epoch(self, loop: str, epoch: int) -> None:
+        """Raises Fenced unless `epoch` is that of the loop's newest leader."""
+        entry = self.leases.get(loop)
+        if entry is None or entry.epoch != epoch:
+            raise Fenced(f"the lease of {loop} has moved on from epoch {epoch}")
+
+    def give(self, shards: Iterable[int], container: str | None) -> int:
+        """Gives shards to a container under one new epoch, which is returned."""
+        epoch = self.next_number("assignment")
+        self.owners |= {shard: Owner(container, epoch) for shard in shards}
+        return epoch
+
+    def shards_of(self, container: str) -> dict[int, int]:
+        """What a container owns: shard to epoch."""
+        return {shard: owner.epoch for shard, owner in self.owners.items() if owner.container == container}
+
+    def declare_lost(self, candidates: Mapping[str, str], interval_seconds: float) -> set[str]:
+        """As `penstock.store.shards.declare_lost`: all but those that renewed their lease since."""
+        lost = {name for name, life in candidates.items() if self._may_be_lost(name, life, interval_seconds)}
+        for name in lost:
+            self.members[name] = self.members[name]._replace(live=False)
+            self.tasks.pop(name, None)
+        return lost
+
+    def _may_be_lost(self, name: str, incarnation: str, interval_seconds: float) -> bool:
+        member = self.members.get(name)
+        is_it = member is not None and member.live and member.incarnation == incarnation
+        return is_it and self.renewed_at.get(name, float("-inf")) < self.now() - interval_seconds
+
+    def configs(self, job: str) -> tuple[Mapping[str, Any], ...]:
+        """A job's layers by rank, lowest first, without dropped ones."""
+        layers = sorted(self.jobs[job].layers.items(), key=lambda layer: self.ranks[layer[0]])
+        return tuple(config for _, config in layers if config is not None)
+
+    def write_layer(self, job: str, layer: str, config: Mapping[str, Any] | None) -> int:
+        """Writes a layer unchecked, of a job that is made when there is none; the revision."""
+        revision = self.next_number("revision")
+        entry = self.jobs.setdefault(job, JobEntry(revision))
+        entry.revision, entry.layers[layer] = revision, None if config is None else overlay({}, config)
+        entry.versions[layer] += 1
+        return revision
+
+
+class MemoryPort:
+    """A port's connection to the store; `down` cuts this one off."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self.down = False
+
+    @contextmanager
+    def _transaction(self) -> Iterator[MemoryStore]:
+        """The store, for one caller at a time. Raises Unavailable."""
+        if self.down:
+            raise Unavailable("the job store cannot be reached")
+        with self._store.news:
+            yield self._store

@@ -1,0 +1,137 @@
+"""`SyncStore` on the in-memory store."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import orjson
+
+from penstock.store.running import STATE_SYNCER, CommitRow
+from penstock.store.sync import JobRow, RunningRow, SyncRow, SyncWrite
+from services.state_syncer.observe import Presence, Sighting, observe_stopped, survey
+from services.state_syncer.plan import JobView
+from services.state_syncer.store import Batch, RoundInput, job_view
+from tests.support.memory.store import MemoryPort, MemoryStore, RunningEntry
+
+
+class MemorySyncStore(MemoryPort):
+    """As `services.state_syncer.store.PostgresSyncStore`."""
+
+    @contextmanager
+    def read(self) -> Iterator[RoundInput]:
+        with self._transaction() as store:
+            new_ranks = None if store.ranks == store.synced_ranks else dict(store.ranks)
+            names = [name for name in store.jobs if new_ranks is not None or _needs_a_look(store, name)]
+            views = [_view(store, name) for name in names]
+        yield RoundInput(iter(views), new_ranks)
+
+    def write(self, batch: Batch, leader_epoch: int) -> int | None:
+        with self._transaction() as store:
+            store.check_epoch(STATE_SYNCER, leader_epoch)
+            _forget(store, batch.forget)
+            number = _commit(store, batch.commits, batch.remade)
+            for write in batch.states:
+                _write_state(store, write)
+            if batch.ranks is not None:
+                store.synced_ranks = dict(batch.ranks)
+            store.news.notify_all()
+            return number
+
+    def count_states(self) -> dict[str, int]:
+        with self._transaction() as store:
+            return dict(Counter(row.state for row in store.sync_states.values()))
+
+
+def _needs_a_look(store: MemoryStore, name: str) -> bool:
+    job, entry, state = store.jobs[name], store.running.get(name), store.sync_states.get(name)
+    if job.deleting or entry is None or state is None:
+        return True
+    is_behind = entry.row.revision < job.revision or entry.row.restarts < job.restarts
+    return is_behind or entry.row.stopping or state.state != "synced"
+
+
+def _view(store: MemoryStore, name: str) -> JobView:
+    job, entry = store.jobs[name], store.running.get(name)
+    row = JobRow(
+        job=name,
+        revision=job.revision,
+        restarts=job.restarts,
+        deleting=job.deleting,
+        layers=store.configs(name),
+        running=None if entry is None else _running(entry),
+        sync=store.sync_states.get(name),
+        forgotten_generation=store.forgotten.get(name, (0, 0))[1],
+    )
+    return job_view(row, _presence(store, entry))
+
+
+def _running(entry: RunningEntry) -> RunningRow:
+    row = entry.row
+    config = orjson.loads(row.config)
+    return RunningRow(
+        config, row.revision, row.generation, row.restarts, row.stopping, row.started, entry.commit_number
+    )
+
+
+def _presence(store: MemoryStore, entry: RunningEntry | None) -> Presence:
+    if entry is None or not entry.row.stopping:
+        return Presence.UNKNOWN
+    owners = {owner.container for owner in store.owners.values() if owner.container is not None}
+    holders = {name for name, tasks in store.tasks.items() if any(task.job == entry.row.job for task in tasks)}
+    return observe_stopped(survey(_sightings(store), owners), holders, entry.commit_number)
+
+
+def _sightings(store: MemoryStore) -> Iterator[Sighting]:
+    for member in store.members.values():
+        report = store.reports.get(member.name)
+        told = (None, None) if report is None else (report.incarnation, report.commit_number)
+        yield Sighting(member.name, member.incarnation, member.live, *told)
+
+
+def _commit(store: MemoryStore, commits: Sequence[CommitRow], remade: Sequence[str]) -> int | None:
+    if not commits:
+        return None
+    number = store.next_number("running_commit")
+    for row in commits:
+        held = store.running.get(row.job)
+        if held is None or held.row.revision <= row.revision:
+            started = row.started or (held is not None and held.row.started)
+            store.running[row.job] = RunningEntry(row._replace(started=started), number)
+    for job in remade:
+        store.forgotten.pop(job, None)
+    return number
+
+
+def _forget(store: MemoryStore, jobs: Sequence[str]) -> None:
+    number = store.next_number("running_commit") if jobs else 0
+    for job in jobs:
+        store.quarantined.discard(job)
+        if job in store.jobs and store.jobs[job].deleting:
+            _forget_one(store, job, number)
+
+
+def _forget_one(store: MemoryStore, job: str, number: int) -> None:
+    del store.jobs[job]
+    store.sync_states.pop(job, None)
+    store.tasks = {name: tuple(task for task in tasks if task.job != job) for name, tasks in store.tasks.items()}
+    entry = store.running.pop(job, None)
+    if entry is not None:
+        _, before = store.forgotten.get(job, (0, 0))
+        store.forgotten[job] = (number, max(before, entry.row.generation))
+
+
+def _write_state(store: MemoryStore, write: SyncWrite) -> None:
+    """One that somebody else changed meanwhile is left to the next round; alerts follow the decision all the same."""
+    held = store.sync_states.get(write.job)
+    if write.new.state == "quarantined":
+        store.quarantined.add(write.job)
+    if write.new.failures == 0 and write.seen is not None and write.seen.state != "synced":
+        store.quarantined.discard(write.job)
+    if _decides_on(held) == _decides_on(write.seen):
+        store.sync_states[write.job] = write.new
+
+
+def _decides_on(row: SyncRow | None) -> tuple[str, int] | None:
+    return None if row is None else (row.state, row.failures)
