@@ -16,7 +16,7 @@ from string import Template
 from typing import Any
 
 from penstock.control.process import kill_group, start_child, wait_until
-from penstock.local.demo.feed import Feed, create_topics
+from penstock.local.demo.feed import Feed, make_topics
 from penstock.local.demo.run import definitions
 from penstock.local.jars import share_dir
 from penstock.local.stack import LocalStack
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def _load(stack: LocalStack) -> None:
-    create_topics(stack.plan.kafka_bootstrap)
+    make_topics(stack.plan.kafka_bootstrap)
     feed = Feed(stack.plan.kafka_bootstrap, seconds=1.0)
     feed.start()
     wait_until(lambda: feed.fed().done, 120, "the flights to be in Kafka", poll_s=0.2)

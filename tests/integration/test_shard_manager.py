@@ -200,7 +200,9 @@ def test_a_drop_whose_answer_was_lost_heals(engine, database_url):
         wait_until(lambda: is_spread(engine, [container]), 10, "all shards")
         epoch = container.held.pop(5)
         container.dropped[5] = epoch
-        wait_until(lambda: container.held.get(5, 0) > epoch and is_spread(engine, [container]), 10, "a new epoch")
+        assert wait_until(
+            lambda: container.held.get(5, 0) > epoch and is_spread(engine, [container]), 10, "a new epoch"
+        )
 
 
 def test_a_lost_add_heals_by_heartbeat(engine, database_url):
@@ -219,7 +221,7 @@ def test_a_drop_that_never_arrives_heals_by_heartbeat(engine, database_url):
         first.beat(manager.lead())
         wait_until(lambda: is_spread(engine, [first]), 10, "all shards")
         second.beat(manager)
-        wait_until(lambda: is_spread(engine, managers), 15, "an even spread without orders")
+        assert wait_until(lambda: is_spread(engine, managers), 15, "an even spread without orders")
 
 
 def test_a_source_that_does_not_answer_keeps_its_shards(engine, database_url):

@@ -39,7 +39,7 @@ def test_a_write_wakes_the_loop(cell: Cell, database_url: str) -> None:
         write_layer(cell.engine, "j", make_layer())
         wait_until(lambda: cell.running() is not None, 5, "the commit")
         delete_job(cell.engine, "j")
-        wait_until(lambda: cell.rows("SELECT 1 FROM forgotten"), 5, "the job to be forgotten without a notification")
+        assert wait_until(lambda: cell.rows("SELECT 1 FROM forgotten"), 5, "the job to be forgotten")
 
 
 def test_a_standby_takes_over_when_the_lease_ends(cell: Cell, database_url: str) -> None:

@@ -141,7 +141,7 @@ def test_changes_are_seen_without_notifications_when_the_cache_expires(engine, d
         wait_until(lambda: process.cache.reads > 0, 10, "the first read")
         with transaction(engine) as connection:
             connection.execute(text("DELETE FROM running"))
-        wait_until(lambda: get(client).templates == (), 5, "the cache to expire")
+        assert wait_until(lambda: get(client).templates == (), 5, "the cache to expire")
 
 
 def test_the_cached_snapshot_is_served_while_the_store_is_away(servers_dir: Path):

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from penstock.cli.errors import required
 from penstock.cli.jobs import client
 from penstock.cli.output import out, say, table
 from penstock.cli.settings import CliSettings
-from penstock.control.errors import Conflict, TerminalError, Unavailable, UserError
+from penstock.control.errors import TerminalError, UserError
+from penstock.local.topics import create_topics
 from penstock.spark.packages import pack
 from penstock.store.engine import connect, transaction
 from penstock.store.migrate import upgrade
 from penstock.store.tokens import create_first_admin
-
-_KAFKA_S = 10.0
-_quiet = logging.getLogger(__name__)  # librdkafka tells each failed attempt to connect; the last error says it all
-_quiet.addHandler(logging.NullHandler())
-_quiet.propagate = False
 
 
 class TokenRole(StrEnum):
@@ -114,12 +106,5 @@ def package_pack(folder: Path, name: str, version: str) -> None:
 @topics.command("create")
 def topic_create(name: str, partitions: Annotated[int, typer.Option(min=1)] = 8) -> None:
     """Create a Kafka topic; its partitions are the key groups of the jobs that read it."""
-    bootstrap = CliSettings().bootstrap()
-    admin = AdminClient({"bootstrap.servers": bootstrap}, logger=_quiet)
-    try:
-        admin.create_topics([NewTopic(name, partitions, 1)], request_timeout=_KAFKA_S)[name].result(_KAFKA_S + 5)
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
-            raise Conflict(f"topic {name} exists already", field="name", rule="unique") from error
-        raise Unavailable(f"Kafka at {bootstrap} did not create {name}: {error.args[0].str()}") from error
+    create_topics(CliSettings().bootstrap(), {name: partitions})
     say(f"created {name} with {partitions} partitions")

@@ -8,28 +8,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka import Producer
 
 from penstock.local.demo.data import closing_record, flights, planes, records, weather
+from penstock.local.topics import create_topics
 
 FLIGHTS, ENRICHED, WEATHER, PLANES = "flights", "flights-enriched", "weather", "planes"
 KEY_GROUPS = 8
 _CHUNK = 500
 
 
-def create_topics(bootstrap: str) -> None:
-    """Creates the demo's topics; those that exist are left alone. Raises KafkaException."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    counts = {FLIGHTS: KEY_GROUPS, ENRICHED: KEY_GROUPS, WEATHER: 1, PLANES: 1}
-    made = admin.create_topics([NewTopic(name, count, 1) for name, count in counts.items()])
-    for future in made.values():
-        try:
-            future.result(30)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
+def make_topics(bootstrap: str) -> None:
+    """Creates the demo's topics. Raises Conflict when one exists, Unavailable."""
+    create_topics(bootstrap, {FLIGHTS: KEY_GROUPS, ENRICHED: KEY_GROUPS, WEATHER: 1, PLANES: 1})
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from penstock.control.errors import RetryableError, TerminalError
 from penstock.control.process import wait_until
 from penstock.local.demo import check
 from penstock.local.demo.data import write_planes
-from penstock.local.demo.feed import Feed, create_topics
+from penstock.local.demo.feed import Feed, make_topics
 from penstock.local.demo.story import JOBS, Story, hourly_path, planes_path
 from penstock.local.demo.view import JobLine, View
 from penstock.local.demo.watch import caught_up, job_line, topic_ends
@@ -72,7 +72,7 @@ def definitions() -> Path:
 
 
 def _play(stack: LocalStack, view: View, feed_seconds: float) -> tuple[check.Comparison, ...]:
-    create_topics(stack.plan.kafka_bootstrap)
+    make_topics(stack.plan.kafka_bootstrap)
     write_planes(planes_path(stack))
     story = Story(stack, view, definitions())
     story.create_jobs()
