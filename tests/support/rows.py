@@ -51,6 +51,7 @@ class RowJob:
         with self._stack.client() as client:
             client.delete_job(self.name)
         wait_until(self.is_forgotten, CONVERGE_S, f"{self.name} to be forgotten")
+        del self._producer
 
     def is_forgotten(self) -> bool:
         """Whether the job is no longer known."""
