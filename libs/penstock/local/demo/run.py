@@ -20,6 +20,7 @@ from penstock.local.demo.story import JOBS, Story, hourly_path, planes_path
 from penstock.local.demo.view import JobLine, View
 from penstock.local.demo.watch import caught_up, job_line, topic_ends
 from penstock.local.stack import LocalStack
+from penstock.wire.job_client import JobClient
 
 _DRAIN_S = 120.0
 _REFRESH_S = 0.5
@@ -76,34 +77,33 @@ def _play(stack: LocalStack, view: View, feed_seconds: float) -> tuple[check.Com
     write_planes(planes_path(stack))
     story = Story(stack, view, definitions())
     story.create_jobs()
-    _wait_converged(stack, view)
     feed = Feed(stack.plan.kafka_bootstrap, feed_seconds)
-    feed.start()
-    try:
-        _stream(stack, view, feed, story)
-        return _finish(stack, view, feed)
-    finally:
-        feed.stop()
+    with stack.client() as client:
+        _wait_converged(client, view)
+        feed.start()
+        try:
+            _stream(client, view, feed, story)
+            return _finish(stack, client, view, feed)
+        finally:
+            feed.stop()
 
 
-def _wait_converged(stack: LocalStack, view: View) -> None:
-    client = stack.client()
+def _wait_converged(client: JobClient, view: View) -> None:
     wait_until(lambda: all(client.get_job(job).converged for job in JOBS), _DRAIN_S, "the jobs to converge", poll_s=0.2)
     view.event(f"converged: {', '.join(JOBS)} run on Spark", "ok")
 
 
-def _stream(stack: LocalStack, view: View, feed: Feed, story: Story) -> None:
+def _stream(client: JobClient, view: View, feed: Feed, story: Story) -> None:
     steps = list(story.steps())
     while not feed.fed().done or steps:
         if steps and feed.fed().share >= steps[0].share:
             steps.pop(0).act()
-        _refresh(stack, view, feed)
+        _refresh(client, view, feed)
         time.sleep(_REFRESH_S)
 
 
-def _refresh(stack: LocalStack, view: View, feed: Feed) -> None:
+def _refresh(client: JobClient, view: View, feed: Feed) -> None:
     """Shows the newest figures; while the Job Service cannot answer, the old ones stay."""
-    client = stack.client()
     lines: list[JobLine] = []
     try:
         lines = [job_line(client, job) for job in JOBS]
@@ -113,13 +113,13 @@ def _refresh(stack: LocalStack, view: View, feed: Feed) -> None:
     view.update(feed.fed(), lines)
 
 
-def _finish(stack: LocalStack, view: View, feed: Feed) -> tuple[check.Comparison, ...]:
+def _finish(stack: LocalStack, client: JobClient, view: View, feed: Feed) -> tuple[check.Comparison, ...]:
     """Waits until all is read, then until the results are exact or the time for that is over."""
-    client, ends = stack.client(), topic_ends(stack.plan.kafka_bootstrap)
+    ends = topic_ends(stack.plan.kafka_bootstrap)
     view.event("all flights are in Kafka; the jobs finish reading")
 
     def all_read() -> bool:
-        _refresh(stack, view, feed)
+        _refresh(client, view, feed)
         return all(caught_up(client, job, ends) for job in JOBS)
 
     wait_until(all_read, _DRAIN_S, "the jobs to read everything", poll_s=_REFRESH_S)
