@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import psutil
 
 from penstock.control.process import wait_until
-from penstock.local.services import task_manager_name
+from penstock.local.processes import children_with
+from penstock.local.services import HOST_MODULE, task_manager_name
 from penstock.local.stack import READY_S, LocalStack
 from tests.support.rows import RowJob
 
@@ -19,7 +20,7 @@ ALL_MANAGERS = {task_manager_name(1), task_manager_name(2)}
 def test_a_killed_spark_host_is_replaced_and_nothing_is_lost(stack: LocalStack, rows: RowJob):
     rows.send_and_wait()
     name = rows.containers().pop()
-    hosts = [child for child in _family(stack, name)[1:] if "penstock.spark.host" in child.cmdline()]
+    hosts = children_with(stack.supervisor.pid(name), [HOST_MODULE])
     assert hosts
     for host in hosts:
         host.kill()
@@ -81,7 +82,9 @@ def _frozen(stack: LocalStack, name: str) -> Iterator[None]:
         yield
     finally:
         for process in family:
-            process.send_signal(signal.SIGCONT)
+            # The Task Manager that goes on first may have killed its hosts by now.
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGCONT)
 
 
 def _family(stack: LocalStack, name: str) -> list[psutil.Process]:

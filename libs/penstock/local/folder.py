@@ -16,6 +16,7 @@ import psutil
 from penstock.control.errors import TerminalError
 from penstock.control.logs import logger
 from penstock.control.process import wait_until
+from penstock.local.processes import find_process
 
 log = logger(__name__)
 
@@ -62,16 +63,6 @@ def end_orphan(pid: int, words: list[str], first_signal: signal.Signals, timeout
         process.kill()
         wait_until(lambda: not _runs(process), timeout_s, f"process {pid} to die")
     return True
-
-
-def find_process(pid: int, words: list[str]) -> psutil.Process | None:
-    """The process `pid` if it lives and its command line holds all of `words`."""
-    try:
-        process = psutil.Process(pid)
-        command = process.cmdline()
-    except psutil.Error:
-        return None
-    return process if all(word in command for word in words) else None
 
 
 def _runs(process: psutil.Process) -> bool:

@@ -6,6 +6,7 @@ must have the digest of `jars.sha256`: what runs is what was tested.
 
     <share>/jars/spark      the Kafka connector and Delta, for Spark's class path
     <share>/jars/kafka      the embedded Kafka server (another client version than Spark's: kept apart)
+    <share>/jars/junit      the runner of the Java unit tests
     <share>/jars/penstock   penstock.jar, compiled from `penstock/spark/jvm`
 """
 
@@ -29,7 +30,7 @@ _PINS = Path(__file__).with_name("ivy.xml")
 _DIGESTS = Path(__file__).with_name("jars.sha256")
 _SOURCES = Path(__file__).parents[1] / "spark" / "jvm"
 _STAMP = ".stamp"
-_FETCHED = ("spark", "kafka")
+_FETCHED = ("spark", "kafka", "junit")
 
 log = logger(__name__)
 
@@ -82,7 +83,7 @@ def fetch_jars() -> bool:
 
 
 def verify_jars(folder: Path) -> None:
-    """Check `folder/{spark,kafka}` against `jars.sha256`: the same files, the same bytes, else `TerminalError`."""
+    """Check `folder/{spark,kafka,junit}` against `jars.sha256`: the same files, the same bytes, else `TerminalError`."""
     expected = dict(_read_digests())
     jars = [path for name in _FETCHED for path in sorted((folder / name).glob("*.jar"))]
     actual = {str(path.relative_to(folder)): _digest([path]) for path in jars}
@@ -94,19 +95,38 @@ def verify_jars(folder: Path) -> None:
 def build_penstock_jar() -> bool:
     """Compile the project's Java into penstock.jar unless no source changed; True when something was done.
 
-    Raises `TerminalError` with the compiler's words when a source does not compile.
+    `META-INF` goes in as it is. Raises `TerminalError` with the compiler's words when a source does not compile.
     """
     sources = sorted(_SOURCES.rglob("*.java"))
+    resources = [path for path in sorted((_SOURCES / "META-INF").rglob("*")) if path.is_file()]
     target = _own_jar()
-    stamp, wanted = target.with_name(_STAMP), _digest([*sources, _PINS])
+    stamp, wanted = target.with_name(_STAMP), _digest([*sources, *resources, _PINS])
     if not sources or (target.exists() and _reads(stamp, wanted)):
         return False
     log.info("compiling java", sources=len(sources))
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="penstock-javac-") as classes:
-        _compile(sources, Path(classes), target)
+        compile_java(sources, [], Path(classes))
+        shutil.copytree(_SOURCES / "META-INF", Path(classes) / "META-INF", dirs_exist_ok=True)
+        _pack(Path(classes), target)
     stamp.write_text(wanted)
     return True
+
+
+def compile_java(sources: list[Path], more_jars: list[Path], classes: Path) -> None:
+    """Compile Java sources against Spark, the fetched Spark jars and `more_jars` into the folder `classes`.
+
+    Raises `TerminalError` with the compiler's words when a source does not compile.
+    """
+    classpath = _join([pyspark_home() / "jars" / "*", *_jars_of("spark"), *more_jars])
+    options = ["--release", str(JAVA_RELEASE), "-nowarn", "-proc:none", "-cp", classpath, "-d", str(classes)]
+    _run([_tool("javac"), *options, *map(str, sources)], "the java sources do not compile")
+
+
+def junit_jar() -> Path:
+    """The JUnit console that runs the Java unit tests. Raises `TerminalError` when it was not fetched."""
+    (jar,) = _jars_of("junit")
+    return jar
 
 
 def pyspark_home() -> Path:
@@ -155,10 +175,7 @@ def _run_ivy(target: Path) -> None:
     _run([_tool("java"), "-cp", classpath, "org.apache.ivy.Main", *options], "jars cannot be fetched")
 
 
-def _compile(sources: list[Path], classes: Path, target: Path) -> None:
-    classpath = _join([pyspark_home() / "jars" / "*", *_jars_of("spark")])
-    options = ["--release", str(JAVA_RELEASE), "-nowarn", "-proc:none", "-cp", classpath, "-d", str(classes)]
-    _run([_tool("javac"), *options, *map(str, sources)], "the java sources do not compile")
+def _pack(classes: Path, target: Path) -> None:
     fresh = target.with_suffix(".new")
     _run([_tool("jar"), "--create", "--file", str(fresh), "-C", str(classes), "."], "penstock.jar cannot be packed")
     fresh.replace(target)

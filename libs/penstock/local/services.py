@@ -19,6 +19,8 @@ PORTS = {
     "auto_scaler": 7074,
 }
 FIRST_TASK_MANAGER_PORT = 7100
+# By this a Spark host is known among the children of its Task Manager.
+HOST_MODULE = "penstock.spark.host"
 
 
 @dataclass(frozen=True)

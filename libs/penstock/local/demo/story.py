@@ -11,16 +11,15 @@ from string import Template
 from typing import Any
 
 import orjson
-import psutil
 
 from penstock.local.demo.view import View
-from penstock.local.services import task_manager_name
+from penstock.local.processes import children_with
+from penstock.local.services import HOST_MODULE, task_manager_name
 from penstock.local.stack import LocalStack
 
 ENRICH, HOURLY, DELAYS = "enrich", "hourly", "delays"
 JOBS = (ENRICH, HOURLY, DELAYS)
 OVERRIDE_SECONDS = 20
-_HOST_MODULE = "penstock.spark.host"
 
 
 @dataclass(frozen=True)
@@ -86,8 +85,7 @@ class Story:
 
     def kill_host(self, manager: str) -> None:
         """`kill -9` of the busiest Spark host of a Task Manager."""
-        children = psutil.Process(self._stack.supervisor.pid(manager)).children()
-        hosts = [child for child in children if _HOST_MODULE in child.cmdline()]
+        hosts = children_with(self._stack.supervisor.pid(manager), [HOST_MODULE])
         if not hosts:
             self._view.event(f"{manager} runs no Spark host now: none is killed")
             return

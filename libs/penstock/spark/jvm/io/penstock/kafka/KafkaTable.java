@@ -1,0 +1,38 @@
+package io.penstock.kafka;
+
+import java.util.EnumSet;
+import java.util.Set;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** Kafka as a table: read by way of Spark's own table. */
+final class KafkaTable implements SupportsRead {
+  private final SupportsRead spark;
+
+  KafkaTable(SupportsRead spark) {
+    this.spark = spark;
+  }
+
+  @Override
+  public String name() {
+    return "penstock-kafka";
+  }
+
+  @Override
+  public Column[] columns() {
+    return spark.columns();
+  }
+
+  @Override
+  public Set<TableCapability> capabilities() {
+    return EnumSet.of(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ);
+  }
+
+  @Override
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    return spark.newScanBuilder(options);
+  }
+}
