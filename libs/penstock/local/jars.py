@@ -83,7 +83,7 @@ def fetch_jars() -> bool:
 
 
 def verify_jars(folder: Path) -> None:
-    """Check `folder/{spark,kafka,junit}` against `jars.sha256`: the same files, the same bytes, else `TerminalError`."""
+    """Check `folder/{spark,kafka,junit}` against `jars.sha256`: same files, same bytes, else `TerminalError`."""
     expected = dict(_read_digests())
     jars = [path for name in _FETCHED for path in sorted((folder / name).glob("*.jar"))]
     actual = {str(path.relative_to(folder)): _digest([path]) for path in jars}
