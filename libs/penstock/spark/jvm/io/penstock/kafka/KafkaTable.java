@@ -1,5 +1,6 @@
 package io.penstock.kafka;
 
+import io.penstock.kafka.source.BalancedScan;
 import java.util.EnumSet;
 import java.util.Set;
 import org.apache.spark.sql.connector.catalog.Column;
@@ -33,6 +34,6 @@ final class KafkaTable implements SupportsRead {
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return spark.newScanBuilder(options);
+    return () -> BalancedScan.of(spark.newScanBuilder(options).build(), options);
   }
 }
