@@ -1,10 +1,11 @@
 package io.penstock.kafka.source;
 
+import java.util.Arrays;
+import java.util.Comparator;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;
-import java.util.OptionalLong;
 import java.util.Set;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.sql.SparkSession;
@@ -15,13 +16,21 @@ import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+import org.apache.spark.sql.kafka010.KafkaBatchInputPartition;
 import org.apache.spark.sql.kafka010.KafkaMicroBatchStream;
+import org.apache.spark.sql.kafka010.KafkaOffsetRange;
 
 /**
  * Spark's Kafka stream, but for the ends of batches. All that is kept from batch to batch only saves look-ups; the
  * checkpoint is Spark's own, so either source can go on where the other stopped.
  */
 final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
+  /** Spark's own order is that of a map, another after a restart: sinks that count on Spark's partitions need one. */
+  static final Comparator<InputPartition> REPEATABLE =
+      Comparator.<InputPartition, String>comparing(partition -> rangeOf(partition).topicPartition().topic())
+          .thenComparing(partition -> rangeOf(partition).topicPartition().partition())
+          .thenComparing(partition -> rangeOf(partition).fromOffset());
+
   private final KafkaMicroBatchStream spark;
   private final SourceOptions options;
   private final KafkaLogs logs;
@@ -61,7 +70,7 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
     Map<TopicPartition, Long> ends = ends(starts, available, limits);
     skew.afterPlan(starts, ends, latest(available));
     if (ends.equals(starts)) {
-      return idleOffset(start);
+      return nothingNew(start, available.equals(starts));
     }
     idle.ifPresent(IdleInput::sawRows);
     return ends.equals(available) ? sparks : spark.deserializeOffset(OffsetsJson.format(ends));
@@ -101,7 +110,9 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
-    return spark.planInputPartitions(start, sparks(end));
+    InputPartition[] partitions = spark.planInputPartitions(start, sparks(end));
+    Arrays.sort(partitions, REPEATABLE);
+    return partitions;
   }
 
   @Override
@@ -169,8 +180,8 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
     return latest == null ? available : parse(latest);
   }
 
-  private Offset idleOffset(Offset start) {
-    boolean mustRun = !availableNow && idle.isPresent()
+  private Offset nothingNew(Offset start, boolean allRead) {
+    boolean mustRun = allRead && !availableNow && idle.isPresent()
         && RunningQuery.current().map(query -> idle.get().advance(this, query)).orElse(false);
     String text = startText.isBlank() ? start.json() : startText;
     if (mustRun) {
@@ -186,6 +197,10 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
   private LeaderLog leaderLog(String folder) {
     return new LeaderLog(
         folder, options.followSource(), SparkSession.active().sparkContext().hadoopConfiguration());
+  }
+
+  private static KafkaOffsetRange rangeOf(InputPartition partition) {
+    return ((KafkaBatchInputPartition) partition).offsetRange();
   }
 
   private static Map<TopicPartition, Long> parse(Offset offset) {
