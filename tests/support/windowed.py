@@ -12,6 +12,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tests.support.event_topics import T0_MILLIS
 from tests.support.session import unique
@@ -73,6 +75,40 @@ def catch_up(frame: DataFrame, checkpoint: Path) -> CatchUp:
         watermark_millis=watermark_millis(progress[-1]) - T0_MILLIS,
         progress=progress,
     )
+
+
+class Emitted:
+    """The windows that a query emits in append mode, over all its restarts: a window that comes twice is an error."""
+
+    def __init__(self) -> None:
+        self._batches: dict[int, dict[int, int]] = {}
+
+    def start(self, frame: DataFrame, checkpoint: Path, interval: str) -> StreamingQuery:
+        return self._stream(frame, checkpoint).trigger(processingTime=interval).start()
+
+    def run_to_end(self, frame: DataFrame, checkpoint: Path) -> None:
+        query = self._stream(frame, checkpoint).trigger(availableNow=True).start()
+        assert query.awaitTermination(_TIMEOUT_S), "the query did not come to its end in time"
+
+    def counts(self) -> dict[int, int]:
+        """Rows by the window's start (milliseconds since 1970)."""
+        windows = [item for batch in self._batches.values() for item in batch.items()]
+        assert len(dict(windows)) == len(windows), "a window was emitted twice"
+        return dict(windows)
+
+    def _stream(self, frame: DataFrame, checkpoint: Path) -> DataStreamWriter:
+        stream = frame.writeStream.outputMode("append").option("checkpointLocation", str(checkpoint))
+        return stream.foreachBatch(self._take)
+
+    def _take(self, batch: DataFrame, number: int) -> None:
+        self._batches[number] = {row["start"] + T0_MILLIS: row["rows"] for row in batch.collect()}
+
+
+def counts_of(session: SparkSession, checkpoint: Path) -> dict[int, int]:
+    """The windows that the query of this checkpoint still holds: rows by the window's start (since 1970)."""
+    state = session.read.format("statestore").load(str(checkpoint))
+    rows = state.select(F.unix_millis("key.window.start").alias("start"), F.col("value.count").alias("rows")).collect()
+    return {row["start"]: row["rows"] for row in rows}
 
 
 def watermark_millis(progress: Mapping[str, Any]) -> int:
