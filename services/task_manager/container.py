@@ -254,6 +254,7 @@ class Container:
                 totals=dict(self._state.totals),
                 past_lease_seconds=self._meter.past_lease_seconds,
                 double_run_seconds=self._meter.double_run_seconds,
+                event_time_skew_seconds=skews(self._state.progress),
             )
 
     # ---- details: lease and shards
