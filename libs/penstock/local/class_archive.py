@@ -54,11 +54,12 @@ def build_class_archive() -> bool:
         return False
     log.info("making the class archive", archive=str(archive))
     archive.parent.mkdir(parents=True, exist_ok=True)
+    fresh = archive.with_suffix(".new")
+    # A JVM that uses an archive cannot write one. Those that run on the stale one keep it until they end.
+    for stale in (archive, fresh):
+        stale.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(prefix="penstock-archive-", ignore_cleanup_errors=True) as folder:
-        fresh = archive.with_suffix(".new")
-        fresh.unlink(missing_ok=True)
         _train(Path(folder), jars, fresh)
-    # JVMs that run on the old one keep it: its file goes when the last of them ends.
     fresh.replace(archive)
     stamp.write_text(wanted)
     return True
