@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import queue
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -77,12 +77,21 @@ class Supervisor:
 @contextmanager
 def running_host(name: str, settings: SparkSettings, folder: Path) -> Iterator[Supervisor]:
     """A host that is ready, and killed at the end."""
-    supervisor = Supervisor(name, settings, folder / f"{name}.log")
-    try:
-        supervisor.host.ready.result(READY_SECONDS)
+    with running_hosts([name], settings, folder) as (supervisor,):
         yield supervisor
-    finally:
-        supervisor.host.kill()
+
+
+@contextmanager
+def running_hosts(names: Sequence[str], settings: SparkSettings, folder: Path) -> Iterator[list[Supervisor]]:
+    """Hosts that come up at the same time; ready, and killed at the end."""
+    with ExitStack() as running:
+        supervisors = []
+        for name in names:
+            supervisors.append(Supervisor(name, settings, folder / f"{name}.log"))
+            running.callback(supervisors[-1].host.kill)
+        for supervisor in supervisors:
+            supervisor.host.ready.result(READY_SECONDS)
+        yield supervisors
 
 
 def quick_start(spark_conf: Mapping[str, str] | None = None) -> dict[str, str]:
