@@ -54,7 +54,7 @@ def owner(data_dir: Path, request: pytest.FixtureRequest) -> Iterator[subprocess
 def servers_on(folder: Path) -> list[psutil.Process]:
     """Processes whose command line names the folder as data of a server; a child just forked is not one yet."""
     marks = {str(folder), str(folder / "server.properties")}
-    found = {pid: process for pid, process in _running() if marks & set(process[1]) and "-c" not in process[1]}
+    found = {pid: process for pid, process in _running() if marks & set(process[1]) and process[1][1:2] != ["-c"]}
     return [process for process, _, parent in found.values() if parent not in found]
 
 
