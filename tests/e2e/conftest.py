@@ -16,8 +16,8 @@ from penstock.local.stack import LocalStack
 from tests.support.rows import RowJob
 from tests.support.spark import quick_start
 
-LEASE_SECONDS = 12.0
-FAIL_OVER_SECONDS = 18.0
+LEASE_SECONDS = 9.0
+FAIL_OVER_SECONDS = 14.0
 PERIODS = {
     "PENSTOCK_HEARTBEAT_SECONDS": 1,
     "PENSTOCK_HEARTBEAT_TIMEOUT_SECONDS": 2,
