@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -15,7 +15,7 @@ from penstock.control.process import wait_until
 from penstock.spark.errors import failure_of
 from penstock.spark.failures import Failure
 from penstock.spark.sinks.kafka import seal_series
-from tests.support.kafka_sink import VALUE, Pipe, committed
+from tests.support.kafka_sink import VALUE, Pipe, committed, log_ends
 from tests.support.session import Feed
 
 _SCOPES = pytest.mark.parametrize("scope", ["batch", "partition"])
@@ -31,7 +31,11 @@ def test_a_stop_in_mid_batch_leaves_no_transaction_open(
     """An open transaction would hold up readers of the topic for 15 minutes: here they come to the end at once."""
     feed.add([{"n": n, "word": "a"} for n in range(20, 2000)])
     with pipe.running(feed.frame(spark).selectExpr(_SLOWLY), transactionScope=scope) as query:
-        wait_until(lambda: _log_end(pipe) > 30, _PATIENCE_SECONDS, "rows of the third batch in the topic")
+        wait_until(
+            lambda: sum(log_ends(pipe.bootstrap, pipe.topic).values()) > 30,
+            _PATIENCE_SECONDS,
+            "rows of the third batch in the topic",
+        )
         query.stop()
         assert query.exception() is None
     assert len(committed(pipe.bootstrap, pipe.topic, timeout_seconds=5)) == 20
@@ -109,12 +113,8 @@ def _failure(query: StreamingQuery) -> Failure:
 
 
 def _log_end(pipe: Pipe) -> int:
-    """Records of the topic, also those that are not committed."""
-    consumer = Consumer({"bootstrap.servers": pipe.bootstrap, "group.id": "log-end"})
-    try:
-        return sum(consumer.get_watermark_offsets(TopicPartition(pipe.topic, p), timeout=10)[1] for p in range(2))
-    finally:
-        consumer.close()
+    """Records of the topic, with markers of transactions and with what is not committed."""
+    return sum(log_ends(pipe.bootstrap, pipe.topic).values())
 
 
 def _marker(admin: AdminClient, pipe: Pipe, group: str) -> int | None:

@@ -15,7 +15,9 @@ from penstock.spark.errors import failure_of
 from tests.support.kafka_sink import VALUE, Pipe, committed
 from tests.support.session import Feed, run_to_end
 
-_HEADERS = "array(struct('word' AS key, CAST(word AS BINARY) AS value), struct('none' AS key, CAST(NULL AS BINARY)))"
+_HEADERS = (
+    "array(struct('word' AS key, CAST(word AS BINARY) AS value), struct('none' AS key, CAST(NULL AS BINARY) AS value))"
+)
 _SCOPES = pytest.mark.parametrize("scope", ["batch", "partition"])
 
 
@@ -24,7 +26,7 @@ def test_keys_values_headers_and_partitions(spark: SparkSession, feed: Feed, pip
     frame = feed.frame(spark).selectExpr(
         "IF(n = 3, NULL, CAST(word AS BINARY)) AS key",
         "IF(n = 4, NULL, CAST(n AS STRING)) AS value",
-        f"IF(n = 5, NULL, transform({_HEADERS}, h -> struct(h.key AS key, h.value AS value))) AS headers",
+        f"IF(n = 5, NULL, {_HEADERS}) AS headers",
         "CAST(n % 2 AS INT) AS partition",
         "n AS other",
     )

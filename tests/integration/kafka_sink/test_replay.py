@@ -77,7 +77,7 @@ def test_the_same_batch_with_other_offsets_breaks_the_query(
     assert '{"logOffset":1}' in text
     planned.write_text(text.replace('{"logOffset":1}', '{"logOffset":0}'))
     planned.with_name(".1.crc").unlink()
-    with pytest.raises(StreamingQueryException, match="batch 1 of query .* is in Kafka with other offsets"):
+    with pytest.raises(StreamingQueryException, match=r"batch 1 of query .* is in Kafka with other offsets"):
         pipe.run(rows(spark, feed), transactionScope=scope)
     assert pipe.numbers() == _ONCE
 
