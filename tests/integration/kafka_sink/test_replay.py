@@ -37,14 +37,11 @@ def test_a_repeated_batch_writes_nothing_and_the_next_one_goes_on(
     assert pipe.numbers() == _ONCE + Counter([20])
 
 
-@_SCOPES
-def test_the_markers_of_another_checkpoint_are_not_its_own(
-    spark: SparkSession, feed: Feed, pipe: Pipe, scope: str
-) -> None:
+def test_the_markers_of_another_checkpoint_are_not_its_own(spark: SparkSession, feed: Feed, pipe: Pipe) -> None:
     """A checkpoint that was reset begins anew, and all its rows are written: also batch 1, whose id has a marker."""
-    pipe.run(rows(spark, feed), transactionScope=scope)
+    pipe.run(rows(spark, feed))
     shutil.rmtree(pipe.checkpoint)
-    pipe.run(rows(spark, feed), transactionScope=scope)
+    pipe.run(rows(spark, feed))
     assert pipe.numbers() == _ONCE + _ONCE
 
 
@@ -66,11 +63,8 @@ def test_a_checkpoint_that_went_back_in_time_breaks_the_query(
     assert pipe.numbers() == _ONCE + Counter([20, 21])
 
 
-@_SCOPES
-def test_the_same_batch_with_other_offsets_breaks_the_query(
-    spark: SparkSession, feed: Feed, pipe: Pipe, scope: str
-) -> None:
-    pipe.run(rows(spark, feed), transactionScope=scope)
+def test_the_same_batch_with_other_offsets_breaks_the_query(spark: SparkSession, feed: Feed, pipe: Pipe) -> None:
+    pipe.run(rows(spark, feed))
     forget_last_commit(pipe.checkpoint)
     planned = pipe.checkpoint / "offsets" / "1"
     text = planned.read_text()
@@ -78,19 +72,18 @@ def test_the_same_batch_with_other_offsets_breaks_the_query(
     planned.write_text(text.replace('{"logOffset":1}', '{"logOffset":0}'))
     planned.with_name(".1.crc").unlink()
     with pytest.raises(StreamingQueryException, match=r"batch 1 of query .* is in Kafka with other offsets"):
-        pipe.run(rows(spark, feed), transactionScope=scope)
+        pipe.run(rows(spark, feed))
     assert pipe.numbers() == _ONCE
 
 
-@_SCOPES
 def test_a_batch_that_was_written_to_the_former_topic_is_not_written_to_the_new_one(
-    spark: SparkSession, feed: Feed, pipe: Pipe, scope: str
+    spark: SparkSession, feed: Feed, pipe: Pipe
 ) -> None:
-    pipe.run(rows(spark, feed), transactionScope=scope)
+    pipe.run(rows(spark, feed))
     forget_last_commit(pipe.checkpoint)
     moved = dataclasses.replace(pipe, topic=make_topic(pipe.bootstrap, 1))
     feed.add([{"n": 20, "word": "a"}])
-    moved.run(rows(spark, feed), transactionScope=scope)
+    moved.run(rows(spark, feed))
     assert (pipe.numbers(), moved.numbers()) == (_ONCE, Counter([20]))
 
 
