@@ -14,7 +14,7 @@ JAVA_SOURCES := $(shell find libs/penstock/spark/jvm -name '*.java' 2>/dev/null)
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMPS)/java ## all that the rest needs: Python packages, a JDK 17, jars, the Java classes
+setup: $(STAMPS)/archive ## all that the rest needs: Python packages, a JDK 17, jars, the Java classes
 
 demo: setup ## the whole stack on this machine, and a check of its results (KEEP=1 leaves it up)
 	@$(BIN)/penstock demo $(if $(filter-out 0,$(KEEP)),--keep)
@@ -61,4 +61,8 @@ $(STAMPS)/jdk: deploy/setup/jdk.sh $(STAMPS)/penstock
 
 $(STAMPS)/java: libs/penstock/local/ivy.xml libs/penstock/local/jars.sha256 $(JAVA_SOURCES) $(STAMPS)/jdk
 	@$(BIN)/python -m penstock.local.jars
+	@touch $@
+
+$(STAMPS)/archive: libs/penstock/local/class_archive.py $(STAMPS)/java
+	@$(BIN)/python -m penstock.local.class_archive
 	@touch $@

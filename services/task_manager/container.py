@@ -40,7 +40,7 @@ from services.task_manager.model import HostPhase, Limits, TaskView, WantedTask
 from services.task_manager.overrun import OverrunMeter
 from services.task_manager.ports import Hosts, StoredShards
 from services.task_manager.reconcile import Wanted, reconcile
-from services.task_manager.reporting import task_reports
+from services.task_manager.reporting import skews, task_reports
 from services.task_manager.state import State
 from services.task_manager.tenure import Tenure
 from services.task_manager.views import Identity, Summary

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -17,7 +18,11 @@ def main(bootstrap: str, jars: str, definition: str, limit: int) -> None:
     """Serves until the end of standard input."""
     with open(definition) as stream:
         job = json.load(stream)
-    session = _session(jars)
+    with tempfile.TemporaryDirectory(prefix="penstock-bare-", ignore_cleanup_errors=True) as folder:
+        _serve(_session(jars, folder), bootstrap, job, limit)
+
+
+def _serve(session: SparkSession, bootstrap: str, job: dict, limit: int) -> None:
     print("ready", flush=True)
     for line in sys.stdin:
         checkpoint, table, rows = line.split()
@@ -25,8 +30,11 @@ def main(bootstrap: str, jars: str, definition: str, limit: int) -> None:
         print("done", flush=True)
 
 
-def _session(jars: str) -> SparkSession:
+def _session(jars: str, folder: str) -> SparkSession:
+    """A session whose scratch files go below `folder`, not to where the bench was started."""
     settings = {
+        "spark.local.dir": f"{folder}/spark",
+        "spark.sql.warehouse.dir": f"{folder}/warehouse",
         "spark.driver.memory": "1024m",
         "spark.driver.extraClassPath": f"{jars}/spark/*",
         "spark.sql.shuffle.partitions": "1",

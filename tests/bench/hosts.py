@@ -52,7 +52,9 @@ def main() -> None:
 
 
 def _measure(folder: Path, bootstrap: str, queries: int, seconds: float) -> dict[str, float]:
-    settings = settings_for(folder, bootstrap, heap_bytes=2 * 2**30, progress_interval_seconds=1.0)
+    settings = settings_for(folder, bootstrap, heap_bytes=2 * 2**30, progress_interval_seconds=1.0).model_copy(
+        update={"spark_conf": {}}
+    )
     stop = threading.Event()
     feeder = threading.Thread(target=_feed, args=(bootstrap, queries, stop), daemon=True)
     feeder.start()

@@ -6,6 +6,7 @@ The order of the periods is that of production: heartbeat << lease < fail-over.
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +14,10 @@ import pytest
 
 from penstock.local.stack import LocalStack
 from tests.support.rows import RowJob
+from tests.support.spark import quick_start
 
-LEASE_SECONDS = 12.0
-FAIL_OVER_SECONDS = 18.0
+LEASE_SECONDS = 9.0
+FAIL_OVER_SECONDS = 14.0
 PERIODS = {
     "PENSTOCK_HEARTBEAT_SECONDS": 1,
     "PENSTOCK_HEARTBEAT_TIMEOUT_SECONDS": 2,
@@ -35,6 +37,7 @@ PERIODS = {
     "PENSTOCK_SCALER_LEASE_SECONDS": 4,
     "PENSTOCK_SCALER_RENEW_SECONDS": 1,
     "PENSTOCK_HEAP_BYTES": 768 * 2**20,
+    "PENSTOCK_SPARK_CONF": json.dumps(quick_start()),
     "PENSTOCK_LOG_FORMAT": "json",
 }
 _numbers = itertools.count(1)

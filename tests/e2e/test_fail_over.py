@@ -75,9 +75,12 @@ def test_a_zombie_container_commits_nothing(stack: LocalStack, rows: RowJob):
 @contextmanager
 def _frozen(stack: LocalStack, name: str) -> Iterator[None]:
     """A Task Manager and all below it, stopped by SIGSTOP and let go by SIGCONT."""
-    family = _family(stack, name)
+    manager = psutil.Process(stack.supervisor.pid(name))
+    manager.send_signal(signal.SIGSTOP)  # first: it starts no more children then
+    family = [manager, *manager.children(recursive=True)]
     for process in family:
-        process.send_signal(signal.SIGSTOP)
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(signal.SIGSTOP)
     try:
         yield
     finally:
@@ -85,11 +88,6 @@ def _frozen(stack: LocalStack, name: str) -> Iterator[None]:
             # The Task Manager that goes on first may have killed its hosts by now.
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(signal.SIGCONT)
-
-
-def _family(stack: LocalStack, name: str) -> list[psutil.Process]:
-    manager = psutil.Process(stack.supervisor.pid(name))
-    return [manager, *manager.children(recursive=True)]
 
 
 def _is_live(stack: LocalStack, name: str) -> bool:

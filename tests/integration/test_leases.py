@@ -139,7 +139,10 @@ def test_a_listener_wakes_on_notify_and_after_a_lost_connection(engine: Engine, 
         assert woken.wait(10)
         woken.clear()
         with transaction(engine) as connection:
-            statement = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
+            statement = """
+                SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                WHERE query LIKE 'LISTEN%' AND datname = current_database()
+            """
             assert connection.execute(text(statement)).all() == [(True,)]
         assert woken.wait(10)
     finally:

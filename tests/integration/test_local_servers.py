@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -51,16 +52,18 @@ def owner(data_dir: Path, request: pytest.FixtureRequest) -> Iterator[subprocess
 
 
 def servers_on(folder: Path) -> list[psutil.Process]:
-    """Processes whose command line names the folder as data of a server."""
+    """Processes whose command line names the folder as data of a server; a child just forked is not one yet."""
     marks = {str(folder), str(folder / "server.properties")}
-    return [process for process in psutil.process_iter() if marks & set(_words(process)) and _words(process)[1] != "-c"]
+    found = {pid: process for pid, process in _running() if marks & set(process[1]) and process[1][1:2] != ["-c"]}
+    return [process for process, _, parent in found.values() if parent not in found]
 
 
-def _words(process: psutil.Process) -> list[str]:
-    try:
-        return [*process.cmdline(), "", ""]
-    except psutil.Error:
-        return ["", ""]
+def _running() -> Iterator[tuple[int, tuple[psutil.Process, list[str], int]]]:
+    """Every process with its words and its parent, each looked at once: any may end meanwhile."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            words, parent = process.cmdline(), process.ppid()
+            yield process.pid, (process, words, parent)
 
 
 def test_rows_survive_a_restart_of_postgres(data_dir: Path) -> None:
@@ -104,7 +107,7 @@ def test_kafka_ends_with_an_owner_that_was_killed(data_dir: Path, owner: subproc
     [broker] = servers_on(data_dir)
     owner.send_signal(signal.SIGKILL)
     owner.wait()
-    wait_until(lambda: not broker.is_running(), 20, "the broker to end")
+    wait_until(lambda: broker not in servers_on(data_dir), 20, "the broker to end")
     assert servers_on(data_dir) == []
 
 

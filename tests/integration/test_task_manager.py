@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -25,7 +26,7 @@ from penstock.store.engine import connect, transaction
 from penstock.store.tables import containers
 from penstock.tasks.spec import TaskTemplate
 from tests.support.fake_cell import FakeCell, fake_cell
-from tests.support.spark import job_config, make_topic, produce, rows_of_files
+from tests.support.spark import job_config, make_topic, produce, quick_start, rows_of_files
 
 # tests/e2e does the like with the real services; these are for what only a Shard Manager of the test's can show.
 pytestmark = pytest.mark.long
@@ -89,6 +90,7 @@ def task_manager(folder: Path, cell: FakeCell, database_url: str, bootstrap: str
         "JARS": share_dir() / "jars",
         "SPARK_MASTER": "local[2]",
         "HEAP_BYTES": 600 * 2**20,
+        "SPARK_CONF": json.dumps(quick_start()),
         "PROGRESS_INTERVAL_SECONDS": 0.3,
         "HEARTBEAT_SECONDS": 0.5,
         "RETRY_SECONDS": 0.3,

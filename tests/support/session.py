@@ -17,23 +17,30 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.config.model import Input, JobConfig, Output, Query
-from penstock.local.jars import spark_jars
+from penstock.local.jars import share_dir
+from penstock.spark.settings import class_archive_options, driver_classpath
 from penstock.tasks.keygroups import KeyGroupRange
 from penstock.tasks.spec import TaskSpec
+from tests.support.spark import JAVA_OPTIONS, QUICK_JVM
 
 _QUERY_TIMEOUT_S = 120
+
+
+def quick_jvm_settings(jars: Path, more_options: str = "") -> dict[str, str]:
+    """Class path and options of a JVM that maps the class archive, as hosts do, and lives for a short time."""
+    options = f"-XX:+UseSerialGC {QUICK_JVM} {class_archive_options(jars)} {more_options}"
+    return {"spark.driver.extraClassPath": driver_classpath(jars), JAVA_OPTIONS: options.strip()}
 
 
 @contextmanager
 def local_session(folder: Path) -> Iterator[SparkSession]:
     """A session on two threads with the pinned jars; scratch files go below `folder`."""
     settings = {
-        "spark.driver.extraClassPath": ":".join(map(str, spark_jars())),
+        # Each session leaves a folder for artifacts in the JVM's temporary folder.
+        **quick_jvm_settings(share_dir() / "jars", f"-Djava.io.tmpdir={folder}"),
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        # Each session leaves a folder for artifacts in the JVM's temporary folder.
-        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={folder}",
         "spark.local.dir": str(folder / "spark"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.ui.enabled": "false",

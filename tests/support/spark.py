@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import queue
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ from penstock.tasks.spec import TaskSpec
 
 READY_SECONDS = 150.0
 REPLY_SECONDS = 90.0
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+QUICK_JVM = "-XX:TieredStopAtLevel=1"
 
 
 class Supervisor:
@@ -75,16 +77,31 @@ class Supervisor:
 @contextmanager
 def running_host(name: str, settings: SparkSettings, folder: Path) -> Iterator[Supervisor]:
     """A host that is ready, and killed at the end."""
-    supervisor = Supervisor(name, settings, folder / f"{name}.log")
-    try:
-        supervisor.host.ready.result(READY_SECONDS)
+    with running_hosts([name], settings, folder) as (supervisor,):
         yield supervisor
-    finally:
-        supervisor.host.kill()
+
+
+@contextmanager
+def running_hosts(names: Sequence[str], settings: SparkSettings, folder: Path) -> Iterator[list[Supervisor]]:
+    """Hosts that come up at the same time; ready, and killed at the end."""
+    with ExitStack() as running:
+        supervisors = []
+        for name in names:
+            supervisors.append(Supervisor(name, settings, folder / f"{name}.log"))
+            running.callback(supervisors[-1].host.kill)
+        for supervisor in supervisors:
+            supervisor.host.ready.result(READY_SECONDS)
+        yield supervisors
+
+
+def quick_start(spark_conf: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Spark settings of a JVM that lives for seconds, and so is not worth a second, better compilation."""
+    conf = spark_conf or {}
+    return {**conf, JAVA_OPTIONS: f"{QUICK_JVM} {conf.get(JAVA_OPTIONS, '')}".strip()}
 
 
 def settings_for(folder: Path, bootstrap: str, **more: Any) -> SparkSettings:
-    """Settings of a small host whose checkpoints are below `folder`."""
+    """Settings of a small host, soon up, whose checkpoints are below `folder`."""
     return SparkSettings(
         checkpoint_root=str(folder / "checkpoints"),
         kafka_bootstrap=bootstrap,
@@ -94,6 +111,7 @@ def settings_for(folder: Path, bootstrap: str, **more: Any) -> SparkSettings:
         spark_master=more.pop("spark_master", "local[2]"),
         heap_bytes=more.pop("heap_bytes", 600 * 2**20),
         progress_interval_seconds=more.pop("progress_interval_seconds", 0.2),
+        spark_conf=quick_start(more.pop("spark_conf", None)),
         **more,
     )
 

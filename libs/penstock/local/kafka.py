@@ -15,22 +15,20 @@ import base64
 import signal
 import subprocess
 import uuid
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from penstock.control.errors import TerminalError
 from penstock.control.logs import logger
-from penstock.control.process import start_child, stop_group, wait_until
-from penstock.local.folder import OwnedFolder, end_orphan
+from penstock.control.process import start_child, wait_until
+from penstock.local.folder import end_orphan
 from penstock.local.jars import java_home, kafka_classpath
 from penstock.local.ports import LOOPBACK, accepts, free_port
+from penstock.local.server import STOP_TIMEOUT_S, EmbeddedServer
 
 _START_TIMEOUT_S = 90.0
-_STOP_TIMEOUT_S = 20.0
 _JVM = ["-Xmx512m", "-Xms128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"]
 _YEAR_MINUTES = 365 * 24 * 60
 
@@ -60,18 +58,17 @@ _SETTINGS = {
 log = logger(__name__)
 
 
-class EmbeddedKafka:
+class EmbeddedKafka(EmbeddedServer):
     """One Kafka broker on `data_dir`, which is formatted at the first start and survives.
 
-    `port` is the TCP port for clients, by default a free one that stays the same over restarts of this object. Use as a
-    context manager or call `start()` and `stop()`; both may be repeated on one object.
+    `port` is the TCP port for clients, by default a free one that stays the same over restarts of this object.
     """
 
+    shutdown_signal = signal.SIGTERM
+
     def __init__(self, data_dir: Path, port: int | None = None) -> None:
-        self._data = data_dir.absolute()
+        super().__init__(data_dir)
         self._port = port if port is not None else free_port()
-        self._folder = OwnedFolder(self._data)
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -79,47 +76,23 @@ class EmbeddedKafka:
         return f"{LOOPBACK}:{self._port}"
 
     @property
+    def address(self) -> str:
+        """`bootstrap`."""
+        return self.bootstrap
+
+    @property
     def log_path(self) -> Path:
         """The broker's log: warnings and errors."""
         return self._data / "kafka.log"
 
-    def start(self) -> str:
-        """Start the broker, wait until it serves metadata, and return `bootstrap`.
-
-        Raises `TerminalError` when another living process owns the folder, the jars or a JDK are missing, or the broker
-        ends at once; `TimeoutError` when it does not serve within 90 s.
-        """
-        if self._process is not None:
-            return self.bootstrap
-        self._folder.claim()
-        with ExitStack() as on_error:
-            on_error.callback(self.stop)
-            self._start()
-            on_error.pop_all()
-        return self.bootstrap
-
-    def stop(self) -> None:
-        """Shut down in order; no process stays. Safe to repeat."""
-        if self._process is not None:
-            stop_group(self._process, _STOP_TIMEOUT_S)
-            self._process = None
-        self._folder.release()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.stop()
-
-    def _start(self) -> None:
+    def _launch(self) -> None:
         self._end_stale_broker()
         properties = self._data / "server.properties"
         properties.write_text(_properties(self._data / "log", self._port, free_port()))
         if not (self._data / "log" / "meta.properties").exists():
             _format(properties)
         command = _java("kafka.Kafka", str(properties))
-        self._process = start_child(command, log_path=self.log_path, death_signal=signal.SIGTERM)
+        self._process = start_child(command, log_path=self.log_path, death_signal=self.shutdown_signal)
         self._pid_path.write_text(str(self._process.pid))
         wait_until(self._listens, _START_TIMEOUT_S, "kafka to listen")
         wait_until(self._serves, _START_TIMEOUT_S, "kafka to serve metadata")
@@ -133,11 +106,10 @@ class EmbeddedKafka:
         """We own the folder, so a broker that still runs on it has lost its owner."""
         if self._pid_path.exists():
             words = ["kafka.Kafka", str(self._data / "server.properties")]
-            end_orphan(int(self._pid_path.read_text()), words, signal.SIGTERM, _STOP_TIMEOUT_S)
+            end_orphan(int(self._pid_path.read_text()), words, self.shutdown_signal, STOP_TIMEOUT_S)
 
     def _listens(self) -> bool:
-        if self._process is not None and self._process.poll() is not None:
-            raise TerminalError(f"kafka ended at once:\n{self.log_path.read_text()[-2000:]}")
+        self._require_alive("kafka")
         return accepts(self._port)
 
     def _serves(self) -> bool:

@@ -24,9 +24,7 @@ import signal
 import stat
 import subprocess
 import tempfile
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
 from urllib.parse import quote
 
 import psycopg
@@ -35,8 +33,9 @@ from sqlalchemy.engine import make_url
 
 from penstock.control.errors import TerminalError
 from penstock.control.logs import logger
-from penstock.control.process import run_as, start_child, stop_group, wait_until
-from penstock.local.folder import OwnedFolder, end_orphan
+from penstock.control.process import run_as, start_child, wait_until
+from penstock.local.folder import end_orphan
+from penstock.local.server import STOP_TIMEOUT_S, EmbeddedServer
 from penstock.store.engine import libpq_url
 
 _PROGRAMS = Path("pginstall18") / "bin"
@@ -45,7 +44,6 @@ _SUPERUSER = "postgres"
 _SOCKET_NAME = ".s.PGSQL.5432"
 _LONGEST_SOCKET_PATH = 100
 _START_TIMEOUT_S = 60.0
-_STOP_TIMEOUT_S = 20.0
 
 _SETTINGS = {
     "listen_addresses": "",
@@ -61,18 +59,17 @@ _UNSAFE_SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writ
 log = logger(__name__)
 
 
-class EmbeddedPostgres:
+class EmbeddedPostgres(EmbeddedServer):
     """One PostgreSQL server on `data_dir`, which is made at the first start and survives.
 
-    `durable=False` trades safety against power loss for speed: for tests. Use as a context manager or call `start()`
-    and `stop()`; both may be repeated on one object.
+    `durable=False` trades safety against power loss for speed: for tests.
     """
 
+    shutdown_signal = signal.SIGINT
+
     def __init__(self, data_dir: Path, *, durable: bool = True) -> None:
-        self._data = data_dir.absolute()
+        super().__init__(data_dir)
         self._settings = _SETTINGS if durable else _SETTINGS | _UNSAFE_SETTINGS
-        self._folder = OwnedFolder(self._data)
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
@@ -80,40 +77,16 @@ class EmbeddedPostgres:
         return f"postgresql://{_SUPERUSER}@/postgres?host={quote(str(_socket_dir(self._data)), safe='/')}"
 
     @property
+    def address(self) -> str:
+        """`url`."""
+        return self.url
+
+    @property
     def log_path(self) -> Path:
         """The server's log."""
         return self._data.with_name(self._data.name + ".log")
 
-    def start(self) -> str:
-        """Start the server, wait until it answers, and return `url`.
-
-        Raises `TerminalError` when another living process owns the folder or the server ends at once, `TimeoutError`
-        when it does not answer within 60 s.
-        """
-        if self._process is not None:
-            return self.url
-        self._folder.claim()
-        with ExitStack() as on_error:
-            on_error.callback(self.stop)
-            self._start()
-            on_error.pop_all()
-        return self.url
-
-    def stop(self) -> None:
-        """Shut down fast and cleanly: open transactions are rolled back, no process stays. Safe to repeat."""
-        if self._process is not None:
-            stop_group(self._process, _STOP_TIMEOUT_S, signal.SIGINT)
-            self._process = None
-        self._folder.release()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.stop()
-
-    def _start(self) -> None:
+    def _launch(self) -> None:
         account = _account()
         if account is not None:
             _open_to(account, self._data)
@@ -123,13 +96,12 @@ class EmbeddedPostgres:
         _make_socket_dir(self._data, account)
         options = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
         command: list[str | Path] = [_program("postgres"), "-D", self._data, "-k", _socket_dir(self._data), *options]
-        self._process = start_child(command, log_path=self.log_path, death_signal=signal.SIGINT, user=account)
+        self._process = start_child(command, log_path=self.log_path, death_signal=self.shutdown_signal, user=account)
         wait_until(self._answers, _START_TIMEOUT_S, "postgres to answer")
         log.info("postgres is ready", data=str(self._data), pid=self._process.pid)
 
     def _answers(self) -> bool:
-        if self._process is not None and self._process.poll() is not None:
-            raise TerminalError(f"postgres ended at once:\n{self.log_path.read_text()[-2000:]}")
+        self._require_alive("postgres")
         try:
             psycopg.connect(self.url, connect_timeout=2).close()
         except psycopg.OperationalError:
@@ -178,7 +150,7 @@ def _end_stale_postmaster(data: Path) -> None:
     record = data / "postmaster.pid"
     if record.exists():
         pid = int(record.read_text().split()[0])
-        end_orphan(pid, ["-D", str(data)], signal.SIGINT, _STOP_TIMEOUT_S)
+        end_orphan(pid, ["-D", str(data)], EmbeddedPostgres.shutdown_signal, STOP_TIMEOUT_S)
 
 
 def _program(name: str) -> str:

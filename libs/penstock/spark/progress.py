@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -17,9 +18,11 @@ _SKEW_MILLIS = "eventTimeSkewMillis"
 def task_progress(record: Record) -> TaskProgress:
     """What a query's `lastProgress` (parsed JSON) says of its task.
 
-    Rates are rows per second, `batch_seconds` is the duration of the micro-batch, `backlog_records` Kafka's latest
-    offsets less the offsets read (transaction markers count as records), `event_time_skew_seconds` the greatest of the
-    sources that measure it: how far unread rows lie behind the latest event time read.
+    Rates are rows per second, `batch_seconds` is the duration of the micro-batch. `backlog_records` is Kafka's latest
+    offsets less the offsets read, times the share of offsets that were rows in this batch: the markers of
+    transactions, aborted rows and compacted ones have offsets too.
+    `event_time_skew_seconds` is the greatest of the sources that measure it: how far unread rows lie behind the latest
+    event time read.
     """
     sources = _records(record.get("sources"))
     operators = _records(record.get("stateOperators"))
@@ -45,16 +48,29 @@ def _backlog_records(source: Record) -> int | None:
     latest, read = _offsets(source.get("latestOffset")), _offsets(source.get("endOffset"))
     if not latest or not read:
         return None
-    behind = [
-        _behind(read.get(topic, {}).get(partition), newest)
-        for topic, partitions in latest.items()
-        for partition, newest in partitions.items()
+    offsets = _total(_behind(read, latest))
+    return None if offsets is None else math.ceil(offsets * _rows_per_offset(source))
+
+
+def _rows_per_offset(source: Record) -> float:
+    """The share of the batch's offsets that were rows; 1 when there is nothing to tell it from.
+
+    A batch that read offsets and found no row (only markers) counts as half a row: what is behind is not nothing.
+    """
+    start, end = _offsets(source.get("startOffset")), _offsets(source.get("endOffset"))
+    span = _total(_behind(start, end)) if start and end else None
+    rows = _integer(source.get("numInputRows"))
+    return 1.0 if not span or rows is None else min(1.0, max(rows, 0.5) / span)
+
+
+def _behind(read: Offsets, newest: Offsets) -> list[int | None]:
+    """How many offsets each partition of `newest` has more than `read`; None where `read` does not know it."""
+    known = [
+        (read.get(topic, {}).get(partition), offset)
+        for topic, partitions in newest.items()
+        for partition, offset in partitions.items()
     ]
-    return _total(behind)
-
-
-def _behind(read: int | None, newest: int) -> int | None:
-    return None if read is None else max(0, newest - read)
+    return [None if offset is None else max(0, end - offset) for offset, end in known]
 
 
 def _backlog_bytes(source: Record) -> int | None:

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from penstock.config.model import JobConfig
 from penstock.control.errors import Unavailable
 from penstock.spark.gateway import Jvm, start_jvm
-from penstock.spark.settings import SparkSettings
+from penstock.spark.settings import SparkSettings, class_archive_options, driver_classpath
 
 _STATE_STORES = {
     "heap": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
@@ -86,7 +86,7 @@ def start_session(name: str, settings: SparkSettings) -> HostSession:
 
 def host_settings(name: str, settings: SparkSettings) -> dict[str, str]:
     """Spark's settings of a whole host. `spark_conf` of the container wins, but for what the fence needs."""
-    classpath = f"{settings.jars}/spark/*:{settings.jars}/penstock/*"
+    classpath = driver_classpath(settings.jars)
     own = {
         "spark.master": settings.spark_master,
         "spark.app.name": f"penstock-{name}",
@@ -130,7 +130,7 @@ def _java_options(settings: SparkSettings) -> str:
     own = f"{_COLLECTORS[settings.collector]} -XX:+ExitOnOutOfMemoryError -Duser.timezone=UTC"
     if settings.spark_local_dir is not None:
         own += f" -Djava.io.tmpdir={settings.spark_local_dir}"
-    return f"{own} {settings.spark_conf.get(_JAVA_OPTIONS, '')}".strip()
+    return " ".join([own, class_archive_options(settings.jars), settings.spark_conf.get(_JAVA_OPTIONS, "")]).strip()
 
 
 def _local_folders(settings: SparkSettings) -> dict[str, str]:

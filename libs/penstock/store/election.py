@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import selectors
+import socket
 import threading
 from collections.abc import Callable
 
@@ -14,6 +16,7 @@ from penstock.store.engine import listen, transaction
 
 log = logger(__name__)
 RECONNECT_SECONDS = 1.0
+LOOK_SECONDS = 1.0
 
 
 class StoreElection:
@@ -45,6 +48,8 @@ class Listener:
         self._channels = channels
         self._wake = wake
         self._stopping = threading.Event()
+        # Closing the writer makes the reader readable, which ends a wait for news.
+        self._stop_reader, self._stop_writer = socket.socketpair()
         self._thread = threading.Thread(target=self._run, name="store-listener", daemon=True)
 
     def start(self) -> None:
@@ -52,9 +57,11 @@ class Listener:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends within a second."""
+        """Ends at once."""
         self._stopping.set()
+        self._stop_writer.close()
         self._thread.join(timeout=10)
+        self._stop_reader.close()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -65,8 +72,11 @@ class Listener:
                 self._stopping.wait(RECONNECT_SECONDS)
 
     def _listen_until_broken(self) -> None:
-        with listen(self._database_url, self._channels) as connection:
+        with listen(self._database_url, self._channels) as connection, selectors.DefaultSelector() as news:
+            news.register(connection.fileno(), selectors.EVENT_READ)
+            news.register(self._stop_reader, selectors.EVENT_READ)
             self._wake()
             while not self._stopping.is_set():
-                for _ in connection.notifies(timeout=1.0, stop_after=1):
+                news.select(LOOK_SECONDS)
+                if list(connection.notifies(timeout=0)):
                     self._wake()

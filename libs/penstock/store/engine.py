@@ -108,7 +108,7 @@ def notify(connection: Connection, channel: str, payload: str = "") -> None:
 
 
 def listen(url: str, channels: tuple[str, ...]) -> psycopg.Connection:
-    """A connection of its own that listens; read it with `connection.notifies(timeout=..., stop_after=1)`."""
+    """A connection of its own that listens; read it with `connection.notifies(timeout=...)`."""
     connection = psycopg.connect(libpq_url(url), autocommit=True, connect_timeout=5)
     for channel in channels:
         connection.execute(f"LISTEN {channel}".encode())

@@ -19,14 +19,14 @@ from penstock.control.process import kill_group, wait_until
 from penstock.local.jars import share_dir
 from penstock.spark.fence import FENCE, claim
 from penstock.spark.gateway import Jvm, start_jvm
+from tests.support.session import quick_jvm_settings
 
 EXISTS = "org.apache.hadoop.fs.FileAlreadyExistsException"
 
 
 @pytest.fixture(scope="module")
 def java() -> Iterator[Jvm]:
-    jars = share_dir() / "jars"
-    jvm = start_jvm({"spark.driver.extraClassPath": f"{jars}/spark/*:{jars}/penstock/*", "spark.driver.memory": "300m"})
+    jvm = start_jvm({**quick_jvm_settings(share_dir() / "jars"), "spark.driver.memory": "300m"})
     yield jvm
     kill_group(jvm.process)
 

@@ -18,7 +18,7 @@ from tests.support.spark import (
     task_spec,
 )
 
-SLOW = "SELECT n, word, reflect('java.lang.Thread', 'sleep', 1000L) AS pause FROM events"
+SLOW = "SELECT n, word, reflect('java.lang.Thread', 'sleep', 500L) AS pause FROM events"
 
 
 def on_a_view(folder: Path, bootstrap: str, **more: Any) -> SparkSettings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -135,9 +136,10 @@ def test_a_lease_that_runs_out_stops_the_tasks_and_then_the_host(kafka: Embedded
 
 def test_a_stopped_host_cannot_keep_its_jvm_alive(idle: Supervisor) -> None:
     """SIGSTOP stops the Python process only: the JVM has a watch of its own."""
-    idle.host.send(Lease(id=0, seconds=0.5)).result(REPLY_SECONDS)
+    for seconds in (60.0, 2.0):  # the first lease takes a while: the JVM's watch is loaded for it
+        idle.host.send(Lease(id=0, seconds=seconds)).result(REPLY_SECONDS)
     os.kill(idle.host.pid, signal.SIGSTOP)
-    wait_gone(jvm_pid(idle), 0.5 + 3.0 + END_SECONDS)
+    wait_gone(jvm_pid(idle), 2.0 + 3.0 + END_SECONDS)
     os.kill(idle.host.pid, signal.SIGCONT)
     assert idle.exit.result(5) is ExitReason.LEASE_LOST
 
@@ -148,18 +150,19 @@ def test_after_a_stop_the_lease_comes_before_waiting_commands(kafka: EmbeddedKaf
     topic = make_topic(kafka.bootstrap, 1)
     spec = task_spec("late", job_config(topic, 1, {"type": "files", "path": str(tmp_path / "out")}))
     with running_host("stopped", settings_for(tmp_path, kafka.bootstrap), tmp_path) as supervisor:
-        supervisor.host.send(Lease(id=0, seconds=2)).result(REPLY_SECONDS)
-        supervisor.host.send(Lease(id=0, seconds=1)).result(REPLY_SECONDS)
+        for seconds in (60.0, 2.0):
+            supervisor.host.send(Lease(id=0, seconds=seconds)).result(REPLY_SECONDS)
         os.kill(supervisor.host.pid, signal.SIGSTOP)
         clock = SystemClock()
-        over = clock.monotonic() + 1.5
+        over = clock.monotonic() + 2.5
         supervisor.host.send(Lease(id=0, seconds=1))
         starting = supervisor.host.send(Start(id=0, spec=spec, epoch=1))
         wait_until(lambda: clock.monotonic() > over, 5, "the lease to run out")
         os.kill(supervisor.host.pid, signal.SIGCONT)
         assert supervisor.exit.result(10 + END_SECONDS) is ExitReason.LEASE_LOST
         if not isinstance(starting.exception(REPLY_SECONDS), Unavailable):
-            assert "this host is ending" in str(starting.result().error)
+            # By which of the two depends on who sees first that the lease is over.
+            assert re.search("this host (is ending|has no good lease)", str(starting.result().error))
         assert not (tmp_path / "checkpoints").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,6 +15,7 @@ from penstock.control.process import kill_group, start_child, wait_until
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.ports import free_port
 from tests.support.spark import (
+    QUICK_JVM,
     consume,
     job_config,
     make_topic,
@@ -37,7 +39,8 @@ def master(tmp_path: Path) -> Iterator[str]:
     size = ["--cores", "1", "--memory", "600m", "--work-dir", str(tmp_path / "work")]
     with ExitStack() as running:
         for words in (["master.Master", *where, "--port", str(port)], ["worker.Worker", *where, *size, address]):
-            child = start_child([SPARK_CLASS, f"{DEPLOY}.{words[0]}", *words[1:]], log_path=log)
+            environment = {**os.environ, "SPARK_DAEMON_JAVA_OPTS": QUICK_JVM}
+            child = start_child([SPARK_CLASS, f"{DEPLOY}.{words[0]}", *words[1:]], env=environment, log_path=log)
             running.callback(kill_group, child)
         wait_until(lambda: re.search("Successfully registered with master", log.read_text()), 90, "the worker")
         yield address
@@ -47,7 +50,11 @@ def test_a_task_runs_on_a_standalone_cluster(kafka: EmbeddedKafka, tmp_path: Pat
     """A stateful query: Kafka is read, and the fenced state is written, by the executor."""
     topic, target = make_topic(kafka.bootstrap, 2), make_topic(kafka.bootstrap, 1)
     produce(kafka.bootstrap, topic, [{"n": n, "word": f"w{n % 3}"} for n in range(30)], 2)
-    executor = {"spark.executor.memory": "600m", "spark.executor.cores": "1"}
+    executor = {
+        "spark.executor.memory": "600m",
+        "spark.executor.cores": "1",
+        "spark.executor.extraJavaOptions": QUICK_JVM,
+    }
     settings = settings_for(tmp_path, kafka.bootstrap, spark_master=master, spark_conf=executor)
     query = {"sql": "SELECT word, count(*) AS rows FROM events GROUP BY word"}
     spec = task_spec("far", job_config(topic, 2, {"type": "kafka", "topic": target}, query=query, output_mode="update"))

@@ -18,7 +18,7 @@ from tests.support.spark import (
     make_topic,
     produce,
     rows_of_files,
-    running_host,
+    running_hosts,
     settings_for,
     task_spec,
 )
@@ -30,8 +30,8 @@ ROUNDS = 3
 def hosts(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[Supervisor]]]:
     folder = tmp_path_factory.mktemp("owners")
     settings = settings_for(folder, kafka.bootstrap)
-    with running_host("a", settings, folder) as a, running_host("b", settings, folder) as b:
-        yield folder, [a, b]
+    with running_hosts(["a", "b"], settings, folder) as owners:
+        yield folder, owners
 
 
 @contextmanager

@@ -98,3 +98,29 @@ def test_offsets_given_as_text_count_the_same() -> None:
 def test_a_rate_that_is_no_number_is_unknown(value: Any) -> None:
     record = {**RECORDED["stateless, behind"], "processedRowsPerSecond": value}
     assert task_progress(record).processed_rows_per_second is None
+
+
+@pytest.mark.parametrize(
+    ("story", "rows", "expected"),
+    [
+        ("every offset was a row", 1000, 300),
+        ("one transaction marker in every ten offsets", 900, 270),
+        ("only markers: something is behind all the same", 0, 1),
+        ("a self-join reads rows twice", 2000, 300),
+        ("Spark does not say how many rows", None, 300),
+    ],
+)
+def test_the_backlog_is_rows_not_offsets(story: str, rows: int | None, expected: int) -> None:
+    source = {
+        "startOffset": {"events": {"0": 100, "1": 100}},
+        "endOffset": {"events": {"0": 600, "1": 600}},
+        "latestOffset": {"events": {"0": 800, "1": 700}},
+        "numInputRows": rows,
+    }
+    assert task_progress({"sources": [source]}).backlog_records == expected, story
+
+
+def test_a_batch_that_read_nothing_tells_no_share_of_rows() -> None:
+    same = {"events": {"0": 100}}
+    source = {"startOffset": same, "endOffset": same, "latestOffset": {"events": {"0": 140}}, "numInputRows": 0}
+    assert task_progress({"sources": [source]}).backlog_records == 40

@@ -12,13 +12,16 @@ from typing import Any
 
 import orjson
 
+from penstock.local.demo.feed import ENRICHED, FLIGHTS
 from penstock.local.demo.view import View
 from penstock.local.processes import children_with
 from penstock.local.services import HOST_MODULE, task_manager_name
 from penstock.local.stack import LocalStack
 
 ENRICH, HOURLY, DELAYS = "enrich", "hourly", "delays"
-JOBS = (ENRICH, HOURLY, DELAYS)
+# In the order of the chain: a job comes after the one that writes its input.
+INPUTS = {ENRICH: FLIGHTS, HOURLY: FLIGHTS, DELAYS: ENRICHED}
+JOBS = tuple(INPUTS)
 OVERRIDE_SECONDS = 20
 
 

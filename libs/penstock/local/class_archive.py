@@ -1,0 +1,158 @@
+"""The class archive: the classes of a Spark host, loaded and verified once, which every later host's JVM maps.
+
+`python -m penstock.local.class_archive` brings `<share>/jars/archive/host.jsa` up to date; a second run finds its stamp
+and does nothing. A host is started and given tasks as they are usual; then its JVM writes down what it has loaded
+(class data sharing, JDK 17's dynamic archive). A host starts without the archive too, only slower.
+
+A JVM uses the archive only if its class path begins with the same jars, unchanged (path, size, time), and says so in
+its log otherwise; so the archive can be missing or stale, but not wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from penstock.config.model import JobConfig
+from penstock.control.errors import PenstockError, TerminalError
+from penstock.control.logs import logger
+from penstock.control.process import wait_until
+from penstock.local.jars import java_home, pyspark_home, share_dir, spark_jars
+from penstock.local.kafka import EmbeddedKafka
+from penstock.local.topics import create_topics
+from penstock.spark.channel import Start
+from penstock.spark.checkpoint import last_commit
+from penstock.spark.host.client import HostProcess
+from penstock.spark.settings import SparkSettings, class_archive
+from penstock.tasks.keygroups import KeyGroupRange
+from penstock.tasks.spec import TaskSpec
+
+_SOURCE, _SINK = "events", "results"
+_ROWS = 20
+_TIMEOUT_SECONDS = 180.0
+_COPY = "SELECT n, upper(word) AS word FROM events WHERE n IS NOT NULL"
+_COUNT = "SELECT window.start AS start, word, count(*) AS rows FROM events GROUP BY window(at, '1 minute'), word"
+
+log = logger(__name__)
+
+
+def build_class_archive() -> bool:
+    """Make the archive unless the stamp says it fits the jars and the JDK; True when something was done.
+
+    Takes about 30 s. Raises `TerminalError` when the jars are missing or the JVM does not write the archive, and the
+    errors of a host that does not start.
+    """
+    jars = share_dir() / "jars"
+    archive = class_archive(jars)
+    stamp, wanted = archive.with_suffix(".stamp"), _inputs()
+    if archive.exists() and stamp.exists() and stamp.read_text() == wanted:
+        return False
+    log.info("making the class archive", archive=str(archive))
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    fresh = archive.with_suffix(".new")
+    # A JVM that uses an archive cannot write one. Those that run on the stale one keep it until they end.
+    for stale in (archive, fresh):
+        stale.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(prefix="penstock-archive-", ignore_cleanup_errors=True) as folder:
+        _train(Path(folder), jars, fresh)
+    fresh.replace(archive)
+    stamp.write_text(wanted)
+    return True
+
+
+def _inputs() -> str:
+    """What the JVM compares, and how the classes are chosen."""
+    jars = [*spark_jars(), *sorted((pyspark_home() / "jars").glob("*.jar"))]
+    files = [(path, path.stat()) for path in [*jars, java_home() / "release", Path(__file__)]]
+    return "".join(f"{path} {stat.st_size} {stat.st_mtime_ns}\n" for path, stat in files)
+
+
+def _train(folder: Path, jars: Path, archive: Path) -> None:
+    """Let a host run the usual tasks, and its JVM write `archive`."""
+    with EmbeddedKafka(folder / "kafka") as kafka:
+        create_topics(kafka.bootstrap, {_SOURCE: 1, _SINK: 1})
+        _produce(kafka.bootstrap)
+        settings = _settings(folder, jars, kafka.bootstrap)
+        host = HostProcess.start("archive", settings, log_path=folder / "host.log")
+        try:
+            ready = host.ready.result(_TIMEOUT_SECONDS)
+            for spec in _tasks(folder):
+                _run(host, spec)
+            _dump(ready.jvm_pid, archive)
+        finally:
+            host.kill()
+
+
+def _settings(folder: Path, jars: Path, bootstrap: str) -> SparkSettings:
+    return SparkSettings(
+        checkpoint_root=str(folder / "checkpoints"),
+        kafka_bootstrap=bootstrap,
+        packages_root=folder / "packages",
+        jars=jars,
+        spark_local_dir=folder / "spark",
+        spark_master="local[2]",
+        spark_driver_host="127.0.0.1",
+        spark_conf={"spark.driver.extraJavaOptions": "-Xshare:auto -XX:+RecordDynamicDumpInfo"},
+    )
+
+
+def _produce(bootstrap: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for n in range(_ROWS):
+        producer.produce(_SOURCE, value=json.dumps({"n": n, "word": f"w{n % 3}", "at": f"2024-01-01T00:{n:02}:00Z"}))
+    if producer.flush(_TIMEOUT_SECONDS):
+        raise TerminalError("the embedded kafka takes no records")
+
+
+def _tasks(folder: Path) -> Iterator[TaskSpec]:
+    """A task for each kind of sink and of state that a host of any size is likely to run."""
+    yield _task("files", _COPY, {"type": "files", "path": str(folder / "files")})
+    yield _task("delta", _COPY, {"type": "delta", "path": str(folder / "delta")})
+    yield _task("kafka", _COUNT, {"type": "kafka", "topic": _SINK}, output_mode="update")
+
+
+def _task(job: str, sql: str, output: dict[str, str], **more: str) -> TaskSpec:
+    source = {
+        "topic": _SOURCE,
+        "key_groups": 1,
+        "value_schema": "n BIGINT, word STRING, at TIMESTAMP",
+        "event_time_column": "at",
+        "watermark_delay": "1 minute",
+    }
+    fields = {"inputs": {"events": source}, "query": {"sql": sql}, "output": output, **more}
+    config = JobConfig.model_validate({**fields, "trigger_interval_seconds": 0.2})
+    groups = KeyGroupRange(0, 1)
+    return TaskSpec(job=job, index=0, revision=1, generation=1, restarts=0, key_groups=groups, config=config)
+
+
+def _run(host: HostProcess, spec: TaskSpec) -> None:
+    """Start a task and await its first batch."""
+    reply = host.send(Start(id=0, spec=spec, epoch=1)).result(_TIMEOUT_SECONDS)
+    if not reply.ok:
+        raise TerminalError(f"the host for the class archive cannot run {spec.task_id}: {reply.error}")
+    checkpoint = str(reply.result["checkpoint"])
+    wait_until(lambda: last_commit(checkpoint) is not None, _TIMEOUT_SECONDS, f"the first batch of {spec.task_id}")
+
+
+def _dump(jvm_pid: int, archive: Path) -> None:
+    command = [str(java_home() / "bin" / "jcmd"), str(jvm_pid), "VM.cds", "dynamic_dump", str(archive)]
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if result.returncode != 0 or not archive.exists():
+        raise TerminalError(f"the JVM wrote no class archive:\n{(result.stdout + result.stderr)[-2000:]}")
+
+
+def main() -> None:
+    """Bring the archive up to date; where that is not possible, say why and go on: hosts start without it, slower."""
+    try:
+        build_class_archive()
+    except (PenstockError, TimeoutError, OSError) as error:
+        log.warning("no class archive: hosts will start slower", error=str(error))
+
+
+if __name__ == "__main__":
+    main()
