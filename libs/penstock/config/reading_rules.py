@@ -28,7 +28,9 @@ def _balance(field: str, source: Input) -> Iterator[Problem]:
 
 def _by_field(field: str, source: Input) -> Iterator[Problem]:
     if source.format != "json":
-        detail = f"{field}.balance is field, which needs a JSON value; the format is {source.format}: use index or sample"
+        detail = (
+            f"{field}.balance is field, which needs a JSON value; the format is {source.format}: use index or sample"
+        )
         yield Problem(f"{field}.balance", "balance_needs_json", detail)
     elif source.balance_field is None and source.event_time_column is None:
         detail = f"{field}.balance is field: balance_field or event_time_column must name the field"

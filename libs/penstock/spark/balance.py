@@ -31,7 +31,7 @@ def limits_per_input(config: JobConfig) -> BatchLimits:
 
 def balance_options(source: Input, limits: BatchLimits) -> dict[str, str]:
     """Options of `penstock-kafka`: limits of a batch, balance, skew, idle timeout."""
-    options = {"balance": source.balance}
+    options: dict[str, str] = {"balance": source.balance}
     if limits.records is not None:
         options["maxOffsetsPerTrigger"] = str(limits.records)
     if limits.bytes is not None:

@@ -1,8 +1,9 @@
 """The inputs and tables of a task, as views by their names.
 
 An input is a Kafka topic, read by `assign` from exactly the task's key groups, transactions as committed, and with
-an error where records have gone before they were read. In a catch-up its partitions keep pace in event time. Records that do not parse become rows of nulls, as Spark does
-in its PERMISSIVE mode: a query that does not want them filters them.
+an error where records have gone before they were read. In a catch-up its partitions keep pace in event time.
+Records that do not parse become rows of nulls, as Spark does in its PERMISSIVE mode: a query that does not want them
+filters them.
 """
 
 from __future__ import annotations
@@ -59,9 +60,7 @@ def read_input(
     return frame
 
 
-def kafka_options(
-    source: Input, part: KeyGroupRange, limits: BatchLimits, settings: SparkSettings
-) -> dict[str, str]:
+def kafka_options(source: Input, part: KeyGroupRange, limits: BatchLimits, settings: SparkSettings) -> dict[str, str]:
     """The options of the Kafka source. `startingOffsets` counts only for a checkpoint without offsets."""
     options = {
         "kafka.bootstrap.servers": settings.kafka_bootstrap,
