@@ -6,6 +6,7 @@ import java.util.Optional;
 import java.util.UUID;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
+import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution;
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.apache.spark.sql.streaming.StateOperatorProgress;
@@ -42,8 +43,15 @@ final class RunningQuery {
     return execution.watermarkTracker().currentWatermark();
   }
 
-  /** Of the batch that is about to be made, if Spark or the source finds cause to make one. */
+  /**
+   * Sets it for the batch that is about to be made, if Spark or the source finds cause to make one. Spark has looked for
+   * such cause before, and keeps the watermark that it had then, which must not differ: that is forgotten first.
+   */
   void setWatermark(long millis) {
+    IncrementalExecution last = execution.lastExecution();
+    if (last != null) {
+      last.watermarkPropagator().purge(last.currentBatchId() + 1);
+    }
     execution.watermarkTracker().setWatermark(millis);
   }
 
