@@ -8,14 +8,11 @@ from pathlib import Path
 import pytest
 
 from penstock.local.kafka import EmbeddedKafka
-from penstock.local.topics import create_topics
 from tests.support.exactly_once.kills import kill_between_rows_and_commit, run_with_kills
-from tests.support.exactly_once.plan import OWN, SPARKS, Plan, QueryPlan
+from tests.support.exactly_once.plan import Plan
 from tests.support.exactly_once.process import settings
-from tests.support.exactly_once.rows import judge, produce_rows
-from tests.support.session import unique
-
-_PARTITIONS = 4
+from tests.support.exactly_once.rows import judge
+from tests.support.exactly_once.topics import make_query, make_source
 
 
 @pytest.mark.parametrize(
@@ -31,11 +28,9 @@ def test_killed_at_random_moments(
     3. It comes to the end of the rows without any help.
     4. Both forms hold each row once; Spark's own has rows twice, and none is missing.
     """
-    source = unique("numbers")
-    queries = _queries(tmp_path, source)
+    source = make_source(kafka.bootstrap, rows)
+    queries = tuple(make_query(kafka.bootstrap, tmp_path, source, scope) for scope in ("batch", "partition", None))
     plan = Plan("local[2]", settings(tmp_path, proof_classes), kafka.bootstrap, queries)
-    create_topics(kafka.bootstrap, {source: _PARTITIONS, **{query.name: _PARTITIONS for query in queries}})
-    produce_rows(kafka.bootstrap, source, rows, _PARTITIONS)
     batch, partition, sparks = queries
 
     kill_between_rows_and_commit(tmp_path, plan, sparks)
@@ -47,15 +42,3 @@ def test_killed_at_random_moments(
     assert verdicts[partition.name].exact
     assert verdicts[sparks.name].repeated > 0
     assert verdicts[sparks.name].missing == verdicts[sparks.name].different == 0
-
-
-def _queries(folder: Path, source: str) -> tuple[QueryPlan, ...]:
-    def query(word: str, form: str, **options: str) -> QueryPlan:
-        name = unique(word)
-        return QueryPlan(name, form, source, str(folder / name), rows_per_batch=400, options=options)
-
-    return (
-        query("batch", OWN, transactionScope="batch"),
-        query("partition", OWN, transactionScope="partition"),
-        query("sparks", SPARKS),
-    )
