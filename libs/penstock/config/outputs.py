@@ -34,6 +34,15 @@ class KafkaOutput(Model):
             "columns that decide the record key and the partition", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER
         ),
     )
+    delivery: Literal["exactly_once", "at_least_once"] = Field(
+        "exactly_once",
+        **declare(
+            "exactly_once: in Kafka transactions, for readers with read_committed; at_least_once: Spark's own sink,"
+            " which writes the rows of a repeated batch again",
+            ChangeKind.RESTART,
+            layers=DECLARED_BY_USER,
+        ),
+    )
 
 
 class DeltaOutput(Model):

@@ -18,6 +18,7 @@ _FENCED_TYPES = {"ProducerFencedException", "InvalidProducerEpochException", "Fe
 _BROKEN_TYPES = {
     "AnalysisException",
     "BrokenCheckpoint",
+    "BrokenSinkException",
     "BrokenTask",
     "ExtendedAnalysisException",
     "KafkaIllegalStateException",

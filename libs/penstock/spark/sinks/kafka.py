@@ -1,4 +1,5 @@
-"""Rows to a Kafka topic as JSON, at least once: the rows of a replayed batch are written again.
+"""Rows to a Kafka topic as JSON: exactly once by the sink `penstock-kafka` (its README: `spark/jvm/.../kafka`), or at
+least once by Spark's own, which writes the rows of a replayed batch again.
 
 value      the row as a JSON object, nulls kept
 key        of one string column its text as it is (what other producers write); of any other key columns a JSON
@@ -10,10 +11,12 @@ partition  `pmod(hash(key columns), key_groups)` by Spark's hash, when both are 
 
 from __future__ import annotations
 
+from typing import Any
+
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StringType
@@ -35,13 +38,29 @@ def writer(frame: DataFrame, spec: TaskSpec, output: KafkaOutput, bootstrap: str
     """
     require_columns(frame, output.key_columns, "output.key_columns")
     ensure_topic(bootstrap, output.topic, output.key_groups)
-    return (
-        records(frame, output)
-        .writeStream.outputMode(spec.config.output_mode)
-        .format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("topic", output.topic)
-    )
+    stream = records(frame, output).writeStream.outputMode(spec.config.output_mode)
+    stream = stream.option("kafka.bootstrap.servers", bootstrap).option("topic", output.topic)
+    if output.delivery == "at_least_once":
+        return stream.format("kafka")
+    prefix = transactional_id_prefix(spec.job, spec.index, spec.generation)
+    return stream.format("penstock-kafka").option("transactionalIdPrefix", prefix)
+
+
+def transactional_id_prefix(job: str, index: int, generation: int) -> str:
+    """The series of a task's batches in Kafka. A generation has its own: a rescale begins anew and seals the old."""
+    return f"penstock-{job}/{index}/{generation}"
+
+
+def seal_series(session: SparkSession, bootstrap: str, prefix: str) -> list[str]:
+    """No producer of the series `prefix` that was opened before this call can commit any more.
+
+    Returns the transactional ids that were fenced; what they had open is aborted. Raises Py4JJavaError when Kafka does
+    not answer or denies it.
+    """
+    fence: Any = session._jvm
+    for name in "io.penstock.kafka.sink.SeriesFence".split("."):
+        fence = getattr(fence, name)
+    return [str(name) for name in fence.fence({"bootstrap.servers": bootstrap}, prefix)]
 
 
 def records(frame: DataFrame, output: KafkaOutput) -> DataFrame:

@@ -1,15 +1,19 @@
 package io.penstock.kafka;
 
+import io.penstock.kafka.sink.ExactlyOnceWriteBuilder;
 import java.util.EnumSet;
 import java.util.Set;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Kafka as a table: read by way of Spark's own table. */
-final class KafkaTable implements SupportsRead {
+/** Kafka as a table: read by way of Spark's own table, written to exactly once. */
+final class KafkaTable implements SupportsRead, SupportsWrite {
   private final SupportsRead spark;
 
   KafkaTable(SupportsRead spark) {
@@ -28,11 +32,20 @@ final class KafkaTable implements SupportsRead {
 
   @Override
   public Set<TableCapability> capabilities() {
-    return EnumSet.of(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ);
+    return EnumSet.of(
+        TableCapability.BATCH_READ,
+        TableCapability.MICRO_BATCH_READ,
+        TableCapability.STREAMING_WRITE,
+        TableCapability.ACCEPT_ANY_SCHEMA);
   }
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     return spark.newScanBuilder(options);
+  }
+
+  @Override
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    return new ExactlyOnceWriteBuilder(info);
   }
 }
