@@ -64,7 +64,9 @@ def committed(bootstrap: str, topic: str, timeout_seconds: float = 30.0) -> list
     """All committed records of a topic up to its very end. An open transaction is an error: its end is not reached."""
     consumer = _reader(bootstrap)
     try:
-        partitions = [TopicPartition(topic, p, 0) for p in consumer.list_topics(topic, timeout=10).topics[topic].partitions]
+        partitions = [
+            TopicPartition(topic, p, 0) for p in consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        ]
         ends = {p.partition: consumer.get_watermark_offsets(p, timeout=10)[1] for p in partitions}
         consumer.assign(partitions)
         messages: list[Message] = []

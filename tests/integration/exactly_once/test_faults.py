@@ -22,7 +22,8 @@ from tests.support.standalone import standalone
 
 _ROWS = 8_000
 _BATCH_ROWS = 400
-_FAILING_ROWS = (_ROWS // 5, _ROWS // 2)
+# In the middle of their partition's share of a batch.
+_OVERTAKEN_ROW, _FAILING_ROW = 1_800, 4_200
 _WAIT_SECONDS = 120.0
 _RESTARTS = 20
 
@@ -51,7 +52,7 @@ def test_broker_killed_and_task_attempts_that_fail(tmp_path: Path, proof_classes
 
 @pytest.mark.long
 def test_executors_killed_and_attempts_side_by_side(kafka: EmbeddedKafka, tmp_path: Path, proof_classes: Path) -> None:
-    """Spark standalone with three executors and speculation; the form per partition, which is the only one there.
+    """Spark standalone: four executors on two workers, speculation, and the form per partition, the only one there.
 
     1. The first attempt at a row stays behind until Spark has made a second one of the same partition; both go on.
     2. Executor processes are killed in mid-run, three times.
@@ -59,9 +60,9 @@ def test_executors_killed_and_attempts_side_by_side(kafka: EmbeddedKafka, tmp_pa
     """
     source = make_source(kafka.bootstrap, 5 * _ROWS)
     query = make_query(kafka.bootstrap, tmp_path, source, "partition", rows_per_batch=_BATCH_ROWS, restarts=_RESTARTS)
-    query = replace(at_row(query, _FAILING_ROWS[0], "overtake", _mark(query)), options={})
+    query = replace(at_row(query, _OVERTAKEN_ROW, "overtake", _mark(query)), options={})
     with (
-        standalone(tmp_path, cores=3, memory_mb=2000) as master,
+        standalone(tmp_path, cores=2, memory_mb=1100, workers=2) as master,
         running(
             tmp_path / "run", Plan(master, _cluster(tmp_path, proof_classes), kafka.bootstrap, (query,))
         ) as process,
@@ -78,7 +79,7 @@ def test_executors_killed_and_attempts_side_by_side(kafka: EmbeddedKafka, tmp_pa
 
 def _failing(kafka: EmbeddedKafka, folder: Path, source: str, scope: str) -> QueryPlan:
     query = make_query(kafka.bootstrap, folder, source, scope, rows_per_batch=_BATCH_ROWS, restarts=_RESTARTS)
-    return at_row(query, _FAILING_ROWS[1], "failOnce", _mark(query))
+    return at_row(query, _FAILING_ROW, "failOnce", _mark(query))
 
 
 def _mark(query: QueryPlan) -> Path:

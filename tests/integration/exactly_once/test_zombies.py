@@ -49,7 +49,7 @@ def test_a_replaced_process_commits_nothing(kafka: EmbeddedKafka, tmp_path: Path
     for query, _ in in_batch:
         assert [error for error in errors[query.name] if "FENCED" in error], errors
     for query, _ in after_it:
-        assert [error for error in errors[query.name] if "CONCURRENT_STREAM_LOG_UPDATE" in error], errors
+        assert [error for error in errors[query.name] if "concurrently using" in error], errors
     verdicts = {query.name: judge(kafka.bootstrap, query.name, _ROWS) for query in queries}
     assert all(verdict.exact for verdict in verdicts.values()), verdicts
 
