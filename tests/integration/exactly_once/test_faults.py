@@ -108,6 +108,8 @@ def _cluster(folder: Path, classes: Path) -> dict[str, str]:
         "spark.executor.extraJavaOptions": f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Djava.io.tmpdir={folder}",
         "spark.deploy.maxExecutorRetries": "-1",
         "spark.task.maxFailures": "4",
+        # Tasks move between executors from batch to batch, as they do behind a shuffle.
+        "spark.locality.wait": "0",
         "spark.speculation": "true",
         "spark.speculation.interval": "100ms",
         "spark.speculation.multiplier": "2",
