@@ -37,6 +37,7 @@ from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.topics import create_topics
 from tests.bench.report import finish, percentile, say
+from tests.support.exactly_once.process import CHECKPOINTS
 from tests.support.exactly_once.rows import produce_rows
 from tests.support.session import local_session, unique
 
@@ -145,6 +146,8 @@ def main() -> None:
         )
         kafka = running.enter_context(EmbeddedKafka(folder / "kafka"))
         session = running.enter_context(local_session(folder))
+        # Spark's default forks a process for each file, which would hide all else.
+        session.conf.set("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINTS)
         session.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
         bench = Bench(session, kafka.bootstrap, folder)
         finish(_figures(bench, arguments.rows, arguments.rounds, arguments.queries))

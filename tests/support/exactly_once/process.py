@@ -19,7 +19,7 @@ _ROOT = Path(__file__).parents[3]
 _JAVA = Path(__file__).parent / "java"
 _TIMEOUT_SECONDS = 240.0
 _JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
 def compile_proof(classes: Path) -> Path:
@@ -44,7 +44,7 @@ def settings(folder: Path, classes: Path, **more: str) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "WARN",
-        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
+        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS,
         **{name.replace("_", "."): value for name, value in more.items()},
     }
 
