@@ -1,6 +1,7 @@
 package io.penstock.kafka;
 
 import io.penstock.kafka.sink.ExactlyOnceWriteBuilder;
+import io.penstock.kafka.source.BalancedScan;
 import java.util.EnumSet;
 import java.util.Set;
 import org.apache.spark.sql.connector.catalog.Column;
@@ -12,7 +13,7 @@ import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Kafka as a table: read by way of Spark's own table, written to exactly once. */
+/** Kafka as a table: read by event time by way of Spark's own table, written to exactly once. */
 final class KafkaTable implements SupportsRead, SupportsWrite {
   private final SupportsRead spark;
 
@@ -41,7 +42,7 @@ final class KafkaTable implements SupportsRead, SupportsWrite {
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return spark.newScanBuilder(options);
+    return () -> BalancedScan.of(spark.newScanBuilder(options).build(), options);
   }
 
   @Override

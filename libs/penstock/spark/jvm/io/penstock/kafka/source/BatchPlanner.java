@@ -1,0 +1,154 @@
+package io.penstock.kafka.source;
+
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.OptionalLong;
+import java.util.Set;
+import org.apache.kafka.common.TopicPartition;
+
+/**
+ * Chooses the ends of a batch. What it remembers from batch to batch (curves, trust, sizes) only saves looks: a
+ * planner that starts anew chooses as well.
+ */
+final class BatchPlanner {
+  private static final double SLACK = 0.1;
+
+  private final Balance balance;
+  private final long toleranceMillis;
+  private final PartitionLogs logs;
+  private final RecordSizes sizes;
+  private final Map<TopicPartition, Curve> curves = new HashMap<>();
+  private final TrustInIndex trust = new TrustInIndex();
+  private Plan last = Plan.unlimited(Map.of());
+
+  BatchPlanner(Balance balance, long toleranceMillis, PartitionLogs logs, RecordSizes sizes) {
+    this.balance = balance;
+    this.toleranceMillis = toleranceMillis;
+    this.logs = logs;
+    this.sizes = sizes;
+  }
+
+  /** What the last call chose. */
+  Plan last() {
+    return last;
+  }
+
+  /** The ends of the next batch between {@code starts} and {@code ends}; all of it where it fits into the limits. */
+  Map<TopicPartition, Long> plan(
+      Map<TopicPartition, Long> starts, Map<TopicPartition, Long> ends, OptionalLong maxRows, OptionalLong maxBytes) {
+    Map<TopicPartition, Range> ranges = Range.between(starts, ends);
+    if (ranges.isEmpty() || (maxRows.isEmpty() && maxBytes.isEmpty())) {
+      return allOf(ends);
+    }
+    Budget budget = new Budget(maxRows, maxBytes, maxBytes.isEmpty() ? Map.of() : sizes.of(ranges));
+    if (budget.loadOf(ranges, ends) <= 1) {
+      return allOf(ends);
+    }
+    if (maxBytes.isPresent()) {
+      sizes.refresh(ranges);
+    }
+    Cut cut = choose(ranges, budget);
+    Map<TopicPartition, Long> chosen = new LinkedHashMap<>(ends);
+    chosen.putAll(cut.ends());
+    last = new Plan(true, cut.millis(), chosen);
+    return chosen;
+  }
+
+  private Map<TopicPartition, Long> allOf(Map<TopicPartition, Long> ends) {
+    curves.clear();
+    last = Plan.unlimited(ends);
+    return ends;
+  }
+
+  private Cut choose(Map<TopicPartition, Range> ranges, Budget budget) {
+    if (balance == Balance.OFF || ranges.size() == 1) {
+      return new Cut(Plan.NO_HORIZON, inProportion(ranges, ranges, budget), 1);
+    }
+    judge(ranges.keySet());
+    Set<TopicPartition> exhausted = look(ranges, budget);
+    Map<TopicPartition, Range> dated = new LinkedHashMap<>(ranges);
+    dated.keySet().removeIf(partition -> curveOf(partition).isEmpty());
+    Map<TopicPartition, Range> undated = new LinkedHashMap<>(ranges);
+    undated.keySet().removeAll(dated.keySet());
+    undated.keySet().removeAll(exhausted);
+    Map<TopicPartition, Long> ends = new LinkedHashMap<>();
+    exhausted.forEach(partition -> ends.put(partition, ranges.get(partition).end()));
+    ends.putAll(inProportion(undated, ranges, budget));
+    Cut cut = search(dated, budget.without(undated, ends));
+    ends.putAll(cut.ends());
+    return new Cut(cut.millis(), ends, cut.load());
+  }
+
+  private Cut search(Map<TopicPartition, Range> dated, Budget budget) {
+    Cuts cuts = new EventTimeCuts(dated, curves, budget, logs, trust, toleranceMillis);
+    if (dated.isEmpty() || cuts.everything().load() <= 1) {
+      return new Cut(Plan.NO_HORIZON, cuts.everything().ends(), cuts.everything().load());
+    }
+    return new HorizonSearch(cuts, SLACK).find();
+  }
+
+  private Curve curveOf(TopicPartition partition) {
+    return curves.computeIfAbsent(partition, fresh -> new Curve());
+  }
+
+  /** Finds out, once for each partition, whether the time index can be asked. */
+  private void judge(Set<TopicPartition> partitions) {
+    Set<TopicPartition> fresh = trust.notJudged(partitions);
+    if (fresh.isEmpty()) {
+      return;
+    }
+    switch (balance) {
+      case INDEX -> trust.judge(fresh, true);
+      case AUTO -> {
+        trust.judge(logs.writtenByTransactions(fresh), false);
+        trust.judge(trust.notJudged(fresh), true);
+      }
+      default -> trust.judge(fresh, false);
+    }
+  }
+
+  /**
+   * Looks where each partition begins and how far the budget could carry it, where nothing is known of it yet.
+   * Returns the partitions that turn out to have no record left, only markers of transactions.
+   */
+  private Set<TopicPartition> look(Map<TopicPartition, Range> ranges, Budget budget) {
+    Map<TopicPartition, Long> first = new LinkedHashMap<>();
+    Map<TopicPartition, Long> last = new LinkedHashMap<>();
+    ranges.forEach(
+        (partition, range) -> {
+          curveOf(partition).forgetBefore(range.start());
+          if (curveOf(partition).isEmpty()) {
+            first.put(partition, range.start());
+            last.put(partition, EventTimeCuts.lastPlace(range, budget.capOf(partition, range)));
+          }
+        });
+    Set<TopicPartition> exhausted = new HashSet<>(first.keySet());
+    exhausted.removeAll(note(first, ranges));
+    last.keySet().removeAll(exhausted);
+    note(last, ranges);
+    return exhausted;
+  }
+
+  private Set<TopicPartition> note(Map<TopicPartition, Long> offsets, Map<TopicPartition, Range> ranges) {
+    if (offsets.isEmpty()) {
+      return Set.of();
+    }
+    Map<TopicPartition, Run> runs = logs.runsAt(offsets, ranges);
+    runs.forEach((partition, run) -> curveOf(partition).add(run, toleranceMillis));
+    return runs.keySet();
+  }
+
+  /** Ends of some partitions, if all were read in proportion to what is left of them. */
+  private static Map<TopicPartition, Long> inProportion(
+      Map<TopicPartition, Range> some, Map<TopicPartition, Range> all, Budget budget) {
+    Map<TopicPartition, Long> starts = new LinkedHashMap<>();
+    Map<TopicPartition, Long> ends = new LinkedHashMap<>();
+    all.forEach((partition, range) -> ends.put(partition, range.end()));
+    double load = budget.loadOf(all, ends);
+    ends.keySet().retainAll(some.keySet());
+    some.forEach((partition, range) -> starts.put(partition, range.start()));
+    return Shares.between(new Cut(0, starts, 0), new Cut(0, ends, load)).ends();
+  }
+}

@@ -1,0 +1,80 @@
+package io.penstock.kafka.source;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.apache.kafka.common.TopicPartition;
+
+/** Offsets as Spark writes them into its checkpoint: {@code {"topic":{"0":123,"1":456}}}. */
+final class OffsetsJson {
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  private OffsetsJson() {}
+
+  /** Parses offsets. {@code what} names them in the error, which is an IllegalArgumentException. */
+  static Map<TopicPartition, Long> parse(String text, String what) {
+    JsonNode topics = read(text, what);
+    Map<TopicPartition, Long> offsets = new LinkedHashMap<>();
+    topics
+        .fields()
+        .forEachRemaining(
+            topic ->
+                object(topic.getValue(), text, what)
+                    .fields()
+                    .forEachRemaining(
+                        entry ->
+                            offsets.put(
+                                new TopicPartition(topic.getKey(), partition(entry.getKey(), text, what)),
+                                offset(entry.getValue(), text, what))));
+    return offsets;
+  }
+
+  static String format(Map<TopicPartition, Long> offsets) {
+    ObjectNode topics = JSON.createObjectNode();
+    offsets.forEach(
+        (partition, offset) -> {
+          JsonNode known = topics.get(partition.topic());
+          ObjectNode topic = known == null ? topics.putObject(partition.topic()) : (ObjectNode) known;
+          topic.put(Integer.toString(partition.partition()), offset);
+        });
+    return topics.toString();
+  }
+
+  private static JsonNode read(String text, String what) {
+    try {
+      return object(JSON.readTree(text), text, what);
+    } catch (JsonProcessingException error) {
+      throw wrong(text, what, error);
+    }
+  }
+
+  private static JsonNode object(JsonNode node, String text, String what) {
+    if (node == null || !node.isObject()) {
+      throw wrong(text, what, null);
+    }
+    return node;
+  }
+
+  private static int partition(String name, String text, String what) {
+    try {
+      return Integer.parseInt(name);
+    } catch (NumberFormatException error) {
+      throw wrong(text, what, error);
+    }
+  }
+
+  private static long offset(JsonNode value, String text, String what) {
+    if (!value.canConvertToLong() || !value.isIntegralNumber()) {
+      throw wrong(text, what, null);
+    }
+    return value.asLong();
+  }
+
+  private static IllegalArgumentException wrong(String text, String what, Exception cause) {
+    String form = "{\"topic\":{\"0\":123,\"1\":456}}";
+    return new IllegalArgumentException(what + ": must be offsets such as " + form + ", not " + text, cause);
+  }
+}

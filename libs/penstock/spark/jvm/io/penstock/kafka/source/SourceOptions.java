@@ -1,0 +1,116 @@
+package io.penstock.kafka.source;
+
+import com.fasterxml.jackson.core.JsonPointer;
+import java.time.ZoneId;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalLong;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** What the source can be told beyond the options of Spark's; README.md says what each means. */
+record SourceOptions(
+    Balance balance,
+    EventTimes times,
+    OptionalLong maxBytes,
+    long skewEveryBatches,
+    OptionalLong skewWarningMillis,
+    Optional<StopOffsets> stopAt,
+    Optional<String> followOffsetLog,
+    int followSource,
+    OptionalLong idleTimeoutMillis) {
+  private static final long DEFAULT_TOLERANCE_MILLIS = 10_000;
+  private static final List<String> NOT_FOR_FOLLOWERS =
+      List.of("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "stopAtOffsets");
+
+  /** Raises IllegalArgumentException, which names the option and its rule. {@code zone} is the session's. */
+  static SourceOptions of(CaseInsensitiveStringMap options, ZoneId zone) {
+    Balance asked = Balance.of(options.getOrDefault("balance", "auto"));
+    boolean hasField = options.containsKey("balanceField");
+    requireFieldWhereItCounts(asked, hasField);
+    Optional<String> leader = Optional.ofNullable(options.get("followOffsetLog"));
+    if (leader.isPresent()) {
+      NOT_FOR_FOLLOWERS.forEach(name -> requireAbsent(options, name));
+    }
+    return new SourceOptions(
+        asked == Balance.AUTO && hasField ? Balance.FIELD : asked,
+        hasField ? field(options, zone) : EventTimes.OF_RECORD,
+        positive(options, "maxBytesPerTrigger"),
+        count(options, "skewEveryBatches"),
+        positive(options, "skewWarningMillis"),
+        Optional.ofNullable(options.get("stopAtOffsets")).map(SourceOptions::stopOffsets),
+        leader,
+        (int) count(options, "followSource"),
+        count(options, "idleTimeoutMillis") == 0 ? OptionalLong.empty() : positive(options, "idleTimeoutMillis"));
+  }
+
+  /** By how much of event time partitions may be cut differently: a small part of the delay, where that is known. */
+  long toleranceMillis() {
+    return Math.min(DEFAULT_TOLERANCE_MILLIS, skewWarningMillis.orElse(Long.MAX_VALUE) / 10);
+  }
+
+  private static void requireFieldWhereItCounts(Balance asked, boolean hasField) {
+    if (asked == Balance.FIELD && !hasField) {
+      throw new IllegalArgumentException("option balanceField: is required for balance=field");
+    }
+    if (hasField && (asked == Balance.INDEX || asked == Balance.SAMPLE)) {
+      throw new IllegalArgumentException(
+          "option balanceField: balance=" + asked.word() + " goes by record timestamps; use balance=field");
+    }
+  }
+
+  private static EventTimes field(CaseInsensitiveStringMap options, ZoneId zone) {
+    String pointer = options.get("balanceField");
+    String unit = options.getOrDefault("balanceFieldUnit", "seconds");
+    if (!unit.equals("seconds") && !unit.equals("millis")) {
+      throw new IllegalArgumentException("option balanceFieldUnit: must be seconds or millis, not '" + unit + "'");
+    }
+    try {
+      return new JsonFieldTimes(JsonPointer.valueOf(pointer), unit.equals("seconds") ? 1000 : 1, zone);
+    } catch (IllegalArgumentException error) {
+      throw new IllegalArgumentException(
+          "option balanceField: must be a JSON pointer such as /event_time, not '" + pointer + "'", error);
+    }
+  }
+
+  private static StopOffsets stopOffsets(String text) {
+    Map<TopicPartition, Long> offsets = OffsetsJson.parse(text, "option stopAtOffsets");
+    offsets.forEach(
+        (partition, offset) -> {
+          if (offset < 0) {
+            throw new IllegalArgumentException(
+                "option stopAtOffsets: must be offsets from 0 on, but has " + offset + " for " + partition);
+          }
+        });
+    return new StopOffsets(offsets);
+  }
+
+  private static void requireAbsent(CaseInsensitiveStringMap options, String name) {
+    if (options.containsKey(name)) {
+      throw new IllegalArgumentException(
+          "option " + name + ": does not go with followOffsetLog, where the leader makes the batches");
+    }
+  }
+
+  private static long count(CaseInsensitiveStringMap options, String name) {
+    return options.containsKey(name) ? number(options, name, 0) : 0;
+  }
+
+  private static OptionalLong positive(CaseInsensitiveStringMap options, String name) {
+    return options.containsKey(name) ? OptionalLong.of(number(options, name, 1)) : OptionalLong.empty();
+  }
+
+  private static long number(CaseInsensitiveStringMap options, String name, long least) {
+    try {
+      long number = Long.parseLong(options.get(name).trim());
+      if (number >= least) {
+        return number;
+      }
+    } catch (NumberFormatException error) {
+      // The same message as for a number that is too small.
+    }
+    throw new IllegalArgumentException(
+        "option " + name + ": must be a whole number from " + least + " on, not '" + options.get(name) + "'");
+  }
+}

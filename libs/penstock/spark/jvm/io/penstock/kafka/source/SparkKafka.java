@@ -1,0 +1,34 @@
+package io.penstock.kafka.source;
+
+import java.util.HashMap;
+import java.util.Locale;
+import java.util.Map;
+import java.util.function.Supplier;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.common.IsolationLevel;
+import org.apache.spark.sql.kafka010.KafkaMicroBatchStream;
+import org.apache.spark.sql.kafka010.KafkaOffsetReader;
+import org.apache.spark.sql.kafka010.KafkaOffsetReaderAdmin;
+
+/** What is borrowed from Spark's Kafka stream: its settings, and its client as long as that is a usable one. */
+final class SparkKafka {
+  private SparkKafka() {}
+
+  static KafkaLogs logsOf(KafkaMicroBatchStream stream, EventTimes times) {
+    KafkaOffsetReader reader = stream.kafkaOffsetReader();
+    if (!(reader instanceof KafkaOffsetReaderAdmin admins)) {
+      throw new IllegalStateException(
+          "spark.sql.streaming.kafka.useDeprecatedOffsetFetching: must be false for penstock-kafka");
+    }
+    Map<String, Object> params = new HashMap<>(reader.driverKafkaParams());
+    Supplier<Admin> admin = admins::admin;
+    return new KafkaLogs(admin, () -> new RunReader(params, times), isolationOf(params));
+  }
+
+  private static IsolationLevel isolationOf(Map<String, Object> params) {
+    Object level = params.get(ConsumerConfig.ISOLATION_LEVEL_CONFIG);
+    boolean committed = level != null && level.toString().toLowerCase(Locale.ROOT).equals("read_committed");
+    return committed ? IsolationLevel.READ_COMMITTED : IsolationLevel.READ_UNCOMMITTED;
+  }
+}

@@ -1,0 +1,120 @@
+package io.penstock.kafka.source;
+
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.OptionalLong;
+import java.util.Set;
+import java.util.stream.LongStream;
+import org.apache.kafka.common.TopicPartition;
+
+/** Logs in memory: the times of records by offset, with markers of transactions in between. Answers as a broker does. */
+final class MadeUpLogs implements PartitionLogs {
+  static final double RECORD_BYTES = 100;
+
+  private final Map<TopicPartition, long[]> millis = new LinkedHashMap<>();
+  private final Map<TopicPartition, Set<Long>> markers = new HashMap<>();
+  private final Set<TopicPartition> knownByTransactions = new HashSet<>();
+  int indexLookups;
+  int runLookups;
+
+  static TopicPartition partition(int number) {
+    return new TopicPartition("topic", number);
+  }
+
+  MadeUpLogs with(int number, LongStream times) {
+    millis.put(partition(number), times.toArray());
+    return this;
+  }
+
+  /** Makes every so-maniest record a marker with the clock's time. */
+  MadeUpLogs markEvery(int records, long clockMillis) {
+    millis.forEach(
+        (partition, times) -> {
+          for (int offset = records; offset < times.length; offset += records) {
+            times[offset] = clockMillis;
+            markers.computeIfAbsent(partition, fresh -> new HashSet<>()).add((long) offset);
+          }
+        });
+    return this;
+  }
+
+  MadeUpLogs knownToBeTransactional() {
+    knownByTransactions.addAll(millis.keySet());
+    return this;
+  }
+
+  Map<TopicPartition, Long> starts() {
+    Map<TopicPartition, Long> starts = new LinkedHashMap<>();
+    millis.keySet().forEach(partition -> starts.put(partition, 0L));
+    return starts;
+  }
+
+  Map<TopicPartition, Long> ends() {
+    Map<TopicPartition, Long> ends = new LinkedHashMap<>();
+    millis.forEach((partition, times) -> ends.put(partition, (long) times.length));
+    return ends;
+  }
+
+  long timeAt(TopicPartition partition, long offset) {
+    return millis.get(partition)[(int) offset];
+  }
+
+  boolean isMarker(TopicPartition partition, long offset) {
+    return markers.getOrDefault(partition, Set.of()).contains(offset);
+  }
+
+  @Override
+  public Map<TopicPartition, Found> firstNotBefore(Set<TopicPartition> partitions, long asked) {
+    indexLookups++;
+    Map<TopicPartition, Found> found = new HashMap<>();
+    for (TopicPartition partition : partitions) {
+      long[] times = millis.get(partition);
+      for (int offset = 0; offset < times.length; offset++) {
+        if (times[offset] >= asked) {
+          found.put(partition, new Found(offset, times[offset]));
+          break;
+        }
+      }
+    }
+    return found;
+  }
+
+  @Override
+  public Map<TopicPartition, Run> runsAt(Map<TopicPartition, Long> offsets, Map<TopicPartition, Range> ranges) {
+    runLookups++;
+    Map<TopicPartition, Run> runs = new HashMap<>();
+    offsets.forEach(
+        (partition, offset) -> {
+          long[] before = LongStream.range(Math.max(0, offset - Run.LEAD), offset).toArray();
+          long[] from = LongStream.range(offset, ranges.get(partition).end())
+              .filter(at -> !isMarker(partition, at)).limit(Run.RECORDS).toArray();
+          long[] there = LongStream.concat(Arrays.stream(before), Arrays.stream(from))
+              .filter(at -> !isMarker(partition, at)).toArray();
+          if (from.length > 0) {
+            List<OptionalLong> times =
+                Arrays.stream(there).mapToObj(at -> OptionalLong.of(timeAt(partition, at))).toList();
+            runs.put(partition, Run.of(
+                offset, Arrays.stream(there).boxed().toList(), times, from.length == Run.RECORDS, RECORD_BYTES));
+          }
+        });
+    return runs;
+  }
+
+  @Override
+  public Set<TopicPartition> writtenByTransactions(Set<TopicPartition> partitions) {
+    Set<TopicPartition> found = new HashSet<>(partitions);
+    found.retainAll(knownByTransactions);
+    return found;
+  }
+
+  @Override
+  public Map<TopicPartition, Long> earliest(Set<TopicPartition> partitions) {
+    Map<TopicPartition, Long> offsets = new HashMap<>();
+    partitions.forEach(partition -> offsets.put(partition, 0L));
+    return offsets;
+  }
+}
