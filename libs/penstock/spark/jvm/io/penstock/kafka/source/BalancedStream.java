@@ -101,7 +101,7 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
-    return spark.planInputPartitions(start, sparks(end));
+    return SameOrder.of(spark.planInputPartitions(start, sparks(end)));
   }
 
   @Override
