@@ -11,7 +11,6 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
@@ -20,6 +19,8 @@ from penstock.config.model import DeltaOutput, FilesOutput, KafkaOutput
 from penstock.control.errors import BrokenTask, NotFound, Unavailable
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.sinks import SinkContext, read_all, writer
+from penstock.spark.sinks.kafka import seal_series, transactional_id_prefix
+from tests.support.kafka_sink import committed
 from tests.support.session import Feed, forget_last_commit, run_to_end, sink_task, unique
 
 _NOWHERE = SinkContext(kafka_bootstrap="127.0.0.1:1", connections={})
@@ -195,15 +196,25 @@ class TestKafka:
         keys = {key for _, key, _ in read_topic(kafka.bootstrap, output.topic)}
         assert keys == {f'{{"dest":"{dest}","delay":{delay}}}'.encode() for delay, dest in enumerate("ABAC")}
 
-    def test_replay_repeats_the_rows_of_one_batch_and_loses_none(
-        self, spark: SparkSession, feed: Feed, tmp_path: Path, kafka: EmbeddedKafka
+    @pytest.mark.parametrize(("delivery", "copies"), [("exactly_once", 2), ("at_least_once", 3)])
+    def test_replay_repeats_the_rows_only_where_the_job_allows_it(
+        self, spark: SparkSession, feed: Feed, tmp_path: Path, kafka: EmbeddedKafka, delivery: Any, copies: int
     ) -> None:
-        output, checkpoint = KafkaOutput(topic=unique("out")), tmp_path / "checkpoint"
+        output, checkpoint = KafkaOutput(topic=unique("out"), delivery=delivery), tmp_path / "checkpoint"
         run_to_end(writer(feed.frame(spark), sink_task(output), _context(kafka)), checkpoint)
         forget_last_commit(checkpoint)
         run_to_end(writer(feed.frame(spark), sink_task(output), _context(kafka)), checkpoint)
         delays = Counter(json.loads(value)["delay"] for _, _, value in read_topic(kafka.bootstrap, output.topic))
-        assert delays == {0: 3, 1: 3, 2: 3, 3: 3}
+        assert delays == dict.fromkeys(range(4), copies)
+
+    def test_the_series_of_a_task_is_sealed_by_its_name(
+        self, spark: SparkSession, feed: Feed, tmp_path: Path, kafka: EmbeddedKafka
+    ) -> None:
+        output, spec = KafkaOutput(topic=unique("out")), sink_task(KafkaOutput(topic="any"), index=3, generation=7)
+        spec = spec.model_copy(update={"config": spec.config.model_copy(update={"output": output})})
+        run_to_end(writer(feed.frame(spark), spec, _context(kafka)), tmp_path / "checkpoint")
+        prefix = transactional_id_prefix("job", 3, 7)
+        assert seal_series(spark, kafka.bootstrap, prefix) == [prefix] == ["penstock-job/3/7"]
 
     def test_tasks_create_one_topic_at_once(self, spark: SparkSession, feed: Feed, kafka: EmbeddedKafka) -> None:
         output = KafkaOutput(topic=unique("out"), key_groups=3, key_columns=("dest",))
@@ -246,14 +257,6 @@ def _context(kafka: EmbeddedKafka) -> SinkContext:
 
 
 def read_topic(bootstrap: str, topic: str) -> list[tuple[int, bytes | None, str]]:
-    """All records of a topic: partition, key, value."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": unique("reader"), "enable.auto.commit": False})
-    try:
-        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
-        ends = [consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1] for number in partitions]
-        messages = consumer.consume(sum(ends), timeout=30)
-        assert len(messages) == sum(ends)
-        return [(message.partition(), message.key(), message.value().decode()) for message in messages]
-    finally:
-        consumer.close()
+    """All committed records of a topic: partition, key, value."""
+    messages = committed(bootstrap, topic)
+    return [(message.partition(), message.key(), message.value().decode()) for message in messages]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -62,32 +62,40 @@ class Pipe:
 
 def committed(bootstrap: str, topic: str, timeout_seconds: float = 30.0) -> list[Message]:
     """All committed records of a topic up to its very end. An open transaction is an error: its end is not reached."""
-    consumer = _reader(bootstrap)
-    try:
-        partitions = [
-            TopicPartition(topic, p, 0) for p in consumer.list_topics(topic, timeout=10).topics[topic].partitions
-        ]
-        ends = {p.partition: consumer.get_watermark_offsets(p, timeout=10)[1] for p in partitions}
-        consumer.assign(partitions)
-        messages: list[Message] = []
+    ends = log_ends(bootstrap, topic)
+    reached: dict[int, int] = {}
+    messages: list[Message] = []
+    with closing(_reader(bootstrap, "read_committed")) as consumer:
+        consumer.assign([TopicPartition(topic, number, 0) for number in ends])
 
         def at_the_end() -> bool:
-            messages.extend(consumer.consume(10_000, 0.05))
-            return all(max(p.offset, 0) >= ends[p.partition] for p in consumer.position(partitions))
+            for message in consumer.consume(10_000, 0.05):
+                if message.error() is None:
+                    messages.append(message)
+                elif message.error().code() == KafkaError._PARTITION_EOF:
+                    reached[message.partition()] = message.offset()
+                else:
+                    raise KafkaException(message.error())
+            return all(reached.get(number, -1) >= end for number, end in ends.items())
 
         wait_until(at_the_end, timeout_seconds, f"the end of {topic}")
-        assert all(message.error() is None for message in messages)
-        return messages
-    finally:
-        consumer.close()
+    return messages
 
 
-def _reader(bootstrap: str) -> Consumer:
+def log_ends(bootstrap: str, topic: str) -> dict[int, int]:
+    """The end of each partition, open transactions included (a read_committed reader is told less)."""
+    with closing(_reader(bootstrap, "read_uncommitted")) as consumer:
+        numbers = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        return {n: consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=10)[1] for n in numbers}
+
+
+def _reader(bootstrap: str, isolation: str) -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": unique("reader"),
             "enable.auto.commit": False,
-            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "isolation.level": isolation,
         }
     )

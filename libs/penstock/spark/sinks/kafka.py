@@ -58,7 +58,7 @@ def seal_series(session: SparkSession, bootstrap: str, prefix: str) -> list[str]
     not answer or denies it.
     """
     fence: Any = session._jvm
-    for name in "io.penstock.kafka.sink.SeriesFence".split("."):
+    for name in ["io", "penstock", "kafka", "sink", "SeriesFence"]:
         fence = getattr(fence, name)
     return [str(name) for name in fence.fence({"bootstrap.servers": bootstrap}, prefix)]
 

@@ -62,6 +62,8 @@ final class FencedProducer implements AutoCloseable {
   void commit(Map<String, Marker> markers) {
     TopicPartition place = new TopicPartition(options.topic(), MARKER_PARTITION);
     perform("the commit", () -> {
+      // Without it a producer that is fenced while it sends would wait for its marker until max.block.ms is over.
+      Uninterrupted.run(producer::flush);
       markers.forEach((group, marker) -> Uninterrupted.run(() -> producer.sendOffsetsToTransaction(
           Map.of(place, marker.toOffset()), new ConsumerGroupMetadata(group))));
       Uninterrupted.run(producer::commitTransaction);

@@ -72,7 +72,7 @@ final class KafkaErrors {
     if (find(error, UnknownTopicOrPartitionException.class).isPresent()) {
       return Optional.of("option topic: the topic " + topic + " does not exist; make it first");
     }
-    if (find(error, InvalidTxnTimeoutException.class).isPresent()) {
+    if (isTimeoutTooLarge(error)) {
       return Optional.of(
           "option kafka.transaction.timeout.ms: is larger than the brokers' transaction.max.timeout.ms; lower the"
               + " option, or raise the brokers' setting");
@@ -100,6 +100,12 @@ final class KafkaErrors {
   private static RuntimeException interrupted() {
     Thread.currentThread().interrupt();
     return new UncheckedIOException(new ClosedByInterruptException());
+  }
+
+  // Kafka's client hides the type of this one in a KafkaException.
+  private static boolean isTimeoutTooLarge(Throwable error) {
+    return find(error, InvalidTxnTimeoutException.class).isPresent()
+        || innermost(error).contains("transaction.max.timeout.ms");
   }
 
   private static boolean isFenced(Throwable error) {
