@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 from penstock.control.process import wait_until
@@ -38,12 +37,12 @@ def test_a_replaced_process_commits_nothing(kafka: EmbeddedKafka, tmp_path: Path
 
     with running(tmp_path / "first", plan) as first:
         wait_until(lambda: all(hold.reached for hold in holds), _REACH_SECONDS, "all four places")
-        first.signal(signal.SIGSTOP)
+        first.pause()
         for hold in holds:
             hold.release()
         with running(tmp_path / "second", plan) as second:
             assert second.errors() == {query.name: [] for query in queries}
-        first.signal(signal.SIGCONT)
+        first.go_on()
         errors = first.errors()
 
     for query, _ in in_batch:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -60,10 +59,10 @@ def _stopped_between(process: QueryProcess, consumer: Consumer, query: QueryPlan
     """Stops the process when it looks right; what it sees then stays so. Lets it go on when it was too late."""
     if end_offsets(consumer, query.name) <= Logs(query).committed_rows:
         return False
-    process.signal(signal.SIGSTOP)
+    process.pause()
     if end_offsets(consumer, query.name) > Logs(query).committed_rows:
         return True
-    process.signal(signal.SIGCONT)
+    process.go_on()
     return False
 
 

@@ -11,7 +11,10 @@ OWN, SPARKS = "penstock-kafka", "kafka"
 
 @dataclass(frozen=True)
 class QueryPlan:
-    """A query that copies `source` to the topic `name`; `columns` are SQL expressions that make key and value."""
+    """A query that copies `source` to the topic `name`; `columns` are SQL expressions that make key and value.
+
+    `format` is the sink's, and the source's too: the form per partition needs one that repeats its partitions in order.
+    """
 
     name: str
     format: str

@@ -11,13 +11,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.control.process import kill_group, signal_group, start_child
+import psutil
+
+from penstock.control.process import kill_group, signal_group, start_child, wait_until
 from penstock.local.jars import compile_java, spark_jars
 from tests.support.exactly_once.plan import Plan, QueryPlan, write_plan
 
 _ROOT = Path(__file__).parents[3]
 _JAVA = Path(__file__).parent / "java"
 _TIMEOUT_SECONDS = 240.0
+_STOP_SECONDS = 10.0
+_NOT_RUNNING = "TXZ"
 _JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
@@ -56,8 +60,14 @@ class QueryProcess:
     child: subprocess.Popen[bytes]
     log_path: Path
 
-    def signal(self, number: signal.Signals) -> None:
-        assert signal_group(self.child.pid, number), f"the process is gone: {self.log_path}"
+    def pause(self) -> None:
+        """SIGSTOP to the whole group; no thread of it runs any more when this returns."""
+        self._signal(signal.SIGSTOP)
+        wait_until(self._stands_still, _STOP_SECONDS, "all threads to stop")
+
+    def go_on(self) -> None:
+        """SIGCONT."""
+        self._signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """SIGKILL to the whole group; it is gone when this returns."""
@@ -70,6 +80,22 @@ class QueryProcess:
         assert lines, f"the process ended without a word: {self.log_path.read_text()[-3000:]}"
         errors: dict[str, list[str]] = json.loads(lines[-1])
         return errors
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert signal_group(self.child.pid, number), f"the process is gone: {self.log_path}"
+
+    def _stands_still(self) -> bool:
+        family = [psutil.Process(self.child.pid), *psutil.Process(self.child.pid).children(recursive=True)]
+        threads = [thread for process in family for thread in Path(f"/proc/{process.pid}/task").glob("*/stat")]
+        return all(_state(thread) in _NOT_RUNNING for thread in threads)
+
+
+def _state(thread: Path) -> str:
+    """The letter behind the name in brackets; a thread that ended meanwhile is dead."""
+    try:
+        return thread.read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"
 
 
 @contextmanager

@@ -44,7 +44,7 @@ def run(session: SparkSession, bootstrap: str, query: QueryPlan) -> list[str]:
 def _run_once(session: SparkSession, bootstrap: str, query: QueryPlan) -> None:
     kafka = {"kafka.bootstrap.servers": bootstrap}
     source = {"subscribe": query.source, "startingOffsets": "earliest", "maxOffsetsPerTrigger": query.rows_per_batch}
-    frame = session.readStream.format("kafka").options(**kafka, **source).load().selectExpr(*query.columns)
+    frame = session.readStream.format(query.format).options(**kafka, **source).load().selectExpr(*query.columns)
     sink = frame.writeStream.format(query.format).options(**kafka, topic=query.name, **query.options)
     sink = sink.option("checkpointLocation", query.checkpoint).trigger(availableNow=True)
     sink.start().awaitTermination()
