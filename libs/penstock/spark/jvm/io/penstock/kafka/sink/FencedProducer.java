@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.Map;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.slf4j.Logger;
@@ -20,20 +21,21 @@ final class FencedProducer implements AutoCloseable {
   private final SinkOptions options;
   private final KafkaErrors errors;
   private final String transactionalId;
-  private final KafkaProducer<byte[], byte[]> producer;
+  private final Producer<byte[], byte[]> producer;
   private volatile boolean open;
   private volatile long begunNanos;
   private volatile int knownPartitions;
 
-  private FencedProducer(SinkOptions options, String transactionalId) {
+  FencedProducer(SinkOptions options, String transactionalId, Producer<byte[], byte[]> producer) {
     this.options = options;
     this.transactionalId = transactionalId;
     errors = new KafkaErrors(options.topic(), options.prefix(), transactionalId);
-    producer = new KafkaProducer<>(options.producer(transactionalId));
+    this.producer = producer;
   }
 
   static FencedProducer open(SinkOptions options, String transactionalId) {
-    FencedProducer opened = new FencedProducer(options, transactionalId);
+    FencedProducer opened =
+        new FencedProducer(options, transactionalId, new KafkaProducer<>(options.producer(transactionalId)));
     try {
       opened.producer.initTransactions();
       return opened;

@@ -55,7 +55,8 @@ final class KafkaErrors {
       return Optional.of("kafka denies the topic " + topic + ": the ACL WRITE on it is needed");
     }
     if (find(error, GroupAuthorizationException.class).isPresent()) {
-      return Optional.of("kafka denies the markers: the ACL READ on the groups with the prefix " + prefix + " is needed");
+      return Optional.of(
+          "kafka denies the markers: the ACL READ on the groups with the prefix " + prefix + " is needed");
     }
     if (find(error, TransactionalIdAuthorizationException.class).isPresent()) {
       return Optional.of(

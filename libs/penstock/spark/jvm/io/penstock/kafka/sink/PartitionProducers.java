@@ -6,7 +6,8 @@ import java.util.concurrent.ConcurrentHashMap;
 
 /**
  * The producers of Spark partitions on this executor, kept between batches: opening one costs more than a small batch.
- * Each has one owner at a time. A second attempt of a partition finds none here, opens its own, and so fences the first.
+ * Each has one owner at a time. A second attempt of a partition finds none here, opens its own, and so fences the
+ * first.
  */
 final class PartitionProducers {
   private static final Map<Key, PartitionProducer> IDLE = new ConcurrentHashMap<>();

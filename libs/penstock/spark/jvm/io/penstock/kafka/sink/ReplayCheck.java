@@ -63,8 +63,8 @@ final class ReplayCheck {
     if (marker.batchId() > batch.batchId()) {
       throw new BrokenSinkException(
           "the checkpoint went back in time: Kafka has batch " + marker.batchId() + " of query " + batch.queryId()
-              + ", and batch " + batch.batchId() + " is to be written. Restore the newer checkpoint; or start with a new"
-              + " one, and the rows since then are written again");
+              + ", and batch " + batch.batchId() + " is to be written. Restore the newer checkpoint; or start with a"
+              + " new one, and the rows since then are written again");
     }
     if (!marker.offsetsHash().equals(batch.offsetsHash())) {
       throw new BrokenSinkException(
