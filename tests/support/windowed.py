@@ -22,7 +22,9 @@ WINDOW_MILLIS = 300_000
 _TIMEOUT_S = 120
 
 
-def read(session: SparkSession, bootstrap: str, topic: str, source: str = "penstock-kafka", **options: Any) -> DataFrame:
+def read(
+    session: SparkSession, bootstrap: str, topic: str, source: str = "penstock-kafka", **options: Any
+) -> DataFrame:
     """A stream of the topic from its beginning, by the format `source`."""
     reader = session.readStream.format(source).option("kafka.bootstrap.servers", bootstrap)
     chosen = {"subscribe": topic, "startingOffsets": "earliest", "kafka.fetch.max.wait.ms": "10", **options}

@@ -56,9 +56,7 @@ def test_ends_that_cannot_be_kept_are_refused(
     spark: SparkSession, kafka: EmbeddedKafka, topic: str, tmp_path: Path, ends: dict[str, int], words: str
 ):
     starts = json.dumps({topic: {"0": 50, "1": 50}})
-    frame = read(
-        spark, kafka.bootstrap, topic, startingOffsets=starts, stopAtOffsets=json.dumps({topic: ends})
-    )
+    frame = read(spark, kafka.bootstrap, topic, startingOffsets=starts, stopAtOffsets=json.dumps({topic: ends}))
     with pytest.raises(StreamingQueryException, match=words):
         _run(frame, tmp_path)
 
