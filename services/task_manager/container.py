@@ -40,7 +40,7 @@ from services.task_manager.model import HostPhase, Limits, TaskView, WantedTask
 from services.task_manager.overrun import OverrunMeter
 from services.task_manager.ports import Hosts, StoredShards
 from services.task_manager.reconcile import Wanted, reconcile
-from services.task_manager.reporting import task_reports
+from services.task_manager.reporting import skews, task_reports
 from services.task_manager.state import State
 from services.task_manager.tenure import Tenure
 from services.task_manager.views import Identity, Summary
@@ -254,6 +254,7 @@ class Container:
                 totals=dict(self._state.totals),
                 past_lease_seconds=self._meter.past_lease_seconds,
                 double_run_seconds=self._meter.double_run_seconds,
+                event_time_skew_seconds=skews(self._state.progress),
             )
 
     # ---- details: lease and shards

@@ -35,6 +35,7 @@ class ContainerCollector(Collector):
         """All metrics of this moment."""
         summary = self._summary()
         yield from _gauges(summary)
+        yield _skew(summary)
         yield _by_state("penstock_tasks", "Tasks on hosts, and those that wait.", _tasks(summary))
         hosts = Counter(host.phase.value for host in summary.running.hosts.values())
         yield _by_state("penstock_hosts", "Spark hosts.", {phase.value: hosts[phase.value] for phase in HostPhase})
@@ -49,6 +50,14 @@ def _gauges(summary: Summary) -> Iterator[Metric]:
     yield GaugeMetricFamily("penstock_task_past_lease_seconds", past, value=summary.past_lease_seconds)
     yield GaugeMetricFamily("penstock_lease_seconds_left", "Of the container.", value=summary.lease_seconds_left)
     yield GaugeMetricFamily("penstock_shards_owned", "Shards of the container.", value=len(summary.shards))
+
+
+def _skew(summary: Summary) -> Metric:
+    text = "How far unread rows of a task's inputs lie behind the latest event time that it has read."
+    family = GaugeMetricFamily("penstock_task_event_time_skew_seconds", text, labels=["task"])
+    for task, seconds in summary.event_time_skew_seconds.items():
+        family.add_metric([task], seconds)
+    return family
 
 
 def _tasks(summary: Summary) -> dict[str, int]:

@@ -25,6 +25,12 @@ def task_reports(
     return tuple(reports[task_id] for task_id in sorted(reports))
 
 
+def skews(progress: Mapping[str, TaskProgress]) -> dict[str, float]:
+    """Event-time skew in seconds by task; tasks of which it is unknown are absent."""
+    known = {task_id: measured.event_time_skew_seconds for task_id, measured in progress.items()}
+    return {task_id: seconds for task_id, seconds in known.items() if seconds is not None}
+
+
 def _of_task(task: TaskView, crash: Crash | None, progress: TaskProgress | None) -> TaskReport:
     spec = task.spec
     return TaskReport(

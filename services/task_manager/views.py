@@ -21,7 +21,10 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The container at one moment, for people and metrics."""
+    """The container at one moment, for people and metrics.
+
+    `event_time_skew_seconds` has the tasks, by id, that measure it.
+    """
 
     incarnation: str
     lease_seconds_left: float
@@ -33,3 +36,4 @@ class Summary:
     totals: Mapping[str, int]
     past_lease_seconds: float
     double_run_seconds: float
+    event_time_skew_seconds: Mapping[str, float]

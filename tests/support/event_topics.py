@@ -37,7 +37,9 @@ def write_times(
     Record timestamps are the event times, or `record_millis` for all. With `rows_per_transaction` the rows are written
     in transactions, whose markers carry the time of the clock.
     """
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20} | _transactional(topic, rows_per_transaction))
+    # Idempotent, for without it a request that is sent again gets out of order, or is there twice.
+    settings = {"bootstrap.servers": bootstrap, "linger.ms": 20, "enable.idempotence": True}
+    producer = Producer(settings | _transactional(topic, rows_per_transaction))
     if rows_per_transaction is not None:
         producer.init_transactions()
         producer.begin_transaction()

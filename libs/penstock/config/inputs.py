@@ -81,6 +81,38 @@ class Input(Model):
             layers=DECLARED_BY_USER,
         ),
     )
+    balance: Literal["auto", "index", "field", "sample", "off"] = Field(
+        "auto",
+        **declare(
+            "how partitions keep pace in event time during a catch-up: `auto` fits the input and does nothing without "
+            "event time; `index` Kafka's time index; `field` a field of the value; `sample` record timestamps; `off`",
+            ChangeKind.RESTART,
+            layers=DECLARED_BY_USER,
+        ),
+    )
+    balance_field: str | None = Field(
+        None,
+        max_length=1000,
+        pattern=r"^(/[^/]+)+$",
+        **declare(
+            "JSON pointer to the event time in the value (timestamp text or seconds), where it is not simply the "
+            "event_time_column",
+            ChangeKind.RESTART,
+            layers=DECLARED_BY_USER,
+        ),
+    )
+    idle_timeout_seconds: float | None = Field(
+        None,
+        ge=1,
+        le=604_800,
+        **declare(
+            "when all inputs were idle for so long, the watermark goes on with the clock; rows that come later and "
+            "are older are late; never when absent",
+            ChangeKind.RESTART,
+            unit="seconds",
+            layers=DECLARED_BY_USER,
+        ),
+    )
 
 
 class Table(Model):

@@ -197,6 +197,16 @@ class JobConfig(Model):
         le=10**9,
         **declare("largest micro-batch of a task; unlimited when absent", ChangeKind.RESTART, unit="records"),
     )
+    max_bytes_per_trigger: int | None = Field(
+        None,
+        ge=1,
+        le=2**50,
+        **declare(
+            "largest micro-batch of a task, by the mean size of records before compression; unlimited when absent",
+            ChangeKind.RESTART,
+            unit="bytes",
+        ),
+    )
     isolation: Literal["shared", "process"] = Field(
         "shared", **declare("`process` gives each task its own host and memory limit", ChangeKind.RESTART)
     )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from penstock.config.model import DeltaOutput, FilesOutput, Input, JobConfig, PostgresOutput
 from penstock.config.problems import Problem
 from penstock.config.query_rules import query_problems
+from penstock.config.reading_rules import reading_problems
 from penstock.config.spark_settings import is_allowed
 from penstock.config.value_schema import column_names
 
@@ -155,6 +156,7 @@ RULES: tuple[Rule, ...] = (
     _different_names,
     _table_paths,
     _inputs,
+    reading_problems,
     _output_mode,
     _spark_settings,
     query_problems,

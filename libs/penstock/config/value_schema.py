@@ -26,6 +26,17 @@ def column_names(source: Input) -> frozenset[str] | None:
     return _ddl_names(source.value_schema)
 
 
+def spelling_of(source: Input, column: str) -> str | None:
+    """The name of a column as the DDL of a `json` or `csv` input writes it, whatever case `column` is in.
+
+    None when there is no such column, or the names cannot be told.
+    """
+    if source.value_schema is None or source.format not in ("json", "csv"):
+        return None
+    wanted = column.strip("`").lower()
+    return next((name for name in _ddl_spellings(source.value_schema) if name.lower() == wanted), None)
+
+
 @lru_cache(maxsize=1024)
 def _avro_names(text: str) -> frozenset[str] | None:
     schema = json.loads(text)
@@ -35,11 +46,19 @@ def _avro_names(text: str) -> frozenset[str] | None:
     return frozenset(str(field["name"]).lower() for field in fields if isinstance(field, dict) and "name" in field)
 
 
-@lru_cache(maxsize=1024)
 def _ddl_names(text: str) -> frozenset[str] | None:
-    if re.match(r"\s*struct\s*<", text, re.IGNORECASE):
+    if _is_struct(text):
         return None
-    return frozenset(name.lower() for name in map(_field_name, _ddl_fields(text)) if name)
+    return frozenset(name.lower() for name in _ddl_spellings(text))
+
+
+@lru_cache(maxsize=1024)
+def _ddl_spellings(text: str) -> tuple[str, ...]:
+    return () if _is_struct(text) else tuple(name for name in map(_field_name, _ddl_fields(text)) if name)
+
+
+def _is_struct(text: str) -> bool:
+    return re.match(r"\s*struct\s*<", text, re.IGNORECASE) is not None
 
 
 def _ddl_fields(text: str) -> Iterator[list[str]]:

@@ -12,6 +12,7 @@ from penstock.wire.cluster import TaskProgress
 Record = Mapping[str, Any]
 Offsets = dict[str, dict[str, int]]
 _BYTES_BEHIND = "estimatedTotalBytesBehindLatest"
+_SKEW_MILLIS = "eventTimeSkewMillis"
 
 
 def task_progress(record: Record) -> TaskProgress:
@@ -20,6 +21,8 @@ def task_progress(record: Record) -> TaskProgress:
     Rates are rows per second, `batch_seconds` is the duration of the micro-batch. `backlog_records` is Kafka's latest
     offsets less the offsets read, times the share of offsets that were rows in this batch: the markers of
     transactions, aborted rows and compacted ones have offsets too.
+    `event_time_skew_seconds` is the greatest of the sources that measure it: how far unread rows lie behind the latest
+    event time read.
     """
     sources = _records(record.get("sources"))
     operators = _records(record.get("stateOperators"))
@@ -35,6 +38,7 @@ def task_progress(record: Record) -> TaskProgress:
         state_rows=_total(_integer(operator.get("numRowsTotal")) for operator in operators),
         state_memory_bytes=_total(_integer(operator.get("memoryUsedBytes")) for operator in operators),
         late_rows_dropped=_total(_integer(operator.get("numRowsDroppedByWatermark")) for operator in operators),
+        event_time_skew_seconds=_greatest(_skew_seconds(source) for source in sources),
         offsets=_offsets_read(sources),
         observed_at=record.get("timestamp"),
     )
@@ -73,6 +77,10 @@ def _backlog_bytes(source: Record) -> int | None:
     return _integer((source.get("metrics") or {}).get(_BYTES_BEHIND))
 
 
+def _skew_seconds(source: Record) -> float | None:
+    return _thousandth((source.get("metrics") or {}).get(_SKEW_MILLIS))
+
+
 def _offsets_read(sources: Iterable[Record]) -> Offsets:
     """Several sources may read the same topic (a self-join): the one that is behind counts."""
     read: Offsets = {}
@@ -109,6 +117,10 @@ def _total(parts: Iterable[int | None]) -> int | None:
     known = list(parts)
     numbers = [part for part in known if part is not None]
     return sum(numbers) if numbers and len(numbers) == len(known) else None
+
+
+def _greatest(parts: Iterable[float | None]) -> float | None:
+    return max((part for part in parts if part is not None), default=None)
 
 
 def _number(value: Any) -> float | None:

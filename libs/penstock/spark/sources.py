@@ -1,8 +1,9 @@
 """The inputs and tables of a task, as views by their names.
 
 An input is a Kafka topic, read by `assign` from exactly the task's key groups, transactions as committed, and with
-an error where records have gone before they were read. Records that do not parse become rows of nulls, as Spark does
-in its PERMISSIVE mode: a query that does not want them filters them.
+an error where records have gone before they were read. In a catch-up its partitions keep pace in event time.
+Records that do not parse become rows of nulls, as Spark does in its PERMISSIVE mode: a query that does not want them
+filters them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pyspark.sql.classic.column import Column as JvmColumn
 
 from penstock.config.model import Input, JobConfig, Table
 from penstock.control.errors import BrokenTask
+from penstock.spark.balance import BatchLimits, balance_options, limits_per_input
 from penstock.spark.settings import SparkSettings
 from penstock.tasks.keygroups import KeyGroupRange
 
@@ -34,8 +36,8 @@ def register_inputs(
 
     Raises BrokenTask when an input needs a schema and has none; Spark's own errors for a bad schema.
     """
-    limit = records_per_input(config)
-    frames = {name: read_input(session, source, part, limit, settings) for name, source in config.inputs.items()}
+    limits = limits_per_input(config)
+    frames = {name: read_input(session, source, part, limits, settings) for name, source in config.inputs.items()}
     for name, frame in frames.items():
         frame.createOrReplaceTempView(name)
     return frames
@@ -47,25 +49,19 @@ def register_tables(session: SparkSession, config: JobConfig) -> None:
         read_table(session, table, config.args).createOrReplaceTempView(name)
 
 
-def records_per_input(config: JobConfig) -> int | None:
-    """The job's `max_records_per_trigger`, shared equally by its inputs: a micro-batch reads them all."""
-    limit = config.max_records_per_trigger
-    return None if limit is None else max(1, limit // len(config.inputs))
-
-
 def read_input(
-    session: SparkSession, source: Input, part: KeyGroupRange, limit: int | None, settings: SparkSettings
+    session: SparkSession, source: Input, part: KeyGroupRange, limits: BatchLimits, settings: SparkSettings
 ) -> DataFrame:
     """A streaming frame of one input: its decoded columns, or Kafka's for `raw`, with its watermark."""
-    reader = session.readStream.format("kafka").options(**kafka_options(source, part, limit, settings))
+    reader = session.readStream.format("penstock-kafka").options(**kafka_options(source, part, limits, settings))
     frame = decode(reader.load(), source)
     if source.event_time_column is not None and source.watermark_delay is not None:
         frame = frame.withWatermark(source.event_time_column, source.watermark_delay)
     return frame
 
 
-def kafka_options(source: Input, part: KeyGroupRange, limit: int | None, settings: SparkSettings) -> dict[str, str]:
-    """The options of Spark's Kafka source. `startingOffsets` counts only for a checkpoint without offsets."""
+def kafka_options(source: Input, part: KeyGroupRange, limits: BatchLimits, settings: SparkSettings) -> dict[str, str]:
+    """The options of the Kafka source. `startingOffsets` counts only for a checkpoint without offsets."""
     options = {
         "kafka.bootstrap.servers": settings.kafka_bootstrap,
         "kafka.isolation.level": "read_committed",
@@ -76,7 +72,7 @@ def kafka_options(source: Input, part: KeyGroupRange, limit: int | None, setting
         "startingOffsets": source.starting_position,
         "failOnDataLoss": "true",
     }
-    return options if limit is None else {**options, "maxOffsetsPerTrigger": str(limit)}
+    return options | balance_options(source, limits)
 
 
 def decode(records: DataFrame, source: Input) -> DataFrame:

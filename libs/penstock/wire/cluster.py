@@ -127,6 +127,7 @@ class TaskProgress(Model):
     state_rows: int | None = None
     state_memory_bytes: int | None = None
     late_rows_dropped: int | None = None
+    event_time_skew_seconds: float | None = None
     offsets: dict[str, dict[str, int]] = Field(default_factory=dict)
     observed_at: str | None = None
 

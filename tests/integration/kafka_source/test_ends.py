@@ -137,6 +137,22 @@ def test_two_topics_are_cut_at_the_same_time(spark: SparkSession, kafka: Embedde
     assert ends[-1] == {flights: {"0": 1800, "1": 400}, delays: {"0": 120, "1": 600}}
 
 
+def test_two_sources_of_a_query_keep_pace(spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
+    many = topic_of(kafka.bootstrap, {0: range(0, 3_600_000, 3_000), 1: range(0, 3_600_000, 3_000)})
+    few = topic_of(kafka.bootstrap, {0: range(0, 3_600_000, 12_000), 1: range(0, 3_600_000, 12_000)})
+    frames = [read(spark, kafka.bootstrap, topic, maxOffsetsPerTrigger=200) for topic in (many, few)]
+    query = _run(frames[0].union(frames[1]), tmp_path)
+    progress = _progress(query)
+    assert sum(batch["numInputRows"] for batch in progress) == 2400 + 600
+    horizons = [
+        [int(source["metrics"].get("eventTimeHorizonMillis", 0)) for source in batch["sources"]] for batch in progress
+    ]
+    limited = [pair for pair in horizons if all(pair)]
+    # A batch holds 5 minutes of the one and 20 of the other topic: without the pace they would be an hour apart.
+    assert len(limited) >= 2
+    assert max(abs(first - second) for first, second in limited) <= 1_200_000
+
+
 def _started(frame: DataFrame, checkpoint: Path, **trigger: Any) -> StreamingQuery:
     stream = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
     return stream.trigger(**trigger).start()

@@ -12,6 +12,7 @@ from penstock.control.errors import InvalidConfig
 from tests.support.job_configs import FLIGHTS, job
 
 AVRO = '{"type": "record", "name": "f", "fields": [{"name": "dest", "type": "string"}]}'
+TIMED = {"event_time_column": "time", "watermark_delay": "10 minutes"}
 RAW = {"topic": "raw", "key_groups": 8, "format": "raw"}
 
 
@@ -72,6 +73,18 @@ BROKEN = [
         "unknown_column",
     ),
     (flights(format="avro", value_schema=AVRO, key_columns=["x"]), "inputs.flights.key_columns", "unknown_column"),
+    (flights(balance_field="time"), "inputs.flights.balance_field", "string_pattern_mismatch"),
+    (flights(balance_field="/time", format="csv"), "inputs.flights.balance_field", "balance_field_json"),
+    (flights(balance_field="/time", balance="index"), "inputs.flights.balance_field", "balance_field_unused"),
+    (flights(balance_field="/time", balance="off"), "inputs.flights.balance_field", "balance_field_unused"),
+    (flights(balance="field"), "inputs.flights.balance_field", "balance_field_required"),
+    (flights(balance="field", format="csv"), "inputs.flights.balance", "balance_needs_json"),
+    (flights(idle_timeout_seconds=5.0), "inputs.flights.idle_timeout_seconds", "idle_timeout_needs_event_time"),
+    (
+        job({"inputs": {"flights": TIMED | {"idle_timeout_seconds": 5.0}, "raw": RAW}}),
+        "inputs.raw.idle_timeout_seconds",
+        "idle_timeout_of_all",
+    ),
     (job({"tables": {"planes": {"path": "file:/${day}"}}}), "tables.planes.path", "unknown_argument"),
     (job({"query": {"sql": "SELECT * FROM flights WHERE delay > :limit"}}), "args.limit", "unknown_argument"),
     (
@@ -95,6 +108,10 @@ KEPT = [
     job({"tables": {"airports": {"path": "file:/x"}}}),
     flights(event_time_column="time", watermark_delay="10 minutes"),
     flights(event_time_column="TIME", watermark_delay="1 day"),
+    flights(**TIMED, balance="field"),
+    flights(balance="field", balance_field="/a/b"),
+    flights(**TIMED, idle_timeout_seconds=30.0),
+    flights(balance="sample"),
     flights(format="csv"),
     flights(format="avro", value_schema=AVRO),
     flights(format="raw", value_schema=None, key_columns=["key"]),

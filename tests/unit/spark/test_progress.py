@@ -54,6 +54,14 @@ def test_backlog_bytes_only_where_kafka_estimates_them() -> None:
     assert task_progress(record).backlog_bytes == 81234
 
 
+@pytest.mark.parametrize(("skews", "seconds"), [([None], None), (["90000"], 90.0), (["0", None, "1500"], 1.5)])
+def test_the_greatest_skew_of_the_sources_that_measure_it(skews: list[str | None], seconds: float | None) -> None:
+    record = copy.deepcopy(RECORDED["stateless, behind"])
+    metrics = [{} if skew is None else {"eventTimeSkewMillis": skew} for skew in skews]
+    record["sources"] = [record["sources"][0] | {"metrics": measured} for measured in metrics]
+    assert task_progress(record).event_time_skew_seconds == seconds
+
+
 def test_an_empty_record_is_unknown_in_everything() -> None:
     assert task_progress({}) == TaskProgress()
 

@@ -9,8 +9,9 @@ import pytest
 
 from penstock.config.model import Input
 from penstock.control.errors import BrokenTask
+from penstock.spark.balance import BatchLimits, balance_options, delay_millis, limits_per_input
 from penstock.spark.settings import SparkSettings
-from penstock.spark.sources import kafka_options, records_per_input, substitute
+from penstock.spark.sources import kafka_options, substitute
 from penstock.spark.task import trigger_interval
 from penstock.tasks.keygroups import KeyGroupRange
 from tests.support.spark import job_config
@@ -20,7 +21,7 @@ SETTINGS = SparkSettings(checkpoint_root="/ck", kafka_bootstrap="broker:9092")
 
 def test_a_task_asks_for_exactly_its_key_groups() -> None:
     source = Input(topic="flights", key_groups=8, starting_position="latest")
-    options = kafka_options(source, KeyGroupRange(2, 5), None, SETTINGS)
+    options = kafka_options(source, KeyGroupRange(2, 5), BatchLimits(), SETTINGS)
     assert json.loads(options["assign"]) == {"flights": [2, 3, 4]}
     assert options["startingOffsets"] == "latest"
     assert options["failOnDataLoss"] == "true"
@@ -31,17 +32,57 @@ def test_a_task_asks_for_exactly_its_key_groups() -> None:
 
 def test_a_limit_is_passed_on() -> None:
     source = Input(topic="flights", key_groups=8)
-    assert kafka_options(source, KeyGroupRange(0, 8), 500, SETTINGS)["maxOffsetsPerTrigger"] == "500"
+    options = kafka_options(source, KeyGroupRange(0, 8), BatchLimits(500, 9000), SETTINGS)
+    assert (options["maxOffsetsPerTrigger"], options["maxBytesPerTrigger"]) == ("500", "9000")
 
 
 @pytest.mark.parametrize(
     ("limit", "inputs", "expected"), [(None, 1, None), (900, 1, 900), (901, 2, 450), (1, 2, 1), (None, 2, None)]
 )
 def test_the_limit_is_shared_by_the_inputs(limit: int | None, inputs: int, expected: int | None) -> None:
-    config = job_config("t", 4, {"type": "files", "path": "/out"}, max_records_per_trigger=limit)
+    output = {"type": "files", "path": "/out"}
+    config = job_config("t", 4, output, max_records_per_trigger=limit, max_bytes_per_trigger=limit)
     source = next(iter(config.inputs.values()))
     several = config.model_copy(update={"inputs": {f"i{number}": source for number in range(inputs)}})
-    assert records_per_input(several) == expected
+    assert limits_per_input(several) == BatchLimits(expected, expected)
+
+
+BY_COLUMN = {"balance": "auto", "balanceField": "/At", "balanceFieldUnit": "seconds"}
+TEN_MINUTES = {"skewEveryBatches": "10", "skewWarningMillis": "600000"}
+EVENT_TIME = {"event_time_column": "at", "watermark_delay": "10 minutes"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, {"balance": "off"}),
+        (EVENT_TIME, BY_COLUMN | TEN_MINUTES),
+        (EVENT_TIME | {"event_time_column": "`AT`"}, BY_COLUMN | TEN_MINUTES),
+        (EVENT_TIME | {"balance_field": "/a/b"}, BY_COLUMN | TEN_MINUTES | {"balanceField": "/a/b"}),
+        (EVENT_TIME | {"value_schema": "`a/~b` TIMESTAMP", "event_time_column": "a/~b"}, {"balanceField": "/a~1~0b"}),
+        (EVENT_TIME | {"value_schema": "struct<at: timestamp>"}, {"balance": "auto"} | TEN_MINUTES),
+        (EVENT_TIME | {"format": "csv"}, {"balance": "auto"} | TEN_MINUTES),
+        (EVENT_TIME | {"balance": "sample"}, {"balance": "sample"} | TEN_MINUTES),
+        (EVENT_TIME | {"balance": "field"}, BY_COLUMN | TEN_MINUTES | {"balance": "field"}),
+        (EVENT_TIME | {"balance": "off"}, {"balance": "off"} | TEN_MINUTES),
+        (EVENT_TIME | {"watermark_delay": "0 seconds"}, BY_COLUMN | {"skewEveryBatches": "10"}),
+        ({"balance_field": "/at"}, {"balance": "auto", "balanceField": "/at", "skewEveryBatches": "10"}),
+        ({"balance": "index"}, {"balance": "index", "skewEveryBatches": "10"}),
+        (EVENT_TIME | {"idle_timeout_seconds": 1.5}, {"idleTimeoutMillis": "1500"}),
+    ],
+)
+def test_balance(fields: dict[str, Any], expected: dict[str, str]) -> None:
+    schema = {"value_schema": "n BIGINT, At TIMESTAMP"}
+    options = balance_options(Input(topic="t", key_groups=4, **(schema | fields)), BatchLimits())
+    assert options | expected == options
+    assert ("balanceField" in options) == ("balanceField" in expected or "idleTimeoutMillis" in expected)
+
+
+@pytest.mark.parametrize(
+    ("delay", "millis"), [("0 seconds", 0), ("1 second", 1000), ("10 minutes", 600_000), ("2 days", 172_800_000)]
+)
+def test_delays(delay: str, millis: int) -> None:
+    assert delay_millis(delay) == millis
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ package io.penstock.kafka.source;
 
 import java.util.HashSet;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -13,6 +14,7 @@ import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
+import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 import org.apache.spark.sql.kafka010.KafkaMicroBatchStream;
 
@@ -47,6 +49,10 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
     return idle;
   }
 
+  Plan lastPlan() {
+    return planner.last();
+  }
+
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
     ReadLimits limits = ReadLimits.of(limit);
@@ -58,7 +64,9 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
     Map<TopicPartition, Long> available = parse(sparks);
     addFresh(starts, available.keySet());
     Map<TopicPartition, Long> ends = ends(starts, available, limits);
-    skew.afterPlan(starts, ends, latest(available));
+    if (skew.isOn()) {
+      skew.afterPlan(starts, ends, latest(available));
+    }
     if (ends.equals(starts)) {
       return nothingNew(start, available.equals(starts));
     }
@@ -151,7 +159,14 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
     }
     Map<TopicPartition, Long> bounded =
         options.stopAt().isPresent() ? options.stopAt().get().bound(starts, available) : available;
-    return planner.plan(starts, bounded, limits.maxRows(), limits.maxBytes());
+    return planner.plan(starts, bounded, limits, limits.isUnlimited() ? Company.NONE : company());
+  }
+
+  private Company company() {
+    List<SparkDataStream> sources = RunningQuery.current().map(RunningQuery::sources).orElse(List.of());
+    return sources.size() < 2
+        ? Company.NONE
+        : new Company(true, Pace.limitOf(this, sources).orElse(Cuts.NEVER));
   }
 
   private void addFresh(Map<TopicPartition, Long> starts, Set<TopicPartition> partitions) {

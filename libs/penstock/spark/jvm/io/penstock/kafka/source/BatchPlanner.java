@@ -4,7 +4,6 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
-import java.util.OptionalLong;
 import java.util.Set;
 import org.apache.kafka.common.TopicPartition;
 
@@ -21,7 +20,7 @@ final class BatchPlanner {
   private final RecordSizes sizes;
   private final Map<TopicPartition, Curve> curves = new HashMap<>();
   private final TrustInIndex trust = new TrustInIndex();
-  private Plan last = Plan.unlimited(Map.of());
+  private Plan last = Plan.WITHOUT_HORIZON;
 
   BatchPlanner(Balance balance, long toleranceMillis, PartitionLogs logs, RecordSizes sizes) {
     this.balance = balance;
@@ -30,41 +29,45 @@ final class BatchPlanner {
     this.sizes = sizes;
   }
 
-  /** What the last call chose. */
+  /** How far the last batch goes. */
   Plan last() {
     return last;
   }
 
   /** The ends of the next batch between {@code starts} and {@code ends}; all of it where it fits into the limits. */
   Map<TopicPartition, Long> plan(
-      Map<TopicPartition, Long> starts, Map<TopicPartition, Long> ends, OptionalLong maxRows, OptionalLong maxBytes) {
+      Map<TopicPartition, Long> starts, Map<TopicPartition, Long> ends, ReadLimits limits, Company company) {
     Map<TopicPartition, Range> ranges = Range.between(starts, ends);
-    if (ranges.isEmpty() || (maxRows.isEmpty() && maxBytes.isEmpty())) {
+    if (ranges.isEmpty() || limits.isUnlimited()) {
       return allOf(ends);
     }
-    Budget budget = new Budget(maxRows, maxBytes, maxBytes.isEmpty() ? Map.of() : sizes.of(ranges));
+    Budget budget = budgetOf(limits, ranges);
     if (budget.loadOf(ranges, ends) <= 1) {
       return allOf(ends);
     }
-    if (maxBytes.isPresent()) {
-      sizes.refresh(ranges);
-    }
-    Cut cut = choose(ranges, budget);
     Map<TopicPartition, Long> chosen = new LinkedHashMap<>(ends);
-    chosen.putAll(cut.ends());
-    last = new Plan(true, cut.millis(), chosen);
+    chosen.putAll(choose(ranges, budget, company));
     return chosen;
+  }
+
+  private Budget budgetOf(ReadLimits limits, Map<TopicPartition, Range> ranges) {
+    Map<TopicPartition, Double> meanBytes = limits.maxBytes().isEmpty() ? Map.of() : sizes.of(ranges);
+    return new Budget(limits.maxRows(), limits.maxBytes(), meanBytes);
   }
 
   private Map<TopicPartition, Long> allOf(Map<TopicPartition, Long> ends) {
     curves.clear();
-    last = Plan.unlimited(ends);
+    last = Plan.WITHOUT_HORIZON;
     return ends;
   }
 
-  private Cut choose(Map<TopicPartition, Range> ranges, Budget budget) {
-    if (balance == Balance.OFF || ranges.size() == 1) {
-      return new Cut(Plan.NO_HORIZON, inProportion(ranges, ranges, budget), 1);
+  private Map<TopicPartition, Long> choose(Map<TopicPartition, Range> ranges, Budget budget, Company company) {
+    if (budget.maxBytes().isPresent()) {
+      sizes.refresh(ranges);
+    }
+    if (balance == Balance.OFF || (ranges.size() == 1 && !company.others())) {
+      last = Plan.WITHOUT_HORIZON;
+      return inProportion(ranges, ranges, budget);
     }
     judge(ranges.keySet());
     Set<TopicPartition> exhausted = look(ranges, budget);
@@ -76,17 +79,22 @@ final class BatchPlanner {
     Map<TopicPartition, Long> ends = new LinkedHashMap<>();
     exhausted.forEach(partition -> ends.put(partition, ranges.get(partition).end()));
     ends.putAll(inProportion(undated, ranges, budget));
-    Cut cut = search(dated, budget.without(undated, ends));
-    ends.putAll(cut.ends());
-    return new Cut(cut.millis(), ends, cut.load());
+    ends.putAll(search(dated, budget.without(undated, ends), company.latestMillis()));
+    return ends;
   }
 
-  private Cut search(Map<TopicPartition, Range> dated, Budget budget) {
+  private Map<TopicPartition, Long> search(Map<TopicPartition, Range> dated, Budget budget, long latestMillis) {
     Cuts cuts = new EventTimeCuts(dated, curves, budget, logs, trust, toleranceMillis);
     if (dated.isEmpty() || cuts.everything().load() <= 1) {
-      return new Cut(Plan.NO_HORIZON, cuts.everything().ends(), cuts.everything().load());
+      last = Plan.WITHOUT_HORIZON;
+      return cuts.everything().ends();
     }
-    return new HorizonSearch(cuts, SLACK).find();
+    Cut cut = new HorizonSearch(cuts, SLACK).find();
+    if (cut.millis() > latestMillis) {
+      cut = cuts.measure(latestMillis);
+    }
+    last = last.then(cut.millis());
+    return cut.ends();
   }
 
   private Curve curveOf(TopicPartition partition) {

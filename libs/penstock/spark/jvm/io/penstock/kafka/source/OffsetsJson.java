@@ -18,17 +18,12 @@ final class OffsetsJson {
   static Map<TopicPartition, Long> parse(String text, String what) {
     JsonNode topics = read(text, what);
     Map<TopicPartition, Long> offsets = new LinkedHashMap<>();
-    topics
-        .fields()
-        .forEachRemaining(
-            topic ->
-                object(topic.getValue(), text, what)
-                    .fields()
-                    .forEachRemaining(
-                        entry ->
-                            offsets.put(
-                                new TopicPartition(topic.getKey(), partition(entry.getKey(), text, what)),
-                                offset(entry.getValue(), text, what))));
+    for (Map.Entry<String, JsonNode> topic : topics.properties()) {
+      for (Map.Entry<String, JsonNode> entry : object(topic.getValue(), text, what).properties()) {
+        int partition = partition(entry.getKey(), text, what);
+        offsets.put(new TopicPartition(topic.getKey(), partition), offset(entry.getValue(), text, what));
+      }
+    }
     return offsets;
   }
 

@@ -1,17 +1,22 @@
 package io.penstock.kafka.source;
 
-import java.util.Map;
-import org.apache.kafka.common.TopicPartition;
+/**
+ * How far a limited batch goes.
+ *
+ * @param horizonMillis the event time up to which all partitions are read
+ * @param paceMillis how much of event time that is more than the batch before
+ */
+record Plan(long horizonMillis, long paceMillis) {
+  private static final long NO_HORIZON = Long.MIN_VALUE;
 
-/** The ends of a batch; {@code horizonMillis} is the event time up to which all partitions are read. */
-record Plan(boolean limited, long horizonMillis, Map<TopicPartition, Long> ends) {
-  static final long NO_HORIZON = Long.MIN_VALUE;
-
-  static Plan unlimited(Map<TopicPartition, Long> ends) {
-    return new Plan(false, NO_HORIZON, ends);
-  }
+  /** Of a batch that is not cut by event time. */
+  static final Plan WITHOUT_HORIZON = new Plan(NO_HORIZON, 0);
 
   boolean hasHorizon() {
     return horizonMillis != NO_HORIZON;
+  }
+
+  Plan then(long nextHorizonMillis) {
+    return new Plan(nextHorizonMillis, hasHorizon() ? Math.max(0, nextHorizonMillis - horizonMillis) : 0);
   }
 }

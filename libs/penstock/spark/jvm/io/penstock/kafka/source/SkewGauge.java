@@ -24,15 +24,16 @@ final class SkewGauge {
     this.warningMillis = warningMillis;
   }
 
+  boolean isOn() {
+    return everyBatches > 0;
+  }
+
   OptionalLong millis() {
     return millis;
   }
 
   void afterPlan(
       Map<TopicPartition, Long> starts, Map<TopicPartition, Long> ends, Map<TopicPartition, Long> latest) {
-    if (everyBatches == 0) {
-      return;
-    }
     if (ends.equals(latest)) {
       millis = OptionalLong.of(0);
       return;

@@ -35,10 +35,6 @@ final class TrustInIndex {
     return trusted.contains(partition) && (until == null || millis > until);
   }
 
-  boolean holdsForAny() {
-    return !trusted.isEmpty();
-  }
-
   void hidden(TopicPartition partition, long untilMillis) {
     hiddenUntil.merge(partition, untilMillis, Math::max);
   }

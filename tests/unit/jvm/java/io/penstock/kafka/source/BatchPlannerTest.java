@@ -3,12 +3,15 @@ package io.penstock.kafka.source;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.Random;
 import java.util.stream.LongStream;
 import java.util.stream.Stream;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
@@ -66,7 +69,7 @@ class BatchPlannerTest {
   void catchesUpWithoutALateRowAndNeverAboveTheLimit(long seed, Balance form) {
     long limit = 100 + new Random(seed).nextInt(1500);
     CatchUp query = new CatchUp(sixHours(seed), form, TOLERANCE, 5 * MINUTE);
-    query.run(OptionalLong.of(limit), OptionalLong.empty());
+    query.run(rows(limit));
     assertEquals(0, query.rowsLost);
     assertTrue(query.largestBatch <= limit, query.largestBatch + " rows of at most " + limit);
     assertTrue(query.looksPerBatch() < 12, "looks a batch: " + query.looksPerBatch());
@@ -76,7 +79,7 @@ class BatchPlannerTest {
   void withoutBalanceRowsAreLate() {
     long lost = LongStream.range(0, 10)
         .map(seed -> new CatchUp(sixHours(seed), Balance.OFF, TOLERANCE, 5 * MINUTE)
-            .run(OptionalLong.of(500), OptionalLong.empty()).rowsLost)
+            .run(rows(500)).rowsLost)
         .sum();
     assertTrue(lost > 1000, "lost " + lost);
   }
@@ -86,7 +89,7 @@ class BatchPlannerTest {
     for (long seed = 0; seed < 40; seed++) {
       MadeUpLogs logs = sixHours(seed, 0);
       BatchPlanner planner = new BatchPlanner(Balance.INDEX, TOLERANCE, logs, new RecordSizes(logs));
-      Map<TopicPartition, Long> ends = planner.plan(logs.starts(), logs.ends(), OptionalLong.of(800), OptionalLong.empty());
+      Map<TopicPartition, Long> ends = planner.plan(logs.starts(), logs.ends(), rows(800), Company.NONE);
       long horizon = planner.last().horizonMillis();
       var first = logs.firstNotBefore(ends.keySet(), horizon);
       ends.forEach(
@@ -106,7 +109,7 @@ class BatchPlannerTest {
         logs.with(number, LongStream.range(0, 4000).map(at -> at == place ? bogus : T0 + at * 5000));
       }
       CatchUp query = new CatchUp(logs, form, TOLERANCE, 5 * MINUTE);
-      query.run(OptionalLong.of(1000), OptionalLong.empty());
+      query.run(rows(1000));
       assertEquals(0, query.rowsLost, form + " with " + bogus);
       assertTrue(query.batches < 25, "batches " + query.batches);
     }
@@ -122,7 +125,7 @@ class BatchPlannerTest {
     }
     logs.markEvery(450, FAR_FUTURE);
     CatchUp query = new CatchUp(known ? logs.knownToBeTransactional() : logs, form, TOLERANCE, MINUTE);
-    query.run(OptionalLong.of(2000), OptionalLong.empty());
+    query.run(rows(2000));
     assertEquals(0, query.rowsLost);
     assertTrue(!known || logs.indexLookups == 0, "the index was asked " + logs.indexLookups + " times");
   }
@@ -135,7 +138,7 @@ class BatchPlannerTest {
         .with(1, LongStream.range(0, 500).map(at -> T0))
         .with(2, LongStream.range(0, 100).map(at -> T0 + HOUR + at));
     CatchUp query = new CatchUp(logs, form, TOLERANCE, 0);
-    query.run(OptionalLong.of(limit), OptionalLong.empty());
+    query.run(rows(limit));
     assertTrue(query.largestBatch <= limit);
     assertEquals(0, query.rowsLost);
     assertTrue(query.batches <= 2 * 1600 / limit, "batches " + query.batches);
@@ -144,7 +147,8 @@ class BatchPlannerTest {
   @Test
   void theLimitOfBytesCountsWithTheMeanSize() {
     CatchUp query = new CatchUp(sixHours(3), Balance.AUTO, TOLERANCE, 5 * MINUTE);
-    query.run(OptionalLong.of(1000), OptionalLong.of((long) (200 * MadeUpLogs.RECORD_BYTES)));
+    long bytes = (long) (200 * MadeUpLogs.RECORD_BYTES);
+    query.run(new ReadLimits(OptionalLong.of(1000), OptionalLong.of(bytes), ReadLimit.allAvailable()));
     assertTrue(query.largestBatch <= 200 && query.largestBatch > 150, "rows " + query.largestBatch);
   }
 
@@ -153,7 +157,7 @@ class BatchPlannerTest {
     MadeUpLogs logs = sixHours(1);
     BatchPlanner planner = new BatchPlanner(Balance.AUTO, TOLERANCE, logs, new RecordSizes(logs));
     assertEquals(
-        logs.ends(), planner.plan(logs.starts(), logs.ends(), OptionalLong.of(1_000_000), OptionalLong.empty()));
+        logs.ends(), planner.plan(logs.starts(), logs.ends(), rows(1_000_000), Company.NONE));
     assertEquals(0, logs.indexLookups + logs.runLookups);
   }
 
@@ -164,7 +168,7 @@ class BatchPlannerTest {
     long watermark = Long.MIN_VALUE;
     while (!starts.equals(logs.ends())) {
       BatchPlanner fresh = new BatchPlanner(Balance.INDEX, TOLERANCE, logs, new RecordSizes(logs));
-      Map<TopicPartition, Long> next = fresh.plan(starts, logs.ends(), OptionalLong.of(700), OptionalLong.empty());
+      Map<TopicPartition, Long> next = fresh.plan(starts, logs.ends(), rows(700), Company.NONE);
       for (TopicPartition partition : next.keySet()) {
         for (long offset = starts.get(partition); offset < next.get(partition); offset++) {
           assertTrue(logs.timeAt(partition, offset) >= watermark);
@@ -174,5 +178,42 @@ class BatchPlannerTest {
       starts = next;
     }
     assertTrue(watermark > T0);
+  }
+
+  @Test
+  void aSourceThatIsAheadWaitsForTheOneBehind() {
+    Plan none = Plan.WITHOUT_HORIZON;
+    assertEquals(OptionalLong.empty(), Pace.limit(0, List.of(new Plan(500, 10))));
+    assertEquals(OptionalLong.empty(), Pace.limit(0, List.of(new Plan(500, 10), none)));
+    assertEquals(OptionalLong.of(420), Pace.limit(0, List.of(new Plan(500, 10), new Plan(400, 20))));
+    assertEquals(OptionalLong.empty(), Pace.limit(1, List.of(new Plan(500, 10), new Plan(400, 20))));
+    assertEquals(OptionalLong.empty(), Pace.limit(0, List.of(new Plan(400, 0), new Plan(400, 0))));
+    assertEquals(OptionalLong.of(400), Pace.limit(1, List.of(new Plan(400, 0), new Plan(400, 0))));
+  }
+
+  @Test
+  void twoSourcesKeepPaceAndBothComeToTheirEnds() {
+    MadeUpLogs[] logs = {
+      new MadeUpLogs().with(0, LongStream.range(0, 9000).map(at -> T0 + at * 1000)),
+      new MadeUpLogs().with(0, LongStream.range(0, 900).map(at -> T0 + at * 10_000)),
+    };
+    List<BatchPlanner> planners =
+        Stream.of(logs).map(some -> new BatchPlanner(Balance.INDEX, TOLERANCE, some, new RecordSizes(some))).toList();
+    List<Map<TopicPartition, Long>> starts = new ArrayList<>(List.of(logs[0].starts(), logs[1].starts()));
+    for (int batch = 0; !starts.get(0).equals(logs[0].ends()) || !starts.get(1).equals(logs[1].ends()); batch++) {
+      assertTrue(batch < 60, "batches");
+      for (int own = 0; own < 2; own++) {
+        long latest = Pace.limit(own, planners.stream().map(BatchPlanner::last).toList()).orElse(Cuts.NEVER);
+        starts.set(
+            own, planners.get(own).plan(starts.get(own), logs[own].ends(), rows(300), new Company(true, latest)));
+      }
+      boolean both = planners.stream().allMatch(planner -> planner.last().hasHorizon());
+      long apart = planners.get(0).last().horizonMillis() - planners.get(1).last().horizonMillis();
+      assertTrue(!both || Math.abs(apart) <= 3_000_000, "apart by " + apart);
+    }
+  }
+
+  private static ReadLimits rows(long limit) {
+    return new ReadLimits(OptionalLong.of(limit), OptionalLong.empty(), ReadLimit.allAvailable());
   }
 }

@@ -3,7 +3,6 @@ package io.penstock.kafka.source;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.Map;
-import java.util.OptionalLong;
 import org.apache.kafka.common.TopicPartition;
 
 /** A query that catches up: batch after batch, with the watermark of the rows read, as Spark computes it. */
@@ -24,12 +23,12 @@ final class CatchUp {
   }
 
   /** Reads all; checks after each batch that it is not empty, goes forward and stays within the log. */
-  CatchUp run(OptionalLong maxRows, OptionalLong maxBytes) {
+  CatchUp run(ReadLimits limits) {
     Map<TopicPartition, Long> starts = logs.starts();
     Map<TopicPartition, Long> ends = logs.ends();
     long watermark = Long.MIN_VALUE;
     while (!starts.equals(ends)) {
-      Map<TopicPartition, Long> next = planner.plan(starts, ends, maxRows, maxBytes);
+      Map<TopicPartition, Long> next = planner.plan(starts, ends, limits, Company.NONE);
       long newest = readBatch(starts, next, ends, watermark);
       watermark = Math.max(watermark, newest - delayMillis);
       starts = next;

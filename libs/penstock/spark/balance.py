@@ -1,0 +1,75 @@
+"""What a job's input asks of the source `penstock-kafka`, beyond Spark's own options (`jvm/.../kafka/SOURCE.md`).
+
+Pure. Partitions are balanced only where there is an event time; without one the source reads as Spark's does.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from penstock.config.model import Input, JobConfig
+from penstock.config.value_schema import spelling_of
+
+SKEW_EVERY_BATCHES = 10
+_SECONDS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
+
+
+@dataclass(frozen=True)
+class BatchLimits:
+    """The largest micro-batch of one input: records and bytes, each None for no limit."""
+
+    records: int | None = None
+    bytes: int | None = None
+
+
+def limits_per_input(config: JobConfig) -> BatchLimits:
+    """The job's limits, shared equally by its inputs: a micro-batch reads them all."""
+    share = len(config.inputs)
+    return BatchLimits(_share(config.max_records_per_trigger, share), _share(config.max_bytes_per_trigger, share))
+
+
+def balance_options(source: Input, limits: BatchLimits) -> dict[str, str]:
+    """Options of `penstock-kafka`: limits of a batch, balance, skew, idle timeout."""
+    options: dict[str, str] = {"balance": source.balance}
+    if limits.records is not None:
+        options["maxOffsetsPerTrigger"] = str(limits.records)
+    if limits.bytes is not None:
+        options["maxBytesPerTrigger"] = str(limits.bytes)
+    if source.idle_timeout_seconds is not None:
+        options["idleTimeoutMillis"] = str(math.ceil(source.idle_timeout_seconds * 1000))
+    if source.event_time_column is None and source.balance_field is None and source.balance == "auto":
+        return options | {"balance": "off"}
+    return options | _field_options(source) | _skew_options(source)
+
+
+def delay_millis(watermark_delay: str) -> int:
+    """`10 minutes` in milliseconds; the form is that of `Input.watermark_delay`."""
+    number, unit = watermark_delay.split()
+    return int(number) * _SECONDS[unit.removesuffix("s")] * 1000
+
+
+def _share(limit: int | None, inputs: int) -> int | None:
+    return None if limit is None else max(1, limit // inputs)
+
+
+def _field_options(source: Input) -> dict[str, str]:
+    """Which field of the value tells the event time: numbers are seconds, as `from_json` reads a TIMESTAMP."""
+    pointer = source.balance_field or _pointer_to_event_time(source)
+    if pointer is None or source.balance not in ("auto", "field"):
+        return {}
+    return {"balanceField": pointer, "balanceFieldUnit": "seconds"}
+
+
+def _pointer_to_event_time(source: Input) -> str | None:
+    if source.format != "json" or source.event_time_column is None:
+        return None
+    name = spelling_of(source, source.event_time_column)
+    return None if name is None else "/" + name.replace("~", "~0").replace("/", "~1")
+
+
+def _skew_options(source: Input) -> dict[str, str]:
+    options = {"skewEveryBatches": str(SKEW_EVERY_BATCHES)}
+    if source.watermark_delay is None or delay_millis(source.watermark_delay) == 0:
+        return options
+    return options | {"skewWarningMillis": str(delay_millis(source.watermark_delay))}
