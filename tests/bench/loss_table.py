@@ -30,7 +30,8 @@ def main() -> None:
         local_session(Path(folder)) as session,
     ):
         say(
-            "| shape | delay min | rows a batch | rows | lost, penstock-kafka | lost, kafka | batches | look-ups ms a batch |"
+            "| shape | delay min | rows a batch | rows | lost, penstock-kafka | lost, kafka | batches |"
+            " look-ups ms a batch |"
         )
         say("|---|---|---|---|---|---|---|---|")
         found = []

@@ -10,9 +10,11 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.errors import failure_of
 from tests.support.kafka_sink import VALUE, Pipe, committed
 from tests.support.session import Feed, run_to_end
+from tests.support.spark import make_topic, produce
 
 _HEADERS = (
     "array(struct('word' AS key, CAST(word AS BINARY) AS value), struct('none' AS key, CAST(NULL AS BINARY) AS value))"
@@ -80,3 +82,19 @@ def test_options_that_do_not_fit_are_named_at_once(
         pipe.run(feed.frame(spark).selectExpr(VALUE), **options)
     assert time.monotonic() - began < 15
     assert failure_of(caught.value).error_kind == "broken_task"
+
+
+def test_a_transaction_a_partition_is_refused_behind_a_source_that_does_not_repeat_its_partitions(
+    spark: SparkSession, kafka: EmbeddedKafka, pipe: Pipe
+) -> None:
+    """1. Behind Spark's own source it is refused. 2. The same checkpoint goes on with ours."""
+    topic = make_topic(kafka.bootstrap, 2)
+    produce(kafka.bootstrap, topic, [{"n": n} for n in range(6)], 2)
+    reader = spark.readStream.option("kafka.bootstrap.servers", kafka.bootstrap).option("subscribe", topic)
+    reader = reader.option("startingOffsets", "earliest")
+    with pytest.raises(StreamingQueryException) as caught:
+        pipe.run(reader.format("kafka").load().select("value"), transactionScope="partition")
+    assert failure_of(caught.value).error_kind == "broken_task"
+    assert "read with format penstock-kafka" in failure_of(caught.value).error
+    pipe.run(reader.format("penstock-kafka").load().select("value"), transactionScope="partition")
+    assert pipe.numbers() == Counter(range(6))

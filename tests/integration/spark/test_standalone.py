@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
-import pyspark
 import pytest
 
-from penstock.control.process import kill_group, start_child, wait_until
 from penstock.local.kafka import EmbeddedKafka
-from penstock.local.ports import free_port
 from tests.support.spark import (
     QUICK_JVM,
     consume,
@@ -24,25 +18,13 @@ from tests.support.spark import (
     settings_for,
     task_spec,
 )
-
-SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
-DEPLOY = "org.apache.spark.deploy"
+from tests.support.standalone import standalone
 
 
 @pytest.fixture
 def master(tmp_path: Path) -> Iterator[str]:
     """A master and one worker of one core; gives the master's address."""
-    port = free_port()
-    address = f"spark://127.0.0.1:{port}"
-    log = tmp_path / "cluster.log"
-    where = ["--host", "127.0.0.1", "--webui-port", "0"]
-    size = ["--cores", "1", "--memory", "600m", "--work-dir", str(tmp_path / "work")]
-    with ExitStack() as running:
-        for words in (["master.Master", *where, "--port", str(port)], ["worker.Worker", *where, *size, address]):
-            environment = {**os.environ, "SPARK_DAEMON_JAVA_OPTS": QUICK_JVM}
-            child = start_child([SPARK_CLASS, f"{DEPLOY}.{words[0]}", *words[1:]], env=environment, log_path=log)
-            running.callback(kill_group, child)
-        wait_until(lambda: re.search("Successfully registered with master", log.read_text()), 90, "the worker")
+    with standalone(tmp_path, cores=1, memory_mb=600) as address:
         yield address
 
 

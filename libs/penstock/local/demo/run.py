@@ -22,7 +22,7 @@ from penstock.local.demo.watch import caught_up, job_line, topic_ends
 from penstock.local.stack import LocalStack
 from penstock.wire.job_client import JobClient
 
-_DRAIN_S = 120.0
+_DRAIN_S = 300.0
 _REFRESH_S = 0.5
 _MARKER = "penstock-demo"
 

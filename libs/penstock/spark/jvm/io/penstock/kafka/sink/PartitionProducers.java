@@ -21,7 +21,19 @@ final class PartitionProducers {
   static PartitionProducer take(SinkOptions options, PlannedBatch batch, int partition) {
     SinkKeeper.start();
     PartitionProducer idle = IDLE.remove(new Key(batch.runId(), options.prefix(), partition));
-    return idle != null ? idle : open(options, batch, partition);
+    if (idle == null) {
+      return open(options, batch, partition);
+    }
+    if (wroteTheBatchBefore(idle, batch)) {
+      return idle;
+    }
+    idle.producer.close();
+    return open(options, batch, partition);
+  }
+
+  /** Otherwise another executor did, for every partition commits in every batch: this producer is fenced. */
+  private static boolean wroteTheBatchBefore(PartitionProducer idle, PlannedBatch batch) {
+    return idle.marker().filter(marker -> marker.batchId() == batch.batchId() - 1).isPresent();
   }
 
   static void giveBack(PartitionProducer producer, PlannedBatch batch) {

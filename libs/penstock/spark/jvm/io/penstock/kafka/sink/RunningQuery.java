@@ -21,11 +21,18 @@ final class RunningQuery {
 
   private RunningQuery() {}
 
-  /** The batch that the query {@code queryId} writes now. */
+  /**
+   * The batch that the query {@code queryId} writes now.
+   *
+   * @param partitions the Spark partitions with a transaction each; 0: one transaction for all
+   */
   static PlannedBatch batch(String queryId, int partitions) {
     StreamExecution query = SparkSession.active().sharedState().activeStreamingQueries().get(UUID.fromString(queryId));
     if (query == null) {
       throw new RetryableSinkException("the query " + queryId + " does not run any more");
+    }
+    if (partitions > 0) {
+      RepeatableSources.require(CollectionConverters.asJava(query.sources()));
     }
     StreamExecutionContext context = query.getLatestExecutionContext();
     List<String> ends = new ArrayList<>();

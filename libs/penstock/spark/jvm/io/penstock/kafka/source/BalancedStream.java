@@ -1,7 +1,5 @@
 package io.penstock.kafka.source;
 
-import java.util.Arrays;
-import java.util.Comparator;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -18,21 +16,13 @@ import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
-import org.apache.spark.sql.kafka010.KafkaBatchInputPartition;
 import org.apache.spark.sql.kafka010.KafkaMicroBatchStream;
-import org.apache.spark.sql.kafka010.KafkaOffsetRange;
 
 /**
  * Spark's Kafka stream, but for the ends of batches. All that is kept from batch to batch only saves look-ups; the
  * checkpoint is Spark's own, so either source can go on where the other stopped.
  */
 final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
-  /** Spark's own order is that of a map, another after a restart: sinks that count on Spark's partitions need one. */
-  static final Comparator<InputPartition> REPEATABLE =
-      Comparator.<InputPartition, String>comparing(partition -> rangeOf(partition).topicPartition().topic())
-          .thenComparing(partition -> rangeOf(partition).topicPartition().partition())
-          .thenComparing(partition -> rangeOf(partition).fromOffset());
-
   private final KafkaMicroBatchStream spark;
   private final SourceOptions options;
   private final KafkaLogs logs;
@@ -118,9 +108,7 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
-    InputPartition[] partitions = spark.planInputPartitions(start, sparks(end));
-    Arrays.sort(partitions, REPEATABLE);
-    return partitions;
+    return SameOrder.of(spark.planInputPartitions(start, sparks(end)));
   }
 
   @Override
@@ -212,10 +200,6 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
   private LeaderLog leaderLog(String folder) {
     return new LeaderLog(
         folder, options.followSource(), SparkSession.active().sparkContext().hadoopConfiguration());
-  }
-
-  private static KafkaOffsetRange rangeOf(InputPartition partition) {
-    return ((KafkaBatchInputPartition) partition).offsetRange();
   }
 
   private static Map<TopicPartition, Long> parse(Offset offset) {

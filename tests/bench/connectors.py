@@ -1,0 +1,258 @@
+"""Both connectors against Spark's own: `python -m tests.bench.connectors [--rows 1000000] [--rounds 3] [--queries 60]`.
+
+One Spark session (`local[2]`) and one broker. Each measurement is taken with Spark's connector and with Penstock's,
+alternating, `--rounds` times; figures are medians. CPU is that of Spark's JVM, without the broker.
+
+sink     copies a topic of numbered rows to another, with Spark's source: rows/s in batches of 100,000 rows, then
+         milliseconds and CPU of batches of 100 rows, from 1 and from 8 partitions
+source   reads the same topic to nowhere: the same figures; Penstock's balances by time index and by samples
+hosts    `--queries` queries side by side, each from one partition to a topic with Penstock's or Spark's source and
+         sink, 100 rows every two seconds: cores in use
+
+`sink_rows_ratio`, `source_rows_ratio`: Penstock's rows/s by Spark's (aim >= 0.95). `sink_cpu_ratio`: Penstock's CPU
+of a small batch by Spark's, the worse of 1 and 8 partitions (aim <= 1.2). `hosts_cores_ratio`: Penstock's cores by
+Spark's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.control import logs
+from penstock.control.process import wait_until
+from penstock.local.kafka import EmbeddedKafka
+from penstock.local.topics import create_topics
+from tests.bench.report import finish, percentile, say
+from tests.support.exactly_once.process import CHECKPOINTS
+from tests.support.exactly_once.rows import produce_rows
+from tests.support.session import local_session, unique
+
+LARGE_BATCH, SMALL_BATCH = 100_000, 100
+SMALL_BATCHES = 120
+WARM_BATCHES = 20
+PARTITIONS = 8
+HOST_TRIGGER_S, HOST_WARM_S, HOST_S = 2.0, 15.0, 30.0
+_END_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Connector:
+    """A format with its options, as source or as sink."""
+
+    name: str
+    format: str
+    options: dict[str, str]
+
+
+SPARK = Connector("spark", "kafka", {})
+SINKS = [
+    SPARK,
+    Connector("batch", "penstock-kafka", {"transactionScope": "batch"}),
+    Connector("partition", "penstock-kafka", {"transactionScope": "partition"}),
+]
+SOURCES = [SPARK, *(Connector(how, "penstock-kafka", {"balance": how}) for how in ("off", "index", "sample"))]
+NOWHERE = Connector("nowhere", "noop", {})
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a query took: seconds of wall clock and CPU in all, and the milliseconds of its later batches."""
+
+    seconds: float
+    cpu_seconds: float
+    batches: int
+    batch_ms: float
+
+
+class Bench:
+    """A session, a broker, and queries from one to the other."""
+
+    def __init__(self, session: SparkSession, bootstrap: str, folder: Path) -> None:
+        self._session = session
+        self._bootstrap = bootstrap
+        self._folder = folder
+        # The JVM says its own number: pyspark knows only the script that started it.
+        self._jvm = psutil.Process(session._jvm.java.lang.ProcessHandle.current().pid())
+
+    def topic(self, rows: int, partitions: int) -> str:
+        """A topic with numbered rows, evenly spread."""
+        name = unique("rows")
+        create_topics(self._bootstrap, {name: partitions})
+        produce_rows(self._bootstrap, name, rows, partitions)
+        return name
+
+    def measure(self, topic: str, batch_rows: int, source: Connector, sink: Connector) -> Run:
+        """Runs a query over the whole topic."""
+        began, cpu = time.perf_counter(), self.cpu_seconds()
+        query = self.start(topic, None, batch_rows, source, sink)
+        assert query.awaitTermination(_END_SECONDS), "the query does not come to its end"
+        taken, used = time.perf_counter() - began, self.cpu_seconds() - cpu
+        times = [p["durationMs"]["triggerExecution"] for p in map(json.loads, _progress(query)) if p["numInputRows"]]
+        return Run(taken, used, len(times), statistics.median(times[WARM_BATCHES:] or times))
+
+    def start(
+        self, topic: str, partition: int | None, batch_rows: int, source: Connector, sink: Connector
+    ) -> StreamingQuery:
+        """Starts a query: to the end of the topic, or of one partition for ever at the hosts' trigger."""
+        reader = self._session.readStream.format(source.format).option("kafka.bootstrap.servers", self._bootstrap)
+        reader = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", batch_rows)
+        place = {"subscribe": topic} if partition is None else {"assign": json.dumps({topic: [partition]})}
+        frame = reader.options(**place, **source.options).load().select("key", "value")
+        writer = frame.writeStream.format(sink.format).options(**self._target(sink), **sink.options)
+        writer = writer.option("checkpointLocation", str(self._folder / unique("checkpoint")))
+        if partition is None:
+            return writer.trigger(availableNow=True).start()
+        # Not all at the same moment: Spark aligns triggers to the clock.
+        return writer.trigger(processingTime=f"{1000 * HOST_TRIGGER_S + 7 * partition:.0f} milliseconds").start()
+
+    def cpu_seconds(self) -> float:
+        """What the JVM has used so far."""
+        times = self._jvm.cpu_times()
+        return float(times.user + times.system)
+
+    def _target(self, sink: Connector) -> dict[str, str]:
+        if sink is NOWHERE:
+            return {}
+        name = unique("out")
+        create_topics(self._bootstrap, {name: PARTITIONS})
+        return {"kafka.bootstrap.servers": self._bootstrap, "topic": name}
+
+
+def main() -> None:
+    """Prints the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--queries", type=int, default=60)
+    arguments = parser.parse_args()
+    logs.configure("bench", level="ERROR")
+    with ExitStack() as running:
+        folder = Path(
+            running.enter_context(tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True))
+        )
+        kafka = running.enter_context(EmbeddedKafka(folder / "kafka"))
+        session = running.enter_context(local_session(folder))
+        # Spark's default forks a process for each file, which would hide all else.
+        session.conf.set("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINTS)
+        session.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
+        bench = Bench(session, kafka.bootstrap, folder)
+        finish(_figures(bench, arguments.rows, arguments.rounds, arguments.queries))
+
+
+def _figures(bench: Bench, rows: int, rounds: int, queries: int) -> dict[str, float]:
+    large = bench.topic(rows, PARTITIONS)
+    small = {count: bench.topic(SMALL_BATCH * SMALL_BATCHES, count) for count in (1, PARTITIONS)}
+    sinks = [(SPARK, sink) for sink in SINKS]
+    sources = [(source, NOWHERE) for source in SOURCES]
+    for pair in sinks + sources:
+        bench.measure(small[1], SMALL_BATCH, *pair)
+    sink_rows = _rows_per_second(bench, "sink", large, rows, sinks, rounds)
+    source_rows = _rows_per_second(bench, "source", large, rows, sources, rounds)
+    sink_cpu = [_cpu_per_batch(bench, "sink", small[count], count, sinks, rounds) for count in small]
+    for count in small:
+        _cpu_per_batch(bench, "source", small[count], count, sources, rounds)
+    cores = _hosts(bench, queries, rounds)
+    return {
+        "sink_rows_ratio": sink_rows["batch"] / sink_rows["spark"],
+        "sink_cpu_ratio": max(cpu["batch"] / cpu["spark"] for cpu in sink_cpu),
+        "source_rows_ratio": source_rows["index"] / source_rows["spark"],
+        "hosts_cores_ratio": cores["penstock"] / cores["spark"],
+    }
+
+
+def _rows_per_second(
+    bench: Bench, side: str, topic: str, rows: int, pairs: list[tuple[Connector, Connector]], rounds: int
+) -> dict[str, float]:
+    figures = {}
+    for name, runs in _alternating(bench, topic, LARGE_BATCH, side, pairs, rounds).items():
+        figures[name] = statistics.median(rows / run.seconds for run in runs)
+        cpu = statistics.median(run.cpu_seconds for run in runs)
+        say(f"{side}: {name}: {figures[name]:,.0f} rows/s, {cpu:.1f} s CPU for {rows:,} rows")
+    return figures
+
+
+def _cpu_per_batch(
+    bench: Bench, side: str, topic: str, partitions: int, pairs: list[tuple[Connector, Connector]], rounds: int
+) -> dict[str, float]:
+    """CPU milliseconds of a small batch, the query's start included."""
+    figures = {}
+    for name, runs in _alternating(bench, topic, SMALL_BATCH, side, pairs, rounds).items():
+        figures[name] = statistics.median(1000 * run.cpu_seconds / run.batches for run in runs)
+        batch_ms = statistics.median(run.batch_ms for run in runs)
+        what = f"{side}: {name}: {SMALL_BATCH} rows of {partitions} partitions"
+        say(f"{what}: {batch_ms:.0f} ms, {figures[name]:.0f} CPU ms")
+    return figures
+
+
+def _alternating(
+    bench: Bench, topic: str, batch_rows: int, side: str, pairs: list[tuple[Connector, Connector]], rounds: int
+) -> dict[str, list[Run]]:
+    """Every pair once a round, so that what else the machine does meets all of them; by the name of what differs."""
+    names = [sink.name if side == "sink" else source.name for source, sink in pairs]
+    runs: dict[str, list[Run]] = {name: [] for name in names}
+    for number in range(rounds):
+        order = list(zip(names, pairs, strict=True))
+        for name, (source, sink) in order if number % 2 == 0 else reversed(order):
+            runs[name].append(bench.measure(topic, batch_rows, source, sink))
+    return runs
+
+
+def _hosts(bench: Bench, queries: int, rounds: int) -> dict[str, float]:
+    # More than they read: it is the rate of batches that matters.
+    batches = 2 * (HOST_WARM_S + HOST_S) / HOST_TRIGGER_S
+    topic = bench.topic(int(queries * SMALL_BATCH * batches), queries)
+    both = {"spark": (SPARK, SPARK), "penstock": (SOURCES[2], SINKS[1])}
+    figures: dict[str, list[float]] = {name: [] for name in both}
+    for _ in range(rounds):
+        for name, pair in both.items():
+            started = [bench.start(topic, partition, SMALL_BATCH, *pair) for partition in range(queries)]
+            figures[name].append(_cores(bench, f"{queries} queries: {name}", started))
+    return {name: statistics.median(values) for name, values in figures.items()}
+
+
+def _cores(bench: Bench, what: str, queries: list[StreamingQuery]) -> float:
+    wait_until(lambda: all(query.lastProgress for query in queries), _END_SECONDS, "all queries to make progress")
+    _let_pass(HOST_WARM_S)
+    began, cpu, batches = time.perf_counter(), bench.cpu_seconds(), _batches(queries)
+    _let_pass(HOST_S)
+    used, passed, done = bench.cpu_seconds() - cpu, time.perf_counter() - began, _batches(queries) - batches
+    times = [p["durationMs"]["triggerExecution"] for query in queries for p in map(json.loads, _progress(query))]
+    for query in queries:
+        query.stop()
+    say(
+        f"{what}: {used / passed:.2f} cores, {1000 * used / done:.0f} CPU ms a batch, "
+        f"batch p50 {percentile(times, 0.5):.0f} ms, p99 {percentile(times, 0.99):.0f} ms"
+    )
+    return used / passed
+
+
+def _batches(queries: Iterable[StreamingQuery]) -> int:
+    return sum(query.lastProgress["batchId"] + 1 for query in queries if query.lastProgress)
+
+
+def _progress(query: StreamingQuery) -> list[str]:
+    """The newest progress reports as JSON, without Python objects for each of their fields."""
+    reports: Any = query._jsq.recentProgress()
+    return [report.json() for report in reports]
+
+
+def _let_pass(seconds: float) -> None:
+    threading.Event().wait(seconds)
+
+
+if __name__ == "__main__":
+    main()
