@@ -1,4 +1,4 @@
-"""What a job's input asks of the source `penstock-kafka`, beyond Spark's own options (`jvm/.../kafka/SOURCE.md`).
+"""What a job's input asks of the source `penstock-kafka`, beyond Spark's own options (`jvm/.../kafka/README.md`).
 
 Pure. Partitions are balanced only where there is an event time; without one the source reads as Spark's does.
 """
