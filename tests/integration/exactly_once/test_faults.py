@@ -28,6 +28,7 @@ _WAIT_SECONDS = 120.0
 _RESTARTS = 20
 
 
+@pytest.mark.long
 def test_broker_killed_and_task_attempts_that_fail(tmp_path: Path, proof_classes: Path) -> None:
     """Tasks may be tried four times, and a failed query is started again, as Penstock would.
 
