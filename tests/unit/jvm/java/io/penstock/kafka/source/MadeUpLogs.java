@@ -11,7 +11,7 @@ import java.util.Set;
 import java.util.stream.LongStream;
 import org.apache.kafka.common.TopicPartition;
 
-/** Logs in memory: the times of records by offset, with markers of transactions in between. Answers as a broker does. */
+/** Logs in memory: the times of records by offset, with markers of transactions. Answers as a broker does. */
 final class MadeUpLogs implements PartitionLogs {
   static final double RECORD_BYTES = 100;
 

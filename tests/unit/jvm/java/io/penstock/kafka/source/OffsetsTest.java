@@ -4,20 +4,14 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.util.ArrayList;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.spark.sql.connector.read.InputPartition;
-import org.apache.spark.sql.kafka010.KafkaBatchInputPartition;
-import org.apache.spark.sql.kafka010.KafkaOffsetRange;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
-import scala.Option;
 
 /** Offsets as text, stops, and a leader's boundaries. */
 class OffsetsTest {
@@ -34,7 +28,8 @@ class OffsetsTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"", "5", "[]", "{\"t\":5}", "{\"t\":{\"x\":1}}", "{\"t\":{\"0\":\"1\"}}", "{\"t\":{\"0\":1.5}}", "{"})
+  @ValueSource(
+      strings = {"", "5", "[]", "{\"t\":5}", "{\"t\":{\"x\":1}}", "{\"t\":{\"0\":\"1\"}}", "{\"t\":{\"0\":1.5}}", "{"})
   void anythingElseIsRefusedByName(String text) {
     var error = assertThrows(IllegalArgumentException.class, () -> OffsetsJson.parse(text, "option stopAtOffsets"));
     assertTrue(error.getMessage().startsWith("option stopAtOffsets: must be offsets such as"), error.getMessage());
@@ -99,25 +94,6 @@ class OffsetsTest {
     assertEquals("{\"t\":{\"0\":1}} ", once.json());
     assertEquals("{\"t\":{\"0\":1}}", SameOffset.unlike(once.json()).json());
     assertEquals(once, SameOffset.withText(once.json()));
-  }
-
-  @Test
-  void sparksPartitionsComeInOneOrderWhateverTheMapsOrderIs() {
-    List<InputPartition> partitions = new ArrayList<>();
-    for (int from : new int[] {5, 0}) {
-      for (TopicPartition partition : List.of(topicPartition("b", 0), topicPartition("a", 10), topicPartition("a", 2))) {
-        KafkaOffsetRange range = new KafkaOffsetRange(partition, from, from + 5, Option.empty());
-        partitions.add(new KafkaBatchInputPartition(range, Map.of(), 0, true, false));
-      }
-    }
-    partitions.sort(BalancedStream.REPEATABLE);
-    List<String> order = partitions.stream().map(KafkaBatchInputPartition.class::cast)
-        .map(partition -> partition.offsetRange().topicPartition() + ":" + partition.offsetRange().fromOffset()).toList();
-    assertEquals(List.of("a-2:0", "a-2:5", "a-10:0", "a-10:5", "b-0:0", "b-0:5"), order);
-  }
-
-  private static TopicPartition topicPartition(String topic, int partition) {
-    return new TopicPartition(topic, partition);
   }
 
   private static Map<TopicPartition, Long> offsets(long... values) {
