@@ -39,7 +39,8 @@ final class Boundaries {
     if (batch > 0 && batch == ends.firstKey()) {
       throw new IllegalStateException(
           "option followOffsetLog: the leader's oldest batch is " + batch
-              + ", which ends beyond the follower's " + starts + ": batches in between are purged; start the follower later in the log, or keep more of it "
+              + ", which ends beyond the follower's " + starts
+              + ": batches in between are purged; start the follower later in the log, or keep more of it "
               + "(spark.sql.streaming.minBatchesToRetain)");
     }
   }
