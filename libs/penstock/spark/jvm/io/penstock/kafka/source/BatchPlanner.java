@@ -6,12 +6,15 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
 import org.apache.kafka.common.TopicPartition;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Chooses the ends of a batch. What it remembers from batch to batch (curves, trust, sizes) only saves looks: a
  * planner that starts anew chooses as well.
  */
 final class BatchPlanner {
+  private static final Logger LOG = LoggerFactory.getLogger(BatchPlanner.class);
   private static final double SLACK = 0.1;
 
   private final Balance balance;
@@ -20,6 +23,7 @@ final class BatchPlanner {
   private final RecordSizes sizes;
   private final Map<TopicPartition, Curve> curves = new HashMap<>();
   private final TrustInIndex trust = new TrustInIndex();
+  private boolean warned;
   private Plan last = Plan.WITHOUT_HORIZON;
 
   BatchPlanner(Balance balance, long toleranceMillis, PartitionLogs logs, RecordSizes sizes) {
@@ -76,6 +80,7 @@ final class BatchPlanner {
     Map<TopicPartition, Range> undated = new LinkedHashMap<>(ranges);
     undated.keySet().removeAll(dated.keySet());
     undated.keySet().removeAll(exhausted);
+    warnOnce(undated.keySet());
     Map<TopicPartition, Long> ends = new LinkedHashMap<>();
     exhausted.forEach(partition -> ends.put(partition, ranges.get(partition).end()));
     ends.putAll(inProportion(undated, ranges, budget));
@@ -95,6 +100,13 @@ final class BatchPlanner {
     }
     last = last.then(cut.millis());
     return cut.ends();
+  }
+
+  private void warnOnce(Set<TopicPartition> undated) {
+    if (!undated.isEmpty() && !warned) {
+      warned = true;
+      LOG.warn("records have no event time, so these partitions are not balanced: {}", undated);
+    }
   }
 
   private Curve curveOf(TopicPartition partition) {

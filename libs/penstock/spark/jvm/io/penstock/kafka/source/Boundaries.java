@@ -38,7 +38,8 @@ final class Boundaries {
       long batch, NavigableMap<Long, Map<TopicPartition, Long>> ends, Map<TopicPartition, Long> starts) {
     if (batch > 0 && batch == ends.firstKey()) {
       throw new IllegalStateException(
-          "option followOffsetLog: the leader's oldest batch is " + batch + ", which ends beyond the follower's " + starts
+          "option followOffsetLog: the leader's oldest batch is " + batch
+              + ", which ends beyond the follower's " + starts
               + ": batches in between are purged; start the follower later in the log, or keep more of it "
               + "(spark.sql.streaming.minBatchesToRetain)");
     }

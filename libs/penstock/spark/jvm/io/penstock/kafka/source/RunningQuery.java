@@ -44,8 +44,8 @@ final class RunningQuery {
   }
 
   /**
-   * Sets it for the batch that is about to be made, if Spark or the source finds cause to make one. Spark has looked for
-   * such cause before, and keeps the watermark that it had then, which must not differ: that is forgotten first.
+   * Sets it for the batch that is about to be made, if Spark or the source finds cause to make one. Spark has looked
+   * for such cause before, and keeps the watermark that it had then, which must not differ: that is forgotten first.
    */
   void setWatermark(long millis) {
     IncrementalExecution last = execution.lastExecution();

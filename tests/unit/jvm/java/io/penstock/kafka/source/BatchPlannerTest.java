@@ -145,6 +145,28 @@ class BatchPlannerTest {
   }
 
   @Test
+  void aPartitionWithoutEventTimesIsReadInProportion() {
+    MadeUpLogs logs = new MadeUpLogs()
+        .with(0, LongStream.range(0, 6000).map(at -> T0 + at * 1000))
+        .with(1, LongStream.range(0, 600).map(at -> T0 + at * 10_000))
+        .with(2, LongStream.range(0, 3000).map(at -> MadeUpLogs.NO_TIME));
+    BatchPlanner planner = new BatchPlanner(Balance.SAMPLE, TOLERANCE, logs, new RecordSizes(logs));
+    Map<TopicPartition, Long> ends = planner.plan(logs.starts(), logs.ends(), rows(960), Company.NONE);
+    assertEquals(300, ends.get(MadeUpLogs.partition(2)));
+    assertEquals(10.0, ends.get(MadeUpLogs.partition(0)) / (double) ends.get(MadeUpLogs.partition(1)), 0.5);
+  }
+
+  @Test
+  void aPartitionOfWhichOnlyMarkersAreLeftIsReadToItsEnd() {
+    MadeUpLogs rows = new MadeUpLogs()
+        .with(0, LongStream.range(0, 6000).map(at -> T0 + at * 1000))
+        .with(1, LongStream.range(0, 600).map(at -> T0 + at * 10_000))
+        .withMarkersOnly(2, 2, FAR_FUTURE);
+    BatchPlanner planner = new BatchPlanner(Balance.SAMPLE, TOLERANCE, rows, new RecordSizes(rows));
+    assertEquals(2, planner.plan(rows.starts(), rows.ends(), rows(500), Company.NONE).get(MadeUpLogs.partition(2)));
+  }
+
+  @Test
   void theLimitOfBytesCountsWithTheMeanSize() {
     CatchUp query = new CatchUp(sixHours(3), Balance.AUTO, TOLERANCE, 5 * MINUTE);
     long bytes = (long) (200 * MadeUpLogs.RECORD_BYTES);

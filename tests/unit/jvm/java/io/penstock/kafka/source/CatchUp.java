@@ -42,7 +42,10 @@ final class CatchUp {
   }
 
   private long readBatch(
-      Map<TopicPartition, Long> starts, Map<TopicPartition, Long> next, Map<TopicPartition, Long> ends, long watermark) {
+      Map<TopicPartition, Long> starts,
+      Map<TopicPartition, Long> next,
+      Map<TopicPartition, Long> ends,
+      long watermark) {
     long rows = 0;
     long newest = Long.MIN_VALUE / 2;
     long first = logs.timeAt(MadeUpLogs.partition(0), 0);

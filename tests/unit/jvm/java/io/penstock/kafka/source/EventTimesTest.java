@@ -43,7 +43,8 @@ class EventTimesTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"{\"b\":1}", "{\"a\":null}", "{\"a\":true}", "{\"a\":\"soon\"}", "{\"a\":{}}", "no json", "", "[]"})
+  @ValueSource(
+      strings = {"{\"b\":1}", "{\"a\":null}", "{\"a\":true}", "{\"a\":\"soon\"}", "{\"a\":{}}", "no json", "", "[]"})
   void whatIsNoTimeIsUnknown(String value) {
     assertEquals(OptionalLong.empty(), at("/a", 1000, value));
   }
@@ -76,7 +77,8 @@ class EventTimesTest {
 
   @Test
   void recordsWithoutATimeAreLeftOut() {
-    Run run = Run.of(0, List.of(0L, 1L, 2L), List.of(OptionalLong.of(4), OptionalLong.empty(), OptionalLong.of(5)), false, 0);
+    List<OptionalLong> times = List.of(OptionalLong.of(4), OptionalLong.empty(), OptionalLong.of(5));
+    Run run = Run.of(0, List.of(0L, 1L, 2L), times, false, 0);
     assertEquals(List.of(new Run.Place(0, 4), new Run.Place(2, 5)), run.places());
     assertEquals(OptionalLong.empty(), Run.of(0, List.of(0L), List.of(OptionalLong.empty()), false, 0).firstMillis());
   }

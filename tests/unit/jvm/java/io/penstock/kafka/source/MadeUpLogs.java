@@ -8,12 +8,16 @@ import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.Set;
+import java.util.stream.Collectors;
 import java.util.stream.LongStream;
 import org.apache.kafka.common.TopicPartition;
 
-/** Logs in memory: the times of records by offset, with markers of transactions in between. Answers as a broker does. */
+/** Logs in memory: the times of records by offset, with markers of transactions. Answers as a broker does. */
 final class MadeUpLogs implements PartitionLogs {
   static final double RECORD_BYTES = 100;
+
+  /** A record that tells none. */
+  static final long NO_TIME = -1;
 
   private final Map<TopicPartition, long[]> millis = new LinkedHashMap<>();
   private final Map<TopicPartition, Set<Long>> markers = new HashMap<>();
@@ -28,6 +32,11 @@ final class MadeUpLogs implements PartitionLogs {
   MadeUpLogs with(int number, LongStream times) {
     millis.put(partition(number), times.toArray());
     return this;
+  }
+
+  MadeUpLogs withMarkersOnly(int number, int count, long clockMillis) {
+    markers.put(partition(number), LongStream.range(0, count).boxed().collect(Collectors.toSet()));
+    return with(number, LongStream.range(0, count).map(at -> clockMillis));
   }
 
   /** Makes every so-maniest record a marker with the clock's time. */
@@ -96,12 +105,16 @@ final class MadeUpLogs implements PartitionLogs {
               .filter(at -> !isMarker(partition, at)).toArray();
           if (from.length > 0) {
             List<OptionalLong> times =
-                Arrays.stream(there).mapToObj(at -> OptionalLong.of(timeAt(partition, at))).toList();
+                Arrays.stream(there).mapToObj(at -> timeAt(partition, at)).map(MadeUpLogs::known).toList();
             runs.put(partition, Run.of(
                 offset, Arrays.stream(there).boxed().toList(), times, from.length == Run.RECORDS, RECORD_BYTES));
           }
         });
     return runs;
+  }
+
+  private static OptionalLong known(long time) {
+    return time == NO_TIME ? OptionalLong.empty() : OptionalLong.of(time);
   }
 
   @Override

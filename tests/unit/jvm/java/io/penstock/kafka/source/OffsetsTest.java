@@ -28,7 +28,8 @@ class OffsetsTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"", "5", "[]", "{\"t\":5}", "{\"t\":{\"x\":1}}", "{\"t\":{\"0\":\"1\"}}", "{\"t\":{\"0\":1.5}}", "{"})
+  @ValueSource(
+      strings = {"", "5", "[]", "{\"t\":5}", "{\"t\":{\"x\":1}}", "{\"t\":{\"0\":\"1\"}}", "{\"t\":{\"0\":1.5}}", "{"})
   void anythingElseIsRefusedByName(String text) {
     var error = assertThrows(IllegalArgumentException.class, () -> OffsetsJson.parse(text, "option stopAtOffsets"));
     assertTrue(error.getMessage().startsWith("option stopAtOffsets: must be offsets such as"), error.getMessage());
