@@ -100,13 +100,13 @@ def from_avro(session: SparkSession, schema: str) -> Column:
     jvm: Any = session._jvm
     decoder = jvm.io.penstock.sources.AvroDecoder(schema)
     try:
-        rows = decoder.dataType()
+        function = decoder.function()
     except Py4JJavaError as error:
         raise BrokenTask(f"value_schema: {error.java_exception.getMessage()}") from error
     gateway: Any = session.sparkContext._gateway
     arguments = gateway.new_array(jvm.org.apache.spark.sql.Column, 1)
     arguments[0] = jvm.org.apache.spark.sql.functions.col("value")
-    return JvmColumn(jvm.org.apache.spark.sql.functions.udf(decoder, rows).apply(arguments))
+    return JvmColumn(function.apply(arguments))
 
 
 def read_table(session: SparkSession, table: Table, args: Mapping[str, Argument]) -> DataFrame:

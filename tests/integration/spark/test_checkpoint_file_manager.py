@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+from py4j import java_gateway, protocol
 from py4j.protocol import Py4JJavaError
 
 from penstock.control.process import kill_group, wait_until
@@ -29,6 +30,12 @@ def java() -> Iterator[Jvm]:
     jvm = start_jvm({**quick_jvm_settings(share_dir() / "jars"), "spark.driver.memory": "300m"})
     yield jvm
     kill_group(jvm.process)
+
+
+@pytest.fixture(autouse=True)
+def _errors_as_java_gives_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session in this process makes pyspark look into its own JVM for what an error of any JVM means."""
+    monkeypatch.setattr(java_gateway, "get_return_value", protocol.get_return_value)
 
 
 @dataclass

@@ -10,6 +10,8 @@ import org.apache.spark.sql.avro.AvroDeserializer;
 import org.apache.spark.sql.avro.SchemaConverters;
 import org.apache.spark.sql.api.java.UDF1;
 import org.apache.spark.sql.catalyst.CatalystTypeConverters;
+import org.apache.spark.sql.expressions.UserDefinedFunction;
+import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataType;
 import scala.Function1;
 import scala.Option;
@@ -34,6 +36,11 @@ public final class AvroDecoder implements UDF1<byte[], Object> {
   /** Spark's type of the rows. Throws for a text that is no Avro schema. */
   public DataType dataType() {
     return SchemaConverters.toSqlType(schema()).dataType();
+  }
+
+  /** The decoder as a function of Spark SQL. Made here: Py4J would take any of Spark's functions called udf. */
+  public UserDefinedFunction function() {
+    return functions.udf((UDF1<byte[], Object>) this, dataType());
   }
 
   @Override
