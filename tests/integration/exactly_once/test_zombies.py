@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
 from tests.support.exactly_once.holds import HELD_CHECKPOINT, hold_at_commit, hold_at_row
@@ -18,6 +20,7 @@ _HELD_BATCH = 3
 _REACH_SECONDS = 120.0
 
 
+@pytest.mark.long
 def test_a_replaced_process_commits_nothing(kafka: EmbeddedKafka, tmp_path: Path, proof_classes: Path) -> None:
     """Four queries: both forms of the sink, held within the rows of a batch and between its two commits.
 

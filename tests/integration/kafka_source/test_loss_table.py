@@ -11,7 +11,7 @@ from penstock.local.kafka import EmbeddedKafka
 from tests.support.loss_table import SHAPES, Case, Outcome, cases, outcomes
 
 
-@pytest.mark.parametrize("shape", ["early end", "daily"])
+@pytest.mark.parametrize("shape", ["daily", pytest.param("early end", marks=pytest.mark.long)])
 def test_shapes_in_which_sparks_source_loses(spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path, shape: str):
     (outcome,) = outcomes(spark, kafka.bootstrap, [Case(SHAPES[shape], 10, 2000, 12_000)], tmp_path)
     _check(outcome)
