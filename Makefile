@@ -7,14 +7,14 @@ MAKEFLAGS += --no-builtin-rules
 
 BIN := .venv/bin
 STAMPS := .venv/.stamps
-JAVA_SOURCES := $(shell find libs/penstock/spark/jvm -name '*.java' 2>/dev/null)
+JAVA_SOURCES := $(shell find libs/penstock/spark/jvm -type f -not -name '*.md' 2>/dev/null)
 
 .PHONY: help setup demo test test-long lint format bench clean lock
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMPS)/archive ## all that the rest needs: Python packages, a JDK 17, jars, the Java classes
+setup: $(STAMPS)/archive ## all that the rest needs: Python packages, a JDK 17, jars, the Java classes, the class archive
 
 demo: setup ## the whole stack on this machine, and a check of its results (KEEP=1 leaves it up)
 	@$(BIN)/penstock demo $(if $(filter-out 0,$(KEEP)),--keep)

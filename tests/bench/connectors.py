@@ -19,11 +19,9 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import tempfile
 import threading
 import time
 from collections.abc import Iterable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,14 +30,11 @@ import psutil
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.control import logs
 from penstock.control.process import wait_until
-from penstock.local.kafka import EmbeddedKafka
 from penstock.local.topics import create_topics
-from tests.bench.report import finish, percentile, say
-from tests.support.exactly_once.process import CHECKPOINTS
+from tests.bench.report import broker_and_session, finish, percentile, say
 from tests.support.exactly_once.rows import produce_rows
-from tests.support.session import local_session, unique
+from tests.support.session import unique
 
 LARGE_BATCH, SMALL_BATCH = 100_000, 100
 SMALL_BATCHES = 120
@@ -139,15 +134,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--queries", type=int, default=60)
     arguments = parser.parse_args()
-    logs.configure("bench", level="ERROR")
-    with ExitStack() as running:
-        folder = Path(
-            running.enter_context(tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True))
-        )
-        kafka = running.enter_context(EmbeddedKafka(folder / "kafka"))
-        session = running.enter_context(local_session(folder))
-        # Spark's default forks a process for each file, which would hide all else.
-        session.conf.set("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINTS)
+    with broker_and_session() as (kafka, session, folder):
         session.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
         bench = Bench(session, kafka.bootstrap, folder)
         finish(_figures(bench, arguments.rows, arguments.rounds, arguments.queries))

@@ -7,13 +7,9 @@ Rows that a windowed count loses as late while it catches up six hours of events
 from __future__ import annotations
 
 import argparse
-import tempfile
-from pathlib import Path
 
-from penstock.local.kafka import EmbeddedKafka
-from tests.bench.report import finish, say
+from tests.bench.report import broker_and_session, finish, say
 from tests.support.loss_table import Outcome, cases, outcomes
-from tests.support.session import local_session
 
 DELAYS_MINUTES = (5, 10, 30)
 SHARES = (0.02, 0.1)
@@ -24,18 +20,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=40_000)
     rows = parser.parse_args().rows
-    with (
-        tempfile.TemporaryDirectory(prefix="penstock-loss-", ignore_cleanup_errors=True) as folder,
-        EmbeddedKafka(Path(folder) / "kafka") as kafka,
-        local_session(Path(folder)) as session,
-    ):
+    with broker_and_session() as (kafka, session, folder):
         say(
             "| shape | delay min | rows a batch | rows | lost, penstock-kafka | lost, kafka | batches |"
             " look-ups ms a batch |"
         )
         say("|---|---|---|---|---|---|---|---|")
         found = []
-        for outcome in outcomes(session, kafka.bootstrap, cases(DELAYS_MINUTES, SHARES, rows), Path(folder)):
+        for outcome in outcomes(session, kafka.bootstrap, cases(DELAYS_MINUTES, SHARES, rows), folder):
             say(_line(outcome))
             found.append(outcome)
     finish(_sums(found))

@@ -12,24 +12,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.control import logs
 from penstock.control.process import wait_until
-from penstock.local.kafka import EmbeddedKafka
 from penstock.local.topics import create_topics
-from tests.bench.report import finish, percentile, say
-from tests.support.exactly_once.process import CHECKPOINTS
+from tests.bench.report import broker_and_session, finish, percentile, say
 from tests.support.exactly_once.rows import judge, produce_rows
-from tests.support.session import local_session
 
 ROWS_PER_BATCH = 100
 SOURCE, TARGET = "numbers", "copies"
@@ -43,15 +37,7 @@ def main() -> None:
     parser.add_argument("--series", type=int, default=300)
     parser.add_argument("--batches", type=int, default=5)
     arguments = parser.parse_args()
-    logs.configure("bench", level="ERROR")
-    with ExitStack() as running:
-        folder = Path(
-            running.enter_context(tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True))
-        )
-        kafka = running.enter_context(EmbeddedKafka(folder / "kafka"))
-        session = running.enter_context(local_session(folder))
-        # Spark's default forks a process for each file, which would hide all else.
-        session.conf.set("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINTS)
+    with broker_and_session() as (kafka, session, folder):
         finish(_measure(session, kafka.bootstrap, folder, arguments.series, arguments.batches))
 
 

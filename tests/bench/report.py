@@ -10,8 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from penstock.control import logs
+from penstock.local.kafka import EmbeddedKafka
 from penstock.local.stack import LocalStack
+from tests.support.exactly_once.process import CHECKPOINTS
+from tests.support.session import local_session
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -28,6 +33,20 @@ def say(text: str) -> None:
 def finish(figures: Mapping[str, Any]) -> None:
     """The last line: one JSON object, numbers to three places."""
     print(json.dumps({name: round(v, 3) if isinstance(v, float) else v for name, v in figures.items()}), flush=True)
+
+
+@contextmanager
+def broker_and_session() -> Iterator[tuple[EmbeddedKafka, SparkSession, Path]]:
+    """A Kafka broker, a Spark session in `local[2]` with Penstock's checkpoint files, and a folder; gone at the end."""
+    logs.configure("bench", level="ERROR")
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True) as name,
+        EmbeddedKafka(Path(name) / "kafka") as kafka,
+        local_session(Path(name)) as session,
+    ):
+        # Spark's default forks a process for each file, which would hide all else.
+        session.conf.set("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINTS)
+        yield kafka, session, Path(name)
 
 
 @contextmanager

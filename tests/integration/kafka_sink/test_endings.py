@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,7 @@ def test_the_markers_of_an_idle_query_are_committed_anew(
         wait_until(lambda: _marker(admin, pipe, group) == 2, _PATIENCE_SECONDS, "the marker to come back")
         feed.add([{"n": 20, "word": "a"}])
         _await_rows(pipe, 21)
+    assert pipe.numbers() == Counter(range(21))
 
 
 def test_idle_producers_of_partitions_are_closed_and_opened_again(spark: SparkSession, feed: Feed, pipe: Pipe) -> None:
@@ -93,6 +95,7 @@ def test_idle_producers_of_partitions_are_closed_and_opened_again(spark: SparkSe
         wait_until(lambda: _producers(spark, pipe) == [pipe.prefix], _PATIENCE_SECONDS, "only the driver's producer")
         feed.add([{"n": 20, "word": "a"}])
         _await_rows(pipe, 21)
+    assert pipe.numbers() == Counter(range(21))
 
 
 @_SCOPES

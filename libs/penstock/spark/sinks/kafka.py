@@ -57,10 +57,9 @@ def seal_series(session: SparkSession, bootstrap: str, prefix: str) -> list[str]
     Returns the transactional ids that were fenced; what they had open is aborted. Raises Py4JJavaError when Kafka does
     not answer or denies it.
     """
-    fence: Any = session._jvm
-    for name in ["io", "penstock", "kafka", "sink", "SeriesFence"]:
-        fence = getattr(fence, name)
-    return [str(name) for name in fence.fence({"bootstrap.servers": bootstrap}, prefix)]
+    jvm: Any = session._jvm
+    fenced = jvm.io.penstock.kafka.sink.SeriesFence.fence({"bootstrap.servers": bootstrap}, prefix)
+    return [str(name) for name in fenced]
 
 
 def records(frame: DataFrame, output: KafkaOutput) -> DataFrame:
