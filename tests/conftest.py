@@ -14,6 +14,11 @@ from tests.support.database import fresh_database, make_template
 
 _ORDER = ["unit", "tidy", "contract", "integration", "simulation", "e2e"]
 _TESTS = Path(__file__).parent
+_BROKER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -62,6 +67,9 @@ def empty_database_url(postgres_url: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def kafka(servers_dir: Path) -> Iterator[EmbeddedKafka]:
-    """The session's Kafka broker: `kafka.bootstrap`. Tests make topics with names of their own."""
-    with EmbeddedKafka(servers_dir / "kafka") as server:
+    """The session's Kafka broker: `kafka.bootstrap`. Tests make topics with names of their own.
+
+    It obeys ACLs, of which there are none at first, and looks for transactions that timed out more often than usual.
+    """
+    with EmbeddedKafka(servers_dir / "kafka", settings=_BROKER) as server:
         yield server

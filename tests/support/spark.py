@@ -181,6 +181,12 @@ def task_spec(job: str, config: JobConfig, index: int = 0, generation: int = 1, 
 
 def rows_of_files(folder: Path) -> pd.DataFrame:
     """The rows of a files sink, by the files that its log names: others are of batches that did not commit."""
-    log = [path for path in sorted((folder / "_spark_metadata").iterdir()) if path.name.isdigit()]
-    entries = [json.loads(line) for path in log for line in path.read_text().splitlines()[1:]]
+    entries = [json.loads(line) for path in _sink_log(folder) for line in path.read_text().splitlines()[1:]]
     return pd.concat([pd.read_parquet(local_path(entry["path"])) for entry in entries if entry["size"]])
+
+
+def _sink_log(folder: Path) -> list[Path]:
+    """A file a batch, but every tenth batch has `<batch>.compact`, which also holds what all before it say."""
+    log = {path: int(path.stem) for path in (folder / "_spark_metadata").iterdir() if path.stem.isdigit()}
+    first = max((batch for path, batch in log.items() if path.suffix == ".compact"), default=0)
+    return [path for path, batch in log.items() if batch >= first]

@@ -15,6 +15,7 @@ import base64
 import signal
 import subprocess
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -62,12 +63,14 @@ class EmbeddedKafka(EmbeddedServer):
     """One Kafka broker on `data_dir`, which is formatted at the first start and survives.
 
     `port` is the TCP port for clients, by default a free one that stays the same over restarts of this object.
+    `settings` are broker settings above those of this module.
     """
 
     shutdown_signal = signal.SIGTERM
 
-    def __init__(self, data_dir: Path, port: int | None = None) -> None:
+    def __init__(self, data_dir: Path, port: int | None = None, settings: Mapping[str, str] | None = None) -> None:
         super().__init__(data_dir)
+        self._settings = {**_SETTINGS, **(settings or {})}
         self._port = port if port is not None else free_port()
 
     @property
@@ -88,7 +91,7 @@ class EmbeddedKafka(EmbeddedServer):
     def _launch(self) -> None:
         self._end_stale_broker()
         properties = self._data / "server.properties"
-        properties.write_text(_properties(self._data / "log", self._port, free_port()))
+        properties.write_text(self._properties(free_port()))
         if not (self._data / "log" / "meta.properties").exists():
             _format(properties)
         command = _java("kafka.Kafka", str(properties))
@@ -97,6 +100,15 @@ class EmbeddedKafka(EmbeddedServer):
         wait_until(self._listens, _START_TIMEOUT_S, "kafka to listen")
         wait_until(self._serves, _START_TIMEOUT_S, "kafka to serve metadata")
         log.info("kafka is ready", bootstrap=self.bootstrap, data=str(self._data), pid=self._process.pid)
+
+    def _properties(self, controller_port: int) -> str:
+        own = {
+            "log.dirs": str(self._data / "log"),
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{LOOPBACK}:{controller_port}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "controller.quorum.voters": f"1@{LOOPBACK}:{controller_port}",
+        }
+        return "".join(f"{name}={value}\n" for name, value in (self._settings | own).items())
 
     @property
     def _pid_path(self) -> Path:
@@ -118,16 +130,6 @@ class EmbeddedKafka(EmbeddedServer):
             return bool(client.list_topics(timeout=2).brokers)
         except KafkaException:
             return False
-
-
-def _properties(folder: Path, port: int, controller_port: int) -> str:
-    own = {
-        "log.dirs": str(folder),
-        "listeners": f"PLAINTEXT://{LOOPBACK}:{port},CONTROLLER://{LOOPBACK}:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{port}",
-        "controller.quorum.voters": f"1@{LOOPBACK}:{controller_port}",
-    }
-    return "".join(f"{name}={value}\n" for name, value in (_SETTINGS | own).items())
 
 
 def _format(properties: Path) -> None:

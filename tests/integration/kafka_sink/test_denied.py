@@ -1,0 +1,76 @@
+"""What a broker does not allow: the error names what is missing, and nothing is written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from penstock.spark.errors import failure_of
+from tests.support.kafka_sink import VALUE, Pipe
+from tests.support.session import Feed
+
+_SLOWLY = "concat(n, coalesce(java_method('java.lang.Thread', 'sleep', 100L), '')) AS value"
+
+
+@pytest.mark.parametrize(
+    ("resource", "operation", "message"),
+    [
+        (ResourceType.TOPIC, AclOperation.WRITE, "kafka denies the topic {topic}: the ACL WRITE on it is needed"),
+        (ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE, "kafka denies transactions: the ACLs WRITE and DESCRIBE"),
+        (ResourceType.GROUP, AclOperation.READ, "kafka denies the markers: the ACL READ on the groups with the prefix"),
+    ],
+)
+def test_a_denied_acl_is_named(
+    spark: SparkSession, feed: Feed, pipe: Pipe, resource: ResourceType, operation: AclOperation, message: str
+) -> None:
+    """1. Refused, and nothing is written. 2. Once it is allowed the same query writes every row."""
+    name = pipe.topic if resource is ResourceType.TOPIC else pipe.prefix
+    frame = feed.frame(spark).selectExpr(VALUE)
+    with _denied(pipe.bootstrap, resource, name, operation), pytest.raises(StreamingQueryException) as caught:
+        pipe.run(frame)
+    failure = failure_of(caught.value)
+    assert failure.error_kind == "broken_task"
+    assert message.format(topic=pipe.topic) in failure.error
+    assert pipe.numbers() == Counter()
+    pipe.run(frame)
+    assert pipe.numbers() == Counter(range(20))
+
+
+def test_a_transaction_that_timed_out_is_told_from_a_newer_owner(spark: SparkSession, feed: Feed, pipe: Pipe) -> None:
+    """1. Kafka aborts it, and the error says what to raise. 2. With more time every row is there once."""
+    with pytest.raises(StreamingQueryException) as caught:
+        pipe.run(feed.frame(spark).selectExpr(_SLOWLY), **{"kafka.transaction.timeout.ms": 300})
+    failure = failure_of(caught.value)
+    assert failure.error_kind == "retryable"
+    assert "was open longer than its timeout, and kafka aborted it: raise kafka.transaction.timeout.ms" in failure.error
+    pipe.run(feed.frame(spark).selectExpr(VALUE))
+    assert pipe.numbers() == Counter(range(20))
+
+
+@contextmanager
+def _denied(bootstrap: str, resource: ResourceType, name: str, operation: AclOperation) -> Iterator[None]:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    deny = (resource, name, ResourcePatternType.LITERAL, "User:*", "*", operation, AclPermissionType.DENY)
+    # An ACL ends the general permission on what it is about.
+    allow = (*deny[:5], AclOperation.ALL, AclPermissionType.ALLOW)
+    for future in admin.create_acls([AclBinding(*deny), AclBinding(*allow)]).values():
+        future.result(10)
+    try:
+        yield
+    finally:
+        for future in admin.delete_acls([AclBindingFilter(*deny), AclBindingFilter(*allow)]).values():
+            future.result(10)
