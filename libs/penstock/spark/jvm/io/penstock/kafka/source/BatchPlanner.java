@@ -15,7 +15,7 @@ import org.slf4j.LoggerFactory;
  */
 final class BatchPlanner {
   private static final Logger LOG = LoggerFactory.getLogger(BatchPlanner.class);
-  private static final double SLACK = 0.1;
+  private static final double SLACK = 0.03;
 
   private final Balance balance;
   private final long toleranceMillis;
