@@ -31,8 +31,11 @@ class Token(NamedTuple):
         return f"{self.epoch}.{self.attempt}"
 
 
-def claim(checkpoint: str, epoch: int, holder: str) -> str:
+def claim(checkpoint: str, epoch: int | None, holder: str) -> str:
     """Makes the caller the only owner of a local checkpoint and returns its token, `"<epoch>.<attempt>"`.
+
+    Without an epoch it is a further attempt of the present one, whichever that is: for work on checkpoints of tasks
+    that are known to have stopped.
 
     The FENCE file is on disk when this returns. Raises Fenced when a greater epoch has claimed the checkpoint,
     BrokenCheckpoint when the FENCE file cannot be read.
@@ -57,17 +60,21 @@ def parse_fence(text: str) -> Token:
     return Token(int(epoch), int(attempt))
 
 
-def next_token(current: str | None, epoch: int, checkpoint: str) -> Token:
+def next_token(current: str | None, epoch: int | None, checkpoint: str) -> Token:
     """The token that a claim of `epoch` gets, given the FENCE file's content; None when there is no such file.
+
+    An epoch of None is the one that the file has, or 0.
 
     Raises Fenced when a greater epoch holds it, BrokenCheckpoint when the content is no fence.
     """
     if current is None:
-        return Token(epoch, 1)
+        return Token(epoch or 0, 1)
     try:
         held = parse_fence(current)
     except ValueError as error:
         raise BrokenCheckpoint(f"the FENCE of {checkpoint} is unreadable: {current!r}") from error
+    if epoch is None:
+        return Token(held.epoch, held.attempt + 1)
     if held.epoch > epoch:
         raise Fenced(f"FENCED: epoch {epoch} is older than {held.epoch}, which owns {checkpoint}")
     return Token(epoch, held.attempt + 1 if held.epoch == epoch else 1)

@@ -31,6 +31,10 @@ class HadoopCheckpointFiles:
 
     def read(self, path: str) -> str:
         """The text of a file; raises FileNotFoundError when there is none."""
+        return self.read_bytes(path).decode()
+
+    def read_bytes(self, path: str) -> bytes:
+        """The content of a file; raises FileNotFoundError when there is none."""
         manager, file = self._manager(path)
         try:
             stream = manager.open(file)
@@ -39,11 +43,11 @@ class HadoopCheckpointFiles:
                 raise FileNotFoundError(path) from error
             raise
         try:
-            return bytes(stream.readAllBytes()).decode()
+            return bytes(stream.readAllBytes())
         finally:
             stream.close()
 
-    def claim(self, checkpoint: str, epoch: int, holder: str) -> str:
+    def claim(self, checkpoint: str, epoch: int | None, holder: str) -> str:
         """As `penstock.spark.fence.claim`, but looking and writing are two steps."""
         path = f"{checkpoint}/{FENCE}"
         manager, file = self._manager(path)

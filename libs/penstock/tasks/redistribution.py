@@ -32,12 +32,14 @@ class RedistributionReport(Model):
     """What was done, after it was verified.
 
     `settled`: tasks whose pending batch had to be finished first. `levelled`: tasks that read on to a common
-    watermark. `state_rows`: rows of keyed state that moved. `watermark_ms`: the watermark of the new tasks, None
-    without one. `seconds`: by phase (`settle`, `level`, `move`, `verify`).
+    watermark. `behind`: tasks that were left behind it, as `completeness: drop_late` asks. `state_rows`: rows of keyed
+    state that moved. `watermark_ms`: the watermark of the new tasks, None without one. `seconds`: by phase (`settle`,
+    `level`, `move`, `verify`).
     """
 
     settled: int = 0
     levelled: int = 0
+    behind: int = 0
     state_rows: int = 0
     watermark_ms: int | None = None
     seconds: dict[str, float] = Field(default_factory=dict)

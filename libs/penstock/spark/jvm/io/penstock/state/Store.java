@@ -1,0 +1,12 @@
+package io.penstock.state;
+
+/**
+ * One state store of an operator, as the operator's metadata in the checkpoint names it.
+ *
+ * @param operator id of the operator
+ * @param operatorName Spark's name of the operator
+ * @param name of the store
+ * @param prefixColumns how many leading columns of the key can be scanned by; 0: none
+ * @param formatVersion of the operator's state
+ */
+record Store(long operator, String operatorName, String name, int prefixColumns, int formatVersion) {}

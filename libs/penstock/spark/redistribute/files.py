@@ -1,0 +1,47 @@
+"""Files of a checkpoint that is written, through Spark's checkpoint file manager and so behind the fence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from penstock.spark.fence import FENCE
+
+_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager"
+
+
+class CheckpointWriter:
+    """Writes below one folder, on any Hadoop file system, each file whole.
+
+    With the settings of a task's session nothing is published once the checkpoint has a newer owner.
+    """
+
+    def __init__(self, session: SparkSession, folder: str) -> None:
+        jvm: Any = session._jvm
+        manager = jvm
+        for part in _MANAGER.split("."):
+            manager = getattr(manager, part)
+        self._paths = jvm.org.apache.hadoop.fs.Path
+        self._folder = folder
+        self._root = self._paths(folder)
+        self._manager = manager.create(self._root, session._jsparkSession.sessionState().newHadoopConf())
+
+    def clear(self) -> None:
+        """Deletes all but the fence."""
+        if self._manager.exists(self._root):
+            for status in self._manager.list(self._root):
+                if not status.getPath().getName().startswith(FENCE):
+                    self._manager.delete(status.getPath())
+
+    def write(self, name: str, content: bytes) -> None:
+        """Writes `<folder>/<name>`, in place of what is there."""
+        file = self._paths(f"{self._folder}/{name}")
+        self._manager.mkdirs(file.getParent())
+        stream = self._manager.createAtomic(file, True)
+        try:
+            stream.write(content)
+            stream.close()
+        except BaseException:
+            stream.cancel()
+            raise
