@@ -6,6 +6,7 @@ Records are `{"k": ..., "v": ..., "at": ...}`; key groups are chosen as a job's 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.config.model import JobConfig
+from penstock.spark.checkpoint import local_path, task_checkpoint
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.old import OldGeneration, task_specs
 from penstock.spark.session import HostSession
@@ -32,6 +34,8 @@ KEY_GROUPS = 6
 VALUE_SCHEMA = "k STRING, v BIGINT, at TIMESTAMP"
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 _RUN_SECONDS = 60.0
+
+Row = tuple[tuple[str, Any], ...]
 
 
 def runtime_in(session: SparkSession, settings: SparkSettings) -> Runtime:
@@ -116,6 +120,29 @@ class Job:
         task.claim()
         task.run_until(lambda: reader.has_read_all(index), _RUN_SECONDS)
 
+    def rows(self) -> Counter[Row]:
+        """What the job wrote to its Kafka topic, never nothing."""
+        return _counted(rows_of_topic(self.runtime.settings.kafka_bootstrap, self.config.output.topic))
+
+    def last_rows(self, key: str) -> Counter[Row]:
+        """The last row of each key: what the job wrote in update mode."""
+        rows = rows_of_topic(self.runtime.settings.kafka_bootstrap, self.config.output.topic)
+        return _counted({row[key]: row for row in rows}.values())
+
+    def checkpoint(self, index: int) -> Path:
+        """The checkpoint of a task of the present generation."""
+        root = self.runtime.settings.checkpoint_root
+        return local_path(task_checkpoint(root, self.name, self.generation, index))
+
+    def unsplit(self) -> Job:
+        """The same job as one task, with an output of its own, run over all that there is."""
+        output = self.config.output.model_copy(update={"topic": make_topic(self.runtime.settings.kafka_bootstrap, 1)})
+        job = Job(
+            self.runtime, self.config.model_copy(update={"output": output, "task_count": 1, "threads_per_task": 1})
+        )
+        job.run()
+        return job
+
     def target(self, **changes: Any) -> RedistributionRequest:
         """What asks for the next generation, with some fields of the configuration changed."""
         config = self.config.model_copy(update=changes)
@@ -147,6 +174,12 @@ def job_config(inputs: Mapping[str, str], key_function: str, output: Mapping[str
         **more,
     }
     return JobConfig.model_validate(fields)
+
+
+def _counted(rows: Iterable[Mapping[str, Any]]) -> Counter[Row]:
+    counts = Counter(tuple(sorted(row.items())) for row in rows)
+    assert counts
+    return counts
 
 
 def rows_of_topic(bootstrap: str, topic: str) -> list[dict[str, Any]]:

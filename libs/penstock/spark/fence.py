@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,6 +48,27 @@ def claim(checkpoint: str, epoch: int | None, holder: str) -> str:
         token = next_token(file.read_text() if file.exists() else None, epoch, checkpoint)
         _write_durably(file, fence_text(token, holder))
     return str(token)
+
+
+def clear(checkpoint: str, token: str) -> None:
+    """Deletes all of a local checkpoint but its fence, in one step with the look at it.
+
+    Raises Fenced when the token is not the newest any more.
+    """
+    folder = local_path(checkpoint)
+    with _locked(folder / FENCE):
+        require_newest((folder / FENCE).read_text(), token, checkpoint)
+        for entry in folder.iterdir():
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            elif not entry.name.startswith(FENCE):
+                entry.unlink()
+
+
+def require_newest(fence: str, token: str, checkpoint: str) -> None:
+    """Raises Fenced unless `token` is that of a FENCE file's content."""
+    if fence.split("\n", 1)[0] != token:
+        raise Fenced(f"FENCED: token {token} of {checkpoint} was replaced by {fence.split()[0]}")
 
 
 def fence_text(token: Token, holder: str) -> str:

@@ -22,7 +22,7 @@ from penstock.spark.checkpoint import (
     last_offset,
     task_checkpoint,
 )
-from penstock.spark.fence import FENCE, claim
+from penstock.spark.fence import FENCE, claim, clear
 from penstock.spark.hadoop import HadoopCheckpointFiles
 from penstock.spark.query import result_of
 from penstock.spark.session import HostSession, task_session
@@ -213,6 +213,14 @@ def claim_checkpoint(runtime: Runtime, checkpoint: str, epoch: int | None) -> st
     if not runtime.settings.unlocked_checkpoints:
         raise Unavailable(f"{checkpoint} has no file locks, and the setting unlocked_checkpoints is off")
     return HadoopCheckpointFiles(runtime.host.spark).claim(checkpoint, epoch, runtime.holder)
+
+
+def clear_checkpoint(runtime: Runtime, checkpoint: str, token: str) -> None:
+    """Deletes all of a checkpoint but its fence. Raises Fenced when `token` is not the newest any more."""
+    if is_local(checkpoint):
+        clear(checkpoint, token)
+    else:
+        HadoopCheckpointFiles(runtime.host.spark).clear(checkpoint, token)
 
 
 def checkpoint_files(runtime: Runtime, checkpoint: str) -> CheckpointFiles:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from time import monotonic
 
 from penstock.control.logs import logger
-from penstock.spark.redistribute.keys import WHOLE, KeyFunction, key_functions, keyed_operators
+from penstock.spark.redistribute.keys import WHOLE, KeyFunction, key_functions, keyed_operators, require_operators
 from penstock.spark.redistribute.move import StateMover, rows
 from penstock.spark.redistribute.new import NewGeneration
 from penstock.spark.redistribute.offsets import SourceOffsets, merged, sliced
@@ -55,6 +55,7 @@ class _Redistribution:
         self._new = NewGeneration(runtime, task_specs(request.job, request.target))
 
     def run(self) -> RedistributionReport:
+        """All phases, in their order."""
         with self._phase("settle"):
             self._old.take_over()
             settled = self._old.settle()
@@ -123,6 +124,7 @@ class _Redistribution:
             return {store.operator: WHOLE for store in stores}
         config = self._request.target.config
         operators, mixed = keyed_operators(self._new.tasks[0].session, config, self._runtime.settings)
+        require_operators(operators, {store.operator: store.operator_name for store in stores})
         return key_functions(operators, config.inputs, mixed=mixed)
 
     def _merged(self, positions: Sequence[Position]) -> tuple[SourceOffsets, ...]:

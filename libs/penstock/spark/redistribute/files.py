@@ -6,8 +6,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from penstock.spark.fence import FENCE
-
 _MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager"
 
 
@@ -24,15 +22,7 @@ class CheckpointWriter:
             manager = getattr(manager, part)
         self._paths = jvm.org.apache.hadoop.fs.Path
         self._folder = folder
-        self._root = self._paths(folder)
-        self._manager = manager.create(self._root, session._jsparkSession.sessionState().newHadoopConf())
-
-    def clear(self) -> None:
-        """Deletes all but the fence."""
-        if self._manager.exists(self._root):
-            for status in self._manager.list(self._root):
-                if not status.getPath().getName().startswith(FENCE):
-                    self._manager.delete(status.getPath())
+        self._manager = manager.create(self._paths(folder), session._jsparkSession.sessionState().newHadoopConf())
 
     def write(self, name: str, content: bytes) -> None:
         """Writes `<folder>/<name>`, in place of what is there."""

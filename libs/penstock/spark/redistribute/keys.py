@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from penstock.config.model import Input, JobConfig
 from penstock.control.errors import BrokenTask
@@ -44,6 +45,7 @@ class KeyedOperator:
     """By what an operator's state is partitioned: of each column the place in the input's key, or None."""
 
     operator: int
+    name: str
     columns: tuple[int | None, ...]
 
 
@@ -56,7 +58,7 @@ def keyed_operators(
     """
     part = KeyGroupRange(0, 1)
     frames = {
-        name: _tagged(read_input(session, source, part, BatchLimits(), settings), source)
+        name: _tagged(read_input(session, _with_tags(source), part, BatchLimits(), settings), source)
         for name, source in config.inputs.items()
     }
     for name, frame in frames.items():
@@ -64,8 +66,17 @@ def keyed_operators(
     register_tables(session, config)
     result = result_of(session, frames, config, settings)
     found = json.loads(_java(session).describe(result._jdf, _TAG))
-    operators = [KeyedOperator(record["operator"], tuple(record["columns"])) for record in found["operators"]]
+    operators = [
+        KeyedOperator(record["operator"], record["name"], tuple(record["columns"])) for record in found["operators"]
+    ]
     return tuple(operators), bool(found["mixed"])
+
+
+def require_operators(found: Sequence[KeyedOperator], in_checkpoint: Mapping[int, str]) -> None:
+    """Raises BrokenTask unless the query has the operators that the checkpoint names by their ids. Pure."""
+    planned = {operator.operator: operator.name for operator in found}
+    if planned != in_checkpoint:
+        raise BrokenTask(f"query: its stateful operators are {planned}, but the checkpoints are of {in_checkpoint}")
 
 
 def key_functions(
@@ -95,11 +106,27 @@ def _places(found: KeyedOperator, function: str, size: int) -> tuple[int, ...]:
 
 
 def _tagged(frame: DataFrame, source: Input) -> DataFrame:
-    places = {name.lower(): place for place, name in enumerate(source.key_columns)}
+    places = _places_by_name(source)
     for field in frame.schema.fields:
         if field.name.lower() in places:
             frame = frame.withMetadata(field.name, {**field.metadata, _TAG: places[field.name.lower()]})
     return frame
+
+
+def _with_tags(source: Input) -> Input:
+    """The input with tags in the schema of its records, from which Spark may take a column late."""
+    if source.format not in ("json", "csv") or source.value_schema is None:
+        return source
+    schema: Any = StructType.fromDDL(source.value_schema)
+    places = _places_by_name(source)
+    for field in schema.fields:
+        if field.name.lower() in places:
+            field.metadata[_TAG] = places[field.name.lower()]
+    return source.model_copy(update={"value_schema": schema.json()})
+
+
+def _places_by_name(source: Input) -> dict[str, int]:
+    return {name.lower(): place for place, name in enumerate(source.key_columns)}
 
 
 def _java(session: SparkSession) -> Any:

@@ -17,7 +17,7 @@ from penstock.spark.redistribute.offsets import SourceOffsets, line_of
 from penstock.spark.redistribute.positions import initial_offsets_path, initial_offsets_text
 from penstock.spark.session import task_session
 from penstock.spark.sinks.files import task_folder
-from penstock.spark.task import Runtime, claim_checkpoint
+from penstock.spark.task import Runtime, claim_checkpoint, clear_checkpoint
 from penstock.tasks.spec import TaskSpec
 
 # Spark's files sink compacts its log from batch 0 on, which is one that this task never runs.
@@ -30,6 +30,7 @@ class NewTask:
 
     spec: TaskSpec
     checkpoint: str
+    token: str
     session: SparkSession
     writer: CheckpointWriter
 
@@ -38,12 +39,13 @@ class NewGeneration:
     """The checkpoints of some tasks, which belong to this object until their tasks start, or another one is made."""
 
     def __init__(self, runtime: Runtime, specs: Sequence[TaskSpec]) -> None:
+        self._runtime = runtime
         self.tasks = [_new_task(runtime, spec) for spec in specs]
 
     def clear(self) -> None:
-        """Removes what an attempt that ended early has left."""
+        """Removes what an attempt that ended early has left. Raises Fenced when there is a newer attempt."""
         for task in self.tasks:
-            task.writer.clear()
+            clear_checkpoint(self._runtime, task.checkpoint, task.token)
 
     def write_file(self, name: str, content: bytes) -> None:
         """Writes the same file into each checkpoint."""
@@ -79,7 +81,7 @@ def _new_task(runtime: Runtime, spec: TaskSpec) -> NewTask:
     session = task_session(
         runtime.host.spark, spec.config, f"{checkpoint}/{FENCE}", token, settings.unlocked_checkpoints
     )
-    return NewTask(spec, checkpoint, session, CheckpointWriter(session, checkpoint))
+    return NewTask(spec, checkpoint, token, session, CheckpointWriter(session, checkpoint))
 
 
 def _write_id(task: NewTask) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import TypeVar
 
@@ -67,7 +68,8 @@ class OldGeneration:
     def level(self, completeness: str) -> Levelling:
         """Brings the tasks to a common watermark, or to the end of their input, if `completeness` is to wait.
 
-        Raises Unavailable when they do not get there in the time that the settings allow.
+        A query without state drops no rows, so its tasks stay where they are. Raises Unavailable when they do not get
+        there in the time that the settings allow.
         """
         levelled: set[int] = set()
         deadline = monotonic() + self._runtime.settings.level_timeout_seconds
@@ -80,6 +82,8 @@ class OldGeneration:
         return Levelling(levelled=frozenset(levelled))
 
     def _lagging(self) -> tuple[int, ...]:
+        if not any(self._files(task).names(f"{task.checkpoint}/state") for task in self.tasks):
+            return ()
         positions = self.positions()
         if not any(position.watermark_ms for position in positions):
             return ()
@@ -96,15 +100,15 @@ class OldGeneration:
         """Runs the tasks until each has the greatest watermark of now, or has read its input to the end."""
         goal = max(position.watermark_ms for position in self.positions())
 
-        def read_on(index: int) -> None:
-            task = self.tasks[index]
-            try:
-                task.run_until(lambda: self._has_reached(index, goal), max(0.0, deadline - monotonic()))
-            except TimeoutError as error:
-                detail = f"{task.spec.task_id} does not reach the watermark of the other tasks in time"
-                raise Unavailable(detail) from error
+        self._at_once(partial(self._read_on_to, goal, deadline), behind)
 
-        self._at_once(read_on, behind)
+    def _read_on_to(self, goal: int, deadline: float, index: int) -> None:
+        task = self.tasks[index]
+        try:
+            task.run_until(lambda: self._has_reached(index, goal), max(0.0, deadline - monotonic()))
+        except TimeoutError as error:
+            detail = f"{task.spec.task_id} does not reach the watermark of the other tasks in time"
+            raise Unavailable(detail) from error
 
     def _has_reached(self, index: int, goal: int) -> bool:
         position = self.positions()[index]

@@ -10,6 +10,7 @@ import java.util.List;
 import java.util.UUID;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.catalyst.plans.physical.Distribution;
@@ -22,6 +23,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWri
 import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution;
 import org.apache.spark.sql.execution.streaming.runtime.WatermarkPropagator$;
 import org.apache.spark.sql.streaming.OutputMode;
+import org.apache.spark.sql.types.Metadata;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -37,8 +39,8 @@ public final class KeyedOperators {
   private KeyedOperators() {}
 
   /**
-   * JSON: {@code operators}, a record each with {@code operator} (its id in the checkpoint) and {@code columns}: of each
-   * column that the operator's state is partitioned by, in order, the tag or null. {@code mixed}: a UNION has the tag
+   * JSON: {@code operators}, a record each with {@code operator} (its id in the checkpoint), {@code name} (Spark's) and
+   * {@code columns}: of each column that the operator's state is partitioned by, in order, the tag or null. {@code mixed}: a UNION has the tag
    * in some of its branches only, so that tags after it may be wrong.
    */
   public static String describe(Dataset<?> result, String tag) throws JsonProcessingException {
@@ -49,6 +51,7 @@ public final class KeyedOperators {
       if (node instanceof StateStoreWriter operator) {
         ArrayNode columns = operators.addObject()
             .put("operator", operator.getStateInfo().operatorId())
+            .put("name", operator.shortName())
             .putArray("columns");
         columnTags(node, tag).forEach(columns::add);
       }
@@ -88,7 +91,7 @@ public final class KeyedOperators {
     List<Long> tags = new ArrayList<>();
     if (distribution instanceof StatefulOpClusteredDistribution clustered) {
       for (Expression column : CollectionConverters.asJava(clustered.expressions())) {
-        tags.add(column instanceof Attribute attribute ? tagOf(attribute, tag) : null);
+        tags.add(tagOf(column, tag));
       }
     }
     return tags;
@@ -104,8 +107,12 @@ public final class KeyedOperators {
     return agreed;
   }
 
-  private static Long tagOf(Attribute attribute, String tag) {
-    return attribute.metadata().contains(tag) ? (Long) attribute.metadata().getLong(tag) : null;
+  /** Spark may push an operator below the projection that takes a column out of a decoded record. */
+  private static Long tagOf(Expression column, String tag) {
+    Metadata metadata = column instanceof Attribute attribute
+        ? attribute.metadata()
+        : column instanceof GetStructField field ? field.metadata() : Metadata.empty();
+    return metadata.contains(tag) ? (Long) metadata.getLong(tag) : null;
   }
 
   private static boolean hasMixedUnion(LogicalPlan plan, String tag) {
