@@ -19,9 +19,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.config.model import JobConfig
-from penstock.spark.checkpoint import local_path, task_checkpoint
+from penstock.spark.checkpoint import LOCAL_FILES, local_path, task_checkpoint
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.old import OldGeneration, task_specs
+from penstock.spark.redistribute.positions import trace
 from penstock.spark.session import HostSession
 from penstock.spark.settings import SparkSettings
 from penstock.spark.task import RunningTask, Runtime
@@ -109,7 +110,7 @@ class Job:
         return Layout(generation=self.generation, config=self.config, ranges=ranges(KEY_GROUPS, self.config.task_count))
 
     def run(self, indices: Iterable[int] | None = None) -> None:
-        """Runs tasks, all by default, until they have read all that there is."""
+        """Runs tasks, all by default, until they have read all that there is and done what its watermark asks for."""
         chosen = range(self.config.task_count) if indices is None else indices
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(self._run_task, chosen))
@@ -118,7 +119,15 @@ class Job:
         task = RunningTask(self.runtime, task_specs(self.name, self.layout)[index], epoch=1)
         reader = OldGeneration(self.runtime, self.name, self.layout)
         task.claim()
-        task.run_until(lambda: reader.has_read_all(index), _RUN_SECONDS)
+        task.run_until(lambda: reader.has_read_all(index) and self._is_quiet(index), _RUN_SECONDS)
+
+    def _is_quiet(self, index: int) -> bool:
+        """Whether no batch without data is to come, in which Spark emits and evicts what the last data allow."""
+        checkpoint = str(self.checkpoint(index))
+        last = trace(checkpoint, LOCAL_FILES)
+        if last.batch is None or not LOCAL_FILES.names(f"{checkpoint}/state"):
+            return True
+        return last.watermark_ms == last.batch.metadata["batchWatermarkMs"]
 
     def rows(self) -> Counter[Row]:
         """What the job wrote to its Kafka topic, never nothing."""

@@ -72,15 +72,13 @@ class Case(NamedTuple):
 
 
 SHORT = [
-    Case("stateless", "heap", "spark", (1, 2, 3), (1, 1, 1)),
-    Case("sum", "heap", "spark", (2, 3, 1), (1, 2, 1)),
-    Case("sum", "rocksdb", "kafka", (4, 1, 2), (2, 3, 1)),
-    Case("window", "heap", "kafka", (2, 5, 3), (1, 1, 2)),
-    Case("session", "rocksdb", "spark", (3, 2, 4), (1, 2, 1)),
-    Case("dedup", "rocksdb", "spark", (2, 3, 2), (1, 1, 2)),
-    Case("dedup-within", "heap", "kafka", (3, 2, 3), (2, 1, 1)),
-    Case("inner", "rocksdb", "spark", (2, 3, 2), (1, 2, 1)),
-    Case("outer", "heap", "spark", (3, 2, 3), (2, 1, 2)),
+    Case("stateless", "heap", "kafka", (1, 2, 3), (1, 1, 1)),
+    Case("sum", "heap", "spark", (4, 1, 2), (1, 2, 1)),
+    Case("window", "rocksdb", "kafka", (2, 3, 2), (1, 1, 2)),
+    Case("session", "heap", "spark", (3, 2, 1), (1, 2, 1)),
+    Case("dedup", "rocksdb", "spark", (1, 2, 1), (1, 1, 2)),
+    Case("dedup-within", "heap", "kafka", (2, 1, 2), (2, 1, 1)),
+    Case("outer", "heap", "spark", (2, 3, 1), (2, 1, 1)),
     Case("semi", "heap", "kafka", (1, 2, 1), (1, 2, 1)),
 ]
 # 1 -> 2, 2 -> 3, 3 -> 2, 2 -> 5, 4 -> 1, each pair with a second change after it.
@@ -118,10 +116,11 @@ def test_results_are_those_of_an_unsplit_run(runtime: Runtime, kafka: EmbeddedKa
     for phase in range(3):
         for number, events in enumerate(topics.values()):
             events.add_range(phase * 600 + number, (phase + 1) * 600)
-            if phase == 2:
-                events.add_far_future()
         if phase:
             job.rescale(task_count=case.tasks[phase], threads_per_task=case.threads[phase])
+        if phase == 2:
+            for events in topics.values():
+                events.add_far_future()
         job.run()
     assert written(job, operator) == written(job.unsplit(), operator)
 

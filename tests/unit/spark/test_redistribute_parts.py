@@ -15,7 +15,7 @@ from penstock.spark.redistribute.level import Standing, has_read_all, lagging
 from penstock.spark.redistribute.move import require_same
 from penstock.spark.redistribute.offsets import SourceOffsets, line_of, merged, parse_line, sliced
 from penstock.spark.redistribute.positions import Trace, topics_of
-from penstock.spark.redistribute.stores import StateStoreInfo, metadata_for, with_partitions
+from penstock.spark.redistribute.stores import StateStoreInfo, metadata_for, parse_operator
 from penstock.tasks.keygroups import KeyGroupRange
 
 STORE = StateStoreInfo(0, "stateStoreSave", "default", 0)
@@ -132,13 +132,35 @@ def test_the_operators_of_query_and_checkpoint_must_be_the_same() -> None:
 
 
 def test_operator_metadata_gets_another_number_of_partitions() -> None:
-    store = {"storeName": "default", "numColsPrefixKey": 0, "numPartitions": 1}
-    record = {"operatorInfo": {"operatorId": 0, "operatorName": "dedupe"}, "stateStoreInfo": [store]}
-    version, _, text = with_partitions(f"v1\n{json.dumps(record)}", 5).partition("\n")
-    assert version == "v1"
-    assert json.loads(text) == {**record, "stateStoreInfo": [{**store, "numPartitions": 5}]}
+    store = {"storeName": "left-keyToNumValues", "numColsPrefixKey": 0, "numPartitions": 1}
+    record = {"operatorInfo": {"operatorId": 3, "operatorName": "symmetricHashJoin"}, "stateStoreInfo": [store]}
+    operator = parse_operator(3, f"v1\n{json.dumps(record)}")
+    assert operator.metadata_path == "state/3/_metadata/metadata"
+    assert operator.schema_paths() == ("state/3/0/left-keyToNumValues/_metadata/schema",)
+    version, _, text = operator.metadata_for("file:/new", 5).partition("\n")
+    assert (version, json.loads(text)) == ("v1", {**record, "stateStoreInfo": [{**store, "numPartitions": 5}]})
     with pytest.raises(BrokenCheckpoint):
-        with_partitions("v2\n{}", 5)
+        parse_operator(3, "v3\n{}")
+
+
+def test_schemas_of_transform_with_state_are_named_in_the_new_checkpoint() -> None:
+    path = "state/0/_stateSchema/default/0_some-id"
+    store = {
+        "storeName": "default",
+        "numColsPrefixKey": 0,
+        "numPartitions": 1,
+        "stateSchemaFilePaths": [f"file:/old/{path}"],
+    }
+    record = {
+        "operatorInfo": {"operatorId": 0, "operatorName": "transformWithStateExec"},
+        "stateStoreInfo": [store],
+        "operatorPropertiesJson": "{}",
+    }
+    operator = parse_operator(0, f"v2\n{json.dumps(record)}")
+    assert operator.metadata_path == "state/0/_metadata/v2/0"
+    assert operator.schema_paths() == (path,)
+    (moved,) = json.loads(operator.metadata_for("file:/new", 2).partition("\n")[2])["stateStoreInfo"]
+    assert moved == {**store, "numPartitions": 2, "stateSchemaFilePaths": [f"file:/new/{path}"]}
 
 
 def test_logs_are_written_as_they_are_read() -> None:

@@ -24,9 +24,7 @@ from penstock.spark.redistribute.positions import Position
 from penstock.spark.redistribute.stores import (
     StateStoreInfo,
     metadata_for,
-    operator_metadata_path,
-    state_stores,
-    with_partitions,
+    operators_of,
 )
 from penstock.spark.task import RunningTask, Runtime, checkpoint_files
 from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest
@@ -109,14 +107,15 @@ class _Redistribution:
     def _copy_operators(self, template: RunningTask) -> tuple[StateStoreInfo, ...]:
         """What the new checkpoints must know of the operators before any of their state; the stores to fill."""
         files = checkpoint_files(self._runtime, template.checkpoint)
-        stores = state_stores(template.checkpoint, files)
+        operators = operators_of(template.checkpoint, files)
         partitions = self._request.target.config.threads_per_task
-        for path in dict.fromkeys(operator_metadata_path(store.operator) for store in stores):
-            text = with_partitions(files.read(f"{template.checkpoint}/{path}"), partitions)
-            self._new.write_file(path, text.encode())
-        for store in stores:
-            self._new.write_file(store.schema_path, files.read_bytes(f"{template.checkpoint}/{store.schema_path}"))
-        return stores
+        for operator in operators:
+            for task in self._new.tasks:
+                metadata = operator.metadata_for(task.writer.qualified_folder, partitions)
+                task.writer.write(operator.metadata_path, metadata.encode())
+            for path in operator.schema_paths():
+                self._new.write_file(path, files.read_bytes(f"{template.checkpoint}/{path}"))
+        return tuple(store for operator in operators for store in operator.stores)
 
     def _keys(self, stores: Sequence[StateStoreInfo]) -> dict[int, KeyFunction]:
         """State that stays in the one task that has it needs no keys."""

@@ -56,26 +56,27 @@ class StateMover:
 
         Raises Py4JJavaError with `UnmovableStateException` when a row is in a task that it does not belong to.
         """
-        return {store: json.loads(self._java.move(*self._arguments(store))) for store in self._stores}
+        return {store: json.loads(self._java.move(*self._described(store))) for store in self._stores}
 
     def verify(self, moved: Mapping[StateStoreInfo, Tally]) -> None:
         """Reads the new stores again. Raises BrokenCheckpoint when they are not what was moved."""
         for store in self._stores:
-            found = json.loads(self._java.verify(*self._arguments(store)))
+            found = json.loads(self._java.verify(*self._described(store)))
             require_same(store, moved[store], found)
 
-    def _arguments(self, store: StateStoreInfo) -> tuple[Any, ...]:
-        keys = self._keys[store.operator]
-        return (
+    def _described(self, store: StateStoreInfo) -> tuple[Any, Any]:
+        """The layout of a store and its key function, as Java has them."""
+        layout = self._java.layout(
             store.operator,
             store.operator_name,
             store.name,
             store.prefix_columns,
             self._format_version,
-            keys.name,
-            keys.key_groups,
-            list(keys.places),
+            store.properties,
+            list(store.schema_files),
         )
+        keys = self._keys[store.operator]
+        return layout, self._java.keys(keys.name, keys.key_groups, list(keys.places))
 
 
 def require_same(store: StateStoreInfo, moved: Tally, found: Tally) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,7 +10,7 @@ from pyspark.sql import SparkSession
 from penstock.config.model import FilesOutput
 from penstock.spark.checkpoint import PlannedBatch, commit_text, offsets_text, task_checkpoint
 from penstock.spark.fence import FENCE
-from penstock.spark.redistribute.files import CheckpointWriter
+from penstock.spark.redistribute.files import METADATA, CheckpointWriter, new_id
 from penstock.spark.redistribute.offsets import SourceOffsets, line_of
 from penstock.spark.redistribute.positions import initial_offsets_path, initial_offsets_text
 from penstock.spark.session import task_session
@@ -54,7 +52,7 @@ class NewGeneration:
 
     def plan_batch_0(self, task: NewTask, metadata: dict[str, object], sources: Sequence[SourceOffsets]) -> None:
         """The batch that stands for all that the old tasks did. It counts once it is committed."""
-        _write_id(task)
+        task.writer.write(METADATA, new_id())
         batch = PlannedBatch(metadata, tuple(line_of(source) for source in sources))
         task.writer.write("offsets/0", offsets_text(batch).encode())
         output = task.spec.config.output
@@ -64,7 +62,7 @@ class NewGeneration:
 
     def begin(self, task: NewTask, sources: Sequence[SourceOffsets]) -> None:
         """A checkpoint for a job that has not finished a batch yet: it only knows where to begin."""
-        _write_id(task)
+        task.writer.write(METADATA, new_id())
         for number, source in enumerate(sources):
             task.writer.write(initial_offsets_path(number), initial_offsets_text(line_of(source)).encode())
 
@@ -82,7 +80,3 @@ def _new_task(runtime: Runtime, spec: TaskSpec) -> NewTask:
         runtime.host.spark, spec.config, f"{checkpoint}/{FENCE}", token, settings.unlocked_checkpoints
     )
     return NewTask(spec, checkpoint, token, session, CheckpointWriter(session, checkpoint))
-
-
-def _write_id(task: NewTask) -> None:
-    task.writer.write("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())

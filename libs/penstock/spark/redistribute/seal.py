@@ -6,7 +6,7 @@ from penstock.config.model import KafkaOutput
 from penstock.control.logs import logger
 from penstock.spark.checkpoint import CheckpointFiles, last_offset, task_checkpoint
 from penstock.spark.fence import FENCE
-from penstock.spark.redistribute.files import CheckpointWriter
+from penstock.spark.redistribute.files import METADATA, CheckpointWriter, new_id
 from penstock.spark.session import task_session
 from penstock.spark.sinks.kafka import seal_series, transactional_id_prefix
 from penstock.spark.task import Runtime, checkpoint_files, claim_checkpoint
@@ -52,4 +52,8 @@ def _seal_checkpoint(runtime: Runtime, request: SealRequest, index: int) -> None
         runtime.host.spark, layout.config, f"{checkpoint}/{FENCE}", token, settings.unlocked_checkpoints
     )
     entry = 0 if newest is None else newest + 1
-    CheckpointWriter(session, checkpoint).write(f"offsets/{entry}", SEAL.encode())
+    writer = CheckpointWriter(session, checkpoint)
+    if METADATA not in files.names(checkpoint):
+        # Of a task that was never started: without an id Spark would complain of that, and not quote the seal.
+        writer.write(METADATA, new_id())
+    writer.write(f"offsets/{entry}", SEAL.encode())

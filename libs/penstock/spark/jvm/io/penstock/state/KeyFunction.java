@@ -24,7 +24,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * @param count number of key groups; 1 for {@code none}
  * @param places of the key's columns among those that an operator's state is partitioned by, in the key's order
  */
-record KeyFunction(String name, int count, List<Integer> places) {
+public record KeyFunction(String name, int count, List<Integer> places) {
 
   /** Where rows of one operator go: their key group, and their partition inside a task of {@code partitions}. */
   Router router(StructType partitionKey, int partitions) {

@@ -20,6 +20,7 @@ import org.apache.spark.sql.execution.CommandExecutionMode$;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata$;
 import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter;
+import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec;
 import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution;
 import org.apache.spark.sql.execution.streaming.runtime.WatermarkPropagator$;
 import org.apache.spark.sql.streaming.OutputMode;
@@ -77,14 +78,11 @@ public final class KeyedOperators {
     return found;
   }
 
-  /** A join's columns have a tag only where both sides have the same. */
+  /** A join's columns have a tag only where both sides have the same. Other second inputs are initial states. */
   private static List<Long> columnTags(SparkPlan operator, String tag) {
-    List<Long> common = null;
-    for (Distribution distribution : CollectionConverters.asJava(operator.requiredChildDistribution())) {
-      List<Long> tags = tags(distribution, tag);
-      common = common == null ? tags : agreed(common, tags);
-    }
-    return common == null ? List.of() : common;
+    List<Distribution> distributions = CollectionConverters.asJava(operator.requiredChildDistribution());
+    List<Long> tags = tags(distributions.get(0), tag);
+    return operator instanceof StreamingSymmetricHashJoinExec ? agreed(tags, tags(distributions.get(1), tag)) : tags;
   }
 
   private static List<Long> tags(Distribution distribution, String tag) {

@@ -3,9 +3,9 @@ package io.penstock.state;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.execution.streaming.state.StateStore;
 import org.apache.spark.sql.execution.streaming.state.StateStoreProvider;
-import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair;
 import scala.Option;
 
 /** The partitions of one store of all new tasks, open for writing. */
@@ -32,13 +32,18 @@ final class NewStores implements AutoCloseable {
     StateStoreProvider provider = task.open(layout, partition);
     Open open = new Open(provider, provider.getStore(0, Option.empty(), false, false));
     all.add(open);
+    layout.register(open.store);
     return open;
   }
 
-  void put(int keyGroup, int partition, UnsafeRowPair row) {
+  void put(int keyGroup, int partition, Family family, UnsafeRow key, UnsafeRow value) {
     StateStore store = byKeyGroup[keyGroup][partition].store;
     synchronized (store) {
-      store.put(row.key(), row.value(), StoreLayout.COLUMN_FAMILY);
+      if (family.isList() && store.keyExists(key, family.name())) {
+        store.merge(key, value, family.name());
+      } else {
+        store.put(key, value, family.name());
+      }
     }
   }
 

@@ -18,9 +18,10 @@ final class Tally {
     sums = new long[keyGroups];
   }
 
-  void add(int keyGroup, UnsafeRow key, UnsafeRow value) {
+  /** {@code family}: number of the row's family in its store. */
+  void add(int keyGroup, int family, UnsafeRow key, UnsafeRow value) {
     rows[keyGroup]++;
-    sums[keyGroup] += hash(value, hash(key, SEED));
+    sums[keyGroup] += hash(value, hash(key, SEED + family));
   }
 
   synchronized void add(Tally other) {

@@ -7,7 +7,6 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreConf;
 import org.apache.spark.sql.execution.streaming.state.StateStoreId;
 import org.apache.spark.sql.execution.streaming.state.StateStoreProvider;
 import org.apache.spark.sql.execution.streaming.state.StateStoreProviderId;
-import scala.Option;
 
 /** The state of one task: where its checkpoint is, how it is partitioned, which version counts, whose rows it has. */
 final class TaskState {
@@ -20,6 +19,8 @@ final class TaskState {
   private final Configuration files;
 
   TaskState(SparkSession session, String checkpoint, int partitions, long version, int lowest, int end) {
+    // Begins the coordinator of state stores, which they report to: it is there once a query was started.
+    session.streams();
     this.partitions = partitions;
     this.version = version;
     lowestKeyGroup = lowest;
@@ -38,14 +39,19 @@ final class TaskState {
         new StateStoreId(root, store.operator(), partition, store.name()), UUID.randomUUID());
   }
 
+  String root() {
+    return root;
+  }
+
   Configuration files() {
     return files;
   }
 
   /** The caller closes it. */
   StateStoreProvider open(StoreLayout layout, int partition) {
+    Family first = layout.first();
     return StateStoreProvider.createAndInit(
-        storeId(layout.store(), partition), layout.keySchema(), layout.valueSchema(), layout.encoding(), false,
-        settings, files, false, Option.empty());
+        storeId(layout.store(), partition), first.schema().keySchema(), first.schema().valueSchema(), first.encoding(),
+        layout.hasFamilies(), settings, files, false, layout.schemas());
   }
 }
