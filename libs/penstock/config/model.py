@@ -213,6 +213,16 @@ class JobConfig(Model):
     state_backend: Literal["heap", "rocksdb"] = Field(
         "heap", **declare("Spark state store provider", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER)
     )
+    completeness: Literal["wait", "drop_late"] = Field(
+        "wait",
+        **declare(
+            "of a rescale with a watermark: `wait` lets tasks that lag read on to the others' watermark before state "
+            "moves, and puts the rescale off when they do not get there; `drop_late` moves at once: rows that such "
+            "tasks have not read and that are behind the greatest watermark are late",
+            ChangeKind.LIVE,
+            layers=DECLARED_BY_USER,
+        ),
+    )
     slo: Slo = Field(default_factory=Slo)
     priority: int = Field(
         0,

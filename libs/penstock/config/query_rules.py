@@ -43,6 +43,8 @@ def query_problems(config: JobConfig) -> Iterator[Problem]:
         yield Problem(f"args.{name}", "unknown_argument", f"{SQL_FIELD} has :{name}, but args has no {name}")
     if config.task_count > 1:
         yield from (_stateful_problem(step, config) for step in facts.steps if not step.colocated)
+        keyed = {name for step in facts.steps for name in step.inputs}
+        yield from (_kafka_key_problem(name, config.inputs[name]) for name in sorted(keyed) if _has_parts(config, name))
 
 
 def _facts(sql: str, config: JobConfig) -> QueryFacts:
@@ -81,6 +83,20 @@ def _stateful_problem(step: StatefulStep, config: JobConfig) -> Problem:
         f"{_remedy(step, inputs)}"
     )
     return Problem("task_count", "stateful_needs_keys", detail)
+
+
+def _has_parts(config: JobConfig, name: str) -> bool:
+    return config.inputs[name].key_function == "kafka" and len(config.inputs[name].key_columns) > 1
+
+
+def _kafka_key_problem(name: str, source: Input) -> Problem:
+    field = f"inputs.{name}.key_columns"
+    detail = (
+        f"{field} are ({', '.join(source.key_columns)}), but the bytes that Kafka's murmur2 hashed are known of a "
+        "single text or binary column only, so the query's state could not be moved between tasks: put a shuffle job "
+        "before this one, or set task_count to 1"
+    )
+    return Problem(field, "kafka_key_of_one_column", detail)
 
 
 def _keyed(name: str, source: Input) -> str:

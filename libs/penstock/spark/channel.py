@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from penstock.config.model import Model
+from penstock.tasks.redistribution import RedistributionRequest, SealRequest
 from penstock.tasks.spec import TaskSpec
 from penstock.wire.cluster import TaskProgress
 
@@ -63,6 +64,22 @@ class ListTasks(Model):
     id: int
 
 
+class Redistribute(Model):
+    """Write another generation of a job's checkpoints; the result is a `RedistributionReport`. Safe to repeat."""
+
+    type: Literal["redistribute"] = "redistribute"
+    id: int
+    request: RedistributionRequest
+
+
+class Seal(Model):
+    """End a generation for good. Safe to repeat."""
+
+    type: Literal["seal"] = "seal"
+    id: int
+    request: SealRequest
+
+
 class Exit(Model):
     """Stop all tasks and end the process."""
 
@@ -70,7 +87,7 @@ class Exit(Model):
     id: int
 
 
-Command = Annotated[Start | Stop | Live | Lease | ListTasks | Exit, Field(discriminator="type")]
+Command = Annotated[Start | Stop | Live | Lease | ListTasks | Redistribute | Seal | Exit, Field(discriminator="type")]
 
 
 class Ready(Model):

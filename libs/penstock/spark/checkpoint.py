@@ -37,6 +37,10 @@ class CheckpointFiles(Protocol):
         """The text of a file; raises FileNotFoundError when there is none."""
         ...
 
+    def read_bytes(self, path: str) -> bytes:
+        """The content of a file; raises FileNotFoundError when there is none."""
+        ...
+
 
 class LocalCheckpointFiles:
     """Folders of this machine, or mounted on it."""
@@ -49,6 +53,10 @@ class LocalCheckpointFiles:
     def read(self, path: str) -> str:
         """The text of a file; raises FileNotFoundError when there is none."""
         return local_path(path).read_text()
+
+    def read_bytes(self, path: str) -> bytes:
+        """The content of a file; raises FileNotFoundError when there is none."""
+        return local_path(path).read_bytes()
 
 
 LOCAL_FILES = LocalCheckpointFiles()
@@ -120,6 +128,34 @@ def parse_offsets(text: str) -> PlannedBatch:
         raise ValueError(f"offsets log of version {version!r}, expected {_LOG_VERSION}")
     metadata, *sources = rest.split("\n")
     return PlannedBatch(json.loads(metadata), tuple(None if line == _NO_OFFSET else line for line in sources))
+
+
+def watermark_ms(checkpoint: str, batch_id: int, files: CheckpointFiles = LOCAL_FILES) -> int:
+    """The watermark (epoch milliseconds) that a finished batch left for the next; 0 without one.
+
+    Raises BrokenCheckpoint when the entry is missing or unreadable.
+    """
+    path = f"{checkpoint}/commits/{batch_id}"
+    try:
+        version, _, record = files.read(path).partition("\n")
+        if version != _LOG_VERSION:
+            raise ValueError(f"commit log of version {version!r}, expected {_LOG_VERSION}")
+        return int(json.loads(record)["nextBatchWatermarkMs"])
+    except FileNotFoundError as error:
+        raise BrokenCheckpoint(f"there is no {path}") from error
+    except (ValueError, KeyError) as error:
+        raise BrokenCheckpoint(f"{path}: {error}") from error
+
+
+def offsets_text(batch: PlannedBatch) -> str:
+    """The entry of the offsets log that `parse_offsets` reads as `batch`."""
+    sources = [_NO_OFFSET if line is None else line for line in batch.sources]
+    return "\n".join([_LOG_VERSION, json.dumps(batch.metadata, separators=(",", ":")), *sources])
+
+
+def commit_text(next_watermark_ms: int) -> str:
+    """The entry of the commit log of a batch that leaves this watermark."""
+    return f'{_LOG_VERSION}\n{{"nextBatchWatermarkMs":{next_watermark_ms}}}'
 
 
 def _newest(names: list[str]) -> int | None:

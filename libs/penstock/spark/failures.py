@@ -30,6 +30,7 @@ _BROKEN_TYPES = {
     "SparkUnsupportedOperationException",
     "StateSchemaIncompatible",
     "UnknownTopicOrPartitionException",
+    "UnmovableStateException",
 }
 # An error that a sink raised in `foreachBatch` arrives as text: the Python traceback inside a Java exception.
 _RAISED_IN_BATCH = re.compile(r"^penstock\.control\.errors\.(\w+): ", re.MULTILINE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,8 +32,11 @@ class Token(NamedTuple):
         return f"{self.epoch}.{self.attempt}"
 
 
-def claim(checkpoint: str, epoch: int, holder: str) -> str:
+def claim(checkpoint: str, epoch: int | None, holder: str) -> str:
     """Makes the caller the only owner of a local checkpoint and returns its token, `"<epoch>.<attempt>"`.
+
+    Without an epoch it is a further attempt of the present one, whichever that is: for work on checkpoints of tasks
+    that are known to have stopped.
 
     The FENCE file is on disk when this returns. Raises Fenced when a greater epoch has claimed the checkpoint,
     BrokenCheckpoint when the FENCE file cannot be read.
@@ -46,6 +50,27 @@ def claim(checkpoint: str, epoch: int, holder: str) -> str:
     return str(token)
 
 
+def clear(checkpoint: str, token: str) -> None:
+    """Deletes all of a local checkpoint but its fence, in one step with the look at it.
+
+    Raises Fenced when the token is not the newest any more.
+    """
+    folder = local_path(checkpoint)
+    with _locked(folder / FENCE):
+        require_newest((folder / FENCE).read_text(), token, checkpoint)
+        for entry in folder.iterdir():
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            elif not entry.name.startswith(FENCE):
+                entry.unlink()
+
+
+def require_newest(fence: str, token: str, checkpoint: str) -> None:
+    """Raises Fenced unless `token` is that of a FENCE file's content."""
+    if fence.split("\n", 1)[0] != token:
+        raise Fenced(f"FENCED: token {token} of {checkpoint} was replaced by {fence.split()[0]}")
+
+
 def fence_text(token: Token, holder: str) -> str:
     """The content of a FENCE file."""
     return f"{token}\n{holder}\n"
@@ -57,17 +82,21 @@ def parse_fence(text: str) -> Token:
     return Token(int(epoch), int(attempt))
 
 
-def next_token(current: str | None, epoch: int, checkpoint: str) -> Token:
+def next_token(current: str | None, epoch: int | None, checkpoint: str) -> Token:
     """The token that a claim of `epoch` gets, given the FENCE file's content; None when there is no such file.
+
+    An epoch of None is the one that the file has, or 0.
 
     Raises Fenced when a greater epoch holds it, BrokenCheckpoint when the content is no fence.
     """
     if current is None:
-        return Token(epoch, 1)
+        return Token(epoch or 0, 1)
     try:
         held = parse_fence(current)
     except ValueError as error:
         raise BrokenCheckpoint(f"the FENCE of {checkpoint} is unreadable: {current!r}") from error
+    if epoch is None:
+        return Token(held.epoch, held.attempt + 1)
     if held.epoch > epoch:
         raise Fenced(f"FENCED: epoch {epoch} is older than {held.epoch}, which owns {checkpoint}")
     return Token(epoch, held.attempt + 1 if held.epoch == epoch else 1)

@@ -7,7 +7,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from penstock.spark.fence import FENCE, fence_text, next_token
+from penstock.spark.fence import FENCE, fence_text, next_token, require_newest
 
 _MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager"
 _MANAGER_SETTING = "spark.sql.streaming.checkpointFileManagerClass"
@@ -31,6 +31,10 @@ class HadoopCheckpointFiles:
 
     def read(self, path: str) -> str:
         """The text of a file; raises FileNotFoundError when there is none."""
+        return self.read_bytes(path).decode()
+
+    def read_bytes(self, path: str) -> bytes:
+        """The content of a file; raises FileNotFoundError when there is none."""
         manager, file = self._manager(path)
         try:
             stream = manager.open(file)
@@ -39,11 +43,11 @@ class HadoopCheckpointFiles:
                 raise FileNotFoundError(path) from error
             raise
         try:
-            return bytes(stream.readAllBytes()).decode()
+            return bytes(stream.readAllBytes())
         finally:
             stream.close()
 
-    def claim(self, checkpoint: str, epoch: int, holder: str) -> str:
+    def claim(self, checkpoint: str, epoch: int | None, holder: str) -> str:
         """As `penstock.spark.fence.claim`, but looking and writing are two steps."""
         path = f"{checkpoint}/{FENCE}"
         manager, file = self._manager(path)
@@ -53,6 +57,14 @@ class HadoopCheckpointFiles:
         stream.write(fence_text(token, holder).encode())
         stream.close()
         return str(token)
+
+    def clear(self, checkpoint: str, token: str) -> None:
+        """As `penstock.spark.fence.clear`, but looking and deleting are two steps."""
+        require_newest(self.read(f"{checkpoint}/{FENCE}"), token, checkpoint)
+        manager, _ = self._manager(f"{checkpoint}/{FENCE}")
+        for status in manager.list(self._manager(checkpoint)[1]):
+            if not status.getPath().getName().startswith(FENCE):
+                manager.delete(status.getPath())
 
     def _manager(self, path: str) -> tuple[Any, Any]:
         """Spark's manager for the file system of `path`, without a fence: the fence itself is what is written."""

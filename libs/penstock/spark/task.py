@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -21,7 +22,7 @@ from penstock.spark.checkpoint import (
     last_offset,
     task_checkpoint,
 )
-from penstock.spark.fence import FENCE, claim
+from penstock.spark.fence import FENCE, claim, clear
 from penstock.spark.hadoop import HadoopCheckpointFiles
 from penstock.spark.query import result_of
 from penstock.spark.session import HostSession, task_session
@@ -73,9 +74,12 @@ class StopOutcome:
 
 
 class RunningTask:
-    """A task from its start to its end. Its methods are called by one thread at a time."""
+    """A task from its start to its end. Its methods are called by one thread at a time.
 
-    def __init__(self, runtime: Runtime, spec: TaskSpec, epoch: int) -> None:
+    Without an epoch it goes on in the epoch that its checkpoint is in (`penstock.spark.fence.claim`).
+    """
+
+    def __init__(self, runtime: Runtime, spec: TaskSpec, epoch: int | None) -> None:
         self.runtime = runtime
         self.spec = spec
         self.epoch = epoch
@@ -100,15 +104,31 @@ class RunningTask:
 
         Raises Fenced when a newer owner has the checkpoint, BrokenTask or Spark's errors when the query cannot run.
         """
-        self.token = self._claim()
-        config, settings = self.spec.config, self.runtime.settings
-        fence_path = f"{self.checkpoint}/{FENCE}"
-        session = task_session(self.runtime.host.spark, config, fence_path, self.token, settings.unlocked_checkpoints)
-        inputs = register_inputs(session, config, self.spec.key_groups, settings)
-        register_tables(session, config)
-        self._frame = result_of(session, inputs, config, settings)
-        self._run(trigger_interval(config.trigger_interval_seconds, self.spec.task_id))
+        self.claim()
+        self._run(trigger_interval(self.spec.config.trigger_interval_seconds, self.spec.task_id))
         log.info("task started", task=self.spec.task_id, revision=self.spec.revision, token=self.token)
+
+    def claim(self) -> None:
+        """Takes the checkpoint: no earlier owner publishes anything from now on. Raises Fenced for a newer owner."""
+        self.token = claim_checkpoint(self.runtime, self.checkpoint, self.epoch)
+
+    def finish_pending(self) -> None:
+        """Runs the query for the batch that is planned but not committed, and for no other. After `claim`.
+
+        Raises Unavailable when it does not finish in time, Spark's errors when it fails.
+        """
+        self._settle()
+
+    def run_until(self, reached: Callable[[], bool], timeout_seconds: float) -> None:
+        """Runs the query, batch after batch, until `reached`; then stops it, with no batch pending. After `claim`.
+
+        Raises TimeoutError when that takes too long, Spark's errors when the query fails.
+        """
+        self._run("0 seconds")
+        try:
+            wait_until(lambda: reached() or self._require_no_failure(), timeout_seconds, f"{self.spec.task_id}")
+        finally:
+            self.stop(settle=True)
 
     def stop(self, *, settle: bool, patient: bool = True) -> StopOutcome:
         """Stops the query, between two batches when `patient` and possible, and finishes a pending batch if asked.
@@ -129,19 +149,21 @@ class RunningTask:
         """The query has ended by itself: look at it no longer."""
         self.runtime.watch.remove(self.spec.task_id)
 
-    def _claim(self) -> str:
-        if is_local(self.checkpoint):
-            return claim(self.checkpoint, self.epoch, self.runtime.holder)
-        if not self.runtime.settings.unlocked_checkpoints:
-            raise Unavailable(f"{self.checkpoint} has no file locks, and the setting unlocked_checkpoints is off")
-        return HadoopCheckpointFiles(self.runtime.host.spark).claim(self.checkpoint, self.epoch, self.runtime.holder)
-
     def _files(self) -> CheckpointFiles:
-        return LOCAL_FILES if is_local(self.checkpoint) else HadoopCheckpointFiles(self.runtime.host.spark)
+        return checkpoint_files(self.runtime, self.checkpoint)
+
+    def _make_frame(self) -> DataFrame:
+        config, settings = self.spec.config, self.runtime.settings
+        fence_path = f"{self.checkpoint}/{FENCE}"
+        session = task_session(self.runtime.host.spark, config, fence_path, self.token, settings.unlocked_checkpoints)
+        inputs = register_inputs(session, config, self.spec.key_groups, settings)
+        register_tables(session, config)
+        return result_of(session, inputs, config, settings)
 
     def _run(self, interval: str) -> None:
         """Starts the query in a scheduler pool of its own, so that a heavy neighbour does not hold it up."""
-        assert self._frame is not None
+        if self._frame is None:
+            self._frame = self._make_frame()
         settings, task_id = self.runtime.settings, self.spec.task_id
         sinks = SinkContext(settings.kafka_bootstrap, settings.connections)
         stream = writer(self._frame, self.spec, sinks)
@@ -171,13 +193,39 @@ class RunningTask:
 
     def _has_settled(self, pending: int | None) -> bool:
         """Raises the query's error when it has failed."""
+        return last_commit(self.checkpoint, self._files()) == pending or self._require_no_failure()
+
+    def _require_no_failure(self) -> bool:
         assert self._query is not None
-        if last_commit(self.checkpoint, self._files()) == pending:
-            return True
         failure = self._query.exception()
         if failure is not None:
             raise failure
         return False
+
+
+def claim_checkpoint(runtime: Runtime, checkpoint: str, epoch: int | None) -> str:
+    """Makes this host the only owner of a checkpoint and returns its token.
+
+    Raises Fenced for a newer owner, Unavailable where there are no file locks unless the settings allow that.
+    """
+    if is_local(checkpoint):
+        return claim(checkpoint, epoch, runtime.holder)
+    if not runtime.settings.unlocked_checkpoints:
+        raise Unavailable(f"{checkpoint} has no file locks, and the setting unlocked_checkpoints is off")
+    return HadoopCheckpointFiles(runtime.host.spark).claim(checkpoint, epoch, runtime.holder)
+
+
+def clear_checkpoint(runtime: Runtime, checkpoint: str, token: str) -> None:
+    """Deletes all of a checkpoint but its fence. Raises Fenced when `token` is not the newest any more."""
+    if is_local(checkpoint):
+        clear(checkpoint, token)
+    else:
+        HadoopCheckpointFiles(runtime.host.spark).clear(checkpoint, token)
+
+
+def checkpoint_files(runtime: Runtime, checkpoint: str) -> CheckpointFiles:
+    """How a checkpoint's files are read."""
+    return LOCAL_FILES if is_local(checkpoint) else HadoopCheckpointFiles(runtime.host.spark)
 
 
 def trigger_interval(seconds: float, task_id: str) -> str:

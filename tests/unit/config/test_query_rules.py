@@ -208,6 +208,17 @@ def test_one_task_may_run_what_several_may_not(sql: str, operation: str) -> None
     assert error.detail.startswith(f"{operation} in query.sql")
 
 
+def test_state_over_a_kafka_key_of_several_columns_is_of_one_task() -> None:
+    keys = FLIGHTS | {"key_function": "kafka", "key_columns": ["carrier", "dest"]}
+    grouped = {"sql": "SELECT carrier, dest, count(*) FROM flights GROUP BY carrier, dest"}
+    change = {"query": grouped, "inputs": {"flights": keys}}
+    assert check_merged(job(change | {"task_count": 1})).task_count == 1
+    with pytest.raises(InvalidConfig) as refused:
+        check_merged(job(change | {"task_count": 2}))
+    assert (refused.value.field, refused.value.rule) == ("inputs.flights.key_columns", "kafka_key_of_one_column")
+    assert check_merged(job(change | {"query": {"sql": "SELECT dest FROM flights"}, "task_count": 2})).task_count == 2
+
+
 def test_the_error_proposes_a_shuffle_job() -> None:
     detail = refusal("SELECT carrier, count(*) FROM flights GROUP BY carrier", task_count=4).detail
     assert "inputs.flights is keyed by (dest) with kafka" in detail

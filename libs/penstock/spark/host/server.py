@@ -16,13 +16,28 @@ from penstock.control.clock import SystemClock
 from penstock.control.errors import LeaseLost
 from penstock.control.logs import logger
 from penstock.control.process import signal_group, wait_until
-from penstock.spark.channel import COMMANDS, Command, Exit, Lease, ListTasks, Live, Progress, Reply, Start, Stop
+from penstock.spark.channel import (
+    COMMANDS,
+    Command,
+    Exit,
+    Lease,
+    ListTasks,
+    Live,
+    Progress,
+    Redistribute,
+    Reply,
+    Seal,
+    Start,
+    Stop,
+)
 from penstock.spark.errors import failure_of
 from penstock.spark.host.events import EventWriter
 from penstock.spark.host.exits import HostExit, exit_for_jvm
 from penstock.spark.host.lease import LeaseWatch
 from penstock.spark.host.queues import TaskQueues, Work
 from penstock.spark.host.tasks import TaskTable
+from penstock.spark.redistribute.engine import redistribute
+from penstock.spark.redistribute.seal import seal
 from penstock.spark.session import HostSession
 from penstock.spark.settings import SparkSettings
 from penstock.spark.task import Runtime
@@ -43,7 +58,8 @@ class Host:
         self._settings = settings
         self._events = events
         holder = f"{name} pid {os.getpid()}"
-        self._tasks = TaskTable(Runtime(session, session.java_class(_WATCH_CLASS), settings, holder))
+        self._runtime = Runtime(session, session.java_class(_WATCH_CLASS), settings, holder)
+        self._tasks = TaskTable(self._runtime)
         self._queues = TaskQueues(settings.max_concurrent_starts)
         self._jvm_lease = session.java_class(_JVM_LEASE_CLASS)
         self._jvm_calls = TaskQueues(1)
@@ -82,6 +98,10 @@ class Host:
                 self._enqueue(command.id, command.task_id, stop)
             case Live():
                 self._enqueue(command.id, command.spec.task_id, partial(self._tasks.live, command.spec))
+            case Redistribute():
+                self._enqueue(command.id, f"{command.request.job}/*", partial(self._redistribute, command))
+            case Seal():
+                self._enqueue(command.id, f"{command.request.job}/*", partial(self._seal, command))
             case Lease():
                 self._renew(command)
             case ListTasks():
@@ -106,11 +126,23 @@ class Host:
         self._events.send(Reply(id=command_id, ok=True, result=result))
 
     def _start(self, command: Start) -> dict[str, Any]:
+        self._require_lease()
+        return self._tasks.start(command.spec, command.epoch)
+
+    def _redistribute(self, command: Redistribute) -> dict[str, Any]:
+        self._require_lease()
+        return redistribute(self._runtime, command.request).model_dump(mode="json")
+
+    def _seal(self, command: Seal) -> dict[str, Any]:
+        self._require_lease()
+        seal(self._runtime, command.request)
+        return {}
+
+    def _require_lease(self) -> None:
         if self._ending.is_set():
             raise LeaseLost("this host is ending")
         if not self._lease.may_start():
             raise LeaseLost("this host has no good lease")
-        return self._tasks.start(command.spec, command.epoch)
 
     def _renew(self, command: Lease) -> None:
         """Answered once the JVM's own watch has the lease too."""

@@ -1,0 +1,98 @@
+package io.penstock.state;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.kafka.common.utils.Utils;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Murmur3Hash;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
+import org.apache.spark.sql.types.BinaryType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StructType;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * How the producer of a job's input put keys into its partitions, the key groups.
+ *
+ * @param name {@code spark}: pmod(hash(columns), count); {@code kafka}: murmur2 of the bytes of one column;
+ *     {@code none}: all rows are of key group 0
+ * @param count number of key groups; 1 for {@code none}
+ * @param places of the key's columns among those that an operator's state is partitioned by, in the key's order
+ */
+public record KeyFunction(String name, int count, List<Integer> places) {
+
+  /** Where rows of one operator go: their key group, and their partition inside a task of {@code partitions}. */
+  Router router(StructType partitionKey, int partitions) {
+    List<Expression> all = new ArrayList<>();
+    for (int place = 0; place < partitionKey.size(); place++) {
+      all.add(new BoundReference(place, partitionKey.fields()[place].dataType(), true));
+    }
+    List<Expression> key = places.stream().map(all::get).toList();
+    List<Expression> hashes =
+        List.of(new Murmur3Hash(seq(key)), new HashPartitioning(seq(all), partitions).partitionIdExpression());
+    return new Router(this, UnsafeProjection.create(seq(hashes)), dataType(partitionKey));
+  }
+
+  private DataType dataType(StructType partitionKey) {
+    if (!name.equals("kafka")) {
+      return null;
+    }
+    DataType type = partitionKey.fields()[places.get(0)].dataType();
+    if (places.size() != 1 || !(type instanceof StringType || type instanceof BinaryType)) {
+      throw new UnmovableStateException(
+          "key_function kafka hashes the bytes of the record's key, which are known of one column of type STRING or"
+              + " BINARY only, not of " + partitionKey.simpleString());
+    }
+    return type;
+  }
+
+  private static Seq<Expression> seq(List<Expression> expressions) {
+    return CollectionConverters.asScala(expressions).toSeq();
+  }
+
+  /** Not for several threads at once. */
+  static final class Router {
+    private final KeyFunction function;
+    private final UnsafeProjection hashes;
+    private final DataType kafkaType;
+    private UnsafeRow hashed;
+    private UnsafeRow key;
+
+    private Router(KeyFunction function, UnsafeProjection hashes, DataType kafkaType) {
+      this.function = function;
+      this.hashes = hashes;
+      this.kafkaType = kafkaType;
+    }
+
+    void at(UnsafeRow partitionKey) {
+      key = partitionKey;
+      hashed = hashes.apply(partitionKey);
+    }
+
+    /** -1: a null key, which Kafka puts anywhere. */
+    int keyGroup() {
+      return switch (function.name) {
+        case "spark" -> Math.floorMod(hashed.getInt(0), function.count);
+        case "kafka" -> ofKafka(function.places.get(0));
+        default -> 0;
+      };
+    }
+
+    int partition() {
+      return hashed.getInt(1);
+    }
+
+    private int ofKafka(int place) {
+      if (key.isNullAt(place)) {
+        return -1;
+      }
+      byte[] bytes = kafkaType instanceof StringType ? key.getUTF8String(place).getBytes() : key.getBinary(place);
+      return Utils.toPositive(Utils.murmur2(bytes)) % function.count;
+    }
+  }
+}

@@ -1,0 +1,134 @@
+package io.penstock.state;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.UUID;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
+import org.apache.spark.sql.catalyst.plans.physical.Distribution;
+import org.apache.spark.sql.catalyst.plans.physical.StatefulOpClusteredDistribution;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.execution.CommandExecutionMode$;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata$;
+import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter;
+import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec;
+import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution;
+import org.apache.spark.sql.execution.streaming.runtime.WatermarkPropagator$;
+import org.apache.spark.sql.streaming.OutputMode;
+import org.apache.spark.sql.types.Metadata;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Which columns of a query's inputs the stateful operators bring rows together by.
+ *
+ * <p>The inputs' key columns carry a tag in their metadata: the column's place in the input's key. Spark passes a
+ * column's metadata on where the column is passed on unchanged, under whatever name, and drops it in expressions.
+ */
+public final class KeyedOperators {
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  private KeyedOperators() {}
+
+  /**
+   * JSON: {@code operators}, a record each with {@code operator} (its id in the checkpoint), {@code name} (Spark's) and
+   * {@code columns}: of each column that the operator's state is partitioned by, in order, the tag or null. {@code mixed}: a UNION has the tag
+   * in some of its branches only, so that tags after it may be wrong.
+   */
+  public static String describe(Dataset<?> result, String tag) throws JsonProcessingException {
+    LogicalPlan plan = result.queryExecution().analyzed();
+    ObjectNode found = JSON.createObjectNode().put("mixed", hasMixedUnion(plan, tag));
+    ArrayNode operators = found.putArray("operators");
+    for (SparkPlan node : nodes(planned(result, plan))) {
+      if (node instanceof StateStoreWriter operator) {
+        ArrayNode columns = operators.addObject()
+            .put("operator", operator.getStateInfo().operatorId())
+            .put("name", operator.shortName())
+            .putArray("columns");
+        columnTags(node, tag).forEach(columns::add);
+      }
+    }
+    return JSON.writeValueAsString(found);
+  }
+
+  /** The plan as a streaming query would number its operators; nothing is read or written. */
+  private static SparkPlan planned(Dataset<?> result, LogicalPlan plan) {
+    return new IncrementalExecution(
+        result.sparkSession(), plan, OutputMode.Append(), "", UUID.randomUUID(), UUID.randomUUID(), 0L, Option.empty(),
+        OffsetSeqMetadata$.MODULE$.apply(0L, 0L, scala.collection.immutable.Map$.MODULE$.empty()),
+        WatermarkPropagator$.MODULE$.noop(), false, new scala.collection.mutable.HashMap<>(),
+        new scala.collection.mutable.HashMap<>(), CommandExecutionMode$.MODULE$.SKIP(), false).executedPlan();
+  }
+
+  private static List<SparkPlan> nodes(SparkPlan root) {
+    List<SparkPlan> found = new ArrayList<>();
+    found.add(root);
+    for (int next = 0; next < found.size(); next++) {
+      found.addAll(CollectionConverters.asJava(found.get(next).children()));
+    }
+    return found;
+  }
+
+  /** A join's columns have a tag only where both sides have the same. Other second inputs are initial states. */
+  private static List<Long> columnTags(SparkPlan operator, String tag) {
+    List<Distribution> distributions = CollectionConverters.asJava(operator.requiredChildDistribution());
+    List<Long> tags = tags(distributions.get(0), tag);
+    return operator instanceof StreamingSymmetricHashJoinExec ? agreed(tags, tags(distributions.get(1), tag)) : tags;
+  }
+
+  private static List<Long> tags(Distribution distribution, String tag) {
+    List<Long> tags = new ArrayList<>();
+    if (distribution instanceof StatefulOpClusteredDistribution clustered) {
+      for (Expression column : CollectionConverters.asJava(clustered.expressions())) {
+        tags.add(tagOf(column, tag));
+      }
+    }
+    return tags;
+  }
+
+  private static List<Long> agreed(List<Long> one, List<Long> other) {
+    List<Long> agreed = new ArrayList<>(Collections.nCopies(one.size(), null));
+    for (int place = 0; place < Math.min(one.size(), other.size()); place++) {
+      if (one.get(place) != null && one.get(place).equals(other.get(place))) {
+        agreed.set(place, one.get(place));
+      }
+    }
+    return agreed;
+  }
+
+  /** Spark may push an operator below the projection that takes a column out of a decoded record. */
+  private static Long tagOf(Expression column, String tag) {
+    Metadata metadata = column instanceof Attribute attribute
+        ? attribute.metadata()
+        : column instanceof GetStructField field ? field.metadata() : Metadata.empty();
+    return metadata.contains(tag) ? (Long) metadata.getLong(tag) : null;
+  }
+
+  private static boolean hasMixedUnion(LogicalPlan plan, String tag) {
+    for (LogicalPlan child : CollectionConverters.asJava(plan.children())) {
+      if (hasMixedUnion(child, tag)) {
+        return true;
+      }
+    }
+    return plan instanceof Union && isMixed(CollectionConverters.asJava(plan.children()), tag);
+  }
+
+  private static boolean isMixed(List<LogicalPlan> branches, String tag) {
+    return branches.stream().map(branch -> outputTags(branch, tag)).distinct().count() > 1;
+  }
+
+  private static List<Long> outputTags(LogicalPlan plan, String tag) {
+    List<Long> tags = new ArrayList<>();
+    CollectionConverters.asJava(plan.output()).forEach(attribute -> tags.add(tagOf(attribute, tag)));
+    return tags;
+  }
+}

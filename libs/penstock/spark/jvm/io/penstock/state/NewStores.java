@@ -1,0 +1,69 @@
+package io.penstock.state;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Callable;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.execution.streaming.state.StateStore;
+import org.apache.spark.sql.execution.streaming.state.StateStoreProvider;
+import scala.Option;
+
+/** The partitions of one store of all new tasks, open for writing. */
+final class NewStores implements AutoCloseable {
+  private final List<Open> all = new ArrayList<>();
+  private final Open[][] byKeyGroup;
+
+  private record Open(StateStoreProvider provider, StateStore store) {}
+
+  NewStores(StoreLayout layout, List<TaskState> tasks, int keyGroups) {
+    byKeyGroup = new Open[keyGroups][];
+    for (TaskState task : tasks) {
+      Open[] partitions = new Open[task.partitions];
+      for (int partition = 0; partition < task.partitions; partition++) {
+        partitions[partition] = open(layout, task, partition);
+      }
+      for (int keyGroup = task.lowestKeyGroup; keyGroup < task.endOfKeyGroups; keyGroup++) {
+        byKeyGroup[keyGroup] = partitions;
+      }
+    }
+  }
+
+  private Open open(StoreLayout layout, TaskState task, int partition) {
+    StateStoreProvider provider = task.open(layout, partition);
+    Open open = new Open(provider, provider.getStore(0, Option.empty(), false, false));
+    all.add(open);
+    layout.register(open.store);
+    return open;
+  }
+
+  void put(int keyGroup, int partition, Family family, UnsafeRow key, UnsafeRow value) {
+    StateStore store = byKeyGroup[keyGroup][partition].store;
+    synchronized (store) {
+      if (family.isList() && store.keyExists(key, family.name())) {
+        store.merge(key, value, family.name());
+      } else {
+        store.put(key, value, family.name());
+      }
+    }
+  }
+
+  /** All partitions are at version 1 then, those without rows too. */
+  void commit(int threads) throws Exception {
+    List<Callable<Long>> commits = all.stream().<Callable<Long>>map(open -> open.store::commit).toList();
+    for (long version : StateMove.inParallel(threads, commits)) {
+      if (version != 1) {
+        throw new IllegalStateException("a new state store is of version " + version + " after its first commit");
+      }
+    }
+  }
+
+  @Override
+  public void close() {
+    for (Open open : all) {
+      if (!open.store.hasCommitted()) {
+        open.store.abort();
+      }
+      open.provider.close();
+    }
+  }
+}

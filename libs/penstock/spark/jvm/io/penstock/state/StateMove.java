@@ -1,0 +1,197 @@
+package io.penstock.state;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.streaming.state.ReadStateStore;
+import org.apache.spark.sql.execution.streaming.state.StatePartitionKeyExtractor;
+import org.apache.spark.sql.execution.streaming.state.StateStore;
+import org.apache.spark.sql.execution.streaming.state.StateStoreIterator;
+import org.apache.spark.sql.execution.streaming.state.StateStoreProvider;
+import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair;
+import scala.Option;
+import scala.collection.Iterator;
+
+/**
+ * Moves the state of some tasks to others, row by row through Spark's state stores, whatever keeps them.
+ *
+ * <p>Rows of a store go to the task that has their key group, and there to the partition that Spark's shuffle brings
+ * their key to. Old stores are read by several threads; a new store takes rows of one at a time.
+ */
+public final class StateMove {
+  private final List<TaskState> from = new ArrayList<>();
+  private final List<TaskState> to = new ArrayList<>();
+  private final int threads;
+
+  public StateMove(int threads) {
+    this.threads = threads;
+  }
+
+  /** An old task: the state that its batch {@code batch} left, of key groups {@code lowest} to {@code end - 1}. */
+  public void addOld(SparkSession session, String checkpoint, int partitions, long batch, int lowest, int end) {
+    from.add(new TaskState(session, checkpoint, partitions, batch + 1, lowest, end));
+  }
+
+  /** A new task, whose state will be that after its batch 0. */
+  public void addNew(SparkSession session, String checkpoint, int partitions, int lowest, int end) {
+    to.add(new TaskState(session, checkpoint, partitions, 1, lowest, end));
+  }
+
+  /** How rows are told their key group: see {@link KeyFunction}. */
+  public KeyFunction keys(String function, int keyGroups, List<Integer> places) {
+    return new KeyFunction(function, keyGroups, places);
+  }
+
+  /** What is in a store, by the first old task's checkpoint: see {@link Store}. */
+  public StoreLayout layout(
+      long operator, String operatorName, String name, int prefixColumns, int formatVersion, String properties,
+      List<String> schemaFiles) {
+    Store store =
+        new Store(operator, operatorName, name, prefixColumns, formatVersion, properties, List.copyOf(schemaFiles));
+    return StoreLayout.read(store, from.get(0));
+  }
+
+  /**
+   * Moves one store of one operator. The tally of the old rows, as JSON (see {@link Tally}).
+   *
+   * <p>Throws {@link UnmovableStateException} when an old task has a row that is not of its key groups.
+   */
+  public String move(StoreLayout layout, KeyFunction keys) throws Exception {
+    try (NewStores target = new NewStores(layout, to, keys.count())) {
+      Tally tally = forEachPartition(from, keys.count(), (task, partition, own) ->
+          scan(layout, keys, task, partition, to.get(0).partitions, (family, router, key, value) -> {
+            requireOwn(task, router.keyGroup(), key, layout.families().get(family));
+            own.add(router.keyGroup(), family, key, value);
+            target.put(router.keyGroup(), router.partition(), layout.families().get(family), key, value);
+          }));
+      target.commit(threads);
+      return tally.toJson();
+    }
+  }
+
+  /**
+   * Reads one store of the new tasks again. Their tally, as JSON.
+   *
+   * <p>Throws IllegalStateException when a row is not in the task or the partition that it belongs to.
+   */
+  public String verify(StoreLayout layout, KeyFunction keys) throws Exception {
+    return forEachPartition(to, keys.count(), (task, partition, own) ->
+        scan(layout, keys, task, partition, task.partitions, (family, router, key, value) -> {
+          if (!task.has(router.keyGroup()) || router.partition() != partition) {
+            throw new IllegalStateException("a row of " + layout.store() + " is in the wrong place after the move");
+          }
+          own.add(router.keyGroup(), family, key, value);
+        })).toJson();
+  }
+
+  @FunctionalInterface
+  private interface PartitionWork {
+    void run(TaskState task, int partition, Tally own);
+  }
+
+  @FunctionalInterface
+  private interface RowWork {
+    void take(int family, KeyFunction.Router router, UnsafeRow key, UnsafeRow value);
+  }
+
+  private Tally forEachPartition(List<TaskState> tasks, int keyGroups, PartitionWork work) throws Exception {
+    List<Callable<Tally>> calls = new ArrayList<>();
+    for (TaskState task : tasks) {
+      for (int partition = 0; partition < task.partitions; partition++) {
+        int number = partition;
+        calls.add(() -> {
+          Tally own = new Tally(keyGroups);
+          work.run(task, number, own);
+          return own;
+        });
+      }
+    }
+    Tally total = new Tally(keyGroups);
+    inParallel(threads, calls).forEach(total::add);
+    return total;
+  }
+
+  static <T> List<T> inParallel(int threads, List<Callable<T>> calls) throws Exception {
+    ExecutorService pool = Executors.newFixedThreadPool(threads);
+    try {
+      List<T> results = new ArrayList<>();
+      for (Future<T> future : pool.invokeAll(calls)) {
+        results.add(future.get());
+      }
+      return results;
+    } catch (ExecutionException error) {
+      throw error.getCause() instanceof Exception cause ? cause : error;
+    } finally {
+      pool.shutdownNow();
+    }
+  }
+
+  private static void scan(
+      StoreLayout layout, KeyFunction keys, TaskState task, int partition, int targetPartitions, RowWork work) {
+    StateStoreProvider provider = task.open(layout, partition);
+    try {
+      // Families can be registered with a store for writing only.
+      if (layout.hasFamilies()) {
+        StateStore store = provider.getStore(task.version, Option.empty(), false, false);
+        layout.register(store);
+        scan(layout, keys, store, targetPartitions, work);
+      } else {
+        scan(layout, keys, provider.getReadStore(task.version, Option.empty()), targetPartitions, work);
+      }
+    } finally {
+      provider.close();
+    }
+  }
+
+  private static void scan(
+      StoreLayout layout, KeyFunction keys, ReadStateStore store, int targetPartitions, RowWork work) {
+    try {
+      for (int number = 0; number < layout.families().size(); number++) {
+        scan(layout.families().get(number), number, keys, store, targetPartitions, work);
+      }
+    } finally {
+      store.abort();
+    }
+  }
+
+  private static void scan(
+      Family family, int number, KeyFunction keys, ReadStateStore store, int targetPartitions, RowWork work) {
+    StatePartitionKeyExtractor partitionKeys = family.partitionKeys();
+    KeyFunction.Router router = keys.router(partitionKeys.partitionKeySchema(), targetPartitions);
+    try (StateStoreIterator<UnsafeRowPair> rows = store.iterator(family.name())) {
+      while (rows.hasNext()) {
+        UnsafeRowPair row = rows.next();
+        router.at(partitionKeys.partitionKey(row.key()));
+        if (family.isList()) {
+          UnsafeRow key = row.key().copy();
+          Iterator<UnsafeRow> values = store.valuesIterator(key, family.name());
+          while (values.hasNext()) {
+            work.take(number, router, key, values.next());
+          }
+        } else {
+          work.take(number, router, row.key(), row.value());
+        }
+      }
+    }
+  }
+
+  private static void requireOwn(TaskState task, int keyGroup, UnsafeRow key, Family family) {
+    if (!task.has(keyGroup)) {
+      throw new UnmovableStateException(
+          "the state of operator " + family.store().operator() + " has the key " + text(key, family) + " of key group "
+              + keyGroup + " in the task of key groups " + task.lowestKeyGroup + " to " + (task.endOfKeyGroups - 1)
+              + ": the input is not keyed as key_function and key_columns say, or has records with a null key, which"
+              + " the query should filter");
+    }
+  }
+
+  private static String text(UnsafeRow key, Family family) {
+    return key.toSeq(family.schema().keySchema()).mkString("(", ", ", ")");
+  }
+}

@@ -1,0 +1,48 @@
+package io.penstock.state;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.catalyst.expressions.XXH64;
+
+/** Rows and a checksum per key group, whatever the order of the rows. */
+final class Tally {
+  private static final ObjectMapper JSON = new ObjectMapper();
+  private static final long SEED = 42L;
+
+  private final long[] rows;
+  private final long[] sums;
+
+  Tally(int keyGroups) {
+    rows = new long[keyGroups];
+    sums = new long[keyGroups];
+  }
+
+  /** {@code family}: number of the row's family in its store. */
+  void add(int keyGroup, int family, UnsafeRow key, UnsafeRow value) {
+    rows[keyGroup]++;
+    sums[keyGroup] += hash(value, hash(key, SEED + family));
+  }
+
+  synchronized void add(Tally other) {
+    for (int keyGroup = 0; keyGroup < rows.length; keyGroup++) {
+      rows[keyGroup] += other.rows[keyGroup];
+      sums[keyGroup] += other.sums[keyGroup];
+    }
+  }
+
+  /** JSON: by key group that has rows, {@code [rows, checksum]}. */
+  String toJson() {
+    ObjectNode groups = JSON.createObjectNode();
+    for (int keyGroup = 0; keyGroup < rows.length; keyGroup++) {
+      if (rows[keyGroup] > 0) {
+        groups.putArray(Integer.toString(keyGroup)).add(rows[keyGroup]).add(Long.toHexString(sums[keyGroup]));
+      }
+    }
+    return groups.toString();
+  }
+
+  private static long hash(UnsafeRow row, long seed) {
+    return XXH64.hashUnsafeBytes(row.getBaseObject(), row.getBaseOffset(), row.getSizeInBytes(), seed);
+  }
+}

@@ -1,0 +1,57 @@
+package io.penstock.state;
+
+import java.util.UUID;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.streaming.state.StateStoreConf;
+import org.apache.spark.sql.execution.streaming.state.StateStoreId;
+import org.apache.spark.sql.execution.streaming.state.StateStoreProvider;
+import org.apache.spark.sql.execution.streaming.state.StateStoreProviderId;
+
+/** The state of one task: where its checkpoint is, how it is partitioned, which version counts, whose rows it has. */
+final class TaskState {
+  final int partitions;
+  final int lowestKeyGroup;
+  final int endOfKeyGroups;
+  final long version;
+  private final String root;
+  private final StateStoreConf settings;
+  private final Configuration files;
+
+  TaskState(SparkSession session, String checkpoint, int partitions, long version, int lowest, int end) {
+    // Begins the coordinator of state stores, which they report to: it is there once a query was started.
+    session.streams();
+    this.partitions = partitions;
+    this.version = version;
+    lowestKeyGroup = lowest;
+    endOfKeyGroups = end;
+    root = checkpoint + "/state";
+    settings = StateStoreConf.apply(session.sessionState().conf());
+    files = session.sessionState().newHadoopConf();
+  }
+
+  boolean has(int keyGroup) {
+    return lowestKeyGroup <= keyGroup && keyGroup < endOfKeyGroups;
+  }
+
+  StateStoreProviderId storeId(Store store, int partition) {
+    return new StateStoreProviderId(
+        new StateStoreId(root, store.operator(), partition, store.name()), UUID.randomUUID());
+  }
+
+  String root() {
+    return root;
+  }
+
+  Configuration files() {
+    return files;
+  }
+
+  /** The caller closes it. */
+  StateStoreProvider open(StoreLayout layout, int partition) {
+    Family first = layout.first();
+    return StateStoreProvider.createAndInit(
+        storeId(layout.store(), partition), first.schema().keySchema(), first.schema().valueSchema(), first.encoding(),
+        layout.hasFamilies(), settings, files, false, layout.schemas());
+  }
+}

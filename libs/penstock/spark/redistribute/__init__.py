@@ -1,0 +1,1 @@
+"""Moves a job's checkpoints to another number of tasks or threads; read `engine` first."""

@@ -1,0 +1,57 @@
+"""What Kafka says of the inputs' partitions: where they begin and where they end."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from functools import cached_property
+from typing import Any
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
+
+from penstock.config.model import Input
+from penstock.control.errors import Unavailable
+from penstock.spark.redistribute.offsets import SourceOffsets
+from penstock.tasks.keygroups import KeyGroupRange
+
+_TIMEOUT_SECONDS = 15.0
+
+
+class InputEnds:
+    """Offsets as they are at the first question; later ones get the same answer."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._known: dict[tuple[str, bool], dict[int, int]] = {}
+
+    def ends(self, source: Input) -> dict[int, int]:
+        """By key group: the offset after the last record of a committed transaction. Raises Unavailable."""
+        return self._offsets(source, latest=True)
+
+    def starts(self, source: Input, part: KeyGroupRange) -> SourceOffsets:
+        """Where a task without a checkpoint begins. Raises Unavailable."""
+        offsets = self._offsets(source, latest=source.starting_position == "latest")
+        return SourceOffsets(source.topic, {key_group: offsets[key_group] for key_group in part.members()})
+
+    @cached_property
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self._bootstrap, "socket.timeout.ms": int(_TIMEOUT_SECONDS * 1000)})
+
+    def _offsets(self, source: Input, *, latest: bool) -> dict[int, int]:
+        known = self._known.get((source.topic, latest))
+        if known is None:
+            known = self._known[source.topic, latest] = self._ask(source, latest)
+        return known
+
+    def _ask(self, source: Input, latest: bool) -> dict[int, int]:
+        specs: Any = OffsetSpec
+        spec = specs.latest() if latest else specs.earliest()
+        wanted = {TopicPartition(source.topic, group): spec for group in range(source.key_groups)}
+        answers: dict[Any, Future[Any]] = self._admin.list_offsets(
+            wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_TIMEOUT_SECONDS
+        )
+        try:
+            return {place.partition: answer.result().offset for place, answer in answers.items()}
+        except KafkaException as error:
+            raise Unavailable(f"kafka does not tell the offsets of {source.topic}: {error}") from error

@@ -1,0 +1,138 @@
+"""Redistribution: another generation of a job's checkpoints, for other tasks or threads (DESIGN.md section 8).
+
+    settle   the old tasks are taken over and pending batches finished by their own generation
+    level    tasks that lag read on to the others' watermark
+    move     offsets by key group, state by key group and partition, into checkpoints that nobody has started
+    verify   the new state is read again and compared; then batch 0 of the new checkpoints is committed
+
+Until the last step the new checkpoints are worth nothing, and the old ones can be resumed at any moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from time import monotonic
+
+from penstock.control.logs import logger
+from penstock.spark.redistribute.keys import WHOLE, KeyFunction, key_functions, keyed_operators, require_operators
+from penstock.spark.redistribute.move import StateMover, rows
+from penstock.spark.redistribute.new import NewGeneration
+from penstock.spark.redistribute.offsets import SourceOffsets, merged, sliced
+from penstock.spark.redistribute.old import OldGeneration, task_specs
+from penstock.spark.redistribute.positions import Position
+from penstock.spark.redistribute.stores import (
+    StateStoreInfo,
+    metadata_for,
+    operators_of,
+)
+from penstock.spark.task import RunningTask, Runtime, checkpoint_files
+from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest
+from penstock.tasks.spec import key_group_count
+
+log = logger(__name__)
+Begun = Sequence[tuple[RunningTask, Position]]
+
+
+def redistribute(runtime: Runtime, request: RedistributionRequest) -> RedistributionReport:
+    """Writes the checkpoints of `request.target` from those of `request.source`; safe to repeat.
+
+    Raises BrokenTask when the job's state cannot be moved so, BrokenCheckpoint when checkpoints contradict themselves
+    or the new state is not the old, Fenced when somebody does the same, Unavailable when trying again may help, and
+    Spark's errors when old tasks cannot finish their batches.
+    """
+    return _Redistribution(runtime, request).run()
+
+
+class _Redistribution:
+    def __init__(self, runtime: Runtime, request: RedistributionRequest) -> None:
+        self._runtime = runtime
+        self._request = request
+        self._seconds: dict[str, float] = {}
+        self._old = OldGeneration(runtime, request.job, request.source)
+        self._new = NewGeneration(runtime, task_specs(request.job, request.target))
+
+    def run(self) -> RedistributionReport:
+        """All phases, in their order."""
+        with self._phase("settle"):
+            self._old.take_over()
+            settled = self._old.settle()
+        with self._phase("level"):
+            levelling = self._old.level(self._request.source.config.completeness)
+        positions = self._old.positions()
+        watermark_ms = max(position.watermark_ms for position in positions)
+        with self._phase("move"):
+            self._new.clear()
+            begun = [pair for pair in zip(self._old.tasks, positions, strict=True) if pair[1].batch is not None]
+            if not begun:
+                self._begin(positions)
+                return RedistributionReport(seconds=self._seconds)
+            self._lay_out(begun, positions)
+            stores = self._copy_operators(begun[0][0])
+            mover = StateMover(self._runtime, begun, self._new.tasks, stores, self._keys(stores)) if stores else None
+            moved = {} if mover is None else mover.move()
+        with self._phase("verify"):
+            if mover is not None:
+                mover.verify(moved)
+            self._new.commit_batch_0(watermark_ms)
+        log.info("redistributed", job=self._request.job, generation=self._request.target.generation, rows=rows(moved))
+        return RedistributionReport(
+            settled=settled,
+            levelled=len(levelling.levelled),
+            behind=len(levelling.behind),
+            state_rows=rows(moved),
+            watermark_ms=watermark_ms or None,
+            seconds=self._seconds,
+        )
+
+    def _begin(self, positions: Sequence[Position]) -> None:
+        """No old task has finished a batch: all that there is are the offsets to begin with."""
+        sources = self._merged(positions)
+        for task in self._new.tasks:
+            self._new.begin(task, sliced(sources, task.spec.key_groups))
+
+    def _lay_out(self, begun: Begun, positions: Sequence[Position]) -> None:
+        """Batch 0 has the greatest watermark that rows were held against, so no window is opened again."""
+        sources = self._merged(positions)
+        batches = [position.batch.metadata for _, position in begun if position.batch is not None]
+        metadata = metadata_for(
+            batches[0],
+            self._request.target.config.threads_per_task,
+            max(batch["batchWatermarkMs"] for batch in batches),
+            max(batch["batchTimestampMs"] for batch in batches),
+        )
+        for task in self._new.tasks:
+            self._new.plan_batch_0(task, metadata, sliced(sources, task.spec.key_groups))
+
+    def _copy_operators(self, template: RunningTask) -> tuple[StateStoreInfo, ...]:
+        """What the new checkpoints must know of the operators before any of their state; the stores to fill."""
+        files = checkpoint_files(self._runtime, template.checkpoint)
+        operators = operators_of(template.checkpoint, files)
+        partitions = self._request.target.config.threads_per_task
+        for operator in operators:
+            for task in self._new.tasks:
+                metadata = operator.metadata_for(task.writer.qualified_folder, partitions)
+                task.writer.write(operator.metadata_path, metadata.encode())
+            for path in operator.schema_paths():
+                self._new.write_file(path, files.read_bytes(f"{template.checkpoint}/{path}"))
+        return tuple(store for operator in operators for store in operator.stores)
+
+    def _keys(self, stores: Sequence[StateStoreInfo]) -> dict[int, KeyFunction]:
+        """State that stays in the one task that has it needs no keys."""
+        if len(self._old.tasks) == len(self._new.tasks) == 1:
+            return {store.operator: WHOLE for store in stores}
+        config = self._request.target.config
+        operators, mixed = keyed_operators(self._new.tasks[0].session, config, self._runtime.settings)
+        require_operators(operators, {store.operator: store.operator_name for store in stores})
+        return key_functions(operators, config.inputs, mixed=mixed)
+
+    def _merged(self, positions: Sequence[Position]) -> tuple[SourceOffsets, ...]:
+        return merged([position.sources for position in positions], key_group_count(self._request.target.config))
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        begun = monotonic()
+        try:
+            yield
+        finally:
+            self._seconds[name] = round(monotonic() - begun, 3)

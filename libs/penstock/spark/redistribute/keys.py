@@ -1,0 +1,136 @@
+"""How the rows of each stateful operator are told their key group.
+
+The query is analysed once more with tags on the inputs' key columns (`io.penstock.state.KeyedOperators`): a tag comes
+out at an operator only where the column was passed on unchanged, so it is known where in the state's key the input's
+key is. Nothing is guessed: state without the whole key of its input is not moved between tasks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from penstock.config.model import Input, JobConfig
+from penstock.control.errors import BrokenTask
+from penstock.spark.balance import BatchLimits
+from penstock.spark.query import result_of
+from penstock.spark.settings import SparkSettings
+from penstock.spark.sources import read_input, register_tables
+from penstock.tasks.keygroups import KeyGroupRange
+
+_TAG = "penstock.key"
+_CLASS = "io.penstock.state.KeyedOperators"
+
+
+@dataclass(frozen=True)
+class KeyFunction:
+    """`io.penstock.state.KeyFunction`: `places` of the input's key columns in what the state is partitioned by."""
+
+    name: str
+    key_groups: int
+    places: tuple[int, ...]
+
+
+WHOLE = KeyFunction("none", 1, ())
+"""All rows are of one key group: state that stays in one task."""
+
+
+@dataclass(frozen=True)
+class KeyedOperator:
+    """By what an operator's state is partitioned: of each column the place in the input's key, or None."""
+
+    operator: int
+    name: str
+    columns: tuple[int | None, ...]
+
+
+def keyed_operators(
+    session: SparkSession, config: JobConfig, settings: SparkSettings
+) -> tuple[tuple[KeyedOperator, ...], bool]:
+    """The stateful operators of a job's query, and whether a UNION in it mixes keys with other columns.
+
+    Raises what `penstock.spark.query.result_of` raises.
+    """
+    part = KeyGroupRange(0, 1)
+    frames = {
+        name: _tagged(read_input(session, _with_tags(source), part, BatchLimits(), settings), source)
+        for name, source in config.inputs.items()
+    }
+    for name, frame in frames.items():
+        frame.createOrReplaceTempView(name)
+    register_tables(session, config)
+    result = result_of(session, frames, config, settings)
+    found = json.loads(_java(session).describe(result._jdf, _TAG))
+    operators = [
+        KeyedOperator(record["operator"], record["name"], tuple(record["columns"])) for record in found["operators"]
+    ]
+    return tuple(operators), bool(found["mixed"])
+
+
+def require_operators(found: Sequence[KeyedOperator], in_checkpoint: Mapping[int, str]) -> None:
+    """Raises BrokenTask unless the query has the operators that the checkpoint names by their ids. Pure."""
+    planned = {operator.operator: operator.name for operator in found}
+    if planned != in_checkpoint:
+        raise BrokenTask(f"query: its stateful operators are {planned}, but the checkpoints are of {in_checkpoint}")
+
+
+def key_functions(
+    operators: Sequence[KeyedOperator], inputs: Mapping[str, Input], *, mixed: bool
+) -> dict[int, KeyFunction]:
+    """By operator: how its rows are told their key group. Pure.
+
+    Raises BrokenTask where that cannot be told.
+    """
+    keys = {(source.key_function, len(source.key_columns), source.key_groups) for source in inputs.values()}
+    if len(keys) != 1:
+        raise BrokenTask(f"inputs: state cannot be moved between tasks while the inputs' keys differ: {sorted(keys)}")
+    ((function, size, key_groups),) = keys
+    if mixed:
+        raise BrokenTask("query: a UNION has an input's key column in one branch and another column in the other")
+    return {found.operator: KeyFunction(function, key_groups, _places(found, function, size)) for found in operators}
+
+
+def _places(found: KeyedOperator, function: str, size: int) -> tuple[int, ...]:
+    if function == "none" or any(place not in found.columns for place in range(size)):
+        raise BrokenTask(
+            f"query: the state of operator {found.operator} does not have the input's key columns among its keys, so "
+            "it is not known which rows belong to which task: put a shuffle job before this one that keys the input "
+            "by what the state is kept by"
+        )
+    return tuple(found.columns.index(place) for place in range(size))
+
+
+def _tagged(frame: DataFrame, source: Input) -> DataFrame:
+    places = _places_by_name(source)
+    for field in frame.schema.fields:
+        if field.name.lower() in places:
+            frame = frame.withMetadata(field.name, {**field.metadata, _TAG: places[field.name.lower()]})
+    return frame
+
+
+def _with_tags(source: Input) -> Input:
+    """The input with tags in the schema of its records, from which Spark may take a column late."""
+    if source.format not in ("json", "csv") or source.value_schema is None:
+        return source
+    schema: Any = StructType.fromDDL(source.value_schema)
+    places = _places_by_name(source)
+    for field in schema.fields:
+        if field.name.lower() in places:
+            field.metadata[_TAG] = places[field.name.lower()]
+    return source.model_copy(update={"value_schema": schema.json()})
+
+
+def _places_by_name(source: Input) -> dict[str, int]:
+    return {name.lower(): place for place, name in enumerate(source.key_columns)}
+
+
+def _java(session: SparkSession) -> Any:
+    found: Any = session._jvm
+    for part in _CLASS.split("."):
+        found = getattr(found, part)
+    return found

@@ -1,0 +1,104 @@
+"""State from the old checkpoints to the new ones, and the proof that it is the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.control.errors import BrokenCheckpoint
+from penstock.spark.redistribute.keys import KeyFunction
+from penstock.spark.redistribute.new import NewTask
+from penstock.spark.redistribute.positions import Position
+from penstock.spark.redistribute.stores import StateStoreInfo, join_format_version, partitions_of
+from penstock.spark.task import RunningTask, Runtime
+
+Tally = dict[str, list[Any]]
+_CLASS = "io.penstock.state.StateMove"
+
+
+class StateMover:
+    """All stores of a job, one after the other. `keys` tells by operator which key group a row is of."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        old: Sequence[tuple[RunningTask, Position]],
+        new: Sequence[NewTask],
+        stores: Sequence[StateStoreInfo],
+        keys: Mapping[int, KeyFunction],
+    ) -> None:
+        self._stores = stores
+        self._keys = keys
+        self._java = runtime.host.java_class(_CLASS)(runtime.host.spark.sparkContext.defaultParallelism)
+        begun = [(task, position) for task, position in old if position.batch is not None]
+        self._format_version = join_format_version(_metadata(begun[0][1]))
+        whole = len(new) == 1
+        for task, position in begun:
+            low, high = (0, 1) if whole and not _is_keyed(keys) else task.spec.key_groups
+            # The new tasks' sessions have the settings that state is kept with; the fences play no part in reading.
+            self._java.addOld(
+                new[0].session._jsparkSession,
+                task.checkpoint,
+                partitions_of(_metadata(position)),
+                position.batch_id,
+                low,
+                high,
+            )
+        for fresh in new:
+            low, high = (0, 1) if not _is_keyed(keys) else fresh.spec.key_groups
+            self._java.addNew(
+                fresh.session._jsparkSession, fresh.checkpoint, fresh.spec.config.threads_per_task, low, high
+            )
+
+    def move(self) -> dict[StateStoreInfo, Tally]:
+        """Copies all rows; by store: rows and checksum by key group.
+
+        Raises Py4JJavaError with `UnmovableStateException` when a row is in a task that it does not belong to.
+        """
+        return {store: json.loads(self._java.move(*self._described(store))) for store in self._stores}
+
+    def verify(self, moved: Mapping[StateStoreInfo, Tally]) -> None:
+        """Reads the new stores again. Raises BrokenCheckpoint when they are not what was moved."""
+        for store in self._stores:
+            found = json.loads(self._java.verify(*self._described(store)))
+            require_same(store, moved[store], found)
+
+    def _described(self, store: StateStoreInfo) -> tuple[Any, Any]:
+        """The layout of a store and its key function, as Java has them."""
+        layout = self._java.layout(
+            store.operator,
+            store.operator_name,
+            store.name,
+            store.prefix_columns,
+            self._format_version,
+            store.properties,
+            list(store.schema_files),
+        )
+        keys = self._keys[store.operator]
+        return layout, self._java.keys(keys.name, keys.key_groups, list(keys.places))
+
+
+def require_same(store: StateStoreInfo, moved: Tally, found: Tally) -> None:
+    """Raises BrokenCheckpoint unless each key group has the same rows and checksum on both sides. Pure."""
+    wrong = sorted(group for group in moved.keys() | found.keys() if moved.get(group) != found.get(group))
+    if wrong:
+        group = wrong[0]
+        raise BrokenCheckpoint(
+            f"state of operator {store.operator}, store {store.name}: key groups {', '.join(wrong)} are not as before; "
+            f"{group} had {moved.get(group)} and has {found.get(group)} (rows, checksum)"
+        )
+
+
+def rows(moved: Mapping[StateStoreInfo, Tally]) -> int:
+    """How many rows of state there are."""
+    return sum(count for tally in moved.values() for count, _ in tally.values())
+
+
+def _is_keyed(keys: Mapping[int, KeyFunction]) -> bool:
+    return any(function.name != "none" for function in keys.values())
+
+
+def _metadata(position: Position) -> Mapping[str, Any]:
+    assert position.batch is not None
+    return position.batch.metadata

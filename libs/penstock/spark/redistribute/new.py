@@ -1,0 +1,82 @@
+"""The new generation: its checkpoints are laid out, filled with state, verified, and finished by a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from penstock.config.model import FilesOutput
+from penstock.spark.checkpoint import PlannedBatch, commit_text, offsets_text, task_checkpoint
+from penstock.spark.fence import FENCE
+from penstock.spark.redistribute.files import METADATA, CheckpointWriter, new_id
+from penstock.spark.redistribute.offsets import SourceOffsets, line_of
+from penstock.spark.redistribute.positions import initial_offsets_path, initial_offsets_text
+from penstock.spark.session import task_session
+from penstock.spark.sinks.files import task_folder
+from penstock.spark.task import Runtime, claim_checkpoint, clear_checkpoint
+from penstock.tasks.spec import TaskSpec
+
+# Spark's files sink compacts its log from batch 0 on, which is one that this task never runs.
+_EMPTY_SINK_LOG = b"v1"
+
+
+@dataclass(frozen=True)
+class NewTask:
+    """A task of the new generation, with a session that may publish to its checkpoint."""
+
+    spec: TaskSpec
+    checkpoint: str
+    token: str
+    session: SparkSession
+    writer: CheckpointWriter
+
+
+class NewGeneration:
+    """The checkpoints of some tasks, which belong to this object until their tasks start, or another one is made."""
+
+    def __init__(self, runtime: Runtime, specs: Sequence[TaskSpec]) -> None:
+        self._runtime = runtime
+        self.tasks = [_new_task(runtime, spec) for spec in specs]
+
+    def clear(self) -> None:
+        """Removes what an attempt that ended early has left. Raises Fenced when there is a newer attempt."""
+        for task in self.tasks:
+            clear_checkpoint(self._runtime, task.checkpoint, task.token)
+
+    def write_file(self, name: str, content: bytes) -> None:
+        """Writes the same file into each checkpoint."""
+        for task in self.tasks:
+            task.writer.write(name, content)
+
+    def plan_batch_0(self, task: NewTask, metadata: dict[str, object], sources: Sequence[SourceOffsets]) -> None:
+        """The batch that stands for all that the old tasks did. It counts once it is committed."""
+        task.writer.write(METADATA, new_id())
+        batch = PlannedBatch(metadata, tuple(line_of(source) for source in sources))
+        task.writer.write("offsets/0", offsets_text(batch).encode())
+        output = task.spec.config.output
+        if isinstance(output, FilesOutput):
+            folder = task_folder(output.path, task.spec.generation, task.spec.index)
+            CheckpointWriter(task.session, folder).write("_spark_metadata/0", _EMPTY_SINK_LOG)
+
+    def begin(self, task: NewTask, sources: Sequence[SourceOffsets]) -> None:
+        """A checkpoint for a job that has not finished a batch yet: it only knows where to begin."""
+        task.writer.write(METADATA, new_id())
+        for number, source in enumerate(sources):
+            task.writer.write(initial_offsets_path(number), initial_offsets_text(line_of(source)).encode())
+
+    def commit_batch_0(self, watermark_ms: int) -> None:
+        """The last step: from now on the checkpoints are whole."""
+        for task in self.tasks:
+            task.writer.write("commits/0", commit_text(watermark_ms).encode())
+
+
+def _new_task(runtime: Runtime, spec: TaskSpec) -> NewTask:
+    settings = runtime.settings
+    checkpoint = task_checkpoint(settings.checkpoint_root, spec.job, spec.generation, spec.index)
+    token = claim_checkpoint(runtime, checkpoint, epoch=None)
+    session = task_session(
+        runtime.host.spark, spec.config, f"{checkpoint}/{FENCE}", token, settings.unlocked_checkpoints
+    )
+    return NewTask(spec, checkpoint, token, session, CheckpointWriter(session, checkpoint))

@@ -1,0 +1,64 @@
+"""Offsets by key group: from the lines of the old tasks' offset logs to those of the new ones. Pure.
+
+A key group is a partition of each input's topic. A job's query reads one source or several; a source is a line of the
+offsets log, `{"topic": {"<partition>": offset}}`, and each has every key group exactly once over all tasks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.control.errors import BrokenCheckpoint
+from penstock.tasks.keygroups import KeyGroupRange
+
+
+@dataclass(frozen=True)
+class SourceOffsets:
+    """The next offset to read of each key group of one source."""
+
+    topic: str
+    offsets: Mapping[int, int]
+
+
+def parse_line(line: str) -> SourceOffsets:
+    """A line of the offsets log of a Kafka source. Raises BrokenCheckpoint for anything else."""
+    try:
+        ((topic, offsets),) = json.loads(line).items()
+        return SourceOffsets(topic, {int(key_group): int(offset) for key_group, offset in offsets.items()})
+    except (ValueError, AttributeError) as error:
+        raise BrokenCheckpoint(f"not the offsets of one topic: {line!r}") from error
+
+
+def line_of(source: SourceOffsets) -> str:
+    """The line of the offsets log that `parse_line` reads as `source`."""
+    offsets = {str(key_group): source.offsets[key_group] for key_group in sorted(source.offsets)}
+    return json.dumps({source.topic: offsets}, separators=(",", ":"))
+
+
+def merged(tasks: Sequence[Sequence[SourceOffsets]], key_groups: int) -> tuple[SourceOffsets, ...]:
+    """One offset for each key group of each source, from the sources of all tasks, in the order of the query.
+
+    Raises BrokenCheckpoint unless all tasks read the same topics and each key group is covered exactly once.
+    """
+    topics = {tuple(source.topic for source in sources) for sources in tasks}
+    if len(topics) != 1:
+        raise BrokenCheckpoint(f"tasks of one job read different topics: {sorted(topics)}")
+    return tuple(_united(list(column), key_groups) for column in zip(*tasks, strict=True))
+
+
+def sliced(sources: Iterable[SourceOffsets], part: KeyGroupRange) -> tuple[SourceOffsets, ...]:
+    """The offsets of the key groups of one task."""
+    return tuple(
+        SourceOffsets(source.topic, {group: source.offsets[group] for group in part.members()}) for source in sources
+    )
+
+
+def _united(parts: Sequence[SourceOffsets], key_groups: int) -> SourceOffsets:
+    pairs = [pair for part in parts for pair in part.offsets.items()]
+    offsets = dict(pairs)
+    if len(pairs) != len(offsets) or offsets.keys() != set(range(key_groups)):
+        covered = sorted(group for group, _ in pairs)
+        raise BrokenCheckpoint(f"the offsets of {parts[0].topic} cover the key groups {covered}, not 0 to {key_groups}")
+    return SourceOffsets(parts[0].topic, offsets)

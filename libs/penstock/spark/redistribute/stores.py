@@ -1,0 +1,136 @@
+"""The stateful operators of a checkpoint and their stores, as Spark's operator metadata names them.
+
+Built-in operators have `state/<operator>/_metadata/metadata` (version 1) and a schema beside each store.
+transformWithState has `state/<operator>/_metadata/v2/<batch>`, which names its schemas' files by absolute paths.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.control.errors import BrokenCheckpoint
+from penstock.spark.checkpoint import CheckpointFiles
+
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
+_DEFAULT_STORE = "default"
+
+
+@dataclass(frozen=True)
+class StateStoreInfo:
+    """One store of one operator. `properties` (JSON) and `schema_files` are those of a transformWithState."""
+
+    operator: int
+    operator_name: str
+    name: str
+    prefix_columns: int
+    properties: str = ""
+    schema_files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator: its metadata as Spark wrote it and the stores in it. `version` is that of the metadata."""
+
+    number: int
+    version: str
+    record: Mapping[str, Any]
+    stores: tuple[StateStoreInfo, ...]
+
+    @property
+    def metadata_path(self) -> str:
+        """Where the metadata of a checkpoint that begins with batch 0 is, below the checkpoint."""
+        return _metadata_path(self.number) if self.version == "v1" else f"{_versioned(self.number)}/0"
+
+    def metadata_for(self, checkpoint: str, partitions: int) -> str:
+        """The content of the metadata file in another checkpoint (a qualified path)."""
+        stores = [_moved(store, self.number, checkpoint, partitions) for store in self.record["stateStoreInfo"]]
+        return f"{self.version}\n{json.dumps({**self.record, 'stateStoreInfo': stores}, separators=(',', ':'))}"
+
+    def schema_paths(self) -> tuple[str, ...]:
+        """The files with schemas, below the checkpoint. Of a fixed place, partition 0 has them."""
+        named = [_below(path, self.number) for store in self.stores for path in store.schema_files]
+        if self.version != "v1":
+            return tuple(named)
+        folders = ["" if store.name == _DEFAULT_STORE else f"{store.name}/" for store in self.stores]
+        return tuple(f"state/{self.number}/0/{folder}_metadata/schema" for folder in folders)
+
+
+def operators_of(checkpoint: str, files: CheckpointFiles) -> tuple[Operator, ...]:
+    """The stateful operators of a checkpoint; none of a stateless query.
+
+    Raises BrokenCheckpoint when their metadata is missing or of a version that is not known.
+    """
+    numbers = sorted(int(name) for name in files.names(f"{checkpoint}/state") if name.isdigit())
+    return tuple(parse_operator(number, _metadata_text(checkpoint, number, files)) for number in numbers)
+
+
+def partitions_of(batch_metadata: Mapping[str, Any]) -> int:
+    """The number of state partitions that a batch ran with, by the metadata of its entry in the offsets log."""
+    return int(batch_metadata["conf"][_PARTITIONS])
+
+
+def metadata_for(
+    batch_metadata: Mapping[str, Any], partitions: int, watermark_ms: int, timestamp_ms: int
+) -> dict[str, Any]:
+    """The metadata of a batch with another number of state partitions, watermark and time."""
+    conf = {**batch_metadata["conf"], _PARTITIONS: str(partitions)}
+    return {**batch_metadata, "batchWatermarkMs": watermark_ms, "batchTimestampMs": timestamp_ms, "conf": conf}
+
+
+def join_format_version(batch_metadata: Mapping[str, Any]) -> int:
+    """The format of stream-stream joins' state; 2 where Spark did not note it."""
+    return int(batch_metadata["conf"].get(_JOIN_FORMAT, 2))
+
+
+def parse_operator(number: int, text: str) -> Operator:
+    """An operator from its metadata file. Raises BrokenCheckpoint for a version that is not known."""
+    version, _, rest = text.partition("\n")
+    if version not in ("v1", "v2"):
+        raise BrokenCheckpoint(f"operator metadata of version {version!r}, expected v1 or v2")
+    record = json.loads(rest)
+    stores = [
+        StateStoreInfo(
+            number,
+            record["operatorInfo"]["operatorName"],
+            store["storeName"],
+            store["numColsPrefixKey"],
+            record.get("operatorPropertiesJson", ""),
+            tuple(store.get("stateSchemaFilePaths", ())),
+        )
+        for store in record["stateStoreInfo"]
+    ]
+    return Operator(number, version, record, tuple(stores))
+
+
+def _metadata_text(checkpoint: str, number: int, files: CheckpointFiles) -> str:
+    batches = [int(name) for name in files.names(f"{checkpoint}/{_versioned(number)}") if name.isdigit()]
+    path = f"{_versioned(number)}/{max(batches)}" if batches else _metadata_path(number)
+    try:
+        return files.read(f"{checkpoint}/{path}")
+    except FileNotFoundError as error:
+        raise BrokenCheckpoint(f"there is no {checkpoint}/{path}") from error
+
+
+def _moved(store: Mapping[str, Any], operator: int, checkpoint: str, partitions: int) -> dict[str, Any]:
+    moved = {**store, "numPartitions": partitions}
+    if "stateSchemaFilePaths" in store:
+        paths = [f"{checkpoint}/{_below(path, operator)}" for path in store["stateSchemaFilePaths"]]
+        moved["stateSchemaFilePaths"] = paths
+    return moved
+
+
+def _below(path: str, operator: int) -> str:
+    """The part of a schema file's absolute path that is below its checkpoint."""
+    return path[path.rindex(f"state/{operator}/_stateSchema/") :]
+
+
+def _metadata_path(operator: int) -> str:
+    return f"state/{operator}/_metadata/metadata"
+
+
+def _versioned(operator: int) -> str:
+    return f"state/{operator}/_metadata/v2"

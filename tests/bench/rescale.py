@@ -1,0 +1,229 @@
+"""Rescaling with state: `python -m tests.bench.rescale [--keys 1000000] [--small 10000] [--cases sum-heap,...]`.
+
+A job of `--keys` keys runs as 4 tasks on one host (`local[2]`), is redistributed to 8 and then to 3; rows keep coming.
+`downtime_s`: from the command to stop the old tasks until each new task has committed its first batch.
+`redistribute_s`: the host's part of it, from command to report. `rows_per_s`: rows of state moved and verified in that
+time. `spark_own`: Spark's offline repartition inside one checkpoint (RocksDB, 1 -> 4 partitions), and beside it what
+`Redistribute` takes for the same. Figures of the worst of the two changes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from confluent_kafka import Producer
+
+from penstock.config.model import JobConfig
+from penstock.control.process import wait_until
+from penstock.local.kafka import EmbeddedKafka
+from penstock.spark.channel import Redistribute, Stop
+from penstock.spark.checkpoint import last_commit, task_checkpoint
+from penstock.spark.redistribute.old import task_specs
+from penstock.spark.settings import SparkSettings
+from penstock.tasks.keygroups import ranges
+from penstock.tasks.redistribution import Layout, RedistributionReport, RedistributionRequest
+from tests.bench.report import finish, say
+from tests.support.session import local_session, unique
+from tests.support.spark import Supervisor, make_topic, running_host, settings_for
+from tests.support.spark_hash import key_group
+
+KEY_GROUPS = 24
+WAIT_S = 600.0
+SIZES = (4, 8, 3)
+
+
+class Case(NamedTuple):
+    """A query over `events` (k, v, at), how it keeps its state, and the share of the keys that it gets."""
+
+    query: str
+    backend: str
+    mode: str = "append"
+    share: float = 1.0
+
+
+SUM = "SELECT k, count(*) AS c, sum(v) AS s FROM events GROUP BY k"
+WINDOW = "SELECT window.start AS w, k, count(*) AS c FROM events GROUP BY window(at, '1 day'), k"
+DISTINCT = "SELECT DISTINCT k, v FROM events"
+JOIN = "SELECT a.k, a.v, b.v AS w FROM events a JOIN events b ON a.k = b.k AND a.at = b.at AND a.v < b.v"
+CASES = {
+    "small": Case(SUM, "heap", "update"),
+    "stateless": Case("SELECT k, v FROM events WHERE v < 0", "heap"),
+    "sum-heap": Case(SUM, "heap", "update"),
+    "sum-rocksdb": Case(SUM, "rocksdb", "update"),
+    "window-heap": Case(WINDOW, "heap"),
+    "distinct-rocksdb": Case(DISTINCT, "rocksdb"),
+    "join-rocksdb": Case(JOIN, "rocksdb", share=0.25),
+}
+
+
+def main() -> None:
+    """Prints the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--keys", type=int, default=1_000_000)
+    parser.add_argument("--small", type=int, default=10_000)
+    parser.add_argument("--cases", default=",".join(CASES))
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
+    figures: dict[str, Any] = {}
+    try:
+        with EmbeddedKafka(folder / "kafka") as kafka:
+            bench = Bench(folder, kafka.bootstrap)
+            for name in arguments.cases.split(","):
+                keys = arguments.small if name in ("small", "stateless") else int(arguments.keys * CASES[name].share)
+                figures[name] = bench.measure(name, CASES[name], keys)
+                say(f"{name}: {figures[name]}")
+            figures["spark_own"] = bench.spark_own(arguments.keys)
+            finish(figures)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Bench:
+    """One broker; a host for each case."""
+
+    def __init__(self, folder: Path, bootstrap: str) -> None:
+        self._folder = folder
+        self._bootstrap = bootstrap
+        self._settings = _settings(folder, bootstrap)
+
+    def measure(self, name: str, case: Case, keys: int) -> dict[str, float]:
+        """The figures of one case."""
+        topic = self._filled_topic(keys)
+        job = unique(name)
+        with running_host(job, self._settings, self._folder) as host:
+            before = self._layout(case, topic, 1, SIZES[0])
+            self._start(host, job, before, keys)
+            changes = []
+            for generation, tasks in enumerate(SIZES[1:], 2):
+                after = self._layout(case, topic, generation, tasks)
+                changes.append(self._change(host, RedistributionRequest(job=job, source=before, target=after)))
+                before = after
+        return {
+            "keys": keys,
+            "downtime_s": max(change["downtime_s"] for change in changes),
+            "redistribute_s": max(change["redistribute_s"] for change in changes),
+            "rows_per_s": min(change["rows_per_s"] for change in changes),
+        }
+
+    def spark_own(self, keys: int) -> dict[str, float]:
+        """The same state repartitioned by Spark inside its checkpoint, and redistributed."""
+        topic, job = self._filled_topic(keys), unique("own")
+        case = CASES["sum-rocksdb"]
+        source = self._layout(case, topic, 1, 1)
+        target = self._layout(case, topic, 2, 1, threads=4)
+        with running_host(job, self._settings, self._folder) as host:
+            self._start(host, job, source, keys)
+            _stop(host, job, source)
+            report, seconds = _redistribute(host, RedistributionRequest(job=job, source=source, target=target))
+        with local_session(self._folder / "session") as session:
+            session.conf.set(
+                "spark.sql.streaming.stateStore.providerClass",
+                "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+            )
+            checkpoint = task_checkpoint(self._settings.checkpoint_root, job, 1, 0)
+            begun = time.perf_counter()
+            session._streamingCheckpointManager.repartition(checkpoint, 4, True)  # type: ignore[attr-defined]
+            own = time.perf_counter() - begun
+        return {"keys": keys, "rows": report.state_rows, "redistribute_s": seconds, "spark_own_s": own}
+
+    def _filled_topic(self, keys: int) -> str:
+        topic = make_topic(self._bootstrap, KEY_GROUPS)
+        _fill(self._bootstrap, topic, keys)
+        return topic
+
+    def _layout(self, case: Case, topic: str, generation: int, tasks: int, threads: int = 1) -> Layout:
+        config = JobConfig.model_validate(
+            {
+                "inputs": {
+                    "events": {
+                        "topic": topic,
+                        "key_groups": KEY_GROUPS,
+                        "value_schema": "k STRING, v BIGINT, at TIMESTAMP",
+                        "key_function": "spark",
+                        "key_columns": ["k"],
+                        "event_time_column": "at",
+                        "watermark_delay": "10 days",
+                    }
+                },
+                "query": {"sql": case.query},
+                "output": {"type": "kafka", "topic": f"{topic}-out"},
+                "output_mode": case.mode,
+                "state_backend": case.backend,
+                "task_count": tasks,
+                "threads_per_task": threads,
+                "trigger_interval_seconds": 0,
+            }
+        )
+        return Layout(generation=generation, config=config, ranges=ranges(KEY_GROUPS, tasks))
+
+    def _start(self, host: Supervisor, job: str, layout: Layout, records: int) -> None:
+        for spec in task_specs(job, layout):
+            reply = host.start(spec)
+            if not reply.ok:
+                raise RuntimeError(reply.error)
+        wait_until(lambda: _read(host, job) >= records, WAIT_S, "the tasks to read their input")
+
+    def _change(self, host: Supervisor, request: RedistributionRequest) -> dict[str, float]:
+        """A change of size while rows come: the new tasks have something to commit."""
+        begun = time.perf_counter()
+        _stop(host, request.job, request.source)
+        _fill(self._bootstrap, request.source.config.inputs["events"].topic, KEY_GROUPS * 20)
+        report, seconds = _redistribute(host, request)
+        specs = task_specs(request.job, request.target)
+        for answer in [host.send_start(spec) for spec in specs]:
+            if not (reply := answer.result(WAIT_S)).ok:
+                raise RuntimeError(reply.error)
+        root = self._settings.checkpoint_root
+        checkpoints = [task_checkpoint(root, request.job, request.target.generation, spec.index) for spec in specs]
+        wait_until(lambda: all((last_commit(path) or 0) >= 1 for path in checkpoints), WAIT_S, "commits", poll_s=0.005)
+        downtime = time.perf_counter() - begun
+        say(f"{request.job} to {len(specs)}: downtime {downtime:.2f} s, {report.state_rows} rows, {report.seconds}")
+        rows_per_s = report.state_rows / seconds
+        return {"downtime_s": downtime, "redistribute_s": seconds, "rows_per_s": rows_per_s}
+
+
+def _fill(bootstrap: str, topic: str, keys: int) -> None:
+    """A row of each key, where Spark's hash puts it; all within a day."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 2_000_000})
+    for number in range(keys):
+        key = f"key-{number}"
+        record = f'{{"k":"{key}","v":{number},"at":"2026-01-01T{number % 24:02}:00:00Z"}}'
+        producer.produce(topic, key=key, value=record, partition=key_group(key, KEY_GROUPS))
+        if number % 10_000 == 0:
+            producer.poll(0)
+    if producer.flush(120):
+        raise RuntimeError("kafka did not take the rows")
+
+
+def _settings(folder: Path, bootstrap: str) -> SparkSettings:
+    settings = settings_for(folder, bootstrap, heap_bytes=3 * 2**30, progress_interval_seconds=0.5)
+    return settings.model_copy(update={"spark_conf": {}})
+
+
+def _read(host: Supervisor, job: str) -> int:
+    tasks = [progress for task_id, progress in host.progress.items() if task_id.startswith(f"{job}/")]
+    return sum(offset for task in tasks for offsets in task.offsets.values() for offset in offsets.values())
+
+
+def _stop(host: Supervisor, job: str, layout: Layout) -> None:
+    stops = [host.host.send(Stop(id=0, task_id=f"{job}/{index}")) for index in range(len(layout.ranges))]
+    for answer in stops:
+        if not (reply := answer.result(WAIT_S)).ok:
+            raise RuntimeError(reply.error)
+
+
+def _redistribute(host: Supervisor, request: RedistributionRequest) -> tuple[RedistributionReport, float]:
+    begun = time.perf_counter()
+    reply = host.host.send(Redistribute(id=0, request=request)).result(WAIT_S)
+    if not reply.ok:
+        raise RuntimeError(reply.error)
+    return RedistributionReport.model_validate(reply.result), time.perf_counter() - begun
+
+
+if __name__ == "__main__":
+    main()

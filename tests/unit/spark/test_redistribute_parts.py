@@ -1,0 +1,188 @@
+"""The pure parts of a redistribution: offsets, levels, key places, operator metadata, comparison."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from penstock.config.inputs import Input
+from penstock.control.errors import BrokenCheckpoint, BrokenTask
+from penstock.spark.checkpoint import commit_text, offsets_text, parse_offsets
+from penstock.spark.fence import Token, next_token
+from penstock.spark.redistribute.keys import KeyedOperator, KeyFunction, key_functions, require_operators
+from penstock.spark.redistribute.level import Standing, has_read_all, lagging
+from penstock.spark.redistribute.move import require_same
+from penstock.spark.redistribute.offsets import SourceOffsets, line_of, merged, parse_line, sliced
+from penstock.spark.redistribute.positions import Trace, topics_of
+from penstock.spark.redistribute.stores import StateStoreInfo, metadata_for, parse_operator
+from penstock.tasks.keygroups import KeyGroupRange
+
+STORE = StateStoreInfo(0, "stateStoreSave", "default", 0)
+
+
+def source(topic: str, **offsets: int) -> SourceOffsets:
+    return SourceOffsets(topic, {int(name[1:]): offset for name, offset in offsets.items()})
+
+
+def test_a_line_of_offsets_comes_back_as_it_was() -> None:
+    line = '{"t":{"2":7,"10":0}}'
+    assert parse_line(line) == source("t", p2=7, p10=0)
+    assert line_of(parse_line(line)) == line
+
+
+@pytest.mark.parametrize("line", ["", "7", '{"t":{"0":1},"u":{"0":1}}', '{"t":{"x":1}}', '{"t":[1]}'])
+def test_a_line_that_is_not_of_one_topic_is_an_error(line: str) -> None:
+    with pytest.raises(BrokenCheckpoint):
+        parse_line(line)
+
+
+def test_offsets_of_several_sources_are_merged_and_sliced_by_key_group() -> None:
+    tasks = [
+        [source("left", p0=1, p1=2), source("right", p0=5, p1=6)],
+        [source("left", p2=3), source("right", p2=7)],
+    ]
+    both = merged(tasks, 3)
+    assert both == (source("left", p0=1, p1=2, p2=3), source("right", p0=5, p1=6, p2=7))
+    assert sliced(both, KeyGroupRange(1, 3)) == (source("left", p1=2, p2=3), source("right", p1=6, p2=7))
+
+
+@pytest.mark.parametrize(
+    "tasks",
+    [
+        pytest.param([[source("t", p0=1)], [source("t", p2=1)]], id="a key group is missing"),
+        pytest.param([[source("t", p0=1, p1=1)], [source("t", p1=1, p2=1)]], id="a key group is there twice"),
+        pytest.param([[source("t", p0=1, p1=1, p2=1, p3=1)]], id="a key group too many"),
+        pytest.param([[source("t", p0=1)], [source("u", p1=1, p2=1)]], id="other topics"),
+    ],
+)
+def test_key_groups_are_covered_exactly_once(tasks: list[list[SourceOffsets]]) -> None:
+    with pytest.raises(BrokenCheckpoint):
+        merged(tasks, 3)
+
+
+@pytest.mark.parametrize(
+    ("standings", "behind"),
+    [
+        pytest.param([(5, False), (5, False)], (), id="level"),
+        pytest.param([(5, False), (3, False), (0, False)], (1, 2), id="two lag"),
+        pytest.param([(5, False), (3, True)], (), id="one lags and has nothing to read"),
+        pytest.param([(0, False), (0, False)], (), id="no watermark"),
+    ],
+)
+def test_who_lags_reads_on(standings: list[tuple[int, bool]], behind: tuple[int, ...]) -> None:
+    assert lagging([Standing(*standing) for standing in standings]) == behind
+
+
+def test_all_is_read_when_no_key_group_of_any_source_is_behind() -> None:
+    sources = (source("a", p0=4), source("b", p0=9, p1=1))
+    assert has_read_all(sources, {"a": {0: 4, 1: 99}, "b": {0: 8, 1: 1}})
+    assert not has_read_all(sources, {"a": {0: 4}, "b": {0: 8, 1: 2}})
+
+
+def trace_of(batch: int | None, *topics: str | None) -> Trace:
+    return Trace(batch, None, tuple(None if topic is None else source(topic, p0=1) for topic in topics), 0)
+
+
+def test_topics_are_told_by_any_task_that_knows_them() -> None:
+    assert topics_of([trace_of(None), trace_of(3, None, "b"), trace_of(1, "a", "b")]) == ("a", "b")
+    assert topics_of([trace_of(None), trace_of(None, None)]) == ()
+    assert topics_of([trace_of(None, "a", None)]) == ("a",)
+
+
+@pytest.mark.parametrize("traces", [[trace_of(1, "a"), trace_of(1, "b")], [trace_of(1, None)]])
+def test_topics_that_contradict_or_are_unknown_are_an_error(traces: list[Trace]) -> None:
+    with pytest.raises(BrokenCheckpoint):
+        topics_of(traces)
+
+
+def keyed(*columns: int | None) -> list[KeyedOperator]:
+    return [KeyedOperator(0, "stateStoreSave", columns)]
+
+
+def an_input(function: str = "spark", *columns: str) -> Input:
+    return Input(topic="t", key_groups=8, key_function=function, key_columns=columns or ("k",))  # type: ignore[arg-type]
+
+
+def test_the_places_of_the_key_columns_are_in_the_order_of_the_input_key() -> None:
+    inputs = {"events": an_input("spark", "a", "b")}
+    assert key_functions(keyed(1, None, 0), inputs, mixed=False) == {0: KeyFunction("spark", 8, (2, 0))}
+
+
+@pytest.mark.parametrize(
+    ("columns", "inputs", "mixed"),
+    [
+        pytest.param((None, 1), {"a": an_input("spark", "x", "y")}, False, id="a key column is missing"),
+        pytest.param((0,), {"a": an_input("none")}, False, id="no key function"),
+        pytest.param((0,), {"a": an_input("spark"), "b": an_input("kafka")}, False, id="different key functions"),
+        pytest.param((0,), {"a": an_input("spark")}, True, id="a union that mixes columns"),
+    ],
+)
+def test_state_whose_key_groups_are_not_known_is_refused(
+    columns: tuple[int | None, ...], inputs: dict[str, Input], mixed: bool
+) -> None:
+    with pytest.raises(BrokenTask):
+        key_functions(keyed(*columns), inputs, mixed=mixed)
+
+
+def test_the_operators_of_query_and_checkpoint_must_be_the_same() -> None:
+    require_operators(keyed(0), {0: "stateStoreSave"})
+    with pytest.raises(BrokenTask, match="dedupe"):
+        require_operators(keyed(0), {0: "dedupe"})
+
+
+def test_operator_metadata_gets_another_number_of_partitions() -> None:
+    store = {"storeName": "left-keyToNumValues", "numColsPrefixKey": 0, "numPartitions": 1}
+    record = {"operatorInfo": {"operatorId": 3, "operatorName": "symmetricHashJoin"}, "stateStoreInfo": [store]}
+    operator = parse_operator(3, f"v1\n{json.dumps(record)}")
+    assert operator.metadata_path == "state/3/_metadata/metadata"
+    assert operator.schema_paths() == ("state/3/0/left-keyToNumValues/_metadata/schema",)
+    version, _, text = operator.metadata_for("file:/new", 5).partition("\n")
+    assert (version, json.loads(text)) == ("v1", {**record, "stateStoreInfo": [{**store, "numPartitions": 5}]})
+    with pytest.raises(BrokenCheckpoint):
+        parse_operator(3, "v3\n{}")
+
+
+def test_schemas_of_transform_with_state_are_named_in_the_new_checkpoint() -> None:
+    path = "state/0/_stateSchema/default/0_some-id"
+    store = {
+        "storeName": "default",
+        "numColsPrefixKey": 0,
+        "numPartitions": 1,
+        "stateSchemaFilePaths": [f"file:/old/{path}"],
+    }
+    record = {
+        "operatorInfo": {"operatorId": 0, "operatorName": "transformWithStateExec"},
+        "stateStoreInfo": [store],
+        "operatorPropertiesJson": "{}",
+    }
+    operator = parse_operator(0, f"v2\n{json.dumps(record)}")
+    assert operator.metadata_path == "state/0/_metadata/v2/0"
+    assert operator.schema_paths() == (path,)
+    (moved,) = json.loads(operator.metadata_for("file:/new", 2).partition("\n")[2])["stateStoreInfo"]
+    assert moved == {**store, "numPartitions": 2, "stateSchemaFilePaths": [f"file:/new/{path}"]}
+
+
+def test_logs_are_written_as_they_are_read() -> None:
+    conf = {"spark.sql.shuffle.partitions": "1", "other": "x"}
+    batch = parse_offsets('v1\n{"batchWatermarkMs":1,"batchTimestampMs":2,"conf":' + json.dumps(conf) + "}\n{}\n-")
+    changed = metadata_for(batch.metadata, 4, 10, 20)
+    assert changed == {
+        "batchWatermarkMs": 10,
+        "batchTimestampMs": 20,
+        "conf": {"spark.sql.shuffle.partitions": "4", "other": "x"},
+    }
+    assert parse_offsets(offsets_text(batch)) == batch
+    assert commit_text(7) == 'v1\n{"nextBatchWatermarkMs":7}'
+
+
+def test_state_that_is_not_as_before_is_an_error() -> None:
+    require_same(STORE, {"0": [2, "a"]}, {"0": [2, "a"]})
+    for found in ({}, {"0": [1, "a"]}, {"0": [2, "b"]}, {"0": [2, "a"], "1": [1, "c"]}):
+        with pytest.raises(BrokenCheckpoint):
+            require_same(STORE, {"0": [2, "a"]}, found)
+
+
+def test_a_claim_without_an_epoch_stays_in_the_present_one() -> None:
+    assert next_token(None, None, "c") == Token(0, 1)
+    assert next_token("7.3\nhost\n", None, "c") == Token(7, 4)
