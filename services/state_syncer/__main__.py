@@ -8,7 +8,7 @@ from penstock.control.loop import LeaderLoop
 from penstock.store.engine import CHANGED_EXPECTED, connect
 from penstock.store.running import STATE_SYNCER
 from penstock.wire.leader import LoopTimes, build_loop, serve_loop
-from penstock.wire.redistributions import RedistributionClient
+from penstock.wire.redistribution_client import RedistributionClient
 from services.state_syncer.budget import Budget
 from services.state_syncer.executor import ContainerExecutor
 from services.state_syncer.loop import StateSyncer

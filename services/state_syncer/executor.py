@@ -35,7 +35,7 @@ class Executor(Protocol):
 
 
 class Client(Protocol):
-    """`penstock.wire.redistributions.RedistributionClient`."""
+    """`penstock.wire.redistribution_client.RedistributionClient`."""
 
     def ask(
         self, url: str, request: RedistributionRequest | SealRequest, *, wait_seconds: float

@@ -29,7 +29,6 @@ from services.state_syncer.plan import (
     Running,
     SyncRecord,
     SyncState,
-    Wait,
     backoff_seconds,
     decide,
     next_record,
