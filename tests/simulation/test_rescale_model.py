@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import orjson
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -55,6 +57,14 @@ class Rescales(RuleBasedStateMachine):
             self.world.memory.jobs[job].restarts += 1
             self.world.memory.jobs[job].revision = self.world.memory.next_number("revision")
 
+    @rule(job=jobs, count=st.sampled_from([1, 2, 4]))
+    def ask_for_another_size(self, job: str, count: int) -> None:
+        """What mostly happens here, and all goes well until the tasks have stopped."""
+        self.write(job=job, config={"task_count": count})
+        for _ in range(2):
+            self.round(rounds=1)
+            self.all_containers_catch_up()
+
     # ---- syncers
 
     @rule(rounds=st.integers(1, 3))
@@ -78,6 +88,8 @@ class Rescales(RuleBasedStateMachine):
             self.world.leader.round()
         except Killed:
             self.world.syncers.pop()
+        else:
+            self.world.leader.store.dies = None
         self.world.elect()
 
     @rule()
@@ -86,17 +98,10 @@ class Rescales(RuleBasedStateMachine):
 
     # ---- containers
 
-    @rule(name=names)
-    def apply(self, name: str) -> None:
-        self.world.apply(name)
-
-    @rule(name=names)
-    def settle(self, name: str) -> None:
-        self.world.settle(name)
-
-    @rule(name=names)
-    def report(self, name: str) -> None:
-        self.world.report(name)
+    @rule(name=names, deeds=st.sampled_from(["apply", "apply settle", "apply settle report", "settle", "report"]))
+    def a_container_lags(self, name: str, deeds: str) -> None:
+        for deed in deeds.split():
+            getattr(self.world, deed)(name)
 
     @rule()
     def all_containers_catch_up(self) -> None:
@@ -125,10 +130,9 @@ class Rescales(RuleBasedStateMachine):
     def finish(self, name: str, outcome: object) -> None:
         self.world.finish(name, outcome)  # type: ignore[arg-type]
 
-    @rule(seconds=st.sampled_from([30, 600]))
+    @rule(seconds=st.sampled_from([30, 600, 4000]))
     def time_passes(self, seconds: int) -> None:
-        for _ in range(seconds):
-            self.world.now = soon(self.world.now)
+        self.world.now += timedelta(seconds=seconds)
         self.world.forget_failures()
 
     # ---- what always holds
@@ -208,5 +212,5 @@ class Rescales(RuleBasedStateMachine):
 
 TestRescales = Rescales.TestCase
 TestRescales.settings = settings(
-    max_examples=60, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=100, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
 )
