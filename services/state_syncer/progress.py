@@ -39,6 +39,7 @@ class Plan(Model):
     """
 
     kind: Literal["rescale"] = "rescale"
+    steps: tuple[str, ...] = STEPS
     step: Step = Step.AWAIT_STOPPED
     revision: int
     restarts: int

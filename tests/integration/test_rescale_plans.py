@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -19,46 +18,8 @@ from services.state_syncer.budget import Budget
 from services.state_syncer.progress import Lost, Step, Unanswered
 from services.state_syncer.store import PostgresSyncStore
 from tests.support.jobs import delete_job, make_config, make_layer, release_job, write_layer
-from tests.support.rescales import Containers, MemoryExecutor, everything_works, fails_at, silent
-from tests.support.syncer_cell import Cell, Interfering, depose, elect
-
-
-class RescaleCell(Cell):
-    """A cell with two containers, a and b, that report what a commit asks for."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.containers = Containers()
-        for name in ("a", "b"):
-            self.container(name)
-        self.restart()
-
-    def restart(self, store: Any = None) -> None:
-        """Another syncer process: it knows what the store says and nothing else."""
-        self.executor = MemoryExecutor(self.containers)
-        self.syncer = self.make_syncer(store or PostgresSyncStore(self.engine))
-
-    def applied(self, *names: str) -> None:
-        """These containers have applied all commits: tasks that are not served are gone."""
-        number = self.rows("SELECT value FROM counters WHERE name = 'running_commit'")[0]["value"]
-        served = [row["job"] for row in self.rows("SELECT job FROM running WHERE NOT stopping ORDER BY job")]
-        for name in names or ("a", "b"):
-            self.report(name, number, *(served if name == "a" else ()))
-
-    def rounds(self, count: int) -> None:
-        for _ in range(count):
-            self.round()
-            self.applied()
-
-    def step(self, job: str = "j") -> str | None:
-        plan = self.sync(job)["plan"]
-        return None if plan is None else str(plan["step"])
-
-    def rescaling(self, task_count: int = 4) -> int:
-        """A job runs with 2 tasks and is asked to have more."""
-        write_layer(self.engine, "j", make_layer())
-        self.rounds(1)
-        return write_layer(self.engine, "j", make_layer(task_count=task_count))
+from tests.support.rescales import RescaleCell, everything_works, fails_at, silent
+from tests.support.syncer_cell import Interfering, depose, elect
 
 
 @pytest.fixture

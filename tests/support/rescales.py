@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from penstock.tasks.redistribution import RedistributionReport
 from services.state_syncer.asks import Ask, AskKey
 from services.state_syncer.progress import Done, Failed, Lost, Outcome, Step, Unanswered
+from services.state_syncer.store import PostgresSyncStore
+from tests.support.jobs import make_layer, write_layer
+from tests.support.syncer_cell import Cell
 
 Script = Callable[[AskKey], Outcome]
 
@@ -59,3 +63,41 @@ class MemoryExecutor:
 
     def reject(self, key: AskKey, error: str) -> None:
         self._outcomes[key] = Failed(error)
+
+
+class RescaleCell(Cell):
+    """A cell with two containers, a and b, that report what a commit asks for."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.containers = Containers()
+        for name in ("a", "b"):
+            self.container(name)
+        self.restart()
+
+    def restart(self, store: Any = None) -> None:
+        """Another syncer process: it knows what the store says and nothing else."""
+        self.executor = MemoryExecutor(self.containers)
+        self.syncer = self.make_syncer(store or PostgresSyncStore(self.engine))
+
+    def applied(self, *names: str) -> None:
+        """These containers have applied all commits: tasks that are not served are gone."""
+        number = self.rows("SELECT value FROM counters WHERE name = 'running_commit'")[0]["value"]
+        served = [row["job"] for row in self.rows("SELECT job FROM running WHERE NOT stopping ORDER BY job")]
+        for name in names or ("a", "b"):
+            self.report(name, number, *(served if name == "a" else ()))
+
+    def rounds(self, count: int) -> None:
+        for _ in range(count):
+            self.round()
+            self.applied()
+
+    def step(self, job: str = "j") -> str | None:
+        plan = self.sync(job)["plan"]
+        return None if plan is None else str(plan["step"])
+
+    def rescaling(self, task_count: int = 4) -> int:
+        """A job runs with 2 tasks and is asked to have more."""
+        write_layer(self.engine, "j", make_layer())
+        self.rounds(1)
+        return write_layer(self.engine, "j", make_layer(task_count=task_count))
