@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.control.errors import Forbidden
+from penstock.store.records import LayerRow
 
 ANY_LAYER = "*"
 BASE = "base"
+ONCALL = "oncall"
 # What a role's token may write when nothing else was said.
 DEFAULT_LAYERS: dict[str, tuple[str, ...]] = {
     "reader": (),
@@ -37,6 +40,14 @@ def require_layer(principal: Principal, layer: str) -> None:
     """Raises Forbidden unless the token may write the layer."""
     if principal.role == "reader" or not {layer, ANY_LAYER} & set(principal.layers):
         raise Forbidden(f"the token {principal.name} may not write the layer {layer}", field="layer", rule="access")
+
+
+def highest_layer(principal: Principal, layers: Mapping[str, LayerRow]) -> str:
+    """`oncall`, or else the layer of the highest rank that the token may write. Raises Forbidden without any."""
+    mine = [row for row in layers.values() if {row.name, ANY_LAYER} & set(principal.layers)]
+    if principal.role == "reader" or not mine:
+        raise Forbidden(f"the token {principal.name} may not write any layer", field="layer", rule="access")
+    return max(mine, key=lambda row: (row.name == ONCALL, row.rank)).name
 
 
 def require_role(principal: Principal, roles: tuple[str, ...]) -> None:

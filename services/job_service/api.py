@@ -13,11 +13,11 @@ from penstock.wire.app import PROBLEM, create_app
 from penstock.wire.jobs import Problem
 from services.job_service.authentication import Authenticator
 from services.job_service.requests import Parts
-from services.job_service.routes import batches, cluster, insight, jobs, layers, tokens
+from services.job_service.routes import batches, cluster, insight, jobs, layers, rescale, tokens
 from services.job_service.settings import JobServiceSettings
 from services.job_service.writer import Writer
 
-_ROUTERS = (jobs.router, layers.router, batches.router, insight.router, cluster.router, tokens.router)
+_ROUTERS = (jobs.router, rescale.router, layers.router, batches.router, insight.router, cluster.router, tokens.router)
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"description": "the body cannot be read", "model": Problem},
     401: {"description": "no token, or one that is unknown or revoked", "model": Problem},

@@ -10,12 +10,11 @@ from penstock.config.classify import Difference, FieldChange, classify
 from penstock.config.model import ChangeKind, DesiredState, JobConfig
 from penstock.tasks.spec import task_id
 
-NO_REDISTRIBUTION = "redistribution is not available"
 _STEPS = {
     ChangeKind.NONE: ("commit",),
     ChangeKind.LIVE: ("commit", "apply_to_tasks"),
     ChangeKind.RESTART: ("commit", "restart_tasks"),
-    ChangeKind.RESCALE: ("stop_tasks", "await_stopped", "redistribute", "commit", "start_tasks"),
+    ChangeKind.RESCALE: ("stop_tasks", "await_stopped", "redistribute", "seal", "commit", "start_tasks"),
     ChangeKind.FORBIDDEN: (),
 }
 _LEAVE_TASKS_ALONE = (ChangeKind.NONE, ChangeKind.FORBIDDEN)
@@ -27,7 +26,6 @@ class Plan:
 
     kind: ChangeKind
     allowed: bool
-    waits_for: str | None
     fields: tuple[FieldChange, ...]
     steps: tuple[str, ...]
     tasks_touched: tuple[str, ...]
@@ -35,10 +33,18 @@ class Plan:
     catch_up_seconds: float | None
 
 
-def plan(job: str, *, running: Mapping[str, Any] | None, before: Mapping[str, Any], after: JobConfig) -> Plan:
+def plan(
+    job: str,
+    *,
+    running: Mapping[str, Any] | None,
+    before: Mapping[str, Any],
+    after: JobConfig,
+    rescale_seconds: float | None = None,
+) -> Plan:
     """The plan of a write that makes the expected configuration `after` of `before`.
 
-    `running` is the running configuration, None for a job that never ran: nothing is forbidden to that one.
+    `running` is the running configuration, None for a job that never started: nothing is forbidden to that one.
+    `rescale_seconds` is what the job's last rescale took, None when it had none.
     """
     written = classify(before, after)
     if running is None:
@@ -47,14 +53,14 @@ def plan(job: str, *, running: Mapping[str, Any] | None, before: Mapping[str, An
     forbidden = written.kind is ChangeKind.FORBIDDEN
     old, new = _task_count(running), _task_count(after.model_dump(mode="json"))
     undisturbed = kind in (ChangeKind.NONE, ChangeKind.LIVE) or old == 0
+    downtime = rescale_seconds if kind is ChangeKind.RESCALE else None
     return Plan(
         kind=kind,
         allowed=not forbidden,
-        waits_for=NO_REDISTRIBUTION if kind is ChangeKind.RESCALE else None,
         fields=written.fields,
         steps=_steps(kind, old, new),
         tasks_touched=() if kind in _LEAVE_TASKS_ALONE else _tasks(job, max(old, new)),
-        downtime_seconds=0.0 if undisturbed else None,
+        downtime_seconds=0.0 if undisturbed else downtime,
         catch_up_seconds=0.0 if undisturbed else None,
     )
 
@@ -64,7 +70,6 @@ def _first_start(job: str, written: Difference, after: JobConfig) -> Plan:
     return Plan(
         kind=ChangeKind.NONE,
         allowed=True,
-        waits_for=None,
         fields=written.fields,
         steps=("commit", "start_tasks") if count else ("commit",),
         tasks_touched=_tasks(job, count),
@@ -76,6 +81,9 @@ def _first_start(job: str, written: Difference, after: JobConfig) -> Plan:
 def _steps(kind: ChangeKind, old: int, new: int) -> tuple[str, ...]:
     if kind is ChangeKind.RESTART and not (old and new):
         return ("commit", *(("start_tasks",) if new else ()), *(("stop_tasks",) if old else ()))
+    if kind is ChangeKind.RESCALE:
+        absent = {step for step, count in (("stop_tasks", old), ("start_tasks", new)) if not count}
+        return tuple(step for step in _STEPS[kind] if step not in absent)
     return _STEPS[kind]
 
 

@@ -52,7 +52,6 @@ def plan_view(job: str, layer: str, version: int, plan: Plan, after: JobConfig) 
         version=version,
         kind=plan.kind.name.lower(),
         allowed=plan.allowed,
-        waits_for=plan.waits_for,
         fields=[FieldChangeView(**change.as_json()) for change in plan.fields],
         steps=list(plan.steps),
         tasks_touched=list(plan.tasks_touched),
@@ -87,7 +86,7 @@ def task_views(places: Sequence[Place], reported: Sequence[Any], owners: Mapping
 
 def sync_view(status: Any, sync: Any | None, running: Any | None) -> SyncView:
     """How far a job is; None where the State Syncer has not been yet."""
-    same = ("detail", "change_kind", "plan", "step", "failures", "next_attempt_at", "updated_at")
+    same = ("detail", "change_kind", "step", "failures", "next_attempt_at", "updated_at")
     return SyncView(
         job=status.name,
         state=status.state,
@@ -98,8 +97,14 @@ def sync_view(status: Any, sync: Any | None, running: Any | None) -> SyncView:
         committed_at=None if running is None else running.committed_at,
         sync_revision=None if sync is None else sync.revision,
         changed_fields=None if sync is None else list(sync.changed_fields),
+        plan=None if sync is None or sync.plan is None else _plan(sync.plan),
         **{name: None if sync is None else getattr(sync, name) for name in same},
     )
+
+
+def _plan(recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """A recorded plan without the configuration, which the layers give."""
+    return {name: value for name, value in recorded.items() if name != "config"}
 
 
 def _task_view(place: Place, owner: str | None, report: Any | None) -> TaskView:

@@ -8,6 +8,9 @@ from penstock.control.loop import LeaderLoop
 from penstock.store.engine import CHANGED_EXPECTED, connect
 from penstock.store.running import STATE_SYNCER
 from penstock.wire.leader import LoopTimes, build_loop, serve_loop
+from penstock.wire.redistribution_client import RedistributionClient
+from services.state_syncer.budget import Budget
+from services.state_syncer.executor import ContainerExecutor
 from services.state_syncer.loop import StateSyncer
 from services.state_syncer.settings import StateSyncerSettings
 from services.state_syncer.store import PostgresSyncStore
@@ -17,7 +20,19 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
     """The loop with its parts."""
     clock = SystemClock()
     engine = connect(settings.database_url)
-    syncer = StateSyncer(PostgresSyncStore(engine), clock.now, await_seconds=settings.state_syncer_await_seconds)
+    executor = ContainerExecutor(
+        RedistributionClient(),
+        clock.monotonic,
+        workers=settings.state_syncer_rescale_workers,
+        lost_after_seconds=settings.state_syncer_rescale_lost_seconds,
+    )
+    syncer = StateSyncer(
+        PostgresSyncStore(engine),
+        clock.now,
+        await_seconds=settings.state_syncer_await_seconds,
+        executor=executor,
+        budget=Budget(settings.state_syncer_rescale_share, settings.state_syncer_rescale_count),
+    )
     times = LoopTimes(
         period=settings.state_syncer_period_seconds,
         lease=settings.state_syncer_lease_seconds,
@@ -27,6 +42,7 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
     url = f"http://{settings.host}:{settings.port}"
     loop = build_loop(STATE_SYNCER, syncer.round, engine, clock, times, holder=settings.identity(), url=url)
     syncer.wake_in = loop.wake_in
+    executor.on_news = loop.wake
     return loop
 
 

@@ -1,57 +1,84 @@
-"""One round: read, decide, write. The thin shell around `plan.decide`."""
+"""One round: read, decide, write, then ask containers. The thin shell around the decisions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
 
-import orjson
-
-from penstock.store.running import CommitRow
-from penstock.store.sync import SyncWrite
+from penstock.control.logs import logger
 from services.state_syncer import metrics
-from services.state_syncer.plan import (
-    AwaitStopped,
-    Commit,
-    Decision,
-    Forget,
-    JobView,
-    SyncState,
-    decide,
-    next_record,
-)
-from services.state_syncer.store import Batch, SyncStore, sync_row
-from services.state_syncer.story import Story, story_of, tell
+from services.state_syncer.asks import Ask, key_of, request_of
+from services.state_syncer.budget import Budget
+from services.state_syncer.decided import DecidedRound
+from services.state_syncer.executor import Executor, NobodyToAsk
+from services.state_syncer.moves import Look, Record
+from services.state_syncer.plan import JobView, SyncState
+from services.state_syncer.progress import Step
+from services.state_syncer.store import RoundInput, SyncStore
+from services.state_syncer.story import tell
+from services.state_syncer.watch import Watch
+
+log = logger(__name__)
 
 
 class StateSyncer:
     """Rounds of the State Syncer. `wake_in` asks for the next round sooner than the period, in seconds."""
 
-    def __init__(self, store: SyncStore, now: Callable[[], datetime], *, await_seconds: float) -> None:
+    def __init__(
+        self,
+        store: SyncStore,
+        now: Callable[[], datetime],
+        *,
+        await_seconds: float,
+        executor: Executor | None = None,
+        budget: Budget | None = None,
+    ) -> None:
         self._store = store
         self._now = now
         self._await_seconds = await_seconds
+        self._executor = executor or NobodyToAsk()
+        self._budget = budget or Budget()
         self.wake_in: Callable[[float], None] = _wait_for_the_period
 
     def round(self, leader_epoch: int) -> None:
         """Brings every job as far as it can go now. Raises Fenced, Unavailable."""
         with metrics.ROUND_SECONDS.time():
-            decided = self._decide_all()
+            decided, watch = self._decide_all()
             if decided.batch:
                 number = self._store.write(decided.batch, leader_epoch)
                 tell(decided.stories, number)
+            self._ask(decided, watch)
             self._show(decided.jobs)
         if decided.awaiting:
-            # Nobody notifies of a task's end, and a user waits for the deletion: look again soon.
+            # Nobody notifies of a task's end, and a user waits for it: look again soon.
             self.wake_in(self._await_seconds)
 
-    def _decide_all(self) -> _DecidedRound:
-        decided = _DecidedRound(self._now())
+    def _decide_all(self) -> tuple[DecidedRound, Watch]:
         with self._store.read() as found:
+            watch = Watch(found.plans, found.containers, self._executor.outcome)
+            decided = DecidedRound(self._now(), lambda: self._room(found, watch))
             for view in found.views:
-                decided.add(view)
+                decided.add(watch.look(view))
+            decided.begin_plans()
             decided.batch.ranks = found.new_ranks
-        return decided
+        return decided, watch
+
+    def _room(self, found: RoundInput, watch: Watch) -> tuple[int, int]:
+        limit = self._budget.limit(found.count_running())
+        return limit, limit - watch.active
+
+    def _ask(self, decided: DecidedRound, watch: Watch) -> None:
+        """What is recorded by now is asked for; everybody else's work is forgotten."""
+        asks, rejected = [], {}
+        for view, decision in decided.working:
+            ask = _ask_of(view, decision, watch)
+            if isinstance(ask, Ask):
+                asks.append(ask)
+            elif ask is not None:
+                rejected[key_of(view.job, decision.plan, failures_of(view))] = ask
+        self._executor.ask(asks)
+        for key, error in rejected.items():
+            self._executor.reject(key, error)
 
     def _show(self, jobs: int) -> None:
         metrics.ROUND_JOBS.set(jobs)
@@ -60,51 +87,22 @@ class StateSyncer:
             metrics.JOBS.labels(state.value).set(counted.get(state.value, 0))
 
 
+def failures_of(view: JobView) -> int:
+    """The failures in a row that the job has behind it."""
+    return 0 if view.sync is None else view.sync.failures
+
+
+def _ask_of(view: JobView, decision: Record | Look, watch: Watch) -> Ask | str | None:
+    """What to ask for a decision's plan: nothing while nobody can be asked, an error when it cannot be put."""
+    plan, running = decision.plan, view.running
+    url = watch.url(plan.container)
+    if plan.step is Step.AWAIT_STOPPED or running is None or url is None:
+        return None
+    try:
+        return Ask(key_of(view.job, plan, failures_of(view)), url, request_of(view.job, plan, running))
+    except ValueError as error:
+        return f"the request cannot be made: {error}"
+
+
 def _wait_for_the_period(_: float) -> None:
     """Without a loop around it the next round comes when the caller makes it."""
-
-
-class _DecidedRound:
-    """The decisions of a round as rows to write and lines to log; the views themselves are not kept."""
-
-    def __init__(self, now: datetime) -> None:
-        self.batch = Batch()
-        self.stories: list[Story] = []
-        self.jobs = 0
-        self.awaiting = 0
-        self._now = now
-
-    def add(self, view: JobView) -> None:
-        """Decides about a job."""
-        decision = decide(view, self._now)
-        self.jobs += 1
-        match decision:
-            case Commit():
-                self._add_commit(view, decision)
-            case Forget():
-                self.batch.forget.append(view.job)
-            case AwaitStopped():
-                self.awaiting += 1
-        self._add_state(view, decision)
-
-    def _add_commit(self, view: JobView, commit: Commit) -> None:
-        config = orjson.dumps(commit.config)
-        started = commit.asks_for_tasks
-        self.batch.commits.append(
-            CommitRow(
-                view.job, config, commit.revision, commit.generation, commit.restarts, commit.stopping, started=started
-            )
-        )
-        self.awaiting += commit.stopping
-        if view.running is None and view.last_generation > 0:
-            self.batch.remade.append(view.job)
-
-    def _add_state(self, view: JobView, decision: Decision) -> None:
-        record = next_record(view, decision, self._now)
-        changed = record is not None and record != view.sync
-        if record is not None and changed:
-            seen = None if view.sync is None else sync_row(view.sync)
-            self.batch.states.append(SyncWrite(view.job, sync_row(record), seen))
-        story = story_of(view, decision)
-        if story is not None and (changed or isinstance(decision, Commit | Forget)):
-            self.stories.append(story)

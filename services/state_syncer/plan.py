@@ -14,11 +14,11 @@ from penstock.config.classify import NO_DIFFERENCE, Difference, classify
 from penstock.config.model import ChangeKind, DesiredState
 from services.state_syncer.diff import Config, Unusable
 from services.state_syncer.observe import Presence
+from services.state_syncer.progress import Progress
 
 QUARANTINE_AFTER_FAILURES = 5
 FIRST_BACKOFF_SECONDS = 30.0
 LONGEST_BACKOFF_SECONDS = 3600.0
-NO_REDISTRIBUTION = "waiting: redistribution is not available"
 
 
 class SyncState(StrEnum):
@@ -27,6 +27,7 @@ class SyncState(StrEnum):
     SYNCED = "synced"
     PENDING = "pending"
     WAITING = "waiting"
+    RESCALING = "rescaling"
     FAILED = "failed"
     QUARANTINED = "quarantined"
     DELETING = "deleting"
@@ -63,7 +64,7 @@ class JobView:
     """All that a decision about a job is made from.
 
     `last_generation` is that of a job of the same name that was forgotten, 0 without one. `presence` is looked at
-    only for a job that is being deleted and whose stop has been committed.
+    only for a job whose stop has been committed. `progress` is that of the recorded plan, if there is one.
     """
 
     job: str
@@ -75,6 +76,7 @@ class JobView:
     sync: SyncRecord | None = None
     last_generation: int = 0
     presence: Presence = Presence.UNKNOWN
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,14 @@ class Wait:
     """The change cannot be made yet; none of it is."""
 
     detail: str
+    difference: Difference
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Checkpoints must be redistributed for it: a plan may begin, when there is room for one (`rescale`, `budget`)."""
+
+    config: Config
     difference: Difference
 
 
@@ -134,7 +144,7 @@ class Forget:
     """No task of the deleted job is left: remove it."""
 
 
-Decision = Nothing | Held | Wait | Fail | Commit | AwaitStopped | Forget
+Decision = Nothing | Held | Wait | Begin | Fail | Commit | AwaitStopped | Forget
 
 
 def decide(view: JobView, now: datetime) -> Decision:
@@ -142,9 +152,12 @@ def decide(view: JobView, now: datetime) -> Decision:
     if view.deleting:
         return _decide_deletion(view)
     decision = _decide_change(view, now)
-    if isinstance(decision, Wait | Fail | Held):
-        return _restart_meanwhile(view, decision) or decision
-    return decision
+    return decision if isinstance(decision, Nothing | Begin | Commit) else wait(view, decision)
+
+
+def wait(view: JobView, decision: Wait | Fail | Held) -> Wait | Fail | Held | Commit:
+    """What is left of a decision to do nothing now: a restart that was asked for is not put off by it."""
+    return _restart_meanwhile(view, decision) or decision
 
 
 def _decide_deletion(view: JobView) -> Commit | AwaitStopped | Forget:
@@ -158,8 +171,8 @@ def _decide_deletion(view: JobView) -> Commit | AwaitStopped | Forget:
     return Forget() if view.presence is Presence.ABSENT else AwaitStopped(view.presence)
 
 
-def _decide_change(view: JobView, now: datetime) -> Nothing | Held | Wait | Fail | Commit:
-    if _is_held(view.sync, view.revision, now):
+def _decide_change(view: JobView, now: datetime) -> Nothing | Held | Begin | Fail | Commit:
+    if is_held(view.sync, view.revision, now):
         return Held()
     if isinstance(view.expected, Unusable):
         fields = () if view.expected.field is None else (view.expected.field,)
@@ -169,12 +182,12 @@ def _decide_change(view: JobView, now: datetime) -> Nothing | Held | Wait | Fail
     return _bring(view, view.expected, view.running)
 
 
-def _bring(view: JobView, expected: Config, running: Running) -> Nothing | Wait | Fail | Commit:
+def _bring(view: JobView, expected: Config, running: Running) -> Nothing | Begin | Fail | Commit:
     difference = classify(running.config, expected)
     if running.started and difference.kind is ChangeKind.FORBIDDEN:
         return _refuse(difference)
     if running.started and difference.kind is ChangeKind.RESCALE:
-        return Wait(NO_REDISTRIBUTION, _only(difference, ChangeKind.RESCALE))
+        return Begin(expected, only(difference, ChangeKind.RESCALE))
     if not difference.fields and not running.stopping and _is_current(view, running):
         return Nothing()
     return Commit(expected, view.revision, running.generation, view.restarts, difference=difference)
@@ -185,7 +198,7 @@ def _is_current(view: JobView, running: Running) -> bool:
 
 
 def _refuse(difference: Difference) -> Fail:
-    names = field_names(_only(difference, ChangeKind.FORBIDDEN))
+    names = field_names(only(difference, ChangeKind.FORBIDDEN))
     detail = (
         f"{', '.join(names)} cannot change in a job that has run: its checkpoints would not fit. "
         "Make a new job with the new configuration, or take the change back"
@@ -193,7 +206,8 @@ def _refuse(difference: Difference) -> Fail:
     return Fail(detail, ChangeKind.FORBIDDEN, names)
 
 
-def _only(difference: Difference, kind: ChangeKind) -> Difference:
+def only(difference: Difference, kind: ChangeKind) -> Difference:
+    """The part of a difference that is of this kind."""
     return Difference(kind, tuple(change for change in difference.fields if change.kind is kind))
 
 
@@ -210,7 +224,8 @@ def _restart_meanwhile(view: JobView, rest: Wait | Fail | Held) -> Commit | None
     return Commit(running.config, running.revision, running.generation, view.restarts, then=rest)
 
 
-def _is_held(sync: SyncRecord | None, revision: int, now: datetime) -> bool:
+def is_held(sync: SyncRecord | None, revision: int, now: datetime) -> bool:
+    """Whether failures hold off the next attempt."""
     if sync is None or sync.revision < revision:
         return False
     if sync.state is SyncState.QUARANTINED:
@@ -221,14 +236,14 @@ def _is_held(sync: SyncRecord | None, revision: int, now: datetime) -> bool:
 def next_record(view: JobView, decision: Decision, now: datetime) -> SyncRecord | None:
     """The sync state that a decision leads to; None when the row goes, or stays as it is."""
     match decision:
-        case Held() | Forget():
+        case Held() | Forget() | Begin():
             return None
         case Nothing():
             return _synced(view)
         case Wait(detail, difference):
             return SyncRecord(SyncState.WAITING, view.revision, detail, difference.kind, field_names(difference))
         case Fail():
-            return _failed(view, decision, now)
+            return failed(view, decision, now)
         case AwaitStopped(presence):
             return SyncRecord(SyncState.DELETING, view.revision, _AWAITING[presence])
         case Commit(stopping=True):
@@ -255,7 +270,8 @@ def _synced(view: JobView) -> SyncRecord:
     return SyncRecord(SyncState.SYNCED, view.revision)
 
 
-def _failed(view: JobView, failure: Fail, now: datetime) -> SyncRecord:
+def failed(view: JobView, failure: Fail, now: datetime) -> SyncRecord:
+    """The state after one more failure in a row."""
     before = view.sync
     failures = 1 + (before.failures if before is not None and before.revision >= view.revision else 0)
     quarantined = failures >= QUARANTINE_AFTER_FAILURES

@@ -8,8 +8,10 @@ from penstock.control.settings import CommonSettings
 
 
 class StateSyncerSettings(CommonSettings):
-    """`await_seconds`: between looks at the tasks of a job that is being deleted. `gather_seconds`: between a wake-up
-    and its round, so that a burst of writes costs few rounds."""
+    """`await_seconds`: between looks at the tasks of a job that must stop, and at plans. `gather_seconds`: between a
+    wake-up and its round, so that a burst of writes costs few rounds. `rescale_share`, `rescale_count`: at most this
+    part of all jobs, and so many, are rescaled at once. `rescale_workers`: containers asked at the same time.
+    `rescale_lost_seconds`: then a container that does not answer is lost, and another is asked."""
 
     port: int = 7071
     state_syncer_period_seconds: float = Field(30.0, gt=0)
@@ -17,3 +19,7 @@ class StateSyncerSettings(CommonSettings):
     state_syncer_renew_seconds: float = Field(5.0, gt=0)
     state_syncer_await_seconds: float = Field(1.0, gt=0)
     state_syncer_gather_seconds: float = Field(0.02, ge=0)
+    state_syncer_rescale_share: float = Field(0.1, gt=0, le=1)
+    state_syncer_rescale_count: int = Field(20, ge=1)
+    state_syncer_rescale_workers: int = Field(8, ge=1)
+    state_syncer_rescale_lost_seconds: float = Field(30.0, gt=0)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from sqlalchemy import Connection, Engine
@@ -12,20 +12,37 @@ from sqlalchemy import Connection, Engine
 from penstock.config.model import ChangeKind
 from penstock.store import leases, sync
 from penstock.store.engine import transaction
+from penstock.store.plans import (
+    LiveContainer,
+    PlanRow,
+    PlanWrite,
+    count_running,
+    read_live_containers,
+    read_plans,
+    write_plans,
+)
 from penstock.store.running import STATE_SYNCER, CommitRow, commit_many, forget_many
-from services.state_syncer.diff import expected_config
+from services.state_syncer.diff import Unusable, expected_config
 from services.state_syncer.observe import ClusterView, Presence, Sighting, observe_stopped, survey
 from services.state_syncer.plan import JobView, Running, SyncRecord, SyncState
+from services.state_syncer.progress import Plan, Progress
 
 Ranks = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class RoundInput:
-    """The jobs that a round must look at. `new_ranks`: layers' ranks changed, so these are all jobs."""
+    """The jobs that a round must look at. `new_ranks`: layers' ranks changed, so these are all jobs.
+
+    `plans` are all that are recorded; `containers` are the live ones, read only where there are plans. `count_running`
+    counts the jobs of the cell.
+    """
 
     views: Iterator[JobView]
     new_ranks: Ranks | None
+    plans: Mapping[str, PlanRow]
+    containers: Mapping[str, LiveContainer]
+    count_running: Callable[[], int]
 
 
 @dataclass(slots=True)
@@ -36,10 +53,11 @@ class Batch:
     remade: list[str] = field(default_factory=list)
     forget: list[str] = field(default_factory=list)
     states: list[sync.SyncWrite] = field(default_factory=list)
+    plans: list[PlanWrite] = field(default_factory=list)
     ranks: Ranks | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.commits or self.forget or self.states or self.ranks is not None)
+        return bool(self.commits or self.forget or self.states or self.plans or self.ranks is not None)
 
 
 class SyncStore(Protocol):
@@ -71,7 +89,10 @@ class PostgresSyncStore:
         """See the port."""
         with transaction(self._snapshot) as connection:
             ranks = sync.read_changed_ranks(connection)
-            yield RoundInput(_views(connection, everything=ranks is not None), ranks)
+            recorded = read_plans(connection)
+            containers = read_live_containers(connection) if recorded else {}
+            views = _views(connection, recorded, everything=ranks is not None)
+            yield RoundInput(views, ranks, recorded, containers, lambda: count_running(connection))
 
     def write(self, batch: Batch, leader_epoch: int) -> int | None:
         """See the port."""
@@ -80,6 +101,7 @@ class PostgresSyncStore:
             forget_many(connection, batch.forget, leader_epoch)
             number = commit_many(connection, batch.commits, leader_epoch, remade=batch.remade)
             sync.write_sync_states(connection, batch.states)
+            write_plans(connection, batch.plans)
             sync.raise_quarantine_alerts(connection, [write for write in batch.states if _is_quarantined(write)])
             sync.clear_quarantine_alerts(connection, batch.forget + _recovered(batch.states))
             if batch.ranks is not None:
@@ -92,11 +114,12 @@ class PostgresSyncStore:
             return sync.count_states(connection)
 
 
-def _views(connection: Connection, *, everything: bool) -> Iterator[JobView]:
+def _views(connection: Connection, recorded: Mapping[str, PlanRow], *, everything: bool) -> Iterator[JobView]:
     holders = sync.read_holders(connection)
     cluster = _read_cluster(connection) if holders else None
     for row in sync.read_jobs(connection, everything=everything):
-        yield job_view(row, _presence(row, cluster, holders.get(row.job, set())))
+        presence = _presence(row, cluster, holders.get(row.job, set()))
+        yield with_plan(job_view(row, presence), recorded.get(row.job))
 
 
 def _read_cluster(connection: Connection) -> ClusterView:
@@ -123,6 +146,17 @@ def job_view(row: sync.JobRow, presence: Presence) -> JobView:
         last_generation=row.forgotten_generation or 0,
         presence=presence,
     )
+
+
+def with_plan(view: JobView, row: PlanRow | None) -> JobView:
+    """The view with the recorded plan. One that this version cannot read leaves the job as it is, with the reason."""
+    if row is None:
+        return view
+    try:
+        plan = Plan.model_validate(row.plan)
+    except ValueError as error:
+        return replace(view, expected=Unusable(f"its recorded plan cannot be read: {error}", "plan"))
+    return replace(view, progress=Progress(plan, row.newest_generation))
 
 
 def sync_record(row: sync.SyncRow) -> SyncRecord:

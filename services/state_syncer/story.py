@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 from penstock.control.logs import logger
 from services.state_syncer import metrics
+from services.state_syncer.moves import Finish, Hold, Look, PlanDecision, Record, Resume, Stumble
 from services.state_syncer.plan import (
     AwaitStopped,
+    Begin,
     Commit,
     Decision,
     Fail,
@@ -35,13 +37,16 @@ class Story(NamedTuple):
     details: Mapping[str, Any]
 
 
-COMMITTED, WAITS, FAILED, STOPPING, FORGOTTEN = (
+COMMITTED, WAITS, FAILED, STOPPING, FORGOTTEN, RESCALING, RESUMED = (
     "job committed",
     "job waits",
     "job failed to sync",
     "job stops",
     "job forgotten",
+    "job rescales",
+    "job resumes",
 )
+RESCALE = "rescale"
 
 
 def story_of(view: JobView, decision: Decision) -> Story | None:
@@ -58,8 +63,31 @@ def story_of(view: JobView, decision: Decision) -> Story | None:
             return Story(STOPPING, view.job, view.revision, "delete", {"tasks": presence.value})
         case Forget():
             return Story(FORGOTTEN, view.job, view.revision, "delete", {})
-        case Nothing() | Held():
+        case Nothing() | Held() | Begin():
             return None
+
+
+def stories_of_plan(view: JobView, decision: PlanDecision) -> list[Story]:
+    """The lines about a decision on a plan."""
+    plan = decision.plan
+    about = {"step": plan.step.value, "to_generation": plan.generation, "container": plan.container}
+    match decision:
+        case Hold() | Record():
+            return [Story(RESCALING, view.job, plan.revision, RESCALE, about)]
+        case Finish():
+            return [Story(COMMITTED, view.job, plan.revision, RESCALE, {"seconds": dict(decision.seconds)})]
+        case Resume():
+            resumed = Story(RESUMED, view.job, decision.commit.revision, RESCALE, about)
+            return [resumed, *_failure(view, decision.failure)]
+        case Stumble():
+            return _failure(view, decision.failure)
+        case Look():
+            return []
+
+
+def _failure(view: JobView, failure: Fail | None) -> list[Story]:
+    story = None if failure is None else story_of(view, failure)
+    return [] if story is None else [story]
 
 
 def _commit_kind(view: JobView, commit: Commit) -> str:
@@ -80,7 +108,8 @@ def tell(stories: Sequence[Story], commit_number: int | None) -> None:
         if story.event == COMMITTED:
             metrics.COMMITS.labels(story.kind).inc()
             level = log.debug if many else log.info
-            level(COMMITTED, job=story.job, revision=story.revision, kind=story.kind, commit=commit_number)
+            fields = {"job": story.job, "revision": story.revision, "kind": story.kind, **story.details}
+            level(COMMITTED, commit=commit_number, **fields)
         else:
             _tell_other(story)
 

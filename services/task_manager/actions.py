@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from penstock.tasks.spec import TaskSpec
-from services.task_manager.model import HostKey
+from services.task_manager.model import HostKey, WorkKey
 
 
 class StopReason(StrEnum):
@@ -77,4 +77,12 @@ class AdoptRevision:
     spec: TaskSpec
 
 
-Action = StartHost | EndHost | KillHost | StartTask | StopTask | ApplyLive | AdoptRevision
+@dataclass(frozen=True, slots=True)
+class DoWork:
+    """Give a ready host a redistribution or a seal."""
+
+    key: WorkKey
+    host: str
+
+
+Action = StartHost | EndHost | KillHost | StartTask | StopTask | ApplyLive | AdoptRevision | DoWork

@@ -1,20 +1,23 @@
-"""The HTTP side: orders of the Shard Manager, what runs here, health and metrics."""
+"""The HTTP side: orders of the Shard Manager, redistributions, what runs here, health and metrics."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Query
 
-from penstock.control.errors import Unavailable
+from penstock.control.errors import Conflict, Unavailable
+from penstock.tasks.redistribution import RedistributionRequest, SealRequest
 from penstock.wire.app import create_app
 from penstock.wire.cluster import ShardAnswer, ShardAnswers, ShardOrder, ShardOrders, as_json
+from penstock.wire.redistributions import MOST_WAIT_SECONDS, RedistributionAnswer
 from services.task_manager.container import Container
 from services.task_manager.reporting import host_labels
 from services.task_manager.views import Summary
 
 # Killing a host takes a moment after the deadline; the caller waits a little longer than this.
 _KILL_SECONDS = 2.0
+WaitSeconds = Annotated[float, Query(ge=0, le=MOST_WAIT_SECONDS)]
 
 
 def build_app(container: Container, *, drop_deadline_seconds: float) -> FastAPI:
@@ -22,6 +25,7 @@ def build_app(container: Container, *, drop_deadline_seconds: float) -> FastAPI:
     app = create_app("task_manager", ready=lambda: readiness(container.summary()))
     _add_batch_orders(app, container)
     _add_single_orders(app, container, drop_deadline_seconds)
+    _add_redistributions(app, container)
 
     @app.get("/v1/tasks", tags=["tasks"])
     def tasks() -> dict[str, Any]:
@@ -54,6 +58,28 @@ def _add_single_orders(app: FastAPI, container: Container, drop_deadline_seconds
     def add_shard(shard: int, order: ShardOrder) -> ShardAnswer:
         """ADD_SHARD: answers at once."""
         return _as_one(shard, container.add(_as_many(shard, order, drop_deadline_seconds)))
+
+
+def _add_redistributions(app: FastAPI, container: Container) -> None:
+    @app.put("/v1/redistributions/{job}/{generation}", tags=["redistributions"])
+    def redistribute(
+        job: str, generation: int, request: RedistributionRequest, wait_seconds: WaitSeconds = 0.0
+    ) -> RedistributionAnswer:
+        """Writes a generation of a job's checkpoints, or tells how far that is."""
+        _require_same(job, generation, request.job, request.target.generation)
+        return container.work(request, wait_seconds)
+
+    @app.put("/v1/redistributions/{job}/{generation}/seal", tags=["redistributions"])
+    def seal(job: str, generation: int, request: SealRequest, wait_seconds: WaitSeconds = 0.0) -> RedistributionAnswer:
+        """Ends a generation for good, or tells how far that is."""
+        _require_same(job, generation, request.job, request.layout.generation)
+        return container.work(request, wait_seconds)
+
+
+def _require_same(job: str, generation: int, body_job: str, body_generation: int) -> None:
+    if (job, generation) != (body_job, body_generation):
+        detail = f"the path says {job}/{generation}, the body {body_job}/{body_generation}"
+        raise Conflict(detail, field="generation", rule="as_in_path")
 
 
 def _as_many(shard: int, order: ShardOrder, deadline_seconds: float) -> ShardOrders:

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from penstock.control.clock import Clock
+from penstock.control.errors import Unavailable
 from penstock.control.logs import logger
 from penstock.spark.channel import Event, Progress, Ready, Reply, TaskEnded
 from penstock.spark.channel import Lease as LeaseCommand
+from penstock.tasks.redistribution import RedistributionRequest, SealRequest
 from penstock.wire.cluster import (
     HeartbeatAnswer,
     HeartbeatRequest,
@@ -24,18 +27,11 @@ from penstock.wire.cluster import (
     ShardOrders,
     TaskReportBatch,
 )
-from services.task_manager.actions import (
-    Action,
-    AdoptRevision,
-    ApplyLive,
-    EndHost,
-    KillHost,
-    StartHost,
-    StartTask,
-    StopTask,
-)
+from penstock.wire.redistributions import RedistributionAnswer
+from services.task_manager.actions import Action
 from services.task_manager.catalog import Catalog
-from services.task_manager.host_pool import Effect, HostPool, Kill, Send, Spawn
+from services.task_manager.effects import Effect, Send, apply
+from services.task_manager.host_pool import HostPool
 from services.task_manager.model import HostPhase, Limits, TaskView, WantedTask
 from services.task_manager.overrun import OverrunMeter
 from services.task_manager.ports import Hosts, StoredShards
@@ -44,6 +40,7 @@ from services.task_manager.reporting import skews, task_reports
 from services.task_manager.state import State
 from services.task_manager.tenure import Tenure
 from services.task_manager.views import Identity, Summary
+from services.task_manager.works import place, refuse_used_generation
 
 log = logger(__name__)
 
@@ -168,6 +165,25 @@ class Container:
         self.wake.set()
         return ShardAnswers(tasks=tasks)
 
+    # ---- what the world says: redistributions
+
+    def work(self, request: RedistributionRequest | SealRequest, wait_seconds: float) -> RedistributionAnswer:
+        """Begins a work unless it has begun; how far it is after waiting so long for its end.
+
+        Raises Unavailable without a lease, Conflict for a generation that the job has already.
+        """
+        with self._changed:
+            now = self._clock.monotonic()
+            self._check_lease(now)
+            if not self._tenure.lease.is_good(now) or self._shutting_down:
+                raise Unavailable("this container has no lease, or ends")
+            refuse_used_generation(request, self._catalog)
+            key = self._state.works.ask(request)
+        self.wake.set()
+        with self._changed:
+            self._changed.wait_for(lambda: self._state.works.is_over(key), wait_seconds)
+            return self._state.works.answer(key)
+
     # ---- what the world says: hosts
 
     def host_event(self, host: str, event: Event) -> None:
@@ -196,9 +212,10 @@ class Container:
             wanted = self._want(now)
             self._state.forget_old_crashes(set(wanted.tasks), now)
             actions = reconcile(wanted, self._state.running(), self._present_limits(), now)
+            actions = (*actions, *self._place_works(wanted, actions, now))
             effects = [
                 *self._lease_effects(now),
-                *(effect for action in actions for effect in self._apply(action, now)),
+                *(effect for action in actions for effect in apply(self._state, action, now)),
             ]
             self._announce()
             self._changed.notify_all()
@@ -313,6 +330,13 @@ class Container:
         tasks = {} if self._shutting_down else self._wanted
         return Wanted(tasks, self._tenure.lease.is_good(now), self._deadlines)
 
+    def _place_works(self, wanted: Wanted, decided: tuple[Action, ...], now: float) -> list[Action]:
+        if not wanted.lease_is_good:
+            return []
+        state = self._state
+        load = Counter(task.host for task in state.tasks.values())
+        return place(state.works, state.hosts, load, state.host_failures, self._limits, decided, now)
+
     def _present_limits(self) -> Limits:
         return replace(self._limits, warm_hosts=0) if self._shutting_down else self._limits
 
@@ -356,33 +380,3 @@ class Container:
                 command = LeaseCommand(id=self._state.next_command_id(), seconds=seconds, sent_at=now)
                 effects.append(Send(name, command))
         return effects
-
-    def _apply(self, action: Action, now: float) -> list[Effect]:
-        """Notes an action in the state; the effects that carry it out."""
-        match action:
-            case StartHost():
-                return [Spawn(self._state.start_host(action, now), action.key)]
-            case EndHost():
-                return [Send(action.host, self._state.end_host(action.host, action.kill_at, now))]
-            case KillHost():
-                log.warning("host killed", host=action.host, reason=action.reason)
-                return [Kill(action.host)]
-            case StartTask():
-                log.info("task starts", task=action.spec.task_id, revision=action.spec.revision, epoch=action.epoch)
-                return [Send(action.host, self._state.start_task(action, now))]
-            case StopTask():
-                return self._apply_stop(action, now)
-            case ApplyLive():
-                return [Send(self._state.tasks[action.task_id].host, self._state.apply_live(action))]
-            case AdoptRevision():
-                log.info("revision adopted", task=action.task_id, revision=action.spec.revision)
-                self._state.adopt(action.task_id, action.spec)
-                return []
-
-    def _apply_stop(self, action: StopTask, now: float) -> list[Effect]:
-        task = self._state.tasks[action.task_id]
-        command = self._state.stop_task(action, now)
-        if command is None:
-            return []
-        log.info("task stops", task=action.task_id, revision=task.spec.revision, reason=action.reason.value)
-        return [Send(task.host, command)]

@@ -4,40 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from penstock.control.logs import logger
-from penstock.spark.channel import Command, Event
-from services.task_manager.model import HostKey
+from penstock.spark.channel import Event
+from services.task_manager.effects import Effect, Kill, Send, Spawn
 from services.task_manager.ports import Host, HostExit, Hosts
 
 log = logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Spawn:
-    """Make a host process."""
-
-    name: str
-    key: HostKey
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """Hand a command to a host."""
-
-    host: str
-    command: Command
-
-
-@dataclass(frozen=True, slots=True)
-class Kill:
-    """Kill a host."""
-
-    host: str
-
-
-Effect = Spawn | Send | Kill
 
 
 class HostPool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from penstock.tasks.spec import TaskSpec
 from penstock.wire.cluster import TaskState
@@ -26,6 +26,14 @@ class HostKey:
     memory_bytes: int = 0
 
 
+class WorkKey(NamedTuple):
+    """A redistribution that writes `generation` of a job, or a seal of it."""
+
+    job: str
+    generation: int
+    seals: bool
+
+
 class HostPhase(StrEnum):
     """A Spark host as its supervisor sees it; a host that has ended is not listed at all."""
 
@@ -36,7 +44,8 @@ class HostPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """A host process. `since` is when it entered its phase, `idle_since` when its last task ended (None: it has some).
+    """A host process. `since` is when it entered its phase, `idle_since` when its last task or work ended (None: it
+    has some).
 
     `kill_at` is when an ending host is killed.
     """
@@ -122,6 +131,7 @@ class Limits:
 
     tasks_per_host: int = 100
     warm_hosts: int = 1
+    works_per_host: int = 2
     stop_seconds: float = 30.0
     lease_stop_seconds: float = 10.0
     start_seconds: float = 180.0

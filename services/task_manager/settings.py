@@ -49,6 +49,7 @@ class TaskManagerSettings(CommonSettings):
 
     tasks_per_host: int = Field(100, ge=1)
     warm_hosts: int = Field(1, ge=0, description="shared hosts kept up, whatever runs on them")
+    redistributions_per_host: int = Field(2, ge=1, description="done at once by a host; others wait")
     stop_seconds: float = Field(30.0, gt=0, description="then the host of a task that does not stop is killed")
     start_seconds: float = Field(180.0, gt=0, description="then a task that does not start is stopped")
     host_start_seconds: float = Field(180.0, gt=0, description="then a host that is not ready is killed")
@@ -73,6 +74,7 @@ class TaskManagerSettings(CommonSettings):
         return Limits(
             tasks_per_host=self.tasks_per_host,
             warm_hosts=self.warm_hosts,
+            works_per_host=self.redistributions_per_host,
             stop_seconds=self.stop_seconds,
             lease_stop_seconds=self.lease_stop_seconds,
             start_seconds=self.start_seconds,

@@ -12,10 +12,10 @@ from logging import INFO, WARNING
 from typing import NamedTuple, TypeVar
 
 from penstock.control.logs import logger
-from penstock.spark.channel import Event, Exit, Live, Progress, Reply, Start, Stop, TaskEnded
+from penstock.spark.channel import Event, Exit, Live, Progress, Redistribute, Reply, Seal, Start, Stop, TaskEnded
 from penstock.tasks.spec import TaskSpec
 from penstock.wire.cluster import TaskProgress, TaskState
-from services.task_manager.actions import ApplyLive, StartHost, StartTask, StopTask
+from services.task_manager.actions import ApplyLive, DoWork, StartHost, StartTask, StopTask
 from services.task_manager.backoff import delay_seconds, retry_seconds
 from services.task_manager.model import (
     Crash,
@@ -29,6 +29,7 @@ from services.task_manager.model import (
 )
 from services.task_manager.ports import HostExit
 from services.task_manager.reconcile import Running
+from services.task_manager.works import Works
 
 log = logger(__name__)
 Remembered = TypeVar("Remembered", Start, Stop, Live)
@@ -43,7 +44,7 @@ class Failure(NamedTuple):
 
 
 class State:
-    """Tasks, hosts, crashes, and the commands that are waiting for a reply."""
+    """Tasks, hosts, crashes, works, and the commands that are waiting for a reply."""
 
     def __init__(self, container: str, limits: Limits) -> None:
         self._container = container
@@ -57,6 +58,7 @@ class State:
         self.host_failures: dict[HostKey, HostFailure] = {}
         self.progress: dict[str, TaskProgress] = {}
         self.totals: Counter[str] = Counter()
+        self.works = Works()
 
     def running(self) -> Running:
         """A view for `reconcile`; read it before the next event."""
@@ -108,6 +110,11 @@ class State:
         self.tasks[action.task_id] = replace(task, pending_live=action.spec)
         return self._remember(Live(id=self.next_command_id(), spec=action.spec), task)
 
+    def do_work(self, action: DoWork) -> Redistribute | Seal:
+        """A redistribution or a seal is on its way."""
+        self.hosts[action.host] = replace(self.hosts[action.host], idle_since=None)
+        return self.works.assign(action, self.next_command_id())
+
     def adopt(self, task_id: str, spec: TaskSpec) -> None:
         """The task runs as this spec asks."""
         self.tasks[task_id] = replace(self.tasks[task_id], spec=spec)
@@ -122,7 +129,9 @@ class State:
 
     def is_news(self, event: Event) -> bool:
         """Whether an event can change what to do: measurements cannot, nor replies that nobody waits for."""
-        return not isinstance(event, Progress) and (not isinstance(event, Reply) or event.id in self._waiting)
+        if isinstance(event, Reply):
+            return event.id in self._waiting or self.works.awaits(event.id)
+        return not isinstance(event, Progress)
 
     def host_ready(self, name: str, now: float) -> None:
         """The host's session is up."""
@@ -146,10 +155,15 @@ class State:
             self._ended(task, failure, now)
         ended_lives = {task.life for task in lost}
         self._waiting = {key: waiting for key, waiting in self._waiting.items() if waiting[1] not in ended_lives}
+        self.works.host_exited(name, how.reason)
         return lost
 
     def replied(self, host: str, reply: Reply, now: float) -> TaskView | None:
         """A command was carried out, or not; the task that was fenced by it, if any."""
+        if self.works.awaits(reply.id):
+            self.works.replied(reply)
+            self._rest(host, now)
+            return None
         command, life = self._waiting.pop(reply.id, (None, None))
         task = self.tasks.get(_task_id(command)) if command is not None else None
         # The reply may speak of a former life of the task, which ended by itself while the command was on its way.
@@ -266,9 +280,14 @@ class State:
     def _remove(self, task: TaskView, now: float) -> None:
         del self.tasks[task.task_id]
         self.progress.pop(task.task_id, None)
-        host = self.hosts.get(task.host)
-        if host is not None and not any(other.host == task.host for other in self.tasks.values()):
-            self.hosts[task.host] = replace(host, idle_since=now)
+        self._rest(task.host, now)
+
+    def _rest(self, name: str, now: float) -> None:
+        """A host may have nothing more to do."""
+        host = self.hosts.get(name)
+        busy = any(task.host == name for task in self.tasks.values()) or self.works.load()[name] > 0
+        if host is not None and not busy:
+            self.hosts[name] = replace(host, idle_since=now)
 
     def _remember(self, command: Remembered, task: TaskView) -> Remembered:
         self._waiting[command.id] = (command, task.life)

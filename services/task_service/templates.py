@@ -89,7 +89,7 @@ def _parse(stored: StoredTemplate, known: TaskTemplate | None, broken: Broken | 
 
 
 def template_of(stored: StoredTemplate) -> TaskTemplate:
-    """The template of a stored row; that of a job that is being deleted asks for no tasks.
+    """The template of a stored row; that of a job that must stop asks for no tasks.
 
     Raises ValueError (pydantic's, too) when the configuration cannot be run.
     """

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from penstock.control.errors import Fenced, Unavailable
+from penstock.store.plans import PlanWrite
 from penstock.store.running import CommitRow
 from penstock.store.sync import SyncWrite
 from services.state_syncer.diff import Unusable
 from services.state_syncer.observe import Presence
 from services.state_syncer.plan import JobView, SyncRecord, SyncState
+from services.state_syncer.progress import Plan, Progress, Step
 from services.state_syncer.store import Batch
 from tests.contract.sync_store_forms import MemoryForm, PostgresForm, row
 from tests.support.jobs import make_config, make_layer
@@ -200,6 +202,68 @@ def test_what_a_lost_container_ran_is_gone_and_a_container_unheard_of_is_not(for
     assert view(form).presence is Presence.ABSENT
     form.report("nobody", stop, "j")
     assert view(form).presence is Presence.UNKNOWN
+
+
+PLAN = Plan(
+    revision=1, restarts=0, config=make_config(), fields=("task_count",), begun_at="2026-01-01T00:00:00Z",
+    step_at="2026-01-01T00:00:00Z",
+)  # fmt: skip
+
+
+def recorded(plan: Plan, generation: int | None = None, job: str = "j") -> PlanWrite:
+    return PlanWrite(job, plan.model_dump(mode="json"), 1, generation)
+
+
+def test_a_recorded_plan_is_found_until_it_ends_and_its_generation_stays_taken(form: Any) -> None:
+    """1. A plan is recorded. 2. It takes a generation, then another. 3. It ends. 4. A later commit keeps the highest,
+    and so does the job's deletion."""
+    form.layer("j", "base", make_layer())
+    write(form, commits=[commit()], states=[state(SyncState.RESCALING)], plans=[recorded(PLAN)])
+    assert view(form).progress == Progress(PLAN, 1)
+    write(form, plans=[recorded(PLAN, 2)])
+    later = PLAN.at(Step.REDISTRIBUTE, PLAN.step_at, "a", 3)
+    write(form, plans=[recorded(later, 3)])
+    assert view(form).progress == Progress(later, 3)
+    write(form, plans=[PlanWrite("j", None, seconds={"total": 1.5})])
+    assert view(form).progress is None
+    write(form, commits=[commit(revision=2)], plans=[recorded(PLAN)])
+    assert view(form).progress == Progress(PLAN, 3)
+    form.delete("j")
+    write(form, forget=["j"])
+    form.layer("j", "base", make_layer())
+    assert view(form).last_generation == 3
+
+
+def test_a_round_is_given_all_plans_the_live_containers_and_the_number_of_jobs(form: Any) -> None:
+    for name in ("live", "gone"):
+        form.container(name, "live" if name == "live" else "lost")
+    for job in ("j", "going", "other"):
+        form.layer(job, "base", make_layer())
+    with form.store.read() as found:
+        assert (dict(found.plans), dict(found.containers)) == ({}, {})
+    jobs = ("j", "going", "other")
+    states = [state(SyncState.RESCALING, job=job) for job in jobs]
+    write(form, commits=[commit(job) for job in jobs], states=states)
+    write(form, plans=[recorded(PLAN, job=job) for job in ("j", "going")])
+    form.delete("going")
+    with form.store.read() as found:
+        assert {job: (row.deleting, row.newest_generation) for job, row in found.plans.items()} == {
+            "j": (False, 1),
+            "going": (True, 1),
+        }
+        assert {name: (place.url, place.region) for name, place in found.containers.items()} == {
+            "live": ("http://x", "r")
+        }
+        assert found.count_running() == 3
+
+
+def test_a_plan_of_an_older_leader_is_not_recorded(form: Any) -> None:
+    form.layer("j", "base", make_layer())
+    write(form, commits=[commit()], states=[state(SyncState.RESCALING)])
+    form.depose()
+    with pytest.raises(Fenced):
+        write(form, plans=[recorded(PLAN, 2)])
+    assert view(form).progress is None
 
 
 def test_states_are_counted(form: Any) -> None:

@@ -102,6 +102,7 @@ SEED = """
         "INSERT INTO expected_layers (job, layer, version, revision, author) VALUES ('a', 'base', 3, 9, 'x')",
         "UPDATE running SET generation = 1",
         "UPDATE running SET generation = 0",
+        "UPDATE running SET newest_generation = 4; UPDATE running SET newest_generation = 3",
         "UPDATE running SET commit_number = 6",
         "UPDATE leases SET epoch = 2",
         "UPDATE assignment SET epoch = 2",

@@ -68,22 +68,6 @@ def test_a_commit_notifies_with_its_number(cell: Cell, database_url: str) -> Non
     assert payloads == ["1"]
 
 
-def test_a_rescale_waits_whole_until_it_is_taken_back(cell: Cell) -> None:
-    """1. A job runs. 2. A write of two fields would rescale it: neither comes. 3. Without the rescale the rest does."""
-    write_layer(cell.engine, "j", make_layer())
-    cell.round()
-    write_layer(cell.engine, "j", {"task_count": 4, "priority": 2}, layer="oncall")
-    cell.round()
-    assert cell.running()["config"] == make_config()
-    state = cell.sync()
-    assert (state["state"], state["detail"]) == ("waiting", "waiting: redistribution is not available")
-    assert (state["change_kind"], state["changed_fields"]) == ("rescale", ["task_count"])
-    write_layer(cell.engine, "j", {"priority": 2}, layer="oncall")
-    cell.round()
-    assert cell.running()["config"] == make_config(priority=2)
-    assert (cell.sync()["state"], cell.sync()["detail"]) == ("synced", "")
-
-
 def test_a_job_that_never_started_may_be_rescaled(cell: Cell) -> None:
     write_layer(cell.engine, "j", make_layer(desired_state="stopped"))
     cell.round()
@@ -99,7 +83,7 @@ def test_a_job_that_never_started_may_be_rescaled(cell: Cell) -> None:
     assert cell.running()["started"] is True, "it may have left a checkpoint"
     write_layer(cell.engine, "j", make_layer(desired_state="stopped", task_count=2))
     cell.round()
-    assert cell.sync()["state"] == "waiting"
+    assert cell.sync()["state"] == "rescaling"
 
 
 def test_a_change_of_ranks_that_breaks_a_job_fails_it_and_touches_nothing(cell: Cell) -> None:

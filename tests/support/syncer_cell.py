@@ -11,6 +11,7 @@ from sqlalchemy import Engine, text
 from penstock.store import leases
 from penstock.store.engine import transaction
 from penstock.store.running import STATE_SYNCER
+from services.state_syncer.budget import Budget
 from services.state_syncer.loop import StateSyncer
 from services.state_syncer.store import Batch, PostgresSyncStore
 
@@ -25,10 +26,12 @@ class Cell:
 
     def __post_init__(self) -> None:
         self.wanted_wake_ups: list[float] = []
+        self.executor: Any = None
+        self.budget = Budget()
         self.syncer = self.make_syncer(PostgresSyncStore(self.engine))
 
     def make_syncer(self, store: Any) -> StateSyncer:
-        syncer = StateSyncer(store, lambda: self.now, await_seconds=1.0)
+        syncer = StateSyncer(store, lambda: self.now, await_seconds=1.0, executor=self.executor, budget=self.budget)
         syncer.wake_in = self.wanted_wake_ups.append
         return syncer
 

@@ -8,11 +8,25 @@ from itertools import count
 from typing import Any
 
 from penstock.config.model import JobConfig
-from penstock.spark.channel import Command, Event, Exit, ListTasks, Live, Ready, Reply, Start, Stop, TaskEnded
+from penstock.spark.channel import (
+    Command,
+    Event,
+    Exit,
+    ListTasks,
+    Live,
+    Ready,
+    Redistribute,
+    Reply,
+    Seal,
+    Start,
+    Stop,
+    TaskEnded,
+)
 from penstock.spark.channel import Lease as LeaseCommand
 from penstock.tasks.keygroups import ranges
+from penstock.tasks.redistribution import Layout, RedistributionRequest
 from penstock.tasks.shards import shard_of
-from penstock.tasks.spec import TaskSpec, TaskTemplate, task_id
+from penstock.tasks.spec import TaskSpec, TaskTemplate, key_group_count, task_id
 from penstock.wire.cluster import (
     Capacity,
     HeartbeatAnswer,
@@ -63,6 +77,7 @@ class FakeHost:
         self.leases: list[LeaseCommand] = []
         self.how: HostExit | None = None
         self.refuse: dict[str, str] = {}
+        self.refuse_works: str | None = None
         self._unanswered: list[Command] = []
         self._on_event = on_event
         self._on_exit = on_exit
@@ -129,12 +144,18 @@ class FakeHost:
             case Start(spec=spec, epoch=epoch) if spec.task_id in self.tasks:
                 known = self.tasks[spec.task_id]
                 return None if (known.spec, known.epoch) == (spec, epoch) else "retryable"
+            case Redistribute() | Seal():
+                return self.refuse_works
             case Live(spec=spec) if spec.task_id not in self.tasks:
                 return "retryable"
         return None
 
     def _reply(self, command: Command, kind: str | None = None) -> None:
-        result = {"tasks": {name: {} for name in self.tasks}} if isinstance(command, ListTasks) else {}
+        result: dict[str, Any] = {}
+        if isinstance(command, ListTasks):
+            result = {"tasks": {name: {} for name in self.tasks}}
+        if isinstance(command, Redistribute):
+            result = {"state_rows": 3}
         reply = Reply(id=command.id, ok=kind is None, error=kind and f"is {kind}", error_kind=kind, result=result)
         self._on_event(self.name, reply)
 
@@ -288,6 +309,17 @@ def spec(name: str = "flights", index: int = 0, **more: Any) -> TaskSpec:
 def shards_of(name: str, indices: Iterable[int] = (0, 1), *, epoch: int = 1) -> dict[int, int]:
     """The shards of a job's tasks, all under one epoch."""
     return {shard_of(task_id(name, index), SHARDS): epoch for index in indices}
+
+
+def layout(generation: int, task_count: int = 2, **changes: Any) -> Layout:
+    """One generation of such a job."""
+    config = template(task_count=task_count, **changes).config
+    return Layout(generation=generation, config=config, ranges=ranges(key_group_count(config), task_count))
+
+
+def redistribution(generation: int = 2, **changes: Any) -> RedistributionRequest:
+    """From generation 1 with two tasks to another with four."""
+    return RedistributionRequest(job="flights", source=layout(1, **changes), target=layout(generation, 4, **changes))
 
 
 def all_shards(epoch: int = 1) -> dict[int, int]:

@@ -52,7 +52,8 @@ def _definition(config: str) -> dict[str, Any]:
     return json_object(config, names={"data_dir": str(CliSettings().data_dir.absolute())})
 
 
-def _say(written: Written) -> None:
+def say_written(written: Written) -> None:
+    """A line about a write that was done."""
     version = "" if written.version is None else f", version {written.version}"
     layer = "" if written.layer is None else f" {written.layer}"
     ends = "" if written.expires_at is None else f", ends {cell(written.expires_at)}"
@@ -84,13 +85,13 @@ def show(job: Job) -> None:
 @jobs.command("apply")
 def apply(job: Job, config: Config, reason: Reason = "") -> None:
     """Create a job, or replace its base layer. `${data_dir}` in a file is the data folder of `penstock up`."""
-    _say(client().put_job(job, _definition(config), reason=reason))
+    say_written(client().put_job(job, _definition(config), reason=reason))
 
 
 @jobs.command("delete")
 def delete(job: Job, reason: Reason = "") -> None:
     """Stop the tasks of a job, then forget it; its history stays."""
-    _say(client().delete_job(job, reason=reason))
+    say_written(client().delete_job(job, reason=reason))
 
 
 @layers.command("show")
@@ -104,14 +105,14 @@ def layer_patch(job: Job, layer: Layer, config: Config, reason: Reason = "", if_
     """Merge a change into a layer; null drops a key."""
     change, connection = json_object(config), client()
     version = _version(connection, job, layer, if_match)
-    _say(connection.patch_layer(job, layer, change, if_match=version, reason=reason))
+    say_written(connection.patch_layer(job, layer, change, if_match=version, reason=reason))
 
 
 @layers.command("drop")
 def layer_drop(job: Job, layer: Layer, reason: Reason = "", if_match: Version = None) -> None:
     """Drop a layer: what it hid comes back."""
     connection = client()
-    _say(connection.drop_layer(job, layer, if_match=_version(connection, job, layer, if_match), reason=reason))
+    say_written(connection.drop_layer(job, layer, if_match=_version(connection, job, layer, if_match), reason=reason))
 
 
 def _version(connection: JobClient, job: str, layer: str, if_match: int | None) -> int:
@@ -137,7 +138,7 @@ def override(
     expiry: Expires = "default" if for_ is None else duration_seconds(for_)
     version = connection.get_layer(job, "oncall").version
     written = connection.patch_layer(job, "oncall", change, if_match=version, reason=reason, expires_in_seconds=expiry)
-    return _say(written)
+    return say_written(written)
 
 
 def explain(
@@ -187,8 +188,6 @@ def _outcome(answer: PlanView) -> Iterator[str]:
     times = (("down for", answer.downtime_seconds), ("catches up in", answer.catch_up_seconds))
     costs = [f"{what} {'an unknown time' if value is None else f'{value:,.1f} s'}" for what, value in times]
     yield f"touches {len(answer.tasks_touched)} tasks; {'; '.join(costs)}"
-    if answer.waits_for:
-        yield f"waits for: {answer.waits_for}"
     if not answer.allowed:
         yield "NOT ALLOWED: the write would be refused"
 
@@ -216,17 +215,17 @@ def revert(
     """Set a layer back to what it was at a version."""
     connection = client()
     present = _version(connection, job, layer, if_match)
-    _say(connection.revert_layer(job, layer, version, if_match=present, reason=reason))
+    say_written(connection.revert_layer(job, layer, version, if_match=present, reason=reason))
 
 
 def restart(job: Job, reason: Reason = "") -> None:
     """Restart a job's tasks; their state is kept."""
-    _say(client().restart(job, reason=reason))
+    say_written(client().restart(job, reason=reason))
 
 
 def release(job: Job, reason: Reason = "") -> None:
     """Let a quarantined job be synchronised again."""
-    _say(client().release(job, reason=reason))
+    say_written(client().release(job, reason=reason))
 
 
 def tasks(job: Job, as_json: AsJson = False) -> None:

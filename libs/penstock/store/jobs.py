@@ -2,6 +2,7 @@
 
 The state of a job, in this order:
 `deleting`     its tasks are being stopped, then it is forgotten;
+`rescaling`    its tasks are stopped while its checkpoints are redistributed, by a plan that `/sync` shows;
 `stopped`      the running configuration is the expected one, and it says that no task shall run;
 `synced`       the running configuration is the expected one;
 otherwise what the State Syncer says of this very revision (`waiting`, `failed`, `quarantined`), else `pending`.
@@ -41,6 +42,7 @@ _STATUS = """
             running.revision AS running_revision, running.generation,
             CASE
                 WHEN jobs.deleting THEN 'deleting'
+                WHEN sync_state.state = 'rescaling' THEN 'rescaling'
                 WHEN running.revision >= jobs.revision AND running.config->>'desired_state' = 'stopped'
                     THEN 'stopped'
                 WHEN running.revision >= jobs.revision THEN 'synced'

@@ -14,15 +14,18 @@ from penstock.store.tables import decisions, running, sync_state, task_metrics, 
 
 @dataclass(frozen=True, slots=True)
 class RunningRow:
-    """What the cluster has been brought to."""
+    """What the cluster has been brought to. `started`: tasks were asked for once. `rescale_seconds`: what the steps of
+    the last rescale took, and `total`; None without one."""
 
     config: Mapping[str, Any]
     revision: int
     generation: int
     restarts: int
     stopping: bool
+    started: bool
     commit_number: int
     committed_at: datetime
+    rescale_seconds: Mapping[str, float] | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ class JobState(StrEnum):
     SYNCED = "synced"
     STOPPED = "stopped"
     WAITING = "waiting"
+    RESCALING = "rescaling"
     FAILED = "failed"
     QUARANTINED = "quarantined"
     DELETING = "deleting"

@@ -18,9 +18,10 @@ RUNNING_COMMIT = "running_commit"
 _COMMIT = text(
     """
     INSERT INTO running AS held
-        (job, config, revision, generation, restarts, stopping, started, commit_number, leader_epoch, committed_at)
+        (job, config, revision, generation, restarts, stopping, started, commit_number, leader_epoch, committed_at,
+        newest_generation)
     SELECT new.job, new.config, new.revision, new.generation, new.restarts, new.stopping, new.started,
-        :commit_number, :leader_epoch, now()
+        :commit_number, :leader_epoch, now(), new.generation
     FROM json_to_recordset(CAST(:rows AS json)) AS new(
         job text, config jsonb, revision bigint, generation bigint, restarts int, stopping bool, started bool)
     ON CONFLICT (job) DO UPDATE SET
@@ -32,7 +33,8 @@ _COMMIT = text(
         started = held.started OR excluded.started,
         commit_number = excluded.commit_number,
         leader_epoch = excluded.leader_epoch,
-        committed_at = excluded.committed_at
+        committed_at = excluded.committed_at,
+        newest_generation = GREATEST(held.newest_generation, held.generation, excluded.generation)
     WHERE held.revision <= excluded.revision
     """
 )
@@ -46,7 +48,8 @@ _FORGET = text(
     WITH gone AS (
         DELETE FROM jobs WHERE name = ANY(:jobs) AND deleting RETURNING name, revision
     ), stopped AS (
-        DELETE FROM running USING gone WHERE running.job = gone.name RETURNING running.job, running.generation
+        DELETE FROM running USING gone WHERE running.job = gone.name
+        RETURNING running.job, GREATEST(running.generation, running.newest_generation) AS generation
     ), state AS (
         DELETE FROM sync_state USING gone WHERE sync_state.job = gone.name
     ), reported AS (

@@ -67,9 +67,11 @@ _RAISE = text(
     """
     INSERT INTO alerts AS held (kind, subject, message, details)
     SELECT 'quarantined', new.job, 'the job is quarantined: ' || new.detail,
-        json_build_object('revision', new.revision, 'fields', new.changed_fields, 'failures', new.failures)
+        json_build_object('revision', new.revision, 'fields', new.changed_fields, 'failures', new.failures,
+            'last_good_revision', r.revision, 'last_good_generation', r.generation)
     FROM json_to_recordset(CAST(:rows AS json)) AS new(
         job text, detail text, revision bigint, changed_fields text[], failures int)
+    LEFT JOIN running r ON r.job = new.job
     ON CONFLICT (kind, subject) WHERE cleared_at IS NULL DO UPDATE SET
         message = excluded.message, details = excluded.details, times = held.times + 1, last_at = now()
     """
@@ -223,7 +225,7 @@ def read_owners(connection: Connection) -> frozenset[str]:
 
 
 def read_holders(connection: Connection) -> dict[str, set[str]]:
-    """For each job that is being stopped for good: the containers whose newest report has a task of it."""
+    """For each job whose stop is committed: the containers whose newest report has a task of it."""
     holders: dict[str, set[str]] = {job: set() for job in connection.execute(_STOPPING).scalars()}
     if holders:
         for job, container in connection.execute(_HOLDERS, {"jobs": list(holders)}):

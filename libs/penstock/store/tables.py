@@ -145,8 +145,10 @@ idempotency = Table(
     Index("ix_idempotency_at", "at"),
 )
 
-# commit_number orders commits for deltas. stopping: the job is being deleted and its tasks must end. started: some
-# commit of the job asked for tasks; while false no checkpoint can exist, so any change is a simple one.
+# commit_number orders commits for deltas. stopping: no task may run, since the job is being deleted or a plan holds it.
+# started: some commit of the job asked for tasks; while false no checkpoint can exist, so any change is a simple one.
+# newest_generation: the highest that any plan took, used or not (0: none but `generation`). rescale_seconds: what the
+# steps of the last rescale took.
 running = Table(
     "running",
     metadata,
@@ -160,6 +162,8 @@ running = Table(
     Column("commit_number", BigInteger, nullable=False),
     Column("leader_epoch", BigInteger, nullable=False),
     _now("committed_at"),
+    Column("newest_generation", BigInteger, nullable=False, server_default="0"),
+    Column("rescale_seconds", JSONB(none_as_null=True)),
     CheckConstraint("generation >= 1", name="generation_positive"),
     Index("ix_running_commit_number", "commit_number"),
 )
@@ -175,7 +179,8 @@ forgotten = Table(
     Index("ix_forgotten_commit_number", "commit_number"),
 )
 
-# state: synced, pending, waiting, failed, quarantined, deleting. No row: never looked at.
+# state: synced, pending, waiting, rescaling, failed, quarantined, deleting. No row: never looked at. plan: the recorded
+# intent of a rescale, step: the index of the step that it is in.
 sync_state = Table(
     "sync_state",
     metadata,
@@ -191,6 +196,7 @@ sync_state = Table(
     Column("next_attempt_at", DateTime(timezone=True)),
     _now("updated_at"),
     CheckConstraint("failures >= 0", name="failures_not_negative"),
+    Index("ix_sync_state_plan", "job", postgresql_where=text("plan IS NOT NULL")),
 )
 
 # The lease of a loop. epoch grows with every new holder and fences its writes.

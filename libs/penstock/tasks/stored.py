@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class StoredTemplate(NamedTuple):
-    """A running row, not validated: `config` is JSON text. `stopping`: the job is being deleted."""
+    """A running row, not validated: `config` is JSON text. `stopping`: no task may run."""
 
     job: str
     config: str

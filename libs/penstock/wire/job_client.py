@@ -89,6 +89,20 @@ class JobClient:
         headers = _headers(None, idempotency_key)
         return self._write("POST", f"{_job(job)}/release", jobs.Written, {"reason": reason}, headers=headers)
 
+    def rescale(
+        self,
+        job: str,
+        task_count: int,
+        *,
+        reason: str = "",
+        expires_in_seconds: Expires = "default",
+        idempotency_key: str | None = None,
+    ) -> jobs.Written:
+        """Asks for another number of tasks, in the highest layer that the token may write."""
+        body = {"task_count": task_count, "reason": reason} | _expiry(expires_in_seconds)
+        headers = _headers(None, idempotency_key)
+        return self._write("POST", f"{_job(job)}/rescale", jobs.Written, body, headers=headers)
+
     def get_layer(self, job: str, layer: str, *, revision: int | None = None) -> jobs.LayerView:
         """A layer with its version; as it was at `revision` when that is given."""
         return self._read(jobs.LayerView, _layer(job, layer), revision=revision)

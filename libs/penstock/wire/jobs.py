@@ -75,6 +75,14 @@ class WithReason(Model):
     reason: Reason = ""
 
 
+class RescaleWrite(Model):
+    """`POST .../rescale`: another number of tasks, as a write to the highest layer that the caller may write."""
+
+    task_count: int = Field(ge=1, le=10_000)
+    reason: Reason = ""
+    expires_in_seconds: Expiry = None
+
+
 class PlanRequest(LayerWrite):
     """A layer write to be thought through only; `action` as in a batch."""
 
@@ -251,7 +259,7 @@ class PlanView(View):
 
     `fields` are the leaves that the write changes; `kind` and `steps` are of the way from what runs now to what
     would be expected, so changes that are not in force yet count too. `allowed` false: the write would be refused.
-    `waits_for` says what the steps cannot do without and do not have.
+    `downtime_seconds` of a rescale is what the job's last one took, up to the commit.
     """
 
     job: str
@@ -259,7 +267,6 @@ class PlanView(View):
     version: int
     kind: str
     allowed: bool
-    waits_for: str | None
     fields: list[FieldChangeView]
     steps: list[str]
     tasks_touched: list[str]

@@ -48,7 +48,11 @@ def total(tasks: Iterable[TaskView], figure: str) -> float | None:
 
 
 class SyncView(View):
-    """How far a job is on its way from running to expected. Null: unknown, as the State Syncer never looked."""
+    """How far a job is on its way from running to expected. Null: unknown, as the State Syncer never looked.
+
+    `plan` is the recorded plan of a rescale, if there is one (its steps, the generation that is written, by whom),
+    `step` the index of its step, counted from 0.
+    """
 
     job: str
     state: str

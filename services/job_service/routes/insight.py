@@ -47,8 +47,13 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, _: PrincipalOf) 
     require_layer_row(layers, body.layer)
     content = new_content(Write(Verb(body.action), job, "", body.layer, body.config), stored)
     after = merged_with(stored, layers, body.layer, content)
+    has_run = running is not None and running.started
     planned = plan(
-        job, running=None if running is None else running.config, before=merged_of(stored, layers), after=after
+        job,
+        running=running.config if running is not None and has_run else None,
+        before=merged_of(stored, layers),
+        after=after,
+        rescale_seconds=None if running is None else (running.rescale_seconds or {}).get("total"),
     )
     return views.plan_view(job, body.layer, stored.version(body.layer), planned, after)
 

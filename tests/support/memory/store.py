@@ -49,6 +49,8 @@ class RunningEntry:
 
     row: CommitRow
     commit_number: int
+    newest_generation: int = 0
+    rescale_seconds: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class MemoryStore:
         self.running: dict[str, RunningEntry] = {}
         self.forgotten: dict[str, tuple[int, int]] = {}
         self.sync_states: dict[str, SyncRow] = {}
+        self.plans: dict[str, Mapping[str, Any]] = {}
         self.quarantined: set[str] = set()
         self.members: dict[str, Member] = {}
         self.renewed_at: dict[str, float] = {}

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import orjson
 
+from penstock.store.plans import LiveContainer, PlanRow, PlanWrite
 from penstock.store.running import STATE_SYNCER, CommitRow
 from penstock.store.sync import JobRow, RunningRow, SyncRow, SyncWrite
+from penstock.tasks.ownership import Member
 from services.state_syncer.observe import Presence, Sighting, observe_stopped, survey
 from services.state_syncer.plan import JobView
-from services.state_syncer.store import Batch, RoundInput, job_view
+from services.state_syncer.store import Batch, RoundInput, job_view, with_plan
 from tests.support.memory.store import MemoryPort, MemoryStore, RunningEntry
 
 
@@ -24,8 +27,11 @@ class MemorySyncStore(MemoryPort):
         with self._transaction() as store:
             new_ranks = None if store.ranks == store.synced_ranks else dict(store.ranks)
             names = [name for name in store.jobs if new_ranks is not None or _needs_a_look(store, name)]
-            views = [_view(store, name) for name in names]
-        yield RoundInput(iter(views), new_ranks)
+            plans = {name: _plan_row(store, name) for name in store.plans}
+            views = [with_plan(_view(store, name), plans.get(name)) for name in names]
+            containers = {member.name: LiveContainer(member.url, member.region) for member in _live(store)}
+            count = len(store.running)
+        yield RoundInput(iter(views), new_ranks, plans, containers if plans else {}, lambda: count)
 
     def write(self, batch: Batch, leader_epoch: int) -> int | None:
         with self._transaction() as store:
@@ -34,6 +40,8 @@ class MemorySyncStore(MemoryPort):
             number = _commit(store, batch.commits, batch.remade)
             for write in batch.states:
                 _write_state(store, write)
+            for plan in batch.plans:
+                _write_plan(store, plan)
             if batch.ranks is not None:
                 store.synced_ranks = dict(batch.ranks)
             store.news.notify_all()
@@ -42,6 +50,29 @@ class MemorySyncStore(MemoryPort):
     def count_states(self) -> dict[str, int]:
         with self._transaction() as store:
             return dict(Counter(row.state for row in store.sync_states.values()))
+
+
+def _live(store: MemoryStore) -> list[Member]:
+    return [member for member in store.members.values() if member.live]
+
+
+def _plan_row(store: MemoryStore, name: str) -> PlanRow:
+    entry = store.running[name]
+    newest = max(entry.row.generation, entry.newest_generation)
+    return PlanRow(store.plans[name], newest, store.jobs[name].deleting)
+
+
+def _write_plan(store: MemoryStore, write: PlanWrite) -> None:
+    """The record of a job that was looked at, and what it does to the running row."""
+    if write.job in store.sync_states:
+        store.plans.pop(write.job, None)
+        if write.plan is not None:
+            store.plans[write.job] = write.plan
+    entry = store.running.get(write.job)
+    if entry is not None:
+        newest = max(entry.newest_generation, write.generation or 0)
+        seconds = entry.rescale_seconds if write.seconds is None else write.seconds
+        store.running[write.job] = replace(entry, newest_generation=newest, rescale_seconds=seconds)
 
 
 def _needs_a_look(store: MemoryStore, name: str) -> bool:
@@ -98,7 +129,10 @@ def _commit(store: MemoryStore, commits: Sequence[CommitRow], remade: Sequence[s
         held = store.running.get(row.job)
         if held is None or held.row.revision <= row.revision:
             started = row.started or (held is not None and held.row.started)
-            store.running[row.job] = RunningEntry(row._replace(started=started), number)
+            taken = 0 if held is None else max(held.newest_generation, held.row.generation)
+            seconds = None if held is None else held.rescale_seconds
+            newest = max(taken, row.generation)
+            store.running[row.job] = RunningEntry(row._replace(started=started), number, newest, seconds)
     for job in remade:
         store.forgotten.pop(job, None)
     return number
@@ -115,11 +149,12 @@ def _forget(store: MemoryStore, jobs: Sequence[str]) -> None:
 def _forget_one(store: MemoryStore, job: str, number: int) -> None:
     del store.jobs[job]
     store.sync_states.pop(job, None)
+    store.plans.pop(job, None)
     store.tasks = {name: tuple(task for task in tasks if task.job != job) for name, tasks in store.tasks.items()}
     entry = store.running.pop(job, None)
     if entry is not None:
         _, before = store.forgotten.get(job, (0, 0))
-        store.forgotten[job] = (number, max(before, entry.row.generation))
+        store.forgotten[job] = (number, max(before, entry.row.generation, entry.newest_generation))
 
 
 def _write_state(store: MemoryStore, write: SyncWrite) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.config.model import ChangeKind
 from penstock.config.validate import check_merged
-from services.job_service.plans import NO_REDISTRIBUTION, plan
+from services.job_service.plans import plan
 
 BASE: dict[str, Any] = {
     "query": {"sql": "SELECT * FROM flights"},
@@ -34,10 +34,11 @@ STOPPED = {"desired_state": "stopped"}
             {},
             {"task_count": 4},
             ChangeKind.RESCALE,
-            ("stop_tasks", "await_stopped", "redistribute", "commit", "start_tasks"),
+            ("stop_tasks", "await_stopped", "redistribute", "seal", "commit", "start_tasks"),
             FOUR,
             None,
         ),
+        (STOPPED, {"task_count": 4}, ChangeKind.RESCALE, ("await_stopped", "redistribute", "seal", "commit"), (), 0.0),
         ({}, {"output_mode": "update"}, ChangeKind.FORBIDDEN, (), (), None),
     ],
 )
@@ -53,7 +54,12 @@ def test_the_way_from_running_to_expected(
     found = plan("etl", running=runs, before={**BASE, **running}, after=check_merged({**BASE, **running, **change}))
     assert (found.kind, found.steps, found.tasks_touched, found.downtime_seconds) == (kind, steps, touched, downtime)
     assert found.allowed == (kind is not ChangeKind.FORBIDDEN)
-    assert found.waits_for == (NO_REDISTRIBUTION if kind is ChangeKind.RESCALE else None)
+
+
+@pytest.mark.parametrize(("change", "downtime"), [({"task_count": 4}, 1.5), ({"trigger_interval_seconds": 1}, None)])
+def test_what_the_last_rescale_took_is_expected_of_the_next(change: dict[str, Any], downtime: float | None) -> None:
+    found = plan("etl", running=BASE, before=BASE, after=check_merged({**BASE, **change}), rescale_seconds=1.5)
+    assert found.downtime_seconds == downtime
 
 
 def test_a_change_that_is_not_in_force_yet_counts_for_the_kind_but_not_for_the_fields() -> None:

@@ -17,9 +17,9 @@ from services.state_syncer.observe import Presence
 from services.state_syncer.plan import (
     FIRST_BACKOFF_SECONDS,
     LONGEST_BACKOFF_SECONDS,
-    NO_REDISTRIBUTION,
     QUARANTINE_AFTER_FAILURES,
     AwaitStopped,
+    Begin,
     Commit,
     Fail,
     Forget,
@@ -29,7 +29,6 @@ from services.state_syncer.plan import (
     Running,
     SyncRecord,
     SyncState,
-    Wait,
     backoff_seconds,
     decide,
     next_record,
@@ -83,13 +82,12 @@ def test_a_job_that_runs_what_it_should_is_left_alone() -> None:
     assert decide(view(revision=5), NOW) == Nothing()
 
 
-def test_a_rescale_of_a_job_that_ran_waits_with_the_whole_write() -> None:
+def test_a_rescale_of_a_job_that_ran_begins_a_plan_for_the_whole_write() -> None:
     decision = decide(view(changed(task_count=4, priority=3)), NOW)
-    assert isinstance(decision, Wait)
-    assert decision.detail == NO_REDISTRIBUTION
-    record = next_record(view(), decision, NOW)
-    assert record is not None
-    assert (record.state, record.kind, record.fields) == (SyncState.WAITING, ChangeKind.RESCALE, ("task_count",))
+    assert isinstance(decision, Begin)
+    assert decision.config == changed(task_count=4, priority=3)
+    assert [change.field for change in decision.difference.fields] == ["task_count"]
+    assert next_record(view(), decision, NOW) is None, "whether it begins is not said yet"
 
 
 @pytest.mark.parametrize("overrides", [{"task_count": 4}, {"state_backend": "rocksdb"}])
@@ -116,7 +114,7 @@ def test_an_invalid_merge_fails_and_touches_nothing() -> None:
 
 
 def test_when_the_rescale_is_taken_back_the_rest_is_committed() -> None:
-    waiting = SyncRecord(SyncState.WAITING, 6, NO_REDISTRIBUTION, ChangeKind.RESCALE, ("task_count",))
+    waiting = SyncRecord(SyncState.WAITING, 6, "no room", ChangeKind.RESCALE, ("task_count",))
     decision = decide(view(changed(priority=3), revision=7, sync=waiting), NOW)
     assert isinstance(decision, Commit)
     assert next_record(view(revision=7), decision, NOW) == SyncRecord(
@@ -133,7 +131,6 @@ def test_a_restart_is_committed() -> None:
 @pytest.mark.parametrize(
     ("expected", "sync", "state"),
     [
-        (make_config(task_count=4), SYNCED, SyncState.WAITING),
         (make_config(state_backend="rocksdb"), SYNCED, SyncState.FAILED),
         (INVALID, SYNCED, SyncState.FAILED),
     ],

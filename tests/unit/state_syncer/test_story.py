@@ -30,7 +30,6 @@ def view(**fields: Any) -> JobView:
         (view(expected=make_config(priority=2)), COMMITTED, "live"),
         (view(restarts=1), COMMITTED, "restart"),
         (view(deleting=True), COMMITTED, "delete"),
-        (view(expected=make_config(task_count=5)), "job waits", "rescale"),
         (view(expected=make_config(state_backend="rocksdb")), "job failed to sync", "forbidden"),
         (view(running=None, deleting=True, presence=Presence.UNKNOWN), "job forgotten", "delete"),
     ],

@@ -1,0 +1,65 @@
+"""`penstock rescale`: another number of tasks, with the plan's progress until the job runs with it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from penstock.cli.jobs import Job, Reason, client, say_written
+from penstock.cli.output import say
+from penstock.cli.parse import duration_seconds
+from penstock.control.errors import Conflict
+from penstock.control.process import wait_until
+from penstock.store.records import JobState
+from penstock.wire.job_client import Expires, JobClient
+from penstock.wire.overview import SyncView
+
+_POLL_SECONDS = 0.3
+_GIVEN_UP = (JobState.FAILED, JobState.QUARANTINED)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command to the program."""
+    app.command()(rescale)
+
+
+def rescale(
+    job: Job,
+    tasks: Annotated[int, typer.Argument(min=1, help="number of tasks")],
+    reason: Reason = "",
+    for_: Annotated[str | None, typer.Option("--for", help="30s, 30m, 2h, 1d; the layer's default if absent")] = None,
+    wait: Annotated[str, typer.Option("--wait", help="how long to wait for the end")] = "10m",
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="return at once; `penstock sync` shows the plan")] = False,
+) -> None:
+    """Change a job's parallelism: its checkpoints are redistributed, and nothing is lost or counted twice."""
+    connection, seconds = client(), duration_seconds(wait)
+    expiry: Expires = "default" if for_ is None else duration_seconds(for_)
+    written = connection.rescale(job, tasks, reason=reason, expires_in_seconds=expiry)
+    say_written(written)
+    if not no_wait:
+        _watch(connection, job, written.revision, seconds)
+
+
+def _watch(connection: JobClient, job: str, revision: int, seconds: float) -> None:
+    """Says what the plan does, once each, until the write runs. Raises Conflict when it was given up for now."""
+    told: set[str] = set()
+
+    def has_ended() -> bool:
+        view = connection.sync(job)
+        if view.detail and view.detail not in told and (view.sync_revision or 0) >= revision:
+            told.add(view.detail)
+            say(f"{view.state}: {view.detail}")
+        return _has_ended(view, revision)
+
+    wait_until(has_ended, seconds, f"{job} to run revision {revision}: see `penstock sync`", poll_s=_POLL_SECONDS)
+    view = connection.sync(job)
+    if view.state in _GIVEN_UP:
+        raise Conflict(f"{job} is {view.state} and runs as before: {view.detail}", rule="rescaled")
+    say(f"{job} runs revision {view.running_revision} as generation {view.generation}")
+
+
+def _has_ended(view: SyncView, revision: int) -> bool:
+    runs = view.running_revision is not None and view.running_revision >= revision
+    given_up = view.state in _GIVEN_UP and (view.sync_revision or 0) >= revision
+    return given_up or (runs and view.plan is None)

@@ -1,0 +1,87 @@
+"""The State Syncer's recorded plans, and the generations that they take. Few at a time, whatever the number of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+from sqlalchemy import Connection, text
+
+_READ = text(
+    """
+    SELECT s.job, s.plan, GREATEST(r.generation, r.newest_generation) AS newest_generation, j.deleting
+    FROM sync_state s JOIN running r ON r.job = s.job JOIN jobs j ON j.name = s.job
+    WHERE s.plan IS NOT NULL
+    """
+)
+_CONTAINERS = text("SELECT name, url, region FROM containers WHERE state = 'live'")
+_COUNT = text("SELECT count(*) FROM running")
+
+_NEW = """json_to_recordset(CAST(:rows AS json)) AS new(
+        job text, plan jsonb, step int, generation bigint, seconds jsonb)"""
+_WRITE = text(f"UPDATE sync_state AS held SET plan = new.plan, step = new.step FROM {_NEW} WHERE held.job = new.job")
+_TAKE = text(
+    f"""
+    UPDATE running AS held SET newest_generation = GREATEST(held.newest_generation, new.generation)
+    FROM {_NEW} WHERE held.job = new.job AND new.generation IS NOT NULL
+    """
+)
+_MEASURED = text(
+    f"""
+    UPDATE running AS held SET rescale_seconds = new.seconds
+    FROM {_NEW} WHERE held.job = new.job AND new.seconds IS NOT NULL
+    """
+)
+
+
+class PlanRow(NamedTuple):
+    """A recorded plan as JSON, and the highest generation that its job ever took."""
+
+    plan: Mapping[str, Any]
+    newest_generation: int
+    deleting: bool
+
+
+class LiveContainer(NamedTuple):
+    """Where a container is reached."""
+
+    url: str
+    region: str
+
+
+class PlanWrite(NamedTuple):
+    """The record of a job's plan to be; None ends it. `step` is its index among the plan's steps.
+
+    `generation` is the number that the plan takes. `seconds`: what the plan's steps took, once it has ended well.
+    """
+
+    job: str
+    plan: Mapping[str, Any] | None
+    step: int | None = None
+    generation: int | None = None
+    seconds: Mapping[str, float] | None = None
+
+
+def read_plans(connection: Connection) -> dict[str, PlanRow]:
+    """The recorded plans by job."""
+    return {row.job: PlanRow(row.plan, row.newest_generation, row.deleting) for row in connection.execute(_READ)}
+
+
+def read_live_containers(connection: Connection) -> dict[str, LiveContainer]:
+    """The containers that are not lost, by name."""
+    return {row.name: LiveContainer(row.url, row.region) for row in connection.execute(_CONTAINERS)}
+
+
+def count_running(connection: Connection) -> int:
+    """The number of jobs that have a running configuration."""
+    return int(connection.execute(_COUNT).scalar_one())
+
+
+def write_plans(connection: Connection, writes: Sequence[PlanWrite]) -> None:
+    """Records plans of jobs that have a sync state, and takes their generations; the caller has checked its epoch."""
+    if not writes:
+        return
+    rows = {"rows": orjson.dumps([write._asdict() for write in writes]).decode()}
+    for statement in (_WRITE, _TAKE, _MEASURED):
+        connection.execute(statement, rows)

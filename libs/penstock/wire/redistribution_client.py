@@ -1,0 +1,53 @@
+"""Client of a Task Manager's redistributions, for the State Syncer and tests."""
+
+from __future__ import annotations
+
+import httpx
+from pydantic import ValidationError
+
+from penstock.control.errors import Unavailable
+from penstock.tasks.redistribution import RedistributionRequest, SealRequest
+from penstock.wire.cluster import as_json
+from penstock.wire.http import error_of
+from penstock.wire.redistributions import RedistributionAnswer
+
+_MARGIN_SECONDS = 4.0
+
+
+class RedistributionClient:
+    """Asks containers. Safe from any thread."""
+
+    def __init__(self) -> None:
+        self._http = httpx.Client(trust_env=False)
+
+    def ask(
+        self, url: str, request: RedistributionRequest | SealRequest, *, wait_seconds: float
+    ) -> RedistributionAnswer:
+        """Begins the work or asks for its end, which is waited for so long. Raises Unavailable, and UserError when
+        the container refuses the request."""
+        address = f"{url.rstrip('/')}{_path(request)}"
+        timeout = wait_seconds + _MARGIN_SECONDS
+        try:
+            response = self._http.put(
+                address, json=as_json(request), params={"wait_seconds": wait_seconds}, timeout=timeout
+            )
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise Unavailable(f"{url} cannot be reached: {error!r}") from error
+        if response.is_server_error:
+            raise Unavailable(f"{url}: {response.status_code}")
+        if response.is_error:
+            raise error_of(response)
+        try:
+            return RedistributionAnswer.model_validate_json(response.content)
+        except ValidationError as error:
+            raise Unavailable(f"{url}: the answer cannot be read: {error}") from error
+
+    def close(self) -> None:
+        """Closes connections."""
+        self._http.close()
+
+
+def _path(request: RedistributionRequest | SealRequest) -> str:
+    if isinstance(request, SealRequest):
+        return f"/v1/redistributions/{request.job}/{request.layout.generation}/seal"
+    return f"/v1/redistributions/{request.job}/{request.target.generation}"

@@ -1,0 +1,37 @@
+"""What the State Syncer asks of a Task Manager.
+
+Task Manager (7100+): PUT /v1/redistributions/{job}/{generation}       (RedistributionRequest -> RedistributionAnswer)
+                      PUT /v1/redistributions/{job}/{generation}/seal  (SealRequest -> RedistributionAnswer)
+
+`generation` is that of the request: the target's, the sealed one's. The first call begins the work, each further one
+tells how far it is. What is done is told again; what failed is told once, and asked again it is tried again.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from penstock.config.model import Model
+from penstock.tasks.redistribution import RedistributionReport
+
+MOST_WAIT_SECONDS = 5.0
+
+
+class WorkState(StrEnum):
+    """How far the work is."""
+
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class RedistributionAnswer(Model):
+    """`report` is that of a redistribution that is done, `error` and `error_kind` those of a failure.
+
+    `error_kind`: `retryable`, or `broken` when only another request can help.
+    """
+
+    state: WorkState
+    report: RedistributionReport | None = None
+    error: str | None = None
+    error_kind: str | None = None

@@ -1,0 +1,70 @@
+"""What a plan's step asks of a container, as data. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from penstock.config.classify import classify
+from penstock.config.model import ChangeKind, JobConfig
+from penstock.tasks.keygroups import ranges
+from penstock.tasks.redistribution import Layout, RedistributionRequest, SealRequest
+from penstock.tasks.spec import key_group_count
+from services.state_syncer.diff import Config
+from services.state_syncer.plan import Running, only
+from services.state_syncer.progress import Plan, Step
+
+
+class AskKey(NamedTuple):
+    """One attempt at a step; after a failure or a loss it is another one."""
+
+    job: str
+    step: Step
+    generation: int | None
+    container: str | None
+    failures: int
+    losses: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A container at `url` shall do this, or say how far it is."""
+
+    key: AskKey
+    url: str
+    request: RedistributionRequest | SealRequest
+
+
+def key_of(job: str, plan: Plan, failures: int) -> AskKey:
+    """The attempt that a plan is at, after so many failures."""
+    return AskKey(job, plan.step, plan.generation, plan.container, failures, plan.losses)
+
+
+def request_of(job: str, plan: Plan, running: Running) -> RedistributionRequest | SealRequest:
+    """What the container is asked. Raises ValueError (pydantic's, too) when a configuration cannot be read."""
+    source = layout(running.generation, running.config)
+    if plan.step is Step.SEAL:
+        return SealRequest(job=job, layout=source)
+    if plan.generation is None:
+        raise ValueError(f"the plan of {job} has taken no generation")
+    return RedistributionRequest(job=job, source=source, target=layout(plan.generation, target_config(running, plan)))
+
+
+def target_config(running: Running, plan: Plan) -> Config:
+    """What runs, with the rescaled fields of the plan: all else of the write comes with the commit."""
+    config: Config = running.config
+    for change in only(classify(running.config, plan.config), ChangeKind.RESCALE).fields:
+        config = _replaced(config, change.path, change.new)
+    return config
+
+
+def layout(generation: int, config: Config) -> Layout:
+    """A generation's layout, of key groups that are spread evenly."""
+    checked = JobConfig.model_validate(dict(config))
+    return Layout(generation=generation, config=checked, ranges=ranges(key_group_count(checked), checked.task_count))
+
+
+def _replaced(config: Mapping[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    first, *rest = path
+    return {**config, first: _replaced(config[first], tuple(rest), value) if rest else value}

@@ -1,0 +1,153 @@
+"""The decisions of a round as rows to write and lines to log; the views themselves are not kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+import orjson
+
+from penstock.control.logs import logger
+from penstock.store.plans import PlanWrite
+from penstock.store.running import CommitRow
+from penstock.store.sync import SyncWrite
+from services.state_syncer.budget import Candidate, Queue, put_off
+from services.state_syncer.moves import (
+    Finish,
+    Hold,
+    IllegalMove,
+    Look,
+    PlanDecision,
+    Record,
+    Resume,
+    Stumble,
+)
+from services.state_syncer.plan import (
+    AwaitStopped,
+    Begin,
+    Commit,
+    Decision,
+    Fail,
+    Forget,
+    JobView,
+    SyncRecord,
+    next_record,
+    wait,
+)
+from services.state_syncer.progress import Plan, step_number
+from services.state_syncer.rescale import begin, next_decision, record_of
+from services.state_syncer.store import Batch, sync_row
+from services.state_syncer.story import Story, stories_of_plan, story_of
+
+log = logger(__name__)
+Room = Callable[[], tuple[int, int]]
+
+
+class DecidedRound:
+    """All decisions of a round. `room` gives the limit of plans at once, and how many may begin; it is asked for
+    only when one would. `working`: plans whose container is to be asked once all is written."""
+
+    def __init__(self, now: datetime, room: Room) -> None:
+        self.batch = Batch()
+        self.stories: list[Story] = []
+        self.jobs = 0
+        self.awaiting = 0
+        self.working: list[tuple[JobView, Record | Look]] = []
+        self._now = now
+        self._room = room
+        self._limit = 0
+        self._queue: Queue | None = None
+
+    def add(self, view: JobView) -> None:
+        """Decides about a job."""
+        self.jobs += 1
+        decision = self._decide(view)
+        match decision:
+            case Begin():
+                self._queue_up(Candidate(view, decision))
+            case Hold() | Record() | Look() | Finish() | Resume() | Stumble():
+                self._add_plan(view, decision)
+            case _:
+                self._add(view, decision)
+
+    def begin_plans(self) -> None:
+        """Begins those rescales that there is room for; to be called after the last job."""
+        if self._queue is not None:
+            for view, begun in self._queue.picked():
+                self._add_plan(view, begin(view, begun, self._now))
+
+    def _decide(self, view: JobView) -> Decision | PlanDecision:
+        try:
+            return next_decision(view, self._now)
+        except IllegalMove as bug:
+            log.exception("a plan broke", job=view.job)
+            return Fail(f"this is a bug in Penstock: {bug}")
+
+    def _queue_up(self, candidate: Candidate) -> None:
+        if self._queue is None:
+            self._limit, free = self._room()
+            self._queue = Queue(free)
+        late = self._queue.offer(candidate)
+        if late is not None:
+            self._add(late.view, wait(late.view, put_off(late, self._limit)))
+
+    # ---- jobs without a plan
+
+    def _add(self, view: JobView, decision: Decision) -> None:
+        match decision:
+            case Commit():
+                self._commit(view, decision)
+                if view.running is None and view.last_generation > 0:
+                    self.batch.remade.append(view.job)
+            case Forget():
+                self.batch.forget.append(view.job)
+            case AwaitStopped():
+                self.awaiting += 1
+        changed = self._add_state(view, next_record(view, decision, self._now))
+        story = story_of(view, decision)
+        if story is not None and (changed or isinstance(decision, Commit | Forget)):
+            self.stories.append(story)
+
+    def _commit(self, view: JobView, commit: Commit) -> None:
+        config = orjson.dumps(commit.config)
+        started = commit.asks_for_tasks
+        self.batch.commits.append(
+            CommitRow(
+                view.job, config, commit.revision, commit.generation, commit.restarts, commit.stopping, started=started
+            )
+        )
+        self.awaiting += commit.stopping
+
+    def _add_state(self, view: JobView, record: SyncRecord | None) -> bool:
+        if record is None or record == view.sync:
+            return False
+        seen = None if view.sync is None else sync_row(view.sync)
+        self.batch.states.append(SyncWrite(view.job, sync_row(record), seen))
+        return True
+
+    # ---- plans
+
+    def _add_plan(self, view: JobView, decision: PlanDecision) -> None:
+        match decision:
+            case Hold(plan, commit):
+                self._commit(view, commit)
+                self.batch.plans.append(_recorded(view.job, plan))
+            case Record(plan):
+                self.batch.plans.append(_recorded(view.job, plan))
+                self.working.append((view, decision))
+            case Look():
+                self.working.append((view, decision))
+            case Finish(_, commit, seconds):
+                self._commit(view, commit)
+                self.batch.plans.append(PlanWrite(view.job, None, seconds=seconds))
+            case Resume(_, commit):
+                self._commit(view, commit)
+                self.batch.plans.append(PlanWrite(view.job, None))
+        self._add_state(view, record_of(view, decision, self._now))
+        self.stories += stories_of_plan(view, decision)
+        # Whatever comes next, be it a write that waited, should come soon.
+        self.awaiting += 1
+
+
+def _recorded(job: str, plan: Plan) -> PlanWrite:
+    return PlanWrite(job, plan.model_dump(mode="json"), step_number(plan.step), plan.generation)

@@ -1,0 +1,82 @@
+"""What a round sees of the plans under way: who works for them, what came of it, and who could be asked next. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from services.state_syncer.asks import AskKey, key_of
+from services.state_syncer.plan import JobView
+from services.state_syncer.progress import Helper, Outcome, Progress, Step, choose
+
+
+class Recorded(Protocol):
+    """What is used of a recorded plan."""
+
+    @property
+    def plan(self) -> Mapping[str, Any]:
+        """As JSON."""
+        ...
+
+    @property
+    def deleting(self) -> bool:
+        """Whether the job is being deleted, which its plan waits for."""
+        ...
+
+
+class Place(Protocol):
+    """What is used of a live container."""
+
+    @property
+    def url(self) -> str:
+        """Where it is reached."""
+        ...
+
+    @property
+    def region(self) -> str:
+        """Where it is."""
+        ...
+
+
+class Watch:
+    """All plans and live containers of one moment. `active`: the plans that disrupt a job."""
+
+    def __init__(
+        self, plans: Mapping[str, Recorded], containers: Mapping[str, Place], outcome: Callable[[AskKey], Outcome]
+    ) -> None:
+        under_way = [row for row in plans.values() if not row.deleting]
+        self.active = len(under_way)
+        self._containers = containers
+        self._outcome = outcome
+        self._load = Counter(str(row.plan.get("container")) for row in under_way)
+
+    def url(self, container: str | None) -> str | None:
+        """Where a live container is reached."""
+        place = None if container is None else self._containers.get(container)
+        return None if place is None else place.url
+
+    def look(self, view: JobView) -> JobView:
+        """The view with what is known of its plan's step."""
+        progress = view.progress
+        if progress is None or view.deleting:
+            return view
+        plan = progress.plan
+        failures = 0 if view.sync is None else view.sync.failures
+        seen = replace(
+            progress,
+            outcome=self._outcome(key_of(view.job, plan, failures)),
+            candidate=self._candidate(progress),
+            container_lives=plan.container in self._containers,
+        )
+        return replace(view, progress=seen)
+
+    def _candidate(self, progress: Progress) -> str | None:
+        """Each look counts as work, so that plans that begin together are spread."""
+        plan = progress.plan
+        helpers = [Helper(name, place.region, self._load[name]) for name, place in self._containers.items()]
+        chosen = choose(helpers, plan.config.get("region"), plan.container)
+        if chosen is not None and plan.step is Step.AWAIT_STOPPED:
+            self._load[chosen] += 1
+        return chosen

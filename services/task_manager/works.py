@@ -1,0 +1,193 @@
+"""Redistributions and seals that the State Syncer asked for, and what became of them. Pure; in memory only.
+
+A Task Manager that was restarted knows of none and does again what it is asked again, which is safe. What is done is
+told again, what failed once: asked again it is tried again. Not thread-safe: `container.Container` guards it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from pydantic import ValidationError
+
+from penstock.config.model import JobConfig
+from penstock.control.errors import Conflict
+from penstock.spark.channel import Redistribute, Reply, Seal
+from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest, SealRequest
+from penstock.wire.redistributions import RedistributionAnswer, WorkState
+from services.task_manager.actions import Action, DoWork, EndHost, KillHost, StartHost
+from services.task_manager.catalog import Catalog
+from services.task_manager.model import HostFailure, HostKey, HostPhase, HostView, Limits, WorkKey
+from services.task_manager.placement import may_start, static_settings
+
+KEPT = 1000
+Request = RedistributionRequest | SealRequest
+
+
+class Phase(StrEnum):
+    """How far a work is."""
+
+    WAITING = "waiting"
+    SENT = "sent"
+    OVER = "over"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One request. `command`: the id under which `host` was told; `answer`: once it is over."""
+
+    request: Request
+    host_key: HostKey
+    phase: Phase = Phase.WAITING
+    host: str = ""
+    command: int = 0
+    answer: RedistributionAnswer | None = None
+
+
+class Works:
+    """All works by key, the newest last."""
+
+    def __init__(self) -> None:
+        self._works: dict[WorkKey, Work] = {}
+
+    def ask(self, request: Request) -> WorkKey:
+        """Takes a request in, unless it is known."""
+        key = key_of(request)
+        if key not in self._works:
+            self._works[key] = Work(request, _host_key(_source(request)))
+            self._forget_oldest()
+        return key
+
+    def is_over(self, key: WorkKey) -> bool:
+        """Whether there is nothing to wait for."""
+        work = self._works.get(key)
+        return work is None or work.phase is Phase.OVER
+
+    def answer(self, key: WorkKey) -> RedistributionAnswer:
+        """How far a work is; a failure is forgotten once it is told."""
+        work = self._works.get(key)
+        if work is None or work.answer is None:
+            return RedistributionAnswer(state=WorkState.RUNNING)
+        if work.answer.state is WorkState.FAILED:
+            del self._works[key]
+        return work.answer
+
+    def waiting(self) -> Iterator[tuple[WorkKey, Work]]:
+        """Works that no host has been given, the oldest first."""
+        return ((key, work) for key, work in self._works.items() if work.phase is Phase.WAITING)
+
+    def load(self) -> Counter[str]:
+        """The works that go on, by host."""
+        return Counter(work.host for work in self._works.values() if work.phase is Phase.SENT)
+
+    def assign(self, action: DoWork, command_id: int) -> Redistribute | Seal:
+        """A host is told of a work."""
+        work = self._works[action.key]
+        self._works[action.key] = replace(work, phase=Phase.SENT, host=action.host, command=command_id)
+        request = work.request
+        if isinstance(request, SealRequest):
+            return Seal(id=command_id, request=request)
+        return Redistribute(id=command_id, request=request)
+
+    def awaits(self, command_id: int) -> bool:
+        """Whether the reply to a command is one to a work."""
+        return any(work.command == command_id for work in self._works.values() if work.phase is Phase.SENT)
+
+    def replied(self, reply: Reply) -> None:
+        """A host did a work, or could not."""
+        for key, work in self._works.items():
+            if work.phase is Phase.SENT and work.command == reply.id:
+                self._works[key] = replace(work, phase=Phase.OVER, answer=_answer(work.request, reply))
+
+    def host_exited(self, host: str, reason: str) -> None:
+        """Its works failed, and may be tried again elsewhere."""
+        for key, work in self._works.items():
+            if work.phase is Phase.SENT and work.host == host:
+                self._works[key] = replace(work, phase=Phase.OVER, answer=_failure(f"host {host} ended: {reason}"))
+
+    def _forget_oldest(self) -> None:
+        over = [key for key, work in self._works.items() if work.phase is Phase.OVER]
+        for key in over[: max(0, len(self._works) - KEPT)]:
+            del self._works[key]
+
+
+def key_of(request: Request) -> WorkKey:
+    """The name of a work."""
+    if isinstance(request, SealRequest):
+        return WorkKey(request.job, request.layout.generation, seals=True)
+    return WorkKey(request.job, request.target.generation, seals=False)
+
+
+def refuse_used_generation(request: Request, catalog: Catalog | None) -> None:
+    """A request that comes late must not write where tasks run. Raises Conflict."""
+    template = None if catalog is None else catalog.templates.get(request.job)
+    if template is None or isinstance(request, SealRequest) or template.generation < request.target.generation:
+        return
+    raise Conflict(
+        f"{request.job} is at generation {template.generation} already",
+        field="target.generation",
+        rule="never_used_before",
+    )
+
+
+def place(
+    works: Works,
+    hosts: Mapping[str, HostView],
+    tasks: Mapping[str, int],
+    failures: Mapping[HostKey, HostFailure],
+    limits: Limits,
+    decided: Collection[Action],
+    now: float,
+) -> list[Action]:
+    """Waiting works onto ready hosts with room, the idlest first; a host where there is none that will be one.
+
+    `tasks` is the number of tasks by host, `decided` what else is done now: hosts that it ends are left alone.
+    """
+    ending = {action.host for action in decided if isinstance(action, EndHost | KillHost)}
+    there = [host for host in hosts.values() if host.name not in ending and host.phase is not HostPhase.ENDING]
+    coming = {action.key for action in decided if isinstance(action, StartHost)}
+    load = works.load()
+    actions: list[Action] = []
+    for key, work in works.waiting():
+        fitting = [host for host in there if host.key == work.host_key]
+        ready = [host.name for host in fitting if host.phase is HostPhase.READY]
+        room = [name for name in ready if load[name] < limits.works_per_host]
+        if room:
+            chosen = min(room, key=lambda name: (load[name], tasks.get(name, 0), name))
+            load[chosen] += 1
+            actions.append(DoWork(key, chosen))
+        elif not fitting and work.host_key not in coming and may_start(work.host_key, failures, now):
+            coming.add(work.host_key)
+            actions.append(StartHost(work.host_key))
+    return actions
+
+
+def _source(request: Request) -> JobConfig:
+    return request.layout.config if isinstance(request, SealRequest) else request.source.config
+
+
+def _host_key(config: JobConfig) -> HostKey:
+    """A shared host that could run the job: it finishes the pending batches of its tasks."""
+    package = config.package
+    settings = tuple(sorted(static_settings(config).items()))
+    return HostKey(package=(package.name, package.version, package.digest or ""), static_settings=settings)
+
+
+def _answer(request: Request, reply: Reply) -> RedistributionAnswer:
+    if not reply.ok:
+        kind = "broken" if reply.error_kind == "broken_task" else "retryable"
+        return _failure(reply.error or "no reason given", kind)
+    if isinstance(request, SealRequest):
+        return RedistributionAnswer(state=WorkState.DONE)
+    try:
+        report = RedistributionReport.model_validate(reply.result)
+    except ValidationError as error:
+        return _failure(f"the host's report cannot be read: {error}")
+    return RedistributionAnswer(state=WorkState.DONE, report=report)
+
+
+def _failure(error: str, kind: str = "retryable") -> RedistributionAnswer:
+    return RedistributionAnswer(state=WorkState.FAILED, error=error, error_kind=kind)

@@ -1,0 +1,119 @@
+"""`POST /v1/jobs/{job}/rescale`, what `/sync` shows of its plan, and `penstock rescale`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from structlog.testing import capture_logs
+
+from penstock.control.errors import Forbidden, InvalidConfig, NotFound
+from penstock.wire.job_client import JobClient
+from services.state_syncer.progress import Step
+from tests.support.job_service import CONFIG, RunningJobService
+from tests.support.rescales import RescaleCell, fails_at
+from tests.support.shell import Shell
+from tests.support.syncer_cell import elect
+
+
+@pytest.fixture
+def cell(service: RunningJobService) -> RescaleCell:
+    return RescaleCell(service.engine, elect(service.engine, "first"))
+
+
+@pytest.fixture
+def shell(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], service: RunningJobService
+) -> Iterator[Shell]:
+    monkeypatch.setenv("PENSTOCK_URL", service.url)
+    monkeypatch.setenv("PENSTOCK_TOKEN", service.admin)
+    with capture_logs():
+        yield Shell(monkeypatch, capsys)
+
+
+@contextmanager
+def rounds_go_on(cell: RescaleCell) -> Iterator[None]:
+    """The State Syncer and the containers do their part until the end of the block."""
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.wait(0.05):
+            cell.rounds(1)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("role", "layer"), [("admin", "oncall"), ("oncall", "oncall"), ("scaler", "scaler"), ("provisioner", "provisioner")]
+)
+def test_it_writes_the_layer_that_the_caller_may_write(
+    service: RunningJobService, client: JobClient, role: str, layer: str
+) -> None:
+    """1. The layer says something already. 2. A rescale only adds to it, with its reason."""
+    client.put_job("etl", CONFIG)
+    client.put_layer("etl", layer, {"priority": 1}, if_match=0)
+    secret = client.create_token("other", role)
+    written = service.client(secret).rescale("etl", 4, reason="lag")
+    assert (written.layer, written.version) == (layer, 2)
+    found = client.get_layer("etl", layer)
+    assert (found.config, found.reason, found.author) == ({"priority": 1, "task_count": 4}, "lag", "other")
+
+
+def test_what_is_refused(service: RunningJobService, client: JobClient) -> None:
+    client.put_job("etl", CONFIG)
+    with pytest.raises(NotFound):
+        client.rescale("other", 2)
+    with pytest.raises(InvalidConfig) as refused:
+        client.rescale("etl", 9)
+    assert refused.value.field == "task_count"
+    with pytest.raises(Forbidden):
+        service.client(client.create_token("reader", "reader")).rescale("etl", 2)
+    assert client.get_layer("etl", "oncall").version == 0
+
+
+def test_the_plan_is_shown_while_it_lasts(client: JobClient, cell: RescaleCell) -> None:
+    client.put_job("etl", CONFIG)
+    cell.rounds(1)
+    client.rescale("etl", 4)
+    cell.rounds(2)
+    job, sync = client.get_job("etl"), client.sync("etl")
+    assert (job.state, sync.state, sync.step) == ("rescaling", "rescaling", 2)
+    assert sync.plan["steps"][sync.step or 0] == sync.plan["step"] == "redistribute"
+    assert (sync.plan["generation"], sync.plan["container"], "config" in sync.plan) == (2, "a", False)
+    assert sync.detail == "redistribute: a writes generation 2"
+    cell.rounds(3)
+    assert (client.get_job("etl").state, client.sync("etl").plan, client.get_job("etl").generation) == (
+        "synced",
+        None,
+        2,
+    )
+    assert client.plan("etl", {"task_count": 2}).downtime_seconds == 0.0, "the test's clock stands still"
+
+
+def test_the_command_tells_the_steps_until_the_job_runs(client: JobClient, cell: RescaleCell, shell: Shell) -> None:
+    client.put_job("etl", CONFIG)
+    cell.rounds(1)
+    with rounds_go_on(cell):
+        said = shell("rescale", "etl", "4", "--reason", "lag").ok().splitlines()
+    assert said[0].startswith("patch etl oncall: revision ")
+    assert said[-1].endswith("as generation 2")
+    assert shell("rescale", "etl", "2", "--no-wait").ok().count("\n") == 1
+
+
+def test_the_command_fails_when_the_plan_was_given_up(client: JobClient, cell: RescaleCell, shell: Shell) -> None:
+    client.put_job("etl", CONFIG)
+    cell.rounds(1)
+    cell.containers.works = fails_at(Step.REDISTRIBUTE)
+    with rounds_go_on(cell):
+        ended = shell("rescale", "etl", "4")
+    assert ended.code == 1
+    assert "runs as before" in ended.err
+    assert "disk full" in ended.err

@@ -1,0 +1,284 @@
+"""Rescales of the State Syncer on a real Postgres: stories of crashes, leaders, lost containers and failures.
+
+Containers are the test's own; what they do is in `test_rescale` of the end-to-end tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from penstock.control.errors import Fenced
+from penstock.store import jobs
+from penstock.store.engine import connect, transaction
+from penstock.tasks.redistribution import RedistributionRequest
+from services.state_syncer.budget import Budget
+from services.state_syncer.progress import Lost, Step, Unanswered
+from services.state_syncer.store import PostgresSyncStore
+from tests.support.jobs import delete_job, make_config, make_layer, release_job, write_layer
+from tests.support.rescales import RescaleCell, everything_works, fails_at, silent
+from tests.support.syncer_cell import Interfering, depose, elect
+
+
+@pytest.fixture
+def cell(database_url: str) -> Iterator[RescaleCell]:
+    engine = connect(database_url)
+    yield RescaleCell(engine, elect(engine, "first"))
+    engine.dispose()
+
+
+def test_a_rescale_goes_through_its_steps_and_commits_the_whole_write(cell: RescaleCell) -> None:
+    """1. The stop is committed with the plan. 2. Until all containers have said that no task runs, nothing follows.
+    3. A container redistributes, and seals. 4. The write is committed whole, under the new generation."""
+    cell.rescaling()
+    revision = write_layer(cell.engine, "j", {"priority": 2}, layer="oncall")
+    cell.round()
+    assert (cell.running()["stopping"], cell.running()["config"], cell.step()) == (True, make_config(), "await_stopped")
+    assert (cell.sync()["state"], cell.sync()["step"], cell.sync()["changed_fields"]) == (
+        "rescaling",
+        1,
+        ["task_count"],
+    )
+    assert cell.wanted_wake_ups[-1] == 1.0
+    cell.applied("b")
+    cell.round()
+    assert cell.step() == "await_stopped", "a has not reported since the stop"
+    cell.applied()
+    cell.round()
+    assert (cell.step(), cell.running()["newest_generation"], cell.running()["generation"]) == ("redistribute", 2, 1)
+    (ask,) = cell.containers.asked
+    assert isinstance(ask.request, RedistributionRequest)
+    assert (ask.request.source.generation, ask.request.target.generation, ask.url) == (1, 2, "http://x")
+    cell.now += timedelta(seconds=3)
+    cell.round()
+    assert cell.step() == "seal"
+    cell.round()
+    running = cell.running()
+    assert (running["stopping"], running["generation"], running["revision"]) == (False, 2, revision)
+    assert running["config"] == make_config(task_count=4, priority=2)
+    assert running["rescale_seconds"] == {"await_stopped": 0, "redistribute": 3, "seal": 0, "total": 3}
+    assert (cell.sync()["state"], cell.sync()["plan"], cell.sync()["step"]) == ("synced", None, None)
+    before = cell.rows("SELECT xmin::text, * FROM running")
+    cell.rounds(2)
+    assert cell.rows("SELECT xmin::text, * FROM running") == before, "it is over"
+
+
+def test_the_state_that_users_see(cell: RescaleCell) -> None:
+    cell.rescaling()
+    cell.round()
+    with transaction(cell.engine) as connection:
+        status = jobs.status(connection, "j")
+    assert status is not None
+    assert (status.state, status.converged) == ("rescaling", False)
+
+
+@pytest.mark.parametrize("desired_state", ["stopped", "running"])
+def test_a_stopped_job_that_was_started_is_rescaled_too(cell: RescaleCell, desired_state: str) -> None:
+    write_layer(cell.engine, "j", make_layer())
+    cell.rounds(1)
+    write_layer(cell.engine, "j", make_layer(desired_state="stopped"))
+    cell.rounds(1)
+    write_layer(cell.engine, "j", make_layer(desired_state=desired_state, task_count=4))
+    cell.rounds(5)
+    assert (cell.running()["generation"], cell.running()["config"]["desired_state"]) == (2, desired_state)
+    assert cell.sync()["state"] == "synced"
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+def die() -> None:
+    raise Killed
+
+
+ROUNDS_OF_A_RESCALE = 4
+
+
+@pytest.mark.parametrize("after_write", [False, True])
+@pytest.mark.parametrize("round_", range(ROUNDS_OF_A_RESCALE))
+def test_a_syncer_that_dies_in_any_round_is_carried_on_by_the_next(
+    cell: RescaleCell, round_: int, *, after_write: bool
+) -> None:
+    """1. A rescale is some rounds old. 2. The syncer dies before or after its write. 3. Another leads: it converges,
+    with one generation more, and no number is used for two attempts."""
+    cell.rescaling()
+    cell.rounds(round_)
+    cell.restart(Interfering(cell.engine, die, after_write=after_write))
+    with pytest.raises(Killed):
+        cell.rounds(3)
+    depose(cell.engine)
+    cell.epoch = elect(cell.engine, "second")
+    cell.restart()
+    cell.applied()
+    cell.rounds(6)
+    assert (cell.running()["config"], cell.running()["generation"]) == (make_config(task_count=4), 2)
+    assert (cell.running()["stopping"], cell.sync()["state"], cell.sync()["plan"]) == (False, "synced", None)
+    assert cell.containers.generations() == [2]
+
+
+@pytest.mark.parametrize("round_", range(ROUNDS_OF_A_RESCALE))
+def test_a_paused_leader_is_fenced_at_every_step(cell: RescaleCell, round_: int) -> None:
+    """1. A leader decides on a plan and is paused. 2. Another leads and goes on. 3. The first writes: refused whole."""
+    cell.rescaling()
+    cell.rounds(round_)
+    successor = cell.make_syncer(PostgresSyncStore(cell.engine))
+
+    def take_over() -> None:
+        depose(cell.engine)
+        successor.round(elect(cell.engine, "second"))
+
+    cell.restart(Interfering(cell.engine, take_over))
+    with pytest.raises(Fenced):
+        cell.rounds(3)
+    assert cell.running()["leader_epoch"] <= cell.epoch + 1
+    cell.epoch += 1
+    cell.restart()
+    cell.applied()
+    cell.rounds(6)
+    assert (cell.running()["generation"], cell.sync()["state"]) == (2, "synced")
+
+
+def test_a_change_before_the_seal_aborts_and_the_old_generation_resumes(cell: RescaleCell) -> None:
+    cell.rescaling()
+    cell.rounds(2)
+    assert cell.step() == "redistribute"
+    write_layer(cell.engine, "j", make_layer(priority=3))
+    cell.rounds(1)
+    running = cell.running()
+    assert (running["config"], running["generation"], running["stopping"]) == (make_config(priority=3), 1, False)
+    assert (cell.sync()["state"], cell.sync()["plan"]) == ("synced", None)
+    write_layer(cell.engine, "j", make_layer(priority=3, task_count=8))
+    cell.rounds(6)
+    assert cell.running()["generation"] == 3, "the number of the attempt that was given up is not used again"
+    assert cell.containers.generations() == [2, 3]
+
+
+def test_a_change_after_the_seal_waits_for_the_commit(cell: RescaleCell) -> None:
+    """1. The plan is at its seal. 2. Another size is asked for. 3. The recorded one is committed, then the next."""
+    revision = cell.rescaling()
+    cell.rounds(3)
+    assert cell.step() == "seal"
+    write_layer(cell.engine, "j", make_layer(task_count=8))
+    cell.rounds(1)
+    running = cell.running()
+    assert (running["config"], running["generation"], running["revision"]) == (make_config(task_count=4), 2, revision)
+    cell.rounds(5)
+    assert (cell.running()["config"], cell.running()["generation"]) == (make_config(task_count=8), 3)
+
+
+def test_a_container_that_is_lost_is_replaced_under_a_new_number(cell: RescaleCell) -> None:
+    """1. a is asked and falls silent. 2. b is asked, under another number. 3. The rescale ends with that."""
+    cell.containers.works = silent("a")
+    cell.rescaling()
+    cell.rounds(6)
+    asked = [(ask.key.container, ask.key.step, ask.key.generation) for ask in cell.containers.asked]
+    assert asked == [("a", Step.REDISTRIBUTE, 2), ("b", Step.REDISTRIBUTE, 3), ("b", Step.SEAL, 3)]
+    assert (cell.running()["generation"], cell.sync()["state"]) == (3, "synced")
+
+
+def test_a_container_that_the_store_calls_lost_is_replaced(cell: RescaleCell) -> None:
+    cell.containers.works = lambda key: Unanswered() if key.container == "a" else everything_works(key)
+    cell.rescaling()
+    cell.rounds(4)
+    assert cell.containers.generations() == [2], "it works: nobody else is asked"
+    cell.container("a", "lost")
+    cell.rounds(4)
+    assert (cell.running()["generation"], cell.containers.generations()) == (3, [2, 3])
+
+
+def test_containers_that_are_all_lost_end_the_attempt(cell: RescaleCell) -> None:
+    cell.containers.works = lambda _: Lost("no answer")
+    cell.rescaling()
+    cell.rounds(8)
+    assert (cell.running()["stopping"], cell.running()["generation"], cell.sync()["state"]) == (False, 1, "failed")
+    assert cell.containers.generations() == [2, 3, 4]
+
+
+def test_five_failures_in_a_row_are_quarantined_until_a_release(cell: RescaleCell) -> None:
+    """1. Every attempt fails and resumes the old generation, each later than the last. 2. The fifth is quarantined,
+    with an alert that has step, error and what runs. 3. Released, with the cause gone, it succeeds and the alert is
+    closed."""
+    cell.containers.works = fails_at(Step.REDISTRIBUTE)
+    revision = cell.rescaling()
+    waits = []
+    for _ in range(5):
+        cell.rounds(4)
+        assert (cell.running()["stopping"], cell.running()["generation"]) == (False, 1)
+        state = cell.sync()
+        if state["next_attempt_at"] is not None:
+            waits.append((state["next_attempt_at"] - cell.now).total_seconds())
+            cell.now = state["next_attempt_at"]
+    assert waits == [30, 60, 120, 240]
+    assert (state["state"], state["failures"]) == ("quarantined", 5)
+    alert = cell.rows("SELECT * FROM alerts")[0]
+    assert "step redistribute on b" in alert["message"] or "step redistribute on a" in alert["message"]
+    assert "disk full" in alert["message"]
+    assert (alert["details"]["last_good_generation"], alert["details"]["last_good_revision"]) == (1, revision - 1)
+    cell.now += timedelta(days=1)
+    cell.rounds(3)
+    assert cell.containers.generations() == [2, 3, 4, 5, 6]
+    cell.containers.works = everything_works
+    release_job(cell.engine, "j")
+    cell.rounds(6)
+    assert (cell.running()["generation"], cell.sync()["state"]) == (7, "synced")
+    assert cell.rows("SELECT * FROM alerts WHERE cleared_at IS NULL") == []
+
+
+def test_a_seal_that_fails_is_tried_again_and_never_taken_back(cell: RescaleCell) -> None:
+    cell.containers.works = fails_at(Step.SEAL)
+    cell.rescaling()
+    cell.rounds(5)
+    assert (cell.sync()["state"], cell.step(), cell.running()["stopping"]) == ("failed", "seal", True)
+    cell.restart()
+    cell.containers.works = everything_works
+    cell.now += timedelta(seconds=31)
+    cell.rounds(2)
+    assert (cell.running()["generation"], cell.sync()["state"], cell.sync()["failures"]) == (2, "synced", 0)
+
+
+def test_no_more_jobs_are_rescaled_at_once_than_the_budget_allows(cell: RescaleCell) -> None:
+    """1. Three jobs wait for two places: the one of the highest priority and the oldest write go first. 2. The third
+    says what it waits for. 3. It begins when a place is free."""
+    names = ("j1", "j2", "j3")
+    for name in names:
+        write_layer(cell.engine, name, make_layer())
+    cell.rounds(1)
+    for name in names:
+        write_layer(cell.engine, name, make_layer(task_count=4, priority=5 if name == "j3" else 0))
+    cell.budget = Budget(share=0.7, count=20)
+    cell.restart()
+    cell.rounds(1)
+    assert [cell.step(name) for name in names] == ["await_stopped", None, "await_stopped"]
+    assert (cell.sync("j2")["state"], cell.running("j2")["stopping"]) == ("waiting", False)
+    assert cell.sync("j2")["detail"] == "waiting: no more than 2 jobs may be rescaled at once"
+    cell.rounds(10)
+    assert {cell.running(name)["generation"] for name in names} == {2}
+    assert {cell.sync(name)["state"] for name in names} == {"synced"}
+
+
+@pytest.mark.parametrize("round_", range(1, ROUNDS_OF_A_RESCALE))
+def test_a_deletion_goes_first_and_the_numbers_that_were_taken_stay_taken(cell: RescaleCell, round_: int) -> None:
+    cell.rescaling()
+    cell.rounds(round_)
+    delete_job(cell.engine, "j")
+    cell.rounds(2)
+    assert cell.running() is None
+    taken = cell.rows("SELECT generation FROM forgotten")[0]["generation"]
+    assert taken == (1 if round_ == 1 else 2)
+    write_layer(cell.engine, "j", make_layer())
+    cell.rounds(1)
+    assert (cell.running()["generation"], cell.sync()["plan"]) == (taken + 1, None)
+
+
+def test_a_plan_that_cannot_be_read_leaves_the_job_as_it_is(cell: RescaleCell) -> None:
+    """Such as one of a newer version: neither resumed nor gone on with."""
+    cell.rescaling()
+    cell.rounds(3)
+    before = cell.running()
+    cell.do('UPDATE sync_state SET plan = plan || \'{"step": "from_the_future"}\'')
+    cell.rounds(2)
+    assert cell.running() == before
+    assert (cell.sync()["state"], "recorded plan" in cell.sync()["detail"]) == ("failed", True)

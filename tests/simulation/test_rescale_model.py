@@ -1,0 +1,229 @@
+"""A model test of rescales: any order of writes, crashes, leaders, lost and silent containers, stale reports."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import orjson
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from penstock.control.errors import Fenced
+from services.state_syncer.progress import Failed
+from tests.support.memory.store import RunningEntry
+from tests.support.rescale_world import DONE, NAMES, Killed, World, soon
+
+JOBS = ("j", "k")
+jobs, names = st.sampled_from(JOBS), st.sampled_from(NAMES)
+CONFIGS = st.fixed_dictionaries(
+    {"task_count": st.sampled_from([1, 2, 4])},
+    optional={"priority": st.integers(0, 2), "desired_state": st.just("stopped"), "threads_per_task": st.just(2)},
+)
+LAGS = ("", "settle", "report", "apply", "apply settle", "apply settle report")
+ROUNDS_TO_CONVERGE = 40
+
+
+class Rescales(RuleBasedStateMachine):
+    """Invariants hold after every step; `teardown` lets all faults end and waits for the expected."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World()
+        self.newest: dict[str, int] = {}
+        self.started: dict[str, bool] = {}
+
+    # ---- what users do
+
+    @rule(job=jobs, config=CONFIGS)
+    def write(self, job: str, config: dict[str, object]) -> None:
+        entry = self.world.memory.jobs.get(job)
+        if entry is None or not entry.deleting:
+            self.world.expect(job, config)
+
+    @rule(job=jobs)
+    def break_the_configuration(self, job: str) -> None:
+        if job in self.world.memory.jobs and not self.world.memory.jobs[job].deleting:
+            self.world.memory.write_layer(job, "base", {"no_such_field": 1})
+
+    @rule(job=jobs)
+    def delete(self, job: str) -> None:
+        if job in self.world.memory.jobs:
+            self.world.memory.jobs[job].deleting = True
+            self.world.memory.jobs[job].revision = self.world.memory.next_number("revision")
+
+    @rule(job=jobs)
+    def restart(self, job: str) -> None:
+        if job in self.world.memory.jobs:
+            self.world.memory.jobs[job].restarts += 1
+            self.world.memory.jobs[job].revision = self.world.memory.next_number("revision")
+
+    @rule(job=jobs, count=st.sampled_from([1, 2, 4]), lag=st.sampled_from([*LAGS, LAGS[-1]]))
+    def ask_for_another_size(self, job: str, count: int, lag: str) -> None:
+        """What mostly happens here: it goes well, up to the stop and what containers say of it."""
+        if job not in self.world.memory.plans:
+            self.all_containers(lag=LAGS[-2])
+            self.write(job=job, config={"task_count": count})
+            for _ in range(2):
+                self.round(rounds=1)
+                self.all_containers(lag=lag)
+            self.round(rounds=1)
+
+    # ---- syncers
+
+    @rule(rounds=st.integers(1, 3))
+    def round(self, rounds: int) -> None:
+        for _ in range(rounds):
+            self.world.now = soon(self.world.now)
+            self.world.leader.round()
+
+    @rule()
+    def an_old_leader_goes_on(self) -> None:
+        for old in self.world.syncers[:-1]:
+            try:
+                old.round()
+            except Fenced:
+                continue
+
+    @rule(when=st.sampled_from(["before", "after"]))
+    def crash(self, when: str) -> None:
+        self.world.leader.store.dies = when
+        try:
+            self.world.leader.round()
+        except Killed:
+            self.world.syncers.pop()
+        else:
+            self.world.leader.store.dies = None
+        self.world.elect()
+
+    @rule()
+    def another_leads(self) -> None:
+        self.world.elect()
+
+    # ---- containers
+
+    @rule(name=names, deeds=st.sampled_from(LAGS))
+    def a_container_lags(self, name: str, deeds: str) -> None:
+        for deed in deeds.split():
+            getattr(self.world, deed)(name)
+
+    @rule(lag=st.sampled_from(LAGS))
+    def all_containers(self, lag: str) -> None:
+        for name in NAMES:
+            self.a_container_lags(name=name, deeds=lag)
+
+    @rule(job=jobs, deed=st.sampled_from(["finish", "fail", "silence", "lose"]))
+    def the_one_who_works(self, job: str, deed: str) -> None:
+        plan = self.world.memory.plans.get(job)
+        name = None if plan is None else plan["container"]
+        if name is None:
+            return
+        match deed:
+            case "finish" | "fail":
+                self.world.finish(name, DONE if deed == "finish" else Failed("disk full"))
+            case "silence":
+                self.world.containers[name].answers = False
+            case "lose":
+                self.world.lose(name)
+        self.round(rounds=1)
+
+    @rule(name=names)
+    def lose(self, name: str) -> None:
+        self.world.lose(name)
+
+    @rule(name=names)
+    def come_back(self, name: str) -> None:
+        self.world.come_back(name)
+
+    @rule(name=names, answers=st.booleans())
+    def silence(self, name: str, answers: bool) -> None:
+        self.world.containers[name].answers = answers
+
+    @rule(job=jobs, name=names)
+    def move(self, job: str, name: str) -> None:
+        self.world.move(job, name)
+
+    @rule(seconds=st.sampled_from([30, 600, 4000]))
+    def time_passes(self, seconds: int) -> None:
+        self.world.now += timedelta(seconds=seconds)
+        self.world.forget_failures()
+
+    # ---- what always holds
+
+    @invariant()
+    def what_runs_was_expected(self) -> None:
+        for job, entry in self.world.memory.running.items():
+            config = orjson.loads(entry.row.config)
+            stopped = [{**each, "desired_state": "stopped"} for each in self.world.expected[job]]
+            assert config in self.world.expected[job] or (entry.row.stopping and config in stopped)
+
+    @invariant()
+    def no_two_generations_of_a_job_run(self) -> None:
+        running = {task for container in self.world.containers.values() for task in container.tasks}
+        assert len({task.job for task in running}) == len(running)
+        assert not running & {tuple(sealed) for sealed in self.world.sealed}
+
+    @invariant()
+    def work_begins_only_when_no_task_runs(self) -> None:
+        assert self.world.complaints == []
+
+    @invariant()
+    def no_number_is_used_twice(self) -> None:
+        assert all(len(containers) == 1 for containers in self.world.attempts.values())
+        running = self.world.memory.running
+        self.started = {job: started for job, started in self.started.items() if job in running}
+        for job, entry in running.items():
+            generation, before = entry.row.generation, self.newest.get(job, 0)
+            assert generation >= before, "a generation never goes back"
+            if generation > before:
+                is_first = not self.started.get(job, False)
+                assert is_first is ((job, generation) not in self.world.attempts)
+                assert is_first or (job, generation) in self.world.written
+            self.newest[job] = generation
+            self.started[job] = entry.row.started
+
+    # ---- and in the end
+
+    def teardown(self) -> None:
+        world = self.world
+        world.elect()
+        for name in NAMES:
+            world.containers[name].answers = True
+            world.come_back(name)
+        for job in world.memory.jobs:
+            world.expect(job, {"task_count": 4, "priority": 1})
+        for _ in range(ROUNDS_TO_CONVERGE):
+            world.now = max([soon(world.now), *self._attempts_due()])
+            world.forget_failures()
+            world.leader.round()
+            self.all_containers(lag=LAGS[-1])
+            for name in NAMES:
+                world.finish(name, DONE)
+            self.check_all()
+        for job, job_entry in world.memory.jobs.items():
+            assert not job_entry.deleting
+            self._assert_synced(job, world.memory.running[job])
+
+    def check_all(self) -> None:
+        self.what_runs_was_expected()
+        self.no_two_generations_of_a_job_run()
+        self.work_begins_only_when_no_task_runs()
+        self.no_number_is_used_twice()
+
+    def _attempts_due(self) -> list[object]:
+        states = self.world.memory.sync_states.values()
+        return [state.next_attempt_at for state in states if state.next_attempt_at is not None]
+
+    def _assert_synced(self, job: str, entry: RunningEntry) -> None:
+        world = self.world
+        assert (world.memory.sync_states[job].state, job in world.memory.plans) == ("synced", False)
+        assert orjson.loads(entry.row.config) == world.expected[job][-1]
+        assert not entry.row.stopping
+        tasks = [task for container in world.containers.values() for task in container.tasks if task.job == job]
+        assert [task.generation for task in tasks] == [entry.row.generation]
+
+
+TestRescales = Rescales.TestCase
+TestRescales.settings = settings(
+    max_examples=100, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
+)

@@ -1,0 +1,254 @@
+"""A cell in memory with its containers as they are, not as they say: what a model test of rescales checks against.
+
+Containers apply commits, start and stop tasks, and report, each when the test says so. A container that is lost has
+stopped its tasks before, by its lease; what it redistributes for the State Syncer may go on.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any, NamedTuple
+
+from penstock.store.running import STATE_SYNCER
+from penstock.tasks.ownership import Member
+from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest, SealRequest
+from penstock.wire.cluster import TaskReport, TaskState
+from services.state_syncer.asks import Ask, AskKey
+from services.state_syncer.loop import StateSyncer
+from services.state_syncer.progress import Done, Failed, Lost, Outcome, Step, Unanswered
+from services.state_syncer.store import Batch
+from tests.support.jobs import make_config, make_layer
+from tests.support.memory.store import LeaseEntry, MemoryStore, ReportEntry, RunningEntry
+from tests.support.memory.sync import MemorySyncStore
+
+NAMES = ("a", "b", "c")
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Task(NamedTuple):
+    """A task that runs."""
+
+    job: str
+    generation: int
+
+
+@dataclass
+class Container:
+    """`view` is the running table as it was when the container last looked."""
+
+    name: str
+    life: int = 1
+    live: bool = True
+    answers: bool = True
+    applied: int = 0
+    view: dict[str, RunningEntry] = field(default_factory=dict)
+    tasks: set[Task] = field(default_factory=set)
+    works: dict[tuple[str, int, str], Outcome] = field(default_factory=dict)
+
+
+class Killed(BaseException):
+    """Stands for the end of a syncer's process."""
+
+
+class MortalStore(MemorySyncStore):
+    """Dies once, before or after its next write."""
+
+    dies: str | None = None
+
+    def write(self, batch: Batch, leader_epoch: int) -> int | None:
+        if self.dies == "before":
+            raise Killed
+        number = super().write(batch, leader_epoch)
+        if self.dies == "after":
+            raise Killed
+        return number
+
+
+class World:
+    """The store, the containers, and the syncers that lead or think that they do."""
+
+    def __init__(self) -> None:
+        self.now = BEGIN
+        self.memory = MemoryStore(lambda: (self.now - BEGIN).total_seconds(), 1)
+        self.containers = {name: Container(name) for name in NAMES}
+        for container in self.containers.values():
+            self._register(container)
+        self.home: dict[str, str] = defaultdict(lambda: "a")
+        self.expected: dict[str, list[Any]] = defaultdict(list)
+        self.attempts: dict[tuple[str, int], set[str]] = defaultdict(set)
+        self.sealed: set[tuple[str, int]] = set()
+        self.complaints: list[str] = []
+        self.written: set[tuple[str, int]] = set()
+        self.syncers: list[Syncer] = []
+        self._epochs = count(1)
+        self.elect()
+
+    def expect(self, job: str, config: Mapping[str, Any]) -> None:
+        """Somebody asks for a configuration."""
+        self.memory.write_layer(job, "base", make_layer(**config))
+        self.expected[job].append(make_config(**config))
+
+    # ---- leaders
+
+    @property
+    def leader(self) -> Syncer:
+        """The newest; only its writes are taken."""
+        return self.syncers[-1]
+
+    def elect(self) -> None:
+        """Another leader, with nothing but the store; the one before may not know of it."""
+        epoch = next(self._epochs)
+        self.memory.leases[STATE_SYNCER] = LeaseEntry(f"syncer-{epoch}", epoch, float("inf"))
+        self.syncers.append(Syncer(self, epoch))
+
+    # ---- containers
+
+    def apply(self, name: str) -> None:
+        """The container fetches all that is committed."""
+        container = self.containers[name]
+        container.view = dict(self.memory.running)
+        container.applied = self.memory.counters["running_commit"]
+
+    def settle(self, name: str) -> None:
+        """The container runs what its view asks for, of the jobs that are at home there."""
+        container = self.containers[name]
+        if container.live:
+            container.tasks = {
+                Task(job, entry.row.generation)
+                for job, entry in container.view.items()
+                if self.home[job] == name and _serves(entry)
+            }
+
+    def report(self, name: str) -> None:
+        """The container says what it runs, and after which commit."""
+        container = self.containers[name]
+        if container.live:
+            self.memory.reports[name] = ReportEntry(f"life-{container.life}", container.applied)
+            self.memory.tasks[name] = tuple(_report(task) for task in sorted(container.tasks))
+
+    def lose(self, name: str) -> None:
+        """The container's lease ran out: its tasks have stopped. It is failed over, and its jobs move."""
+        container = self.containers[name]
+        others = [other.name for other in self.containers.values() if other.live and other is not container]
+        if not container.live or not others:
+            return
+        container.tasks.clear()
+        container.live = False
+        self.memory.members[name] = self.memory.members[name]._replace(live=False)
+        for job, home in list(self.home.items()):
+            if home == name:
+                self.home[job] = others[0]
+
+    def come_back(self, name: str) -> None:
+        """Another life of a lost container: empty, and without memory of what it was asked."""
+        container = self.containers[name]
+        if not container.live:
+            fresh = Container(name, container.life + 1)
+            fresh.view, fresh.applied = container.view, container.applied
+            self.containers[name] = fresh
+            self._register(fresh)
+
+    def move(self, job: str, name: str) -> None:
+        """The job's shards move: dropped, then added."""
+        if self.containers[name].live:
+            for container in self.containers.values():
+                container.tasks = {task for task in container.tasks if task.job != job}
+            self.home[job] = name
+
+    def _register(self, container: Container) -> None:
+        name, life = container.name, f"life-{container.life}"
+        self.memory.members[name] = Member(name, life, f"http://{name}", "r", 1.0, 1, 1)
+
+    # ---- redistributions
+
+    def asked(self, name: str, ask: Ask) -> None:
+        """A container is asked: what must hold when its work begins is checked here."""
+        work = (ask.key.job, int(ask.key.generation or 0), ask.key.step.value)
+        if work in self.containers[name].works:
+            return
+        self.containers[name].works[work] = Unanswered()
+        job, request = ask.key.job, ask.request
+        if any(task.job == job for container in self.containers.values() for task in container.tasks):
+            self.complaints.append(f"{name} begins {work} while tasks of {job} run")
+        if isinstance(request, RedistributionRequest):
+            self.attempts[job, request.target.generation].add(name)
+
+    def finish(self, name: str, outcome: Outcome) -> None:
+        """All that the container works on comes to an end."""
+        works = self.containers[name].works
+        for work in [work for work, found in works.items() if isinstance(found, Unanswered)]:
+            works[work] = outcome
+            if isinstance(outcome, Done) and work[2] == Step.REDISTRIBUTE:
+                self.written.add(work[:2])
+
+    def forget_failures(self) -> None:
+        """A failure is told once; asked again it is tried again."""
+        for container in self.containers.values():
+            container.works = {work: found for work, found in container.works.items() if not isinstance(found, Failed)}
+
+
+class Syncer:
+    """A State Syncer's process."""
+
+    def __init__(self, world: World, epoch: int) -> None:
+        self.epoch = epoch
+        self.world = world
+        self.executor = WorldExecutor(world)
+        self.store = MortalStore(world.memory)
+        self.syncer = StateSyncer(self.store, lambda: world.now, await_seconds=1.0, executor=self.executor)
+
+    def round(self) -> None:
+        """Raises Fenced."""
+        self.syncer.round(self.epoch)
+
+
+class WorldExecutor:
+    """Asks the world's containers; what it knows is gone with its process."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._outcomes: dict[AskKey, Outcome] = {}
+
+    def outcome(self, key: AskKey) -> Outcome:
+        return self._outcomes.get(key, Unanswered())
+
+    def ask(self, asks: Iterable[Ask]) -> None:
+        before, self._outcomes = self._outcomes, {}
+        for ask in asks:
+            known = before.get(ask.key, Unanswered())
+            self._outcomes[ask.key] = self._answer(ask) if isinstance(known, Unanswered) else known
+
+    def reject(self, key: AskKey, error: str) -> None:
+        self._outcomes[key] = Failed(error)
+
+    def _answer(self, ask: Ask) -> Outcome:
+        container = self._world.containers[str(ask.key.container)]
+        if not container.answers:
+            return Lost("no answer")
+        self._world.asked(container.name, ask)
+        found = container.works[ask.key.job, int(ask.key.generation or 0), ask.key.step.value]
+        if isinstance(found, Done) and isinstance(ask.request, SealRequest):
+            self._world.sealed.add((ask.key.job, ask.request.layout.generation))
+        return found
+
+
+DONE = Done(RedistributionReport())
+
+
+def soon(now: datetime) -> datetime:
+    """A round later."""
+    return now + timedelta(seconds=1)
+
+
+def _serves(entry: RunningEntry) -> bool:
+    return not entry.row.stopping and b'"desired_state":"running"' in entry.row.config
+
+
+def _report(task: Task) -> TaskReport:
+    return TaskReport(
+        job=task.job, index=0, state=TaskState.RUNNING, revision=1, generation=task.generation, restarts=0, epoch=1
+    )

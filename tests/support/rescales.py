@@ -1,0 +1,103 @@
+"""Containers that redistribute when the test says so, as a State Syncer's executor sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from penstock.tasks.redistribution import RedistributionReport
+from services.state_syncer.asks import Ask, AskKey
+from services.state_syncer.progress import Done, Failed, Lost, Outcome, Step, Unanswered
+from services.state_syncer.store import PostgresSyncStore
+from tests.support.jobs import make_layer, write_layer
+from tests.support.syncer_cell import Cell
+
+Script = Callable[[AskKey], Outcome]
+
+
+def everything_works(key: AskKey) -> Outcome:
+    return Done(RedistributionReport()) if key.step is Step.REDISTRIBUTE else Done()
+
+
+def fails_at(step: Step, error: str = "disk full") -> Script:
+    """Every attempt at a step fails."""
+    return lambda key: Failed(error) if key.step is step else everything_works(key)
+
+
+def silent(container: str) -> Script:
+    """A container that never answers; the others work."""
+    return lambda key: Lost("no answer") if key.container == container else everything_works(key)
+
+
+class Containers:
+    """Asked by any number of syncers, one after another: what they know is theirs and outlives those.
+
+    `asked` has every attempt once, in order, that was asked while `works` answered for it.
+    """
+
+    def __init__(self, works: Script = everything_works) -> None:
+        self.works = works
+        self.asked: list[Ask] = []
+
+    def generations(self) -> list[int | None]:
+        """The generations that were to be written, in order."""
+        return [ask.key.generation for ask in self.asked if ask.key.step is Step.REDISTRIBUTE]
+
+
+class MemoryExecutor:
+    """One syncer's executor: it forgets all when its process ends."""
+
+    def __init__(self, containers: Containers) -> None:
+        self._containers = containers
+        self._outcomes: dict[AskKey, Outcome] = {}
+
+    def outcome(self, key: AskKey) -> Outcome:
+        return self._outcomes.get(key, Unanswered())
+
+    def ask(self, asks: Iterable[Ask]) -> None:
+        before, self._outcomes = self._outcomes, {}
+        for ask in asks:
+            if all(ask.key != known.key for known in self._containers.asked):
+                self._containers.asked.append(ask)
+            self._outcomes[ask.key] = before.get(ask.key) or self._containers.works(ask.key)
+
+    def reject(self, key: AskKey, error: str) -> None:
+        self._outcomes[key] = Failed(error)
+
+
+class RescaleCell(Cell):
+    """A cell with two containers, a and b, that report what a commit asks for."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.containers = Containers()
+        for name in ("a", "b"):
+            self.container(name)
+        self.restart()
+
+    def restart(self, store: Any = None) -> None:
+        """Another syncer process: it knows what the store says and nothing else."""
+        self.executor = MemoryExecutor(self.containers)
+        self.syncer = self.make_syncer(store or PostgresSyncStore(self.engine))
+
+    def applied(self, *names: str) -> None:
+        """These containers have applied all commits: tasks that are not served are gone."""
+        number = self.rows("SELECT value FROM counters WHERE name = 'running_commit'")[0]["value"]
+        served = [row["job"] for row in self.rows("SELECT job FROM running WHERE NOT stopping ORDER BY job")]
+        for name in names or ("a", "b"):
+            self.report(name, number, *(served if name == "a" else ()))
+
+    def rounds(self, count: int) -> None:
+        for _ in range(count):
+            self.round()
+            self.applied()
+
+    def step(self, job: str = "j") -> str | None:
+        plan = self.sync(job)["plan"]
+        return None if plan is None else str(plan["step"])
+
+    def rescaling(self, task_count: int = 4) -> int:
+        """A job runs with 2 tasks and is asked to have more."""
+        write_layer(self.engine, "j", make_layer())
+        self.rounds(1)
+        return write_layer(self.engine, "j", make_layer(task_count=task_count))

@@ -1,0 +1,151 @@
+"""Stories of a container that redistributes for the State Syncer."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from penstock.control.errors import Conflict, Unavailable
+from penstock.spark.channel import Redistribute, Seal
+from penstock.tasks.redistribution import SealRequest
+from penstock.wire.redistributions import WorkState
+from services.task_manager.actions import DoWork
+from services.task_manager.model import Limits
+from services.task_manager.works import KEPT, Works
+from tests.support.task_manager import World, all_shards, layout, redistribution, template
+
+REQUEST = redistribution()
+SEAL = SealRequest(job="flights", layout=layout(1))
+
+
+def ready_world(limits: Limits | None = None) -> World:
+    """A container with a lease and a warm host."""
+    world = World(limits)
+    world.heartbeat({})
+    world.settle()
+    return world
+
+
+def state(world: World, request: object = REQUEST) -> WorkState:
+    return world.container.work(request, 0.0).state  # type: ignore[arg-type]
+
+
+def test_a_warm_host_does_it_and_the_report_is_told_again() -> None:
+    """1. A request comes: it goes on. 2. The host has done it: the report. 3. Asked again, the same; nothing is redone.
+    4. The seal of the old generation is another work."""
+    world = ready_world()
+    assert state(world) is WorkState.RUNNING
+    assert state(world) is WorkState.RUNNING
+    world.settle()
+    for _ in range(2):
+        answer = world.container.work(REQUEST, 0.0)
+        assert (answer.state, answer.report and answer.report.state_rows) == (WorkState.DONE, 3)
+    assert state(world, SEAL) is WorkState.RUNNING
+    world.settle()
+    assert state(world, SEAL) is WorkState.DONE
+    (host,) = world.hosts.alive()
+    works = [command for command in host.sent if isinstance(command, Redistribute | Seal)]
+    assert [command.type for command in works] == ["redistribute", "seal"]
+    assert works[0].request == REQUEST
+
+
+def test_the_idlest_host_is_given_it_and_others_wait_for_room() -> None:
+    world = ready_world(Limits(warm_hosts=2, works_per_host=1))
+    world.jobs(template())
+    world.heartbeat(all_shards())
+    world.settle()
+    busy = world.host_of("flights/0")
+    for generation in (2, 3, 4):
+        world.container.work(redistribution(generation), 0.0)
+    world.container.tick()
+    given = {host.name: [c for c in host.sent if isinstance(c, Redistribute)] for host in world.hosts.alive()}
+    assert sorted(len(commands) for commands in given.values()) == [1, 1]
+    assert given[busy.name][0].request.target.generation == 3
+    world.settle()
+    states = [state(world, redistribution(generation)) for generation in (2, 3, 4)]
+    assert states == [WorkState.DONE] * 3
+
+
+def test_a_host_is_started_for_a_package_that_none_has_and_stays_while_it_works() -> None:
+    """1. The job's package needs a host of its own. 2. It works for longer than idle hosts live. 3. Then it may end."""
+    world = ready_world(Limits(idle_host_seconds=10.0))
+    other = redistribution(package={"name": "flights", "version": "1"})
+    assert world.container.work(other, 0.0).state is WorkState.RUNNING
+    world.container.tick()
+    host = list(world.hosts.alive())[-1]
+    assert host.key.package == ("flights", "1", "")
+    host.become_ready()
+    world.container.tick()
+    world.wait(60.0)
+    assert host.how is None
+    world.settle()
+    assert world.container.work(other, 0.0).state is WorkState.DONE
+    world.wait(15.0)
+    world.settle()
+    assert host.how is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [("broken_task", "broken"), ("retryable", "retryable"), ("new", "retryable")]
+)
+def test_a_failure_is_told_once_and_asked_again_it_is_tried_again(kind: str, told: str) -> None:
+    world = ready_world()
+    (host,) = world.hosts.alive()
+    host.refuse_works = kind
+    state(world)
+    world.settle()
+    answer = world.container.work(REQUEST, 0.0)
+    assert (answer.state, answer.error_kind, answer.error) == (WorkState.FAILED, told, f"is {kind}")
+    host.refuse_works = None
+    assert state(world) is WorkState.RUNNING
+    world.settle()
+    assert state(world) is WorkState.DONE
+
+
+def test_a_host_that_dies_fails_its_works() -> None:
+    world = ready_world()
+    state(world)
+    world.container.tick()
+    (host,) = world.hosts.alive()
+    host.die("out of memory")
+    world.container.tick()
+    answer = world.container.work(REQUEST, 0.0)
+    assert (answer.state, answer.error_kind) == (WorkState.FAILED, "retryable")
+    assert "out of memory" in str(answer.error)
+
+
+def test_without_a_lease_nothing_is_begun() -> None:
+    with pytest.raises(Unavailable):
+        state(World())
+
+
+@pytest.mark.parametrize(("generation", "refused"), [(4, True), (5, True), (6, False)])
+def test_a_request_that_comes_late_never_writes_where_tasks_run(generation: int, refused: bool) -> None:
+    world = ready_world()
+    world.jobs(template(generation=5))
+    if refused:
+        with pytest.raises(Conflict):
+            state(world, redistribution(generation))
+    else:
+        assert state(world, redistribution(generation)) is WorkState.RUNNING
+
+
+def test_a_caller_may_wait_for_the_end() -> None:
+    world = ready_world()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(world.container.work, REQUEST, 10.0)
+        world.container.wake.wait(10)
+        world.settle()
+        assert waiting.result(timeout=10).state is WorkState.DONE
+
+
+def test_the_oldest_that_are_over_are_forgotten() -> None:
+    works = Works()
+    over, goes_on = works.ask(redistribution(2)), works.ask(redistribution(3))
+    works.assign(DoWork(over, "h"), 1)
+    works.host_exited("h", "killed")
+    for generation in range(4, KEPT + 4):
+        works.ask(redistribution(generation))
+    assert works.answer(over).state is WorkState.RUNNING, "its failure is not known any more"
+    assert not works.is_over(goes_on)
