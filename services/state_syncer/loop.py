@@ -20,37 +20,55 @@ from services.state_syncer.plan import (
     decide,
     next_record,
 )
-from services.state_syncer.store import Batch, SyncStore, sync_row
-from services.state_syncer.story import Story, story_of, tell
+from services.state_syncer.simple import SET_BASED_FROM
+from services.state_syncer.store import Batch, RoundInput, SyncStore, sync_row
+from services.state_syncer.story import Story, story_of, tell, tell_simple
 
 
 class StateSyncer:
     """Rounds of the State Syncer. `wake_in` asks for the next round sooner than the period, in seconds."""
 
-    def __init__(self, store: SyncStore, now: Callable[[], datetime], *, await_seconds: float) -> None:
+    def __init__(
+        self,
+        store: SyncStore,
+        now: Callable[[], datetime],
+        *,
+        await_seconds: float,
+        set_based_from: int = SET_BASED_FROM,
+    ) -> None:
         self._store = store
         self._now = now
         self._await_seconds = await_seconds
+        self._set_based_from = set_based_from
         self.wake_in: Callable[[float], None] = _wait_for_the_period
 
     def round(self, leader_epoch: int) -> None:
         """Brings every job as far as it can go now. Raises Fenced, Unavailable."""
         with metrics.ROUND_SECONDS.time():
-            decided = self._decide_all()
+            settled, decided = self._settle_and_decide(leader_epoch)
             if decided.batch:
                 number = self._store.write(decided.batch, leader_epoch)
                 tell(decided.stories, number)
-            self._show(decided.jobs)
+            self._show(settled + decided.jobs)
         if decided.awaiting:
             # Nobody notifies of a task's end, and a user waits for the deletion: look again soon.
             self.wake_in(self._await_seconds)
 
-    def _decide_all(self) -> _DecidedRound:
-        decided = _DecidedRound(self._now())
+    def _settle_and_decide(self, leader_epoch: int) -> tuple[int, _DecidedRound]:
+        """How many jobs the set-based way settled, if there was enough for it; and what to do about the others."""
         with self._store.read() as found:
-            for view in found.views:
-                decided.add(view)
-            decided.batch.ranks = found.new_ranks
+            if found.usual < self._set_based_from:
+                return 0, self._decide(found)
+        simple = self._store.commit_simple(leader_epoch)
+        tell_simple(simple.committed, simple.number)
+        with self._store.read() as found:
+            return simple.jobs, self._decide(found)
+
+    def _decide(self, found: RoundInput) -> _DecidedRound:
+        decided = _DecidedRound(self._now())
+        for view in found.views:
+            decided.add(view)
+        decided.batch.ranks = found.new_ranks
         return decided
 
     def _show(self, jobs: int) -> None:

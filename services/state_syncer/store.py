@@ -9,6 +9,7 @@ from typing import Protocol
 
 from sqlalchemy import Connection, Engine
 
+from penstock.config.basis import merge_basis
 from penstock.config.model import ChangeKind
 from penstock.store import leases, sync
 from penstock.store.engine import transaction
@@ -16,16 +17,21 @@ from penstock.store.running import STATE_SYNCER, CommitRow, commit_many, forget_
 from services.state_syncer.diff import expected_config
 from services.state_syncer.observe import ClusterView, Presence, Sighting, observe_stopped, survey
 from services.state_syncer.plan import JobView, Running, SyncRecord, SyncState
+from services.state_syncer.simple import SimpleCommits, commit_simple
 
 Ranks = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class RoundInput:
-    """The jobs that a round must look at. `new_ranks`: layers' ranks changed, so these are all jobs."""
+    """The jobs that a round must look at. `new_ranks`: layers' ranks changed, so these are all jobs.
+
+    `usual`: how many of them are new or were synced before, so that `commit_simple` may settle them; else 0.
+    """
 
     views: Iterator[JobView]
     new_ranks: Ranks | None
+    usual: int = 0
 
 
 @dataclass(slots=True)
@@ -49,6 +55,10 @@ class SyncStore(Protocol):
         """What a round must look at, at one moment; the views are good inside the context. Raises Unavailable."""
         ...
 
+    def commit_simple(self, leader_epoch: int) -> SimpleCommits:
+        """Settles simple changes, as many as it can at once, as `decide` would. Raises Fenced and Unavailable."""
+        ...
+
     def write(self, batch: Batch, leader_epoch: int) -> int | None:
         """Writes all of it or nothing; the commit number. Raises Fenced and Unavailable."""
         ...
@@ -70,8 +80,19 @@ class PostgresSyncStore:
     def read(self) -> Iterator[RoundInput]:
         """See the port."""
         with transaction(self._snapshot) as connection:
-            ranks = sync.read_changed_ranks(connection)
-            yield RoundInput(_views(connection, everything=ranks is not None), ranks)
+            ranks = sync.read_ranks(connection)
+            found = sync.survey(connection) if ranks.present == ranks.synced else None
+            views = _views(connection, found, merge_basis(ranks.lowest_first))
+            yield RoundInput(views, ranks.present if found is None else None, 0 if found is None else found.usual)
+
+    def commit_simple(self, leader_epoch: int) -> SimpleCommits:
+        """See the port. New ranks are for the ordinary way, which merges anew."""
+        with transaction(self._engine) as connection:
+            leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
+            ranks = sync.read_ranks(connection)
+            if ranks.present != ranks.synced:
+                return SimpleCommits()
+            return commit_simple(connection, merge_basis(ranks.lowest_first), leader_epoch)
 
     def write(self, batch: Batch, leader_epoch: int) -> int | None:
         """See the port."""
@@ -92,10 +113,10 @@ class PostgresSyncStore:
             return sync.count_states(connection)
 
 
-def _views(connection: Connection, *, everything: bool) -> Iterator[JobView]:
+def _views(connection: Connection, found: sync.Survey | None, basis: str) -> Iterator[JobView]:
     holders = sync.read_holders(connection)
     cluster = _read_cluster(connection) if holders else None
-    for row in sync.read_jobs(connection, everything=everything):
+    for row in sync.read_jobs(connection, found, basis):
         yield job_view(row, _presence(row, cluster, holders.get(row.job, set())))
 
 
@@ -117,7 +138,7 @@ def job_view(row: sync.JobRow, presence: Presence) -> JobView:
         revision=row.revision,
         restarts=row.restarts,
         deleting=row.deleting,
-        expected=expected_config(row.layers),
+        expected=row.merged or expected_config(row.layers),
         running=None if row.running is None else Running(*row.running),
         sync=None if row.sync is None else sync_record(row.sync),
         last_generation=row.forgotten_generation or 0,

@@ -99,6 +99,17 @@ expected_layers = Table(
     Index("ix_expected_layers_expires_at", "expires_at", postgresql_where=text("expires_at IS NOT NULL")),
 )
 
+# The merged configuration, complete and valid, of the layers as they were at `revision`. basis: what else it depends
+# on (`penstock.config.basis`). Older than the job's newest layer, or on another basis: to be merged anew.
+expected_configs = Table(
+    "expected_configs",
+    metadata,
+    Column("job", Text, ForeignKey("jobs.name", ondelete="CASCADE"), primary_key=True),
+    Column("config", JSONB, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("basis", Text, nullable=False),
+)
+
 # Append-only. action: put, patch, drop, expire, revert, create, delete, forget, restart, release.
 history = Table(
     "history",
