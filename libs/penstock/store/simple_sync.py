@@ -193,7 +193,7 @@ def _as_row(sameness: Sameness, change: SimpleChange) -> dict[str, object]:
     return {
         "top": sameness.top,
         "closed": sameness.closed,
-        "opened": sameness.opened,
+        "opened": [tuple(change) for change in sameness.opened],
         "kind": change.kind.name.lower(),
         "fields": change.fields,
     }
