@@ -114,7 +114,7 @@ class PostgresSyncStore:
 
 
 def _views(connection: Connection, found: sync.Survey | None, basis: str) -> Iterator[JobView]:
-    holders = sync.read_holders(connection)
+    holders = sync.read_holders(connection) if found is None or found.stopping else {}
     cluster = _read_cluster(connection) if holders else None
     for row in sync.read_jobs(connection, found, basis):
         yield job_view(row, _presence(row, cluster, holders.get(row.job, set())))

@@ -1,9 +1,9 @@
 """A package release over all jobs, through the State Syncer: `python -m tests.bench.sync [--jobs 100000]`.
 
 All jobs are written as the Job Service writes them (validated, merged, with history), in batches; a round commits them
-for the first time. Then the provisioner's layer of every job is patched with a new package version, and three rounds
-of the real State Syncer are timed: `changed_s` brings every job to the release, commit included; `unchanged_s` finds
-nothing to do (the median of five). Beside them in the same run `floor_s`: one bare UPDATE that gives as many rows of
+for the first time (`first_s`). Then the provisioner's layer of every job gets a new package version, and rounds of the
+real State Syncer are timed: `changed_s` brings every job to the release, commit included; `unchanged_s` finds nothing
+to do (the median of five). Beside them in the same run `floor_s`: one bare UPDATE that gives as many rows of
 the same size, in a copy of the running table with its indexes, their new configuration.
 
 The server is the embedded Postgres of the tests, without safety against power loss; `peak_rss_mb` is this process's.
@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +69,10 @@ def _measure(engine: Engine, count: int) -> dict[str, float]:
     syncer = StateSyncer(PostgresSyncStore(engine), lambda: datetime.now(UTC), await_seconds=1.0)
     epoch = _lead(engine)
     syncer.round(epoch)
-    written_s = _timed(lambda: _write(engine, [_new(number) for number in range(count)]))
+    written_s = _timed(lambda: _write(engine, map(_new, range(count))))
     first_s = _timed(lambda: syncer.round(epoch))
     say(f"{count} new jobs: written in {written_s:.1f} s, their first round took {first_s:.2f} s")
-    released_s = _timed(lambda: _write(engine, [_release(number) for number in range(count)]))
+    released_s = _timed(lambda: _write(engine, map(_release, range(count))))
     say(f"the release: written in {released_s:.1f} s")
     _vacuum(engine)
     _execute(engine, _FLOOR)
@@ -124,12 +125,12 @@ def _name(number: int) -> str:
     return f"pipeline-{number:06d}"
 
 
-def _write(engine: Engine, writes: list[Write]) -> None:
+def _write(engine: Engine, writes: Iterator[Write]) -> None:
     """As `POST /v1/batches` does. Raises RuntimeError when one is refused."""
     writer = Writer(engine, SystemClock())
-    for first in range(0, len(writes), BATCH):
+    while batch := list(islice(writes, BATCH)):
         with transaction(engine) as connection:
-            outcomes = writer.many(connection, writes[first : first + BATCH])
+            outcomes = writer.many(connection, batch)
         refused = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
         if refused:
             raise RuntimeError(f"refused: {refused[0]}")

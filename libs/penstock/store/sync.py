@@ -21,7 +21,8 @@ _JOBS = "jobs j LEFT JOIN running r ON r.job = j.name LEFT JOIN sync_state s ON 
 _SURVEY = text(
     f"""
     SELECT count(*) AS jobs, (array_agg(j.name))[1 : :limit] AS names,
-        count(*) FILTER (WHERE NOT j.deleting AND (r.job IS NULL AND s.job IS NULL OR s.state = 'synced')) AS usual
+        count(*) FILTER (WHERE NOT j.deleting AND (r.job IS NULL AND s.job IS NULL OR s.state = 'synced')) AS usual,
+        coalesce(bool_or(r.stopping), false) AS stopping
     FROM {_JOBS} WHERE {_BEHIND}
     """
 )
@@ -142,10 +143,12 @@ class SyncRow(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """How many jobs a round must look at, how many of them in an ordinary state, and the names of them or of some."""
+    """How many jobs a round must look at, how many of them are new or were synced before, whether any is being
+    stopped for good, and the names: of all of them, or of some."""
 
     jobs: int
     usual: int
+    stopping: bool
     names: tuple[str, ...]
 
 
@@ -199,7 +202,7 @@ class SyncWrite(NamedTuple):
 def survey(connection: Connection) -> Survey:
     """The jobs whose running row is behind, that are being deleted or are not `synced`; at most `_NAMED` names."""
     row = connection.execute(_SURVEY, {"limit": _NAMED}).one()
-    return Survey(row.jobs, row.usual, tuple(row.names or ()))
+    return Survey(row.jobs, row.usual, row.stopping, tuple(row.names or ()))
 
 
 def read_jobs(connection: Connection, found: Survey | None, basis: str) -> Iterator[JobRow]:
