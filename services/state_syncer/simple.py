@@ -1,6 +1,14 @@
 """The set-based way of a round: for all usual jobs at once what `plan.decide` would have decided about each.
 
-The store compares and commits; only the distinct answers of the comparison come here, to be judged by the field table.
+Configurations stay in the store. The Job Service has stored what the layers of each job merge to; one statement notes,
+field by field, whether that is the same as what runs. Jobs that differ alike are one answer, and only the distinct
+answers come here, to be judged by the field table (`penstock.config.sameness`). Jobs whose answer is simple, and first
+configurations, are committed with their sync states in the same transaction, under one commit number. All others are
+left to the ordinary way in the same round, which gives its commits the next number.
+
+A property test runs both ways side by side on random layers and finds the same rows. One difference is known: a field
+that this version does not know, left in a running row by another version, is replaced by both ways, but only the
+ordinary one names it among the changed fields.
 """
 
 from __future__ import annotations
