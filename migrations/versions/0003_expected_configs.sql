@@ -9,3 +9,6 @@ CREATE TABLE expected_configs (
     CONSTRAINT pk_expected_configs PRIMARY KEY (job),
     CONSTRAINT fk_expected_configs_job FOREIGN KEY(job) REFERENCES jobs (name) ON DELETE CASCADE
 );
+
+-- Room for the rows of a page to be changed in place, without their index: a release changes all of them.
+ALTER TABLE sync_state SET (fillfactor = 50);

@@ -202,6 +202,8 @@ sync_state = Table(
     Column("next_attempt_at", DateTime(timezone=True)),
     _now("updated_at"),
     CheckConstraint("failures >= 0", name="failures_not_negative"),
+    # Room for a page's rows to be changed in place, without their index: a release changes all of them.
+    postgresql_with={"fillfactor": 50},
 )
 
 # The lease of a loop. epoch grows with every new holder and fences its writes.
