@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine
 
+from penstock.config.basis import merge_basis
 from penstock.control.clock import Clock
 from penstock.control.errors import InvalidConfig, UserError
 from penstock.control.logs import logger
@@ -99,7 +100,7 @@ class Writer:
                 outcomes[position] = nothing_done(jobs[write.job])
             else:
                 changes[position] = change
-        committed = expected.commit(connection, list(changes.values()))
+        committed = expected.commit(connection, list(changes.values()), merge_basis(layers))
         for position, done in zip(changes, committed, strict=True):
             _log(done)
             outcomes[position] = written(done)

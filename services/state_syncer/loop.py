@@ -14,8 +14,9 @@ from services.state_syncer.executor import Executor, NobodyToAsk
 from services.state_syncer.moves import Look, Record
 from services.state_syncer.plan import JobView, SyncState
 from services.state_syncer.progress import Step
+from services.state_syncer.simple import SET_BASED_FROM
 from services.state_syncer.store import RoundInput, SyncStore
-from services.state_syncer.story import tell
+from services.state_syncer.story import tell, tell_simple
 from services.state_syncer.watch import Watch
 
 log = logger(__name__)
@@ -30,12 +31,14 @@ class StateSyncer:
         now: Callable[[], datetime],
         *,
         await_seconds: float,
+        set_based_from: int = SET_BASED_FROM,
         executor: Executor | None = None,
         budget: Budget | None = None,
     ) -> None:
         self._store = store
         self._now = now
         self._await_seconds = await_seconds
+        self._set_based_from = set_based_from
         self._executor = executor or NobodyToAsk()
         self._budget = budget or Budget()
         self.wake_in: Callable[[float], None] = _wait_for_the_period
@@ -43,24 +46,33 @@ class StateSyncer:
     def round(self, leader_epoch: int) -> None:
         """Brings every job as far as it can go now. Raises Fenced, Unavailable."""
         with metrics.ROUND_SECONDS.time():
-            decided, watch = self._decide_all()
+            settled, decided, watch = self._settle_and_decide(leader_epoch)
             if decided.batch:
                 number = self._store.write(decided.batch, leader_epoch)
                 tell(decided.stories, number)
             self._ask(decided, watch)
-            self._show(decided.jobs)
+            self._show(settled + decided.jobs)
         if decided.awaiting:
             # Nobody notifies of a task's end, and a user waits for it: look again soon.
             self.wake_in(self._await_seconds)
 
-    def _decide_all(self) -> tuple[DecidedRound, Watch]:
+    def _settle_and_decide(self, leader_epoch: int) -> tuple[int, DecidedRound, Watch]:
+        """How many jobs the set-based way settled, if there was enough for it; and what to do about the others."""
         with self._store.read() as found:
-            watch = Watch(found.plans, found.containers, self._executor.outcome)
-            decided = DecidedRound(self._now(), lambda: self._room(found, watch))
-            for view in found.views:
-                decided.add(watch.look(view))
-            decided.begin_plans()
-            decided.batch.ranks = found.new_ranks
+            if found.usual < self._set_based_from:
+                return 0, *self._decide(found)
+        simple = self._store.commit_simple(leader_epoch)
+        tell_simple(simple.committed, simple.number)
+        with self._store.read() as found:
+            return simple.jobs, *self._decide(found)
+
+    def _decide(self, found: RoundInput) -> tuple[DecidedRound, Watch]:
+        watch = Watch(found.plans, found.containers, self._executor.outcome)
+        decided = DecidedRound(self._now(), lambda: self._room(found, watch))
+        for view in found.views:
+            decided.add(watch.look(view))
+        decided.begin_plans()
+        decided.batch.ranks = found.new_ranks
         return decided, watch
 
     def _room(self, found: RoundInput, watch: Watch) -> tuple[int, int]:

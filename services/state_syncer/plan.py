@@ -212,8 +212,8 @@ def only(difference: Difference, kind: ChangeKind) -> Difference:
 
 
 def field_names(difference: Difference) -> tuple[str, ...]:
-    """The dotted paths of the fields that differ."""
-    return tuple(change.field for change in difference.fields)
+    """The dotted paths of the fields that differ, in order."""
+    return tuple(sorted(change.field for change in difference.fields))
 
 
 def _restart_meanwhile(view: JobView, rest: Wait | Fail | Held) -> Commit | None:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from sqlalchemy import Connection, Engine
 
+from penstock.config.basis import merge_basis
 from penstock.config.model import ChangeKind
 from penstock.store import leases, sync
 from penstock.store.engine import transaction
@@ -26,6 +27,7 @@ from services.state_syncer.diff import Unusable, expected_config
 from services.state_syncer.observe import ClusterView, Presence, Sighting, observe_stopped, survey
 from services.state_syncer.plan import JobView, Running, SyncRecord, SyncState
 from services.state_syncer.progress import Plan, Progress
+from services.state_syncer.simple import SimpleCommits, commit_simple
 
 Ranks = Mapping[str, int]
 
@@ -35,7 +37,8 @@ class RoundInput:
     """The jobs that a round must look at. `new_ranks`: layers' ranks changed, so these are all jobs.
 
     `plans` are all that are recorded; `containers` are the live ones, read only where there are plans. `count_running`
-    counts the jobs of the cell.
+    counts the jobs of the cell. `usual`: how many of the jobs are new or were synced before, so that `commit_simple`
+    may settle them; else 0.
     """
 
     views: Iterator[JobView]
@@ -43,6 +46,7 @@ class RoundInput:
     plans: Mapping[str, PlanRow]
     containers: Mapping[str, LiveContainer]
     count_running: Callable[[], int]
+    usual: int = 0
 
 
 @dataclass(slots=True)
@@ -67,6 +71,10 @@ class SyncStore(Protocol):
         """What a round must look at, at one moment; the views are good inside the context. Raises Unavailable."""
         ...
 
+    def commit_simple(self, leader_epoch: int) -> SimpleCommits:
+        """Settles simple changes, as many as it can at once, as `decide` would. Raises Fenced and Unavailable."""
+        ...
+
     def write(self, batch: Batch, leader_epoch: int) -> int | None:
         """Writes all of it or nothing; the commit number. Raises Fenced and Unavailable."""
         ...
@@ -88,11 +96,26 @@ class PostgresSyncStore:
     def read(self) -> Iterator[RoundInput]:
         """See the port."""
         with transaction(self._snapshot) as connection:
-            ranks = sync.read_changed_ranks(connection)
+            ranks = sync.read_ranks(connection)
+            found = sync.survey(connection) if ranks.present == ranks.synced else None
             recorded = read_plans(connection)
-            containers = read_live_containers(connection) if recorded else {}
-            views = _views(connection, recorded, everything=ranks is not None)
-            yield RoundInput(views, ranks, recorded, containers, lambda: count_running(connection))
+            yield RoundInput(
+                views=_views(connection, found, merge_basis(ranks.lowest_first), recorded),
+                new_ranks=ranks.present if found is None else None,
+                plans=recorded,
+                containers=read_live_containers(connection) if recorded else {},
+                count_running=lambda: count_running(connection),
+                usual=0 if found is None else found.usual,
+            )
+
+    def commit_simple(self, leader_epoch: int) -> SimpleCommits:
+        """See the port. New ranks are for the ordinary way, which merges anew."""
+        with transaction(self._engine) as connection:
+            leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
+            ranks = sync.read_ranks(connection)
+            if ranks.present != ranks.synced:
+                return SimpleCommits()
+            return commit_simple(connection, merge_basis(ranks.lowest_first), leader_epoch)
 
     def write(self, batch: Batch, leader_epoch: int) -> int | None:
         """See the port."""
@@ -114,10 +137,12 @@ class PostgresSyncStore:
             return sync.count_states(connection)
 
 
-def _views(connection: Connection, recorded: Mapping[str, PlanRow], *, everything: bool) -> Iterator[JobView]:
-    holders = sync.read_holders(connection)
+def _views(
+    connection: Connection, found: sync.Survey | None, basis: str, recorded: Mapping[str, PlanRow]
+) -> Iterator[JobView]:
+    holders = sync.read_holders(connection) if found is None or found.stopping else {}
     cluster = _read_cluster(connection) if holders else None
-    for row in sync.read_jobs(connection, everything=everything):
+    for row in sync.read_jobs(connection, found, basis):
         presence = _presence(row, cluster, holders.get(row.job, set()))
         yield with_plan(job_view(row, presence), recorded.get(row.job))
 
@@ -140,7 +165,7 @@ def job_view(row: sync.JobRow, presence: Presence) -> JobView:
         revision=row.revision,
         restarts=row.restarts,
         deleting=row.deleting,
-        expected=expected_config(row.layers),
+        expected=row.merged or expected_config(row.layers),
         running=None if row.running is None else Running(*row.running),
         sync=None if row.sync is None else sync_record(row.sync),
         last_generation=row.forgotten_generation or 0,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.control.logs import logger
+from penstock.store.records import CommittedAlike
 from services.state_syncer import metrics
 from services.state_syncer.moves import Finish, Hold, Look, PlanDecision, Record, Resume, Stumble
 from services.state_syncer.plan import (
@@ -112,6 +113,19 @@ def tell(stories: Sequence[Story], commit_number: int | None) -> None:
             level(COMMITTED, commit=commit_number, **fields)
         else:
             _tell_other(story)
+
+
+def tell_simple(committed: Sequence[CommittedAlike], commit_number: int | None) -> None:
+    """Logs and counts what the set-based way did: as `tell`, but beyond `LOGGED_COMMITS` only a sample by name."""
+    jobs = sum(alike.jobs for alike in committed)
+    many = jobs > LOGGED_COMMITS
+    if many:
+        log.info("jobs committed", jobs=jobs, commit=commit_number, revision=max(c.revision for c in committed))
+    level = log.debug if many else log.info
+    for alike in committed:
+        metrics.COMMITS.labels(alike.kind).inc(alike.jobs)
+        for job, revision in alike.sample:
+            level(COMMITTED, job=job, revision=revision, kind=alike.kind, commit=commit_number)
 
 
 def _tell_other(story: Story) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -11,15 +12,18 @@ from penstock.control.errors import Fenced, Unavailable
 from penstock.store.engine import connect, listen, transaction
 from penstock.store.running import CommitRow, commit_many
 from services.state_syncer.loop import StateSyncer
+from services.state_syncer.simple import SET_BASED_FROM
 from services.state_syncer.store import PostgresSyncStore
 from tests.support.jobs import delete_job, make_config, make_layer, release_job, restart_job, write_layer
 from tests.support.syncer_cell import Cell, Interfering, depose, elect
 
 
-@pytest.fixture
-def cell(database_url: str) -> Iterator[Cell]:
+@pytest.fixture(params=[0, SET_BASED_FROM], ids=["set-based", "one by one"])
+def cell(request: pytest.FixtureRequest, database_url: str) -> Iterator[Cell]:
     engine = connect(database_url)
-    yield Cell(engine, elect(engine, "first"))
+    cell = Cell(engine, elect(engine, "first"), set_based_from=request.param)
+    cell.round()  # Notes the ranks: until they are known, every job is merged anew, one by one.
+    yield cell
     engine.dispose()
 
 
@@ -43,8 +47,9 @@ def test_the_simple_changes_of_a_round_share_one_commit_number(cell: Cell) -> No
     restart_job(cell.engine, "j3")
     cell.round()
     numbers = {row["job"]: row["commit_number"] for row in cell.rows("SELECT job, commit_number FROM running")}
-    assert numbers == {"j0": 1, "j1": 2, "j2": 2, "j3": 2, "j4": 1}
-    assert cell.running("j3")["restarts"] == 1
+    restarted = numbers.pop("j3")
+    assert numbers == {"j0": 1, "j1": 2, "j2": 2, "j4": 1}
+    assert (cell.running("j3")["restarts"], restarted >= 2) == (1, True)
     assert (cell.sync("j2")["change_kind"], cell.sync("j2")["changed_fields"]) == (
         "restart",
         ["trigger_interval_seconds"],
@@ -211,13 +216,18 @@ def die() -> None:
     raise Killed
 
 
+def interfering(cell: Cell, interfere: Any, *, after_write: bool = False) -> Interfering:
+    """A store that is interfered with where a new job is committed."""
+    return Interfering(cell.engine, interfere, after_write=after_write, set_based=cell.set_based_from == 0)
+
+
 @pytest.mark.parametrize("after_write", [False, True])
 def test_a_syncer_that_dies_around_its_commit_is_carried_on_by_the_next(cell: Cell, *, after_write: bool) -> None:
     write_layer(cell.engine, "old", make_layer())
     cell.round()
     write_layer(cell.engine, "new", make_layer())
     write_layer(cell.engine, "old", make_layer(priority=9))
-    cell.syncer = cell.make_syncer(Interfering(cell.engine, die, after_write=after_write))
+    cell.syncer = cell.make_syncer(interfering(cell, die, after_write=after_write))
     with pytest.raises(Killed):
         cell.round()
     depose(cell.engine)
@@ -242,7 +252,7 @@ def test_a_paused_leader_is_fenced(cell: Cell) -> None:
         depose(cell.engine)
         successor.round(elect(cell.engine, "second"))
 
-    cell.syncer = cell.make_syncer(Interfering(cell.engine, take_over))
+    cell.syncer = cell.make_syncer(interfering(cell, take_over))
     with pytest.raises(Fenced):
         cell.round()
     assert (cell.running()["config"]["priority"], cell.running()["leader_epoch"]) == (2, cell.epoch + 1)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import Any
 
 import orjson
 from sqlalchemy import Connection, Engine, text
 
+from penstock.config.basis import merge_basis
 from penstock.config.merge import overlay
 from penstock.config.validate import check_merged
+from penstock.control.errors import InvalidConfig
 from penstock.store.engine import CHANGED_EXPECTED, next_number, notify, transaction
+from penstock.store.layers import all_layers
 
 BASE: Mapping[str, Any] = {
     "query": {"sql": "SELECT key, value FROM events"},
@@ -31,11 +35,15 @@ def make_config(**overrides: Any) -> dict[str, Any]:
 
 
 def write_layer(engine: Engine, job: str, config: Mapping[str, Any] | None, *, layer: str = "base") -> int:
-    """Writes a layer of a job, which is made when there is none, unchecked; the revision. None drops the layer."""
+    """Writes a layer of a job, which is made when there is none, unchecked; the revision. None drops the layer.
+
+    As the Job Service does, it stores what the layers merge to; nothing when that is not valid.
+    """
     with transaction(engine) as connection:
         revision = _touch_job(connection, job)
         values = {"job": job, "layer": layer, "revision": revision, "config": _json(config)}
         connection.execute(_WRITE_LAYER, values)
+        _store_merged(connection, job, revision)
         return revision
 
 
@@ -78,6 +86,31 @@ _WRITE_LAYER = text(
         config = excluded.config, version = held.version + 1, revision = excluded.revision
     """
 )
+
+
+_LAYERS = text(
+    """
+    SELECT e.config FROM expected_layers e JOIN layers l ON l.name = e.layer
+    WHERE e.job = :job AND e.config IS NOT NULL ORDER BY l.rank
+    """
+)
+_STORE_MERGED = text(
+    """
+    INSERT INTO expected_configs (job, config, revision, basis)
+    VALUES (:job, CAST(:config AS jsonb), :revision, :basis)
+    ON CONFLICT (job) DO UPDATE SET config = excluded.config, revision = excluded.revision, basis = excluded.basis
+    """
+)
+
+
+def _store_merged(connection: Connection, job: str, revision: int) -> None:
+    layers = connection.execute(_LAYERS, {"job": job}).scalars()
+    try:
+        merged = check_merged(reduce(overlay, layers, {})).model_dump(mode="json")
+    except InvalidConfig:
+        return
+    values = {"job": job, "config": _json(merged), "revision": revision, "basis": merge_basis(all_layers(connection))}
+    connection.execute(_STORE_MERGED, values)
 
 
 def _touch_job(connection: Connection, job: str) -> int:

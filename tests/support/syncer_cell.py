@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -13,16 +14,18 @@ from penstock.store.engine import transaction
 from penstock.store.running import STATE_SYNCER
 from services.state_syncer.budget import Budget
 from services.state_syncer.loop import StateSyncer
+from services.state_syncer.simple import SET_BASED_FROM, SimpleCommits
 from services.state_syncer.store import Batch, PostgresSyncStore
 
 
 @dataclass
 class Cell:
-    """A store, a syncer that leads, and a clock that the test moves."""
+    """A store, a syncer that leads, and a clock that the test moves. `set_based_from`: as the syncer's."""
 
     engine: Engine
     epoch: int
     now: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+    set_based_from: int = SET_BASED_FROM
 
     def __post_init__(self) -> None:
         self.wanted_wake_ups: list[float] = []
@@ -31,7 +34,14 @@ class Cell:
         self.syncer = self.make_syncer(PostgresSyncStore(self.engine))
 
     def make_syncer(self, store: Any) -> StateSyncer:
-        syncer = StateSyncer(store, lambda: self.now, await_seconds=1.0, executor=self.executor, budget=self.budget)
+        syncer = StateSyncer(
+            store,
+            lambda: self.now,
+            await_seconds=1.0,
+            set_based_from=self.set_based_from,
+            executor=self.executor,
+            budget=self.budget,
+        )
         syncer.wake_in = self.wanted_wake_ups.append
         return syncer
 
@@ -100,18 +110,31 @@ def depose(engine: Engine) -> None:
 
 
 class Interfering(PostgresSyncStore):
-    """Does something once, between the decisions of a round and their writing; dies there when that raises."""
+    """Does something once, between the decisions of a round and their writing; dies there when that raises.
 
-    def __init__(self, engine: Engine, interfere: Any, *, after_write: bool = False) -> None:
+    `after_write`: what was to be written is written first. `set_based`: before the set-based way, not the other.
+    """
+
+    def __init__(self, engine: Engine, interfere: Any, *, after_write: bool = False, set_based: bool = False) -> None:
         super().__init__(engine)
+        self._set_based = set_based
         self._interfere = interfere
         self._after_write = after_write
         self._done = False
 
     def write(self, batch: Batch, leader_epoch: int) -> int | None:
+        if not self._set_based:
+            self._meddle(lambda: super(Interfering, self).write(batch, leader_epoch))
+        return super().write(batch, leader_epoch)
+
+    def commit_simple(self, leader_epoch: int) -> SimpleCommits:
+        if self._set_based:
+            self._meddle(lambda: super(Interfering, self).commit_simple(leader_epoch))
+        return super().commit_simple(leader_epoch)
+
+    def _meddle(self, write: Callable[[], object]) -> None:
         if self._after_write:
-            super().write(batch, leader_epoch)
+            write()
         if not self._done:
             self._done = True
             self._interfere()
-        return super().write(batch, leader_epoch)

@@ -34,6 +34,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/shard_manager/view.py",
         "services/shard_manager/wiring.py",
         "services/state_syncer/decided.py",
+        "services/state_syncer/simple.py",
         "services/state_syncer/store.py",
         "services/task_manager/container.py",
         "services/task_manager/disk.py",

@@ -8,6 +8,7 @@ The counter comes last, because it stays locked until the transaction ends.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import orjson
@@ -63,7 +64,7 @@ _COMMIT = text(
                  WHERE present.job = item.job AND present.layer = item.layer)) END AS version
         FROM number, jsonb_to_recordset(CAST(:changes AS jsonb)) AS item (
             position integer, job text, action text, author text, reason text, owner text, restarts integer,
-            deleting boolean, layer text, old jsonb, new jsonb, expires_at timestamptz)
+            deleting boolean, layer text, old jsonb, new jsonb, merged jsonb, expires_at timestamptz)
     ), touched AS (
         UPDATE jobs SET revision = given.revision, restarts = given.restarts, deleting = given.deleting,
             owner = given.owner
@@ -74,6 +75,10 @@ _COMMIT = text(
         ON CONFLICT (job, layer) DO UPDATE SET config = excluded.config, version = excluded.version,
             revision = excluded.revision, author = excluded.author, reason = excluded.reason,
             expires_at = excluded.expires_at, written_at = now()
+    ), merged AS (
+        INSERT INTO expected_configs (job, config, revision, basis)
+        SELECT job, merged, revision, :basis FROM given WHERE merged IS NOT NULL
+        ON CONFLICT (job) DO UPDATE SET config = excluded.config, revision = excluded.revision, basis = excluded.basis
     ), recorded AS (
         INSERT INTO history (job, layer, version, revision, action, author, reason, old, new, expires_at)
         SELECT job, layer, version, revision, action, author, reason, old, new, expires_at
@@ -111,22 +116,22 @@ def read(connection: Connection, names: Sequence[str]) -> dict[str, StoredJob]:
     return _with_layers(connection, connection.execute(select(*_JOB).where(jobs.c.name.in_(set(names)))).all())
 
 
-def commit(connection: Connection, changes: Sequence[Change]) -> list[Committed]:
+def commit(connection: Connection, changes: Sequence[Change], basis: str) -> list[Committed]:
     """Writes the changes, at most one a job, each with a revision of its own in the order given.
 
-    All of the jobs must be locked. The counter stays locked from here on: end the transaction soon.
+    All of the jobs must be locked. The counter stays locked from here on: end the transaction soon. `basis`: what the
+    merged configurations depend on besides the layers' contents (`penstock.config.basis`).
     """
     if not changes:
         return []
     given = [_as_row(position, change) for position, change in enumerate(changes, start=1)]
-    parameters = {"count": len(given), "changes": orjson.dumps(given).decode()}
+    parameters = {"count": len(given), "changes": orjson.dumps(given).decode(), "basis": basis}
     rows = connection.execute(_COMMIT, parameters).all()
     return [Committed(change, int(row.revision), row.version) for change, row in zip(changes, rows, strict=True)]
 
 
 def _as_row(position: int, change: Change) -> dict[str, Any]:
-    names = ("job", "action", "author", "reason", "owner", "restarts", "deleting", "layer", "old", "new", "expires_at")
-    return {"position": position} | {name: getattr(change, name) for name in names}
+    return {"position": position} | {field.name: getattr(change, field.name) for field in fields(Change)}
 
 
 def _with_layers(connection: Connection, rows: Sequence[Any]) -> dict[str, StoredJob]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.config.merge import LayerConfig
 
@@ -96,7 +96,8 @@ class StoredJob:
 class Change:
     """One decided write: the job's row after it, and the layer's where one is written.
 
-    `layer` None: only the job's own row changes. `new` None with a layer: the layer is dropped.
+    `layer` None: only the job's own row changes. `new` None with a layer: the layer is dropped. `merged`: the complete
+    configuration that all layers then give; None without a layer.
     """
 
     job: str
@@ -109,6 +110,7 @@ class Change:
     layer: str | None = None
     old: Mapping[str, Any] | None = None
     new: Mapping[str, Any] | None = None
+    merged: Mapping[str, Any] | None = None
     expires_at: datetime | None = None
 
 
@@ -119,6 +121,16 @@ class Committed:
     change: Change
     revision: int
     version: int | None
+
+
+class CommittedAlike(NamedTuple):
+    """Jobs whose running rows were committed for one kind of change, the highest of their revisions, and some of them
+    with their revisions."""
+
+    kind: str
+    jobs: int
+    revision: int
+    sample: tuple[tuple[str, int], ...]
 
 
 def layer_configs(job: StoredJob, layers: Mapping[str, LayerRow]) -> tuple[LayerConfig, ...]:

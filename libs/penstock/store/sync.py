@@ -7,38 +7,52 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, Row, TextClause, text
 
 _BATCH = 1000
+# Up to so many jobs are read by their names, without going through all again.
+_NAMED = 1000
 
-# `changed` reads three narrow columns of each table; configurations are read for the changed jobs only.
-_READ = text(
+_BEHIND = """(r.job IS NULL OR s.job IS NULL OR r.revision < j.revision OR r.restarts < j.restarts OR r.stopping
+            OR j.deleting OR s.state <> 'synced')"""
+_JOBS = "jobs j LEFT JOIN running r ON r.job = j.name LEFT JOIN sync_state s ON s.job = j.name"
+
+# Three narrow columns of each table; `usual` are jobs that `penstock.store.simple_sync` may commit.
+_SURVEY = text(
+    f"""
+    SELECT count(*) AS jobs, (array_agg(j.name))[1 : :limit] AS names,
+        count(*) FILTER (WHERE NOT j.deleting AND (r.job IS NULL AND s.job IS NULL OR s.state = 'synced')) AS usual,
+        coalesce(bool_or(r.stopping), false) AS stopping
+    FROM {_JOBS} WHERE {_BEHIND}
     """
+)
+
+# A stored configuration that is older than the newest write of a layer, or on another basis, is not the merge.
+_READ = """
     WITH changed AS MATERIALIZED (
-        SELECT j.name, j.revision, j.restarts, j.deleting
-        FROM jobs j
-        LEFT JOIN running r ON r.job = j.name
-        LEFT JOIN sync_state s ON s.job = j.name
-        WHERE :everything OR j.deleting OR r.job IS NULL OR s.job IS NULL
-            OR r.revision < j.revision OR r.restarts < j.restarts OR r.stopping OR s.state <> 'synced'
+        SELECT j.name, j.revision, j.restarts, j.deleting FROM {jobs}
     )
     SELECT c.name, c.revision, c.restarts, c.deleting,
         r.config AS running_config, r.revision AS running_revision, r.generation, r.restarts AS running_restarts,
         r.stopping, r.started, r.commit_number,
         s.state, s.detail, s.revision AS sync_revision, s.change_kind, s.changed_fields, s.failures, s.next_attempt_at,
         f.generation AS forgotten_generation,
-        layered.configs
+        m.config AS merged, CASE WHEN m.job IS NULL THEN layered.configs END AS configs
     FROM changed c
     LEFT JOIN running r ON r.job = c.name
     LEFT JOIN sync_state s ON s.job = c.name
     LEFT JOIN forgotten f ON f.job = c.name
     LEFT JOIN LATERAL (
-        SELECT array_agg(e.config ORDER BY l.rank) AS configs
+        SELECT max(e.revision) AS revision,
+            array_agg(e.config ORDER BY l.rank) FILTER (WHERE e.config IS NOT NULL) AS configs
         FROM expected_layers e JOIN layers l ON l.name = e.layer
-        WHERE e.job = c.name AND e.config IS NOT NULL
+        WHERE e.job = c.name
     ) layered ON true
+    LEFT JOIN expected_configs m ON m.job = c.name AND m.basis = :basis AND m.revision >= layered.revision
     """
-)
+_READ_ALL = text(_READ.format(jobs="jobs j"))
+_READ_BEHIND = text(_READ.format(jobs=f"{_JOBS} WHERE {_BEHIND}"))
+_READ_NAMED = text(_READ.format(jobs="jobs j WHERE j.name = ANY(:names)"))
 
 _CONTAINERS = text(
     """
@@ -130,17 +144,43 @@ class SyncRow(NamedTuple):
     next_attempt_at: datetime | None
 
 
+class Survey(NamedTuple):
+    """How many jobs a round must look at, how many of them are new or were synced before, whether any is being
+    stopped for good, and the names: of all of them, or of some."""
+
+    jobs: int
+    usual: int
+    stopping: bool
+    names: tuple[str, ...]
+
+
 class JobRow(NamedTuple):
-    """All that the store knows of a job that a round looks at. `layers`: configurations by rank, lowest first."""
+    """All that the store knows of a job that a round looks at.
+
+    `merged`: the complete configuration that its layers give, as the Job Service stored it. Where it is None, `layers`
+    has their configurations by rank, lowest first.
+    """
 
     job: str
     revision: int
     restarts: int
     deleting: bool
+    merged: Mapping[str, Any] | None
     layers: tuple[Mapping[str, Any], ...]
     running: RunningRow | None
     sync: SyncRow | None
     forgotten_generation: int | None
+
+
+class RanksRow(NamedTuple):
+    """Layers to their ranks: as they are, and as all jobs were last merged with."""
+
+    present: Mapping[str, int]
+    synced: Mapping[str, int] | None
+
+    @property
+    def lowest_first(self) -> tuple[str, ...]:
+        return tuple(sorted(self.present, key=lambda layer: self.present[layer]))
 
 
 class ContainerRow(NamedTuple):
@@ -161,16 +201,32 @@ class SyncWrite(NamedTuple):
     seen: SyncRow | None
 
 
-def read_jobs(connection: Connection, *, everything: bool = False) -> Iterator[JobRow]:
-    """Jobs whose running row is behind, that are being deleted or are not `synced`; with `everything`, all jobs.
+def survey(connection: Connection) -> Survey:
+    """The jobs whose running row is behind, that are being deleted or are not `synced`; at most `_NAMED` names."""
+    row = connection.execute(_SURVEY, {"limit": _NAMED}).one()
+    return Survey(row.jobs, row.usual, row.stopping, tuple(row.names or ()))
 
-    Rows are streamed, so memory does not grow with the number of jobs.
+
+def read_jobs(connection: Connection, found: Survey | None, basis: str) -> Iterator[JobRow]:
+    """The jobs that `survey` found in this very transaction; all jobs without it.
+
+    Merged configurations are those stored on `basis`. Rows are streamed, so memory does not grow with their number.
     """
+    if found is not None and not found.jobs:
+        return
     # Plan for all rows, not for the first tenth that a cursor is usually read for.
     connection.execute(text("SET LOCAL cursor_tuple_fraction = 1"))
     streamed = connection.execution_options(yield_per=_BATCH)
-    for row in streamed.execute(_READ, {"everything": everything}):
+    for row in streamed.execute(*_read_statement(found, basis)):
         yield _job_row(row)
+
+
+def _read_statement(found: Survey | None, basis: str) -> tuple[TextClause, dict[str, Any]]:
+    if found is None:
+        return _READ_ALL, {"basis": basis}
+    if found.jobs > len(found.names):
+        return _READ_BEHIND, {"basis": basis}
+    return _READ_NAMED, {"basis": basis, "names": list(found.names)}
 
 
 def _job_row(row: Row[Any]) -> JobRow:
@@ -179,6 +235,7 @@ def _job_row(row: Row[Any]) -> JobRow:
         revision=row.revision,
         restarts=row.restarts,
         deleting=row.deleting,
+        merged=row.merged,
         layers=tuple(row.configs or ()),
         running=_running_row(row),
         sync=_sync_row(row),
@@ -233,10 +290,10 @@ def read_holders(connection: Connection) -> dict[str, set[str]]:
     return holders
 
 
-def read_changed_ranks(connection: Connection) -> dict[str, int] | None:
-    """The rank of each layer, when it is not what all jobs were last merged with; else None."""
+def read_ranks(connection: Connection) -> RanksRow:
+    """The rank of each layer, now and when all jobs were last looked at (None: never)."""
     row = connection.execute(_RANKS).one()
-    return None if row.present == row.synced else dict(row.present or {})
+    return RanksRow(dict(row.present or {}), row.synced)
 
 
 def write_synced_ranks(connection: Connection, ranks: Mapping[str, int]) -> None:

@@ -99,6 +99,17 @@ expected_layers = Table(
     Index("ix_expected_layers_expires_at", "expires_at", postgresql_where=text("expires_at IS NOT NULL")),
 )
 
+# The merged configuration, complete and valid, of the layers as they were at `revision`. basis: what else it depends
+# on (`penstock.config.basis`). Older than the job's newest layer, or on another basis: to be merged anew.
+expected_configs = Table(
+    "expected_configs",
+    metadata,
+    Column("job", Text, ForeignKey("jobs.name", ondelete="CASCADE"), primary_key=True),
+    Column("config", JSONB, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("basis", Text, nullable=False),
+)
+
 # Append-only. action: put, patch, drop, expire, revert, create, delete, forget, restart, release.
 history = Table(
     "history",
@@ -197,6 +208,8 @@ sync_state = Table(
     _now("updated_at"),
     CheckConstraint("failures >= 0", name="failures_not_negative"),
     Index("ix_sync_state_plan", "job", postgresql_where=text("plan IS NOT NULL")),
+    # Room for a page's rows to be changed in place, without their index: a release changes all of them.
+    postgresql_with={"fillfactor": 50},
 )
 
 # The lease of a loop. epoch grows with every new holder and fences its writes.

@@ -9,8 +9,11 @@ import httpx
 import pytest
 from sqlalchemy import text
 
+from penstock.config.basis import merge_basis
+from penstock.config.validate import check_merged
 from penstock.control.errors import Conflict, InvalidConfig, NotFound, VersionConflict
 from penstock.store.engine import CHANGED_EXPECTED, listen, transaction
+from penstock.store.layers import all_layers
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import LayerAdd
 from tests.support.job_service import CONFIG, RunningJobService
@@ -46,6 +49,30 @@ def test_a_change_and_the_way_back(client: JobClient) -> None:
         None,
         "over",
     )
+
+
+def test_what_the_layers_merge_to_is_stored_with_each_write_of_a_layer(
+    client: JobClient, service: RunningJobService
+) -> None:
+    """1. Written with a put, a patch and a drop, complete, at the write's revision. 2. A restart is no such write."""
+    complete = check_merged(CONFIG).model_dump(mode="json")
+    created = client.put_job("etl", CONFIG)
+    assert stored_merge(service) == (created.revision, complete)
+    put = client.put_layer("etl", "oncall", {"priority": 7}, if_match=0)
+    assert stored_merge(service) == (put.revision, complete | {"priority": 7})
+    patched = client.patch_layer("etl", "oncall", {"priority": 8}, if_match=1)
+    assert stored_merge(service) == (patched.revision, complete | {"priority": 8})
+    dropped = client.drop_layer("etl", "oncall", if_match=2)
+    assert stored_merge(service) == (dropped.revision, complete)
+    assert client.restart("etl").revision > dropped.revision
+    assert stored_merge(service) == (dropped.revision, complete)
+
+
+def stored_merge(service: RunningJobService) -> tuple[int, dict[str, object]]:
+    with transaction(service.engine) as connection:
+        row = connection.execute(text("SELECT revision, config, basis FROM expected_configs")).one()
+        assert row.basis == merge_basis(all_layers(connection))
+    return row.revision, row.config
 
 
 def test_a_layer_can_be_read_as_of_any_revision(client: JobClient) -> None:

@@ -6,16 +6,20 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import orjson
 
+from penstock.config.sameness import GREATEST_SIMPLE
 from penstock.store.plans import LiveContainer, PlanRow, PlanWrite
+from penstock.store.records import CommittedAlike
 from penstock.store.running import STATE_SYNCER, CommitRow
 from penstock.store.sync import JobRow, RunningRow, SyncRow, SyncWrite
 from penstock.tasks.ownership import Member
 from services.state_syncer.observe import Presence, Sighting, observe_stopped, survey
-from services.state_syncer.plan import JobView
-from services.state_syncer.store import Batch, RoundInput, job_view, with_plan
+from services.state_syncer.plan import Commit, JobView, SyncState, decide, next_record
+from services.state_syncer.simple import SimpleCommits
+from services.state_syncer.store import Batch, RoundInput, job_view, sync_row, with_plan
 from tests.support.memory.store import MemoryPort, MemoryStore, RunningEntry
 
 
@@ -31,7 +35,20 @@ class MemorySyncStore(MemoryPort):
             views = [with_plan(_view(store, name), plans.get(name)) for name in names]
             containers = {member.name: LiveContainer(member.url, member.region) for member in _live(store)}
             count = len(store.running)
-        yield RoundInput(iter(views), new_ranks, plans, containers if plans else {}, lambda: count)
+        usual = 0 if new_ranks is not None else sum(_is_usual(view) for view in views)
+        yield RoundInput(iter(views), new_ranks, plans, containers if plans else {}, lambda: count, usual)
+
+    def commit_simple(self, leader_epoch: int) -> SimpleCommits:
+        with self._transaction() as store:
+            store.check_epoch(STATE_SYNCER, leader_epoch)
+            if store.ranks != store.synced_ranks:
+                return SimpleCommits()
+            simple = [commit for name in store.jobs if (commit := _simple_commit(_view(store, name))) is not None]
+            number = _commit(store, [row for row, _, _ in simple], [row.job for row, _, _ in simple])
+            for _, write, _ in simple:
+                _write_state(store, write)
+            store.news.notify_all()
+            return SimpleCommits(number, _alike(simple))
 
     def write(self, batch: Batch, leader_epoch: int) -> int | None:
         with self._transaction() as store:
@@ -83,6 +100,42 @@ def _needs_a_look(store: MemoryStore, name: str) -> bool:
     return is_behind or entry.row.stopping or state.state != "synced"
 
 
+def _is_usual(view: JobView) -> bool:
+    is_new = view.running is None and view.sync is None
+    return not view.deleting and (is_new or (view.sync is not None and view.sync.state is SyncState.SYNCED))
+
+
+def _simple_commit(view: JobView) -> tuple[CommitRow, SyncWrite, str] | None:
+    """What `decide` says, where that is simple and the job's state is usual."""
+    before = view.running
+    if not _is_usual(view) or (before is not None and (before.stopping or before.restarts < view.restarts)):
+        return None
+    decision = decide(view, datetime.max.replace(tzinfo=UTC))
+    record = next_record(view, decision, datetime.max.replace(tzinfo=UTC))
+    if not isinstance(decision, Commit) or record is None or decision.difference.kind > GREATEST_SIMPLE:
+        return None
+    row = CommitRow(
+        view.job,
+        orjson.dumps(decision.config),
+        decision.revision,
+        decision.generation,
+        decision.restarts,
+        stopping=False,
+        started=decision.asks_for_tasks,
+    )
+    kind = "first" if before is None else decision.difference.kind.name.lower()
+    return row, SyncWrite(view.job, sync_row(record), None if view.sync is None else sync_row(view.sync)), kind
+
+
+def _alike(simple: Sequence[tuple[CommitRow, SyncWrite, str]]) -> tuple[CommittedAlike, ...]:
+    kinds = sorted({kind for _, _, kind in simple})
+    samples = {kind: tuple((row.job, row.revision) for row, _, of in simple if of == kind) for kind in kinds}
+    return tuple(
+        CommittedAlike(kind, len(found), max(revision for _, revision in found), found)
+        for kind, found in samples.items()
+    )
+
+
 def _view(store: MemoryStore, name: str) -> JobView:
     job, entry = store.jobs[name], store.running.get(name)
     row = JobRow(
@@ -90,6 +143,7 @@ def _view(store: MemoryStore, name: str) -> JobView:
         revision=job.revision,
         restarts=job.restarts,
         deleting=job.deleting,
+        merged=None,
         layers=store.configs(name),
         running=None if entry is None else _running(entry),
         sync=store.sync_states.get(name),

@@ -9,9 +9,10 @@ import pytest
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
+from penstock.store.records import CommittedAlike
 from services.state_syncer.observe import Presence
 from services.state_syncer.plan import JobView, Nothing, Running, decide
-from services.state_syncer.story import COMMITTED, LOGGED_COMMITS, Story, story_of, tell
+from services.state_syncer.story import COMMITTED, LOGGED_COMMITS, Story, story_of, tell, tell_simple
 from tests.support.jobs import make_config
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -66,3 +67,19 @@ def test_a_very_large_round_is_one_line() -> None:
     told = [line for line in lines if line["log_level"] != "debug"]
     assert [line["event"] for line in told] == ["jobs committed"]
     assert told[0]["jobs"] == LOGGED_COMMITS + 1
+
+
+def test_commits_that_were_made_alike_are_counted_by_kind_and_named_up_to_a_limit() -> None:
+    counter = {"kind": "live"}
+    before = REGISTRY.get_sample_value("penstock_syncer_commits_total", counter) or 0.0
+    few = CommittedAlike("live", 2, 8, (("a", 7), ("b", 8)))
+    with capture_logs() as lines:
+        tell_simple([few], 77)
+        tell_simple([few, CommittedAlike("restart", LOGGED_COMMITS, 9, (("c", 9),))], 78)
+    told = [line for line in lines if line["log_level"] == "info"]
+    assert [(line["event"], line.get("job"), line.get("jobs"), line["revision"]) for line in told] == [
+        (COMMITTED, "a", None, 7),
+        (COMMITTED, "b", None, 8),
+        ("jobs committed", None, LOGGED_COMMITS + 2, 9),
+    ]
+    assert REGISTRY.get_sample_value("penstock_syncer_commits_total", counter) == before + 4

@@ -1,0 +1,223 @@
+"""Simple differences of a round, committed where they lie: configurations do not travel.
+
+`compare` notes, for each job whose written configuration differs from the one that runs, which fields are the same;
+`read_samenesses` tells the distinct answers, the caller judges them, and `commit_changed` commits the jobs whose
+answers were found simple. `commit_first` commits jobs that never ran. All in one transaction of the State Syncer,
+after its epoch was checked.
+
+Jobs are left to the rounds' ordinary way when anything about them is unusual: a state other than `synced`, a plan, a
+restart that was asked for, a deletion, or no configuration that was merged on the `basis` given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, Row, text
+
+from penstock.config.sameness import CLOSED, OPEN, TOP, Sameness, SimpleChange, opened
+from penstock.config.tree import Leaf, find
+from penstock.store.records import CommittedAlike
+
+# The args of a query have free types: there 1, 1.0 and true differ, which jsonb's equality does not see.
+_FREELY_TYPED = "args"
+
+
+def _same(path: Sequence[str]) -> str:
+    """Whether both sides have the same at a path; NULL where one has nothing. A plain value is cheaper as text."""
+    node = find(tuple(path))
+    old, new = ("->".join((side, *(f"'{key}'" for key in path))) for side in ("old", "new"))
+    if path[0] == _FREELY_TYPED:
+        return f"({old})::text = ({new})::text"
+    if not isinstance(node, Leaf):
+        return f"{old} = {new}"
+    # As text both JSON's null and an absent key are NULL: so they are to a field whose default is null.
+    equals = "IS NOT DISTINCT FROM" if node.row.default is None and not node.row.required else "="
+    return f"{_as_text(old)} {equals} {_as_text(new)}"
+
+
+def _as_text(value: str) -> str:
+    above, _, key = value.rpartition("->")
+    return f"({above}->>{key})"
+
+
+def _closed_group(name: str) -> str:
+    """The leaves of a group; those of one that is the same as a whole are not looked at."""
+    leaves = [path for path in CLOSED if path[0] == name]
+    all_same = ", ".join("true" for _ in leaves)
+    each = ", ".join(_same(path) for path in leaves)
+    return f"CASE WHEN top[{TOP.index(name) + 1}] THEN ARRAY[{all_same}] ELSE ARRAY[{each}] END"
+
+
+_TOP = ", ".join(_same((name,)) for name in TOP)
+_CLOSED = " || ".join(_closed_group(name) for name in dict.fromkeys(path[0] for path in CLOSED))
+_OPEN_SAME = " AND ".join(f"top[{TOP.index(name) + 1}]" for name in OPEN)
+_OPEN_SIDES = ", ".join(f"('{name}', old->'{name}', new->'{name}')" for name in OPEN)
+_OPENED = f"""(
+    WITH RECURSIVE below (path, was, becomes) AS (
+        SELECT ARRAY[field], was, becomes FROM (VALUES {_OPEN_SIDES}) AS side (field, was, becomes)
+        UNION ALL
+        SELECT below.path || inner_.key, inner_.was, inner_.becomes
+        FROM below CROSS JOIN LATERAL (
+            SELECT key, a.value AS was, b.value AS becomes
+            FROM jsonb_each(CASE WHEN jsonb_typeof(below.was) = 'object' THEN below.was ELSE '{{}}' END) AS a
+                FULL JOIN
+                jsonb_each(CASE WHEN jsonb_typeof(below.becomes) = 'object' THEN below.becomes ELSE '{{}}' END) AS b
+                USING (key)
+        ) AS inner_
+        WHERE jsonb_typeof(below.was) = 'object' AND jsonb_typeof(below.becomes) = 'object'
+            AND (inner_.was IS DISTINCT FROM inner_.becomes
+                OR (below.path[1] = '{_FREELY_TYPED}' AND inner_.was::text <> inner_.becomes::text))
+    )
+    SELECT coalesce(jsonb_agg(jsonb_build_array(path, was IS NOT NULL, becomes IS NOT NULL) ORDER BY path), '[]')
+    FROM below
+    WHERE cardinality(path) > 1
+        AND (jsonb_typeof(was) = 'object' AND jsonb_typeof(becomes) = 'object') IS NOT TRUE)"""
+
+# `|| '{{}}'` gives a copy out of TOAST: without it every field that is looked at would decompress the whole again.
+# OFFSET 0 keeps the planner from writing each of these expressions out wherever it is used.
+_COMPARE = text(
+    f"""
+    INSERT INTO simple_changes (job, revision, top, closed, opened)
+    SELECT job, revision, top, {_CLOSED}, CASE WHEN {_OPEN_SAME} THEN '[]' ELSE {_OPENED} END
+    FROM (
+        SELECT job, revision, old, new, ARRAY[{_TOP}] AS top
+        FROM (
+            SELECT j.name AS job, j.revision, r.config || '{{}}' AS old, e.config || '{{}}' AS new
+            FROM jobs j
+                JOIN running r ON r.job = j.name
+                JOIN sync_state s ON s.job = j.name
+                JOIN expected_configs e ON e.job = j.name
+            WHERE r.revision < j.revision AND r.restarts = j.restarts AND NOT r.stopping AND NOT j.deleting
+                AND s.state = 'synced' AND s.failures = 0 AND s.plan IS NULL
+                AND e.revision = j.revision AND e.basis = :basis
+            OFFSET 0
+        ) AS sides
+        OFFSET 0
+    ) AS compared
+    """
+)
+# The lists of 100,000 jobs that these statements hand on take some 10 MB each.
+_MEMORY = text("SET LOCAL work_mem = '64MB'")
+_TABLE = text(
+    """
+    CREATE TEMPORARY TABLE simple_changes (
+        job text, revision bigint, top boolean[], closed boolean[], opened jsonb
+    ) ON COMMIT DROP
+    """
+)
+_SAMENESSES = text(
+    "SELECT top, closed, opened FROM simple_changes GROUP BY top, closed, opened ORDER BY top, closed, opened"
+)
+
+_JUDGED = """json_to_recordset(CAST(:judged AS json)) AS judged (
+        top boolean[], closed boolean[], opened jsonb, kind text, fields text[])"""
+_COMMIT = text(
+    f"""
+    WITH judged AS MATERIALIZED (
+        SELECT change.job, change.revision, judged.kind, judged.fields
+        FROM simple_changes AS change JOIN {_JUDGED}
+            ON judged.top = change.top AND judged.closed = change.closed
+            AND judged.opened = change.opened
+    ), committed AS (
+        UPDATE running AS held SET
+            config = e.config, revision = e.revision, commit_number = :commit_number, leader_epoch = :leader_epoch,
+            started = held.started OR e.config->>'desired_state' = 'running', committed_at = now()
+        FROM judged JOIN expected_configs e ON e.job = judged.job AND e.revision = judged.revision
+        WHERE held.job = judged.job AND held.revision < judged.revision
+        RETURNING held.job, held.revision, judged.kind, judged.fields
+    ), noted AS (
+        UPDATE sync_state AS held SET
+            detail = '', revision = committed.revision, change_kind = committed.kind,
+            changed_fields = committed.fields, updated_at = now()
+        FROM committed
+        WHERE held.job = committed.job AND held.state = 'synced' AND held.failures = 0
+    )
+    SELECT kind, count(*) AS jobs, max(revision) AS revision,
+        (array_agg(job))[1 : :sample] AS names, (array_agg(revision))[1 : :sample] AS revisions
+    FROM committed GROUP BY kind ORDER BY kind
+    """
+)
+_COMMIT_FIRST = text(
+    """
+    WITH fresh AS MATERIALIZED (
+        SELECT j.name AS job, j.revision, j.restarts, coalesce(f.generation, 0) AS last_generation
+        FROM jobs j LEFT JOIN forgotten f ON f.job = j.name
+        WHERE NOT j.deleting
+            AND NOT EXISTS (SELECT FROM running r WHERE r.job = j.name)
+            AND NOT EXISTS (SELECT FROM sync_state s WHERE s.job = j.name)
+    ), committed AS (
+        INSERT INTO running
+            (job, config, revision, generation, restarts, stopping, started, commit_number, leader_epoch)
+        SELECT fresh.job, e.config, fresh.revision, fresh.last_generation + 1, fresh.restarts, false,
+            e.config->>'desired_state' = 'running', :commit_number, :leader_epoch
+        FROM fresh JOIN expected_configs e ON e.job = fresh.job AND e.revision = fresh.revision AND e.basis = :basis
+        ON CONFLICT (job) DO NOTHING
+        RETURNING job, revision
+    ), noted AS (
+        INSERT INTO sync_state (job, state, revision) SELECT job, 'synced', revision FROM committed
+        ON CONFLICT (job) DO NOTHING
+    ), remembered AS (
+        DELETE FROM forgotten USING committed WHERE forgotten.job = committed.job
+    )
+    SELECT 'first' AS kind, count(*) AS jobs, max(revision) AS revision,
+        (array_agg(job))[1 : :sample] AS names, (array_agg(revision))[1 : :sample] AS revisions
+    FROM committed HAVING count(*) > 0
+    """
+)
+
+
+def compare(connection: Connection, basis: str) -> None:
+    """Notes of every usual job with a newer configuration what is the same; kept until the transaction ends."""
+    connection.execute(_MEMORY)
+    connection.execute(_TABLE)
+    connection.execute(_COMPARE, {"basis": basis})
+
+
+def read_samenesses(connection: Connection) -> list[Sameness]:
+    """The distinct answers of `compare`."""
+    return [Sameness(tuple(row.top), tuple(row.closed), opened(row.opened)) for row in connection.execute(_SAMENESSES)]
+
+
+def commit_changed(
+    connection: Connection,
+    judged: Mapping[Sameness, SimpleChange],
+    *,
+    commit_number: int,
+    leader_epoch: int,
+    sample: int,
+) -> list[CommittedAlike]:
+    """Commits the jobs that were found to differ as one of `judged`, and their sync states; by kind, with a sample.
+
+    A job that was written to since `compare` is left to the next round.
+    """
+    rows = [_as_row(sameness, change) for sameness, change in judged.items()]
+    numbers = {"commit_number": commit_number, "leader_epoch": leader_epoch, "sample": sample}
+    return _committed(connection.execute(_COMMIT, {"judged": orjson.dumps(rows).decode(), **numbers}).all())
+
+
+def commit_first(
+    connection: Connection, basis: str, *, commit_number: int, leader_epoch: int, sample: int
+) -> list[CommittedAlike]:
+    """Commits the jobs that never ran and were never looked at, in generations above those of forgotten ones."""
+    numbers = {"commit_number": commit_number, "leader_epoch": leader_epoch, "sample": sample}
+    return _committed(connection.execute(_COMMIT_FIRST, {"basis": basis, **numbers}).all())
+
+
+def _as_row(sameness: Sameness, change: SimpleChange) -> dict[str, object]:
+    return {
+        "top": sameness.top,
+        "closed": sameness.closed,
+        "opened": [tuple(change) for change in sameness.opened],
+        "kind": change.kind.name.lower(),
+        "fields": change.fields,
+    }
+
+
+def _committed(rows: Sequence[Row[Any]]) -> list[CommittedAlike]:
+    return [
+        CommittedAlike(row.kind, row.jobs, row.revision, tuple(zip(row.names, row.revisions, strict=True)))
+        for row in rows
+    ]

@@ -1,0 +1,201 @@
+"""The set-based way commits exactly what the ordinary way would have: random layers, in two stores, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock.config.basis import merge_basis
+from penstock.config.model import ChangeKind
+from penstock.config.sameness import SimpleChange, simple_change
+from penstock.store import simple_sync
+from penstock.store.engine import connect, listen, transaction
+from penstock.store.layers import all_layers
+from services.state_syncer.simple import SET_BASED_FROM
+from services.state_syncer.store import Batch, PostgresSyncStore
+from tests.support.database import fresh_database
+from tests.support.jobs import delete_job, make_config, make_layer, restart_job, write_layer
+from tests.support.syncer_cell import Cell, elect
+
+NAMES = count()
+VALUES: dict[str, list[Any]] = {
+    "package": [{"version": "1"}, {"version": "2"}, {"name": "flights", "digest": f"sha256:{'a' * 64}"}],
+    "query": [{"sql": "SELECT key FROM events"}, {"sql": "SELECT 'x'", "python": "a:b"}],
+    "args": [{}, {"n": 1}, {"n": 1.0}, {"n": True}, {"n": "1"}, {"n": 1, "m": False}, {"m": 0}],
+    "labels": [{"team": "a"}, {"team": "b", "a.b": "c"}, {"tier": "gold"}],
+    "spark_settings": [{}, {"spark.sql.ansi.enabled": "true"}, {"spark.sql.ansi.enabled": "false"}],
+    "inputs": [
+        {"events": {"starting_position": "latest"}},
+        {"events": {"format": "json", "value_schema": "a STRING"}},
+        {"events": {"topic": "other"}},
+        {"more": {"topic": "more", "key_groups": 8, "format": "raw"}},
+    ],
+    "tables": [{}, {"planes": {"path": "file:/planes"}}, {"planes": {"path": "file:/others", "format": "csv"}}],
+    "output": [{"topic": "elsewhere"}, {"delivery": "at_least_once"}, {"type": "delta", "path": "file:/out"}],
+    "output_mode": ["append", "update"],
+    "task_count": [1, 2, 4, 99],
+    "threads_per_task": [1, 2],
+    "resources": [{"cpu_cores": 1}, {"cpu_cores": 1.0}, {"memory_bytes": 2**30}, {"disk_bytes": 0}],
+    "trigger_interval_seconds": [1, 1.0, 5, 2.5],
+    "max_records_per_trigger": [10, 20],
+    "isolation": ["shared", "process"],
+    "slo": [{"max_lag_seconds": 10}],
+    "priority": [-3, 0, 3],
+    "region": ["north", "south"],
+    "desired_state": ["running", "stopped"],
+    "owner": ["ann", ""],
+}
+CONTENT = st.dictionaries(st.sampled_from(list(VALUES)), st.integers(0, 9), max_size=3).map(
+    lambda chosen: {field: VALUES[field][index % len(VALUES[field])] for field, index in chosen.items()}
+)
+BASE = CONTENT.map(lambda content: make_layer(**content))
+WRITE = st.one_of(
+    st.tuples(st.just("base"), BASE),
+    st.tuples(st.sampled_from(["provisioner", "scaler", "oncall"]), CONTENT | st.none()),
+    st.sampled_from([("restart", None), ("delete", None), ("nothing", None)]),
+)
+# What happens to a job between one round and the next; at first it is made.
+STORY = st.tuples(st.tuples(st.just("base"), BASE).map(lambda made: [made]), *[st.lists(WRITE, max_size=2)] * 3)
+
+RUNNING = "SELECT job, config, revision, generation, restarts, stopping, started FROM running ORDER BY job"
+STATES = (
+    "SELECT job, state, detail, revision, change_kind, changed_fields, failures, next_attempt_at"
+    " FROM sync_state ORDER BY job"
+)
+
+
+@contextmanager
+def new_cell(server_url: str, template: str, set_based_from: int) -> Iterator[Cell]:
+    with fresh_database(server_url, template) as url:
+        engine = connect(url)
+        cell = Cell(engine, elect(engine, "first"), set_based_from=set_based_from)
+        cell.round()  # Notes the ranks: until they are known, every job is merged anew, one by one.
+        yield cell
+        engine.dispose()
+
+
+@pytest.fixture(scope="module")
+def cells(postgres_url: str, template_database: str) -> Iterator[tuple[Cell, Cell]]:
+    """One whose rounds begin with the set-based way, and one whose rounds merge and decide one by one."""
+    with ExitStack() as open_cells:
+        ways = (0, SET_BASED_FROM)
+        one, other = (open_cells.enter_context(new_cell(postgres_url, template_database, way)) for way in ways)
+        yield one, other
+
+
+@pytest.fixture
+def cell(postgres_url: str, template_database: str) -> Iterator[Cell]:
+    with new_cell(postgres_url, template_database, 0) as cell:
+        yield cell
+
+
+def act(cell: Cell, job: str, what: str, content: Any) -> None:
+    if what == "restart":
+        restart_job(cell.engine, job)
+    elif what == "delete":
+        delete_job(cell.engine, job)
+    elif what != "nothing":
+        write_layer(cell.engine, job, content, layer=what)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(stories=st.lists(STORY, min_size=1, max_size=8))
+def test_both_ways_bring_jobs_to_the_same(cells: tuple[Cell, Cell], stories: list[Any]) -> None:
+    """1. Jobs are made. 2. Thrice: some layers are written, jobs restarted or deleted, and a round is made."""
+    set_based, ordinary = cells
+    names = [f"job-{next(NAMES)}" for _ in stories]
+    for turn in range(4):
+        for cell in cells:
+            for job, story in zip(names, stories, strict=True):
+                for what, content in story[turn]:
+                    act(cell, job, what, content)
+        ordinary.do("DELETE FROM expected_configs")
+        for cell in cells:
+            cell.round()
+        assert set_based.rows(RUNNING) == ordinary.rows(RUNNING)
+        assert set_based.rows(STATES) == ordinary.rows(STATES)
+
+
+class SettlingOnly(PostgresSyncStore):
+    """Knows the set-based way only."""
+
+    def write(self, batch: Batch, leader_epoch: int) -> int | None:
+        raise AssertionError(f"decided one by one: {batch}")
+
+
+def test_a_release_and_first_commits_are_settled_without_deciding_about_a_job(cell: Cell) -> None:
+    """1. Jobs run. 2. Every one gets a package version and one its labels; another job is made. 3. All are committed
+    under one number, notified once, by the set-based way alone."""
+    for number in range(3):
+        write_layer(cell.engine, f"j{number}", make_layer())
+    cell.round()
+    for number in range(3):
+        write_layer(cell.engine, f"j{number}", {"package": {"version": "2"}}, layer="provisioner")
+    write_layer(cell.engine, "j2", {"labels": {"a.b": "c"}}, layer="oncall")
+    write_layer(cell.engine, "new", make_layer(desired_state="stopped"))
+    cell.syncer = cell.make_syncer(SettlingOnly(cell.engine))
+    with listen(
+        str(cell.engine.url.render_as_string(hide_password=False)).replace("+psycopg", ""), ("penstock_running",)
+    ) as connection:
+        cell.round()
+        assert [notice.payload for notice in connection.notifies(timeout=5, stop_after=1)] == ["2"]
+    released = make_config(package={"version": "2"})
+    assert [row["config"] for row in cell.rows("SELECT config FROM running ORDER BY job")] == [
+        released,
+        released,
+        released | {"labels": {"a.b": "c"}},
+        make_config(desired_state="stopped"),
+    ]
+    assert cell.rows("SELECT DISTINCT commit_number FROM running") == [{"commit_number": 2}]
+    assert [row["changed_fields"] for row in cell.rows("SELECT changed_fields FROM sync_state ORDER BY job")] == [
+        ["package.version"],
+        ["package.version"],
+        ["labels.a.b", "package.version"],
+        [],
+    ]
+    assert [cell.running(job)["started"] for job in ("j0", "new")] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        "UPDATE expected_configs SET basis = 'other'",
+        "UPDATE expected_configs SET revision = revision - 1",
+        "UPDATE layers SET rank = 400 WHERE name = 'base'",
+    ],
+    ids=["other basis", "older", "other ranks"],
+)
+def test_a_stored_merge_that_is_not_of_the_present_layers_is_not_used(cell: Cell, spoil: str) -> None:
+    """1. A job runs; a layer is written; what was stored with it is made wrong and to be of other layers. 2. The round
+    commits what the layers ask for."""
+    write_layer(cell.engine, "j", make_layer(priority=1))
+    cell.round()
+    write_layer(cell.engine, "j", {"priority": 2}, layer="oncall")
+    cell.do("UPDATE expected_configs SET config = jsonb_set(config, '{priority}', '99')")
+    cell.do(spoil)
+    cell.round()
+    assert cell.running()["config"]["priority"] == (1 if "rank" in spoil else 2)
+
+
+def test_a_write_during_the_comparison_is_left_to_the_next_round(cell: Cell) -> None:
+    """1. A job is compared. 2. It is written to. 3. Neither configuration is committed on that comparison; the round
+    after commits the newer."""
+    write_layer(cell.engine, "j", make_layer())
+    cell.round()
+    write_layer(cell.engine, "j", {"priority": 2}, layer="oncall")
+    with transaction(cell.engine) as connection:
+        simple_sync.compare(connection, merge_basis(all_layers(connection)))
+        judged = {sameness: simple_change(sameness) for sameness in simple_sync.read_samenesses(connection)}
+        write_layer(cell.engine, "j", {"priority": 3, "task_count": 1}, layer="oncall")
+        assert list(judged.values()) == [SimpleChange(ChangeKind.LIVE, ("priority",))]
+        assert simple_sync.commit_changed(connection, judged, commit_number=9, leader_epoch=1, sample=5) == []
+    assert cell.running()["config"] == make_config()
+    write_layer(cell.engine, "j", {"priority": 3}, layer="oncall")
+    cell.round()
+    assert cell.running()["config"] == make_config(priority=3)
