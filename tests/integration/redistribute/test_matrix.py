@@ -20,6 +20,7 @@ from tests.support.redistribution import (
     output_topic,
 )
 from tests.support.spark import make_topic
+from tests.support.spark_hash import key_group
 
 _MODULE = "tests.support.redistribution"
 
@@ -93,6 +94,11 @@ ALL = [
 def test_the_matrix_has_every_change_of_size() -> None:
     changes = {pair for tasks in CHAINS for pair in pairwise(tasks)}
     assert changes >= {(1, 2), (2, 3), (3, 2), (4, 1), (2, 5)}
+
+
+def test_keys_of_the_bench_are_where_spark_would_put_them(runtime: Runtime) -> None:
+    keys = Keys(runtime.host.spark, "spark")
+    assert {name: key_group(name, KEY_GROUPS) for name in keys.names} == keys.group_of
 
 
 @pytest.mark.parametrize("case", [*SHORT, *(pytest.param(case, marks=pytest.mark.long) for case in ALL)], ids=str)

@@ -7,18 +7,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.control.errors import BrokenCheckpoint
-from penstock.spark.redistribute.keys import KeyFunction
+from penstock.spark.redistribute.keys import WHOLE, KeyFunction
 from penstock.spark.redistribute.new import NewTask
 from penstock.spark.redistribute.positions import Position
 from penstock.spark.redistribute.stores import StateStoreInfo, join_format_version, partitions_of
 from penstock.spark.task import RunningTask, Runtime
+from penstock.tasks.keygroups import KeyGroupRange
 
 Tally = dict[str, list[Any]]
 _CLASS = "io.penstock.state.StateMove"
 
 
 class StateMover:
-    """All stores of a job, one after the other. `keys` tells by operator which key group a row is of."""
+    """All stores of a job, one after the other.
+
+    `old` are the tasks that have finished a batch; `keys` tells by operator which key group a row is of, and is `WHOLE`
+    for all operators or for none.
+    """
 
     def __init__(
         self,
@@ -30,26 +35,22 @@ class StateMover:
     ) -> None:
         self._stores = stores
         self._keys = keys
+        self._format_version = join_format_version(_metadata(old[0][1]))
         self._java = runtime.host.java_class(_CLASS)(runtime.host.spark.sparkContext.defaultParallelism)
-        begun = [(task, position) for task, position in old if position.batch is not None]
-        self._format_version = join_format_version(_metadata(begun[0][1]))
-        whole = len(new) == 1
-        for task, position in begun:
-            low, high = (0, 1) if whole and not _is_keyed(keys) else task.spec.key_groups
-            # The new tasks' sessions have the settings that state is kept with; the fences play no part in reading.
-            self._java.addOld(
-                new[0].session._jsparkSession,
-                task.checkpoint,
-                partitions_of(_metadata(position)),
-                position.batch_id,
-                low,
-                high,
-            )
+        # The new tasks' sessions have the settings that state is kept with; their fences play no part in reading.
+        reading = new[0].session._jsparkSession
+        for task, position in old:
+            partitions = partitions_of(_metadata(position))
+            part = self._part(task.spec.key_groups)
+            self._java.addOld(reading, task.checkpoint, partitions, position.batch_id, part.lo, part.hi)
         for fresh in new:
-            low, high = (0, 1) if not _is_keyed(keys) else fresh.spec.key_groups
-            self._java.addNew(
-                fresh.session._jsparkSession, fresh.checkpoint, fresh.spec.config.threads_per_task, low, high
-            )
+            part = self._part(fresh.spec.key_groups)
+            threads = fresh.spec.config.threads_per_task
+            self._java.addNew(fresh.session._jsparkSession, fresh.checkpoint, threads, part.lo, part.hi)
+
+    def _part(self, key_groups: KeyGroupRange) -> KeyGroupRange:
+        """State that is not told apart by key group is all of one."""
+        return KeyGroupRange(0, 1) if WHOLE in self._keys.values() else key_groups
 
     def move(self) -> dict[StateStoreInfo, Tally]:
         """Copies all rows; by store: rows and checksum by key group.
@@ -93,10 +94,6 @@ def require_same(store: StateStoreInfo, moved: Tally, found: Tally) -> None:
 def rows(moved: Mapping[StateStoreInfo, Tally]) -> int:
     """How many rows of state there are."""
     return sum(count for tally in moved.values() for count, _ in tally.values())
-
-
-def _is_keyed(keys: Mapping[int, KeyFunction]) -> bool:
-    return any(function.name != "none" for function in keys.values())
 
 
 def _metadata(position: Position) -> Mapping[str, Any]:
