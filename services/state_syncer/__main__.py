@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.control.clock import SystemClock
 from penstock.control.logs import configure
 from penstock.control.loop import LeaderLoop
-from penstock.store.engine import CHANGED_EXPECTED, connect
+from penstock.store.engine import CHANGED_EXPECTED, REPORTED_STOP, connect
 from penstock.store.running import STATE_SYNCER
 from penstock.wire.leader import LoopTimes, build_loop, serve_loop
 from penstock.wire.redistribution_client import RedistributionClient
@@ -50,7 +50,7 @@ def main() -> None:
     """Runs until SIGTERM or SIGINT."""
     settings = StateSyncerSettings()
     configure("state_syncer", log_format=settings.log_format, level=settings.log_level)
-    serve_loop("state_syncer", build(settings), settings, settings.port, (CHANGED_EXPECTED,))
+    serve_loop("state_syncer", build(settings), settings, settings.port, (CHANGED_EXPECTED, REPORTED_STOP))
 
 
 if __name__ == "__main__":

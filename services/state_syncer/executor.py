@@ -11,7 +11,7 @@ from typing import Protocol
 from penstock.control.errors import RetryableError, UserError
 from penstock.control.logs import logger
 from penstock.tasks.redistribution import RedistributionRequest, SealRequest
-from penstock.wire.redistributions import RedistributionAnswer, WorkState
+from penstock.wire.redistributions import LOST, RedistributionAnswer, WorkState
 from services.state_syncer.asks import Ask, AskKey
 from services.state_syncer.progress import Done, Failed, Lost, Outcome, Unanswered
 
@@ -54,8 +54,8 @@ class _Attempt:
 class ContainerExecutor:
     """Asks over HTTP, `workers` at a time. A container that has not answered for `lost_after_seconds` is lost.
 
-    `on_news` is called from a worker when an attempt has ended. Outcomes are kept in memory only: a new leader asks
-    the recorded container again.
+    `on_news` is called from a worker when a container has answered, or is lost. Outcomes are kept in memory only: a
+    new leader asks the recorded container again.
     """
 
     def __init__(
@@ -116,6 +116,8 @@ class ContainerExecutor:
             log.exception("asking a container broke", container=ask.key.container, job=ask.key.job)
             outcome = Failed(repr(error))
         self._note(ask.key, outcome)
+        # Also when the work goes on: then the next round asks again, without waiting for its turn.
+        self.on_news()
 
     def _was_silent(self, key: AskKey, asked_at: float, error: str) -> None:
         with self._lock:
@@ -127,13 +129,12 @@ class ContainerExecutor:
         silent_seconds = self._monotonic() - since
         if silent_seconds >= self._lost_after_seconds:
             self._note(key, Lost(f"no answer for {silent_seconds:.0f} s: {error}"))
+            self.on_news()
 
     def _note(self, key: AskKey, outcome: Outcome) -> None:
         with self._lock:
             if key in self._attempts:
                 self._attempts[key] = _Attempt(outcome)
-        if not isinstance(outcome, Unanswered):
-            self.on_news()
 
 
 def _is_due(attempt: _Attempt) -> bool:
@@ -146,6 +147,8 @@ def _outcome(answer: RedistributionAnswer) -> Outcome:
             return Unanswered()
         case WorkState.DONE:
             return Done(answer.report)
+        case WorkState.FAILED if answer.error_kind == LOST:
+            return Lost(answer.error or "no reason given")
         case WorkState.FAILED:
             return Failed(answer.error or "no reason given")
 

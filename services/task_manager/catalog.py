@@ -67,6 +67,12 @@ def updated(known: Catalog | None, snapshot: Snapshot) -> Catalog:
     return _build(known if same_shards else None, snapshot, templates)
 
 
+def stops_jobs(known: Catalog | None, fresh: Catalog) -> bool:
+    """Whether a job that was to run is to stop."""
+    before = {} if known is None else known.shards_of_job
+    return any(shards and not fresh.shards_of_job.get(job) for job, shards in before.items())
+
+
 def _templates(known: Catalog | None, snapshot: Snapshot) -> dict[str, TaskTemplate]:
     fresh = {template.job: template for template in snapshot.templates}
     old = known.templates if known is not None else {}

@@ -29,7 +29,7 @@ from penstock.wire.cluster import (
 )
 from penstock.wire.redistributions import RedistributionAnswer
 from services.task_manager.actions import Action
-from services.task_manager.catalog import Catalog
+from services.task_manager.catalog import Catalog, stops_jobs
 from services.task_manager.effects import Effect, Send, apply
 from services.task_manager.host_pool import HostPool
 from services.task_manager.model import HostPhase, Limits, TaskView, WantedTask
@@ -79,6 +79,9 @@ class Container:
         if before is not catalog:
             log.info("specs changed", commit_number=catalog.commit_number, jobs=len(catalog.templates))
             self.wake.set()
+            if stops_jobs(before, catalog):
+                # Somebody may be waiting to hear that no task of them runs here, also where none did.
+                self.report_due.set()
 
     # ---- what the world says: shards and lease
 

@@ -17,7 +17,7 @@ from penstock.config.model import JobConfig
 from penstock.control.errors import Conflict
 from penstock.spark.channel import Redistribute, Reply, Seal
 from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest, SealRequest
-from penstock.wire.redistributions import RedistributionAnswer, WorkState
+from penstock.wire.redistributions import LOST, RedistributionAnswer, WorkState
 from services.task_manager.actions import Action, DoWork, EndHost, KillHost, StartHost
 from services.task_manager.catalog import Catalog
 from services.task_manager.model import HostFailure, HostKey, HostPhase, HostView, Limits, WorkKey
@@ -106,7 +106,9 @@ class Works:
         """Its works failed, and may be tried again elsewhere."""
         for key, work in self._works.items():
             if work.phase is Phase.SENT and work.host == host:
-                self._works[key] = replace(work, phase=Phase.OVER, answer=_failure(f"host {host} ended: {reason}"))
+                self._works[key] = replace(
+                    work, phase=Phase.OVER, answer=_failure(f"host {host} ended: {reason}", LOST)
+                )
 
     def _forget_oldest(self) -> None:
         over = [key for key, work in self._works.items() if work.phase is Phase.OVER]

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from penstock.local.stack import LocalStack
@@ -50,6 +51,15 @@ def stack(tmp_path_factory: pytest.TempPathFactory, servers_dir: Path) -> Iterat
     environment = {name: str(value) for name, value in PERIODS.items()}
     with LocalStack(folder, task_managers=2, free_ports=True, environment=environment) as running:
         yield running
+    assert not [process.cmdline() for process in psutil.process_iter() if str(folder) in _environment(process)]
+
+
+def _environment(process: psutil.Process) -> str:
+    """The values of a process's environment; none when it has ended, or is somebody else's."""
+    try:
+        return " ".join(process.environ().values())
+    except psutil.Error:
+        return ""
 
 
 @pytest.fixture

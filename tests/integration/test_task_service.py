@@ -15,7 +15,7 @@ from sqlalchemy import Engine, select, text
 from penstock.control.process import wait_until
 from penstock.local.ports import free_port
 from penstock.local.postgres import EmbeddedPostgres
-from penstock.store.engine import connect, transaction
+from penstock.store.engine import REPORTED_STOP, connect, listen, notify, transaction
 from penstock.store.migrate import upgrade
 from penstock.store.reports import purge_samples
 from penstock.store.shards import register
@@ -227,6 +227,28 @@ def test_a_report_of_a_former_life_is_refused(engine, client):
     assert (refused.status_code, refused.json()["rule"]) == (409, "current_incarnation")
     assert post(client, batch("stranger", "1", 1)).status_code == 409
     assert stored_tasks(engine) == [("x", 0)]
+
+
+def test_a_report_wakes_plans_by_a_newer_commit_or_an_ended_task_only(engine, client, database_url):
+    join(engine, "c1", "i1")
+    post(client, batch("c1", "i1", 0, 1))
+    with listen(database_url, (REPORTED_STOP,)) as connection:
+        post(client, batch("c1", "i1", 0))
+        with transaction(engine) as writer:
+            writer.execute(text("INSERT INTO sync_state (job, revision, state, plan) VALUES ('a', 1, 'x', '{}')"))
+        post(client, batch("c1", "i1", 0))
+        _mark(engine, "repeated")
+        post(client, batch("c1", "i1"))
+        _mark(engine, "ended")
+        post(client, batch("c1", "i1").model_copy(update={"commit_number": 8}))
+        _mark(engine, "newer")
+        heard = [notice.payload for notice in connection.notifies(timeout=10, stop_after=5)]
+    assert heard == ["repeated", "", "ended", "", "newer"]
+
+
+def _mark(engine: Engine, payload: str) -> None:
+    with transaction(engine) as connection:
+        notify(connection, REPORTED_STOP, payload)
 
 
 def test_a_minute_keeps_its_last_known_values(engine, client):

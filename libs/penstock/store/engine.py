@@ -22,6 +22,8 @@ from penstock.store.tables import counters
 CHANGED_EXPECTED = "penstock_expected"
 CHANGED_RUNNING = "penstock_running"
 CHANGED_ASSIGNMENT = "penstock_assignment"
+# A container reported what the plan of a rescale may wait for: that it knows a newer commit, or that tasks ended.
+REPORTED_STOP = "penstock_stop"
 
 
 def sqlalchemy_url(url: str) -> str:

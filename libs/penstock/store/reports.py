@@ -9,6 +9,7 @@ from sqlalchemy import Connection, select, text
 from sqlalchemy.dialects.postgresql import insert
 
 from penstock.control.errors import Conflict
+from penstock.store.engine import REPORTED_STOP
 from penstock.store.tables import containers, reports
 from penstock.tasks.stored import TaskSample
 from penstock.wire.cluster import TaskReport, TaskReportBatch
@@ -71,23 +72,31 @@ _WRITE_SAMPLES = text(
     """
 )
 
+# Few jobs have a plan at a time, and most of the time none: the answer comes from a small index.
+_WAKE_PLANS = text("SELECT pg_notify(:channel, '') WHERE EXISTS (SELECT FROM sync_state WHERE plan IS NOT NULL)")
+
 _PURGE = text("DELETE FROM task_metrics WHERE minute < clock_timestamp() - make_interval(days => :days)")
 
 
 def save_report(connection: Connection, batch: TaskReportBatch, samples: Sequence[TaskSample]) -> None:
     """Replaces what a container reported last, and its tasks' samples of this minute.
 
+    Wakes the listeners of `REPORTED_STOP` when a plan is recorded, and the container knows a newer commit or has fewer
+    tasks than before.
+
     A sample keeps the last *known* value of the minute. Raises Conflict when the container is not registered, or its
     row is of another incarnation: the report is of a life that is over. One of a container that was declared lost is
     taken: it tells what still runs there.
     """
-    _check_incarnation(connection, batch.container, batch.incarnation)
+    knew = _commit_before(connection, batch.container, batch.incarnation)
     _save_newest(connection, batch)
     rows = orjson.dumps([_task_row(task) for task in batch.tasks]).decode()
-    connection.execute(_DELETE_UNLISTED, {"container": batch.container, "rows": rows})
+    ended = connection.execute(_DELETE_UNLISTED, {"container": batch.container, "rows": rows}).rowcount
     connection.execute(_WRITE_TASKS, {"container": batch.container, "rows": rows})
     if samples:
         connection.execute(_WRITE_SAMPLES, {"rows": orjson.dumps(list(samples)).decode()})
+    if ended or knew != batch.commit_number:
+        connection.execute(_WAKE_PLANS, {"channel": REPORTED_STOP})
 
 
 def purge_samples(connection: Connection, *, keep_days: int) -> int:
@@ -95,14 +104,20 @@ def purge_samples(connection: Connection, *, keep_days: int) -> int:
     return connection.execute(_PURGE, {"days": keep_days}).rowcount
 
 
-def _check_incarnation(connection: Connection, container: str, incarnation: str) -> None:
-    """Holds the row until the transaction ends, so that a later life waits with its registration."""
-    row = select(containers.c.incarnation).where(containers.c.name == container).with_for_update(read=True)
-    current = connection.execute(row).scalar_one_or_none()
-    if current is None:
+def _commit_before(connection: Connection, container: str, incarnation: str) -> int | None:
+    """The commit that the last report was made after. Raises Conflict when it may not be replaced.
+
+    Holds the container's row until the transaction ends, so that a later life waits with its registration.
+    """
+    joined = containers.outerjoin(reports, reports.c.container == containers.c.name)
+    columns = select(containers.c.incarnation, reports.c.commit_number).select_from(joined)
+    held = columns.where(containers.c.name == container).with_for_update(read=True, of=containers)
+    row = connection.execute(held).one_or_none()
+    if row is None:
         raise Conflict(f"{container} is not registered", field="container", rule="registered")
-    if current != incarnation:
+    if row.incarnation != incarnation:
         raise Conflict(f"{container} has another life now", field="incarnation", rule="current_incarnation")
+    return None if row.commit_number is None else int(row.commit_number)
 
 
 def _save_newest(connection: Connection, batch: TaskReportBatch) -> None:

@@ -15,6 +15,7 @@ from penstock.config.model import Model
 from penstock.tasks.redistribution import RedistributionReport
 
 MOST_WAIT_SECONDS = 5.0
+LOST = "lost"
 
 
 class WorkState(StrEnum):
@@ -28,7 +29,7 @@ class WorkState(StrEnum):
 class RedistributionAnswer(Model):
     """`report` is that of a redistribution that is done, `error` and `error_kind` those of a failure.
 
-    `error_kind`: `retryable`, or `broken` when only another request can help.
+    `error_kind`: `retryable`, `broken` when only another request can help, `lost` when the host died at the work.
     """
 
     state: WorkState

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.control.errors import Conflict, Unavailable
 from penstock.tasks.redistribution import RedistributionReport
-from penstock.wire.redistributions import RedistributionAnswer, WorkState
+from penstock.wire.redistributions import LOST, RedistributionAnswer, WorkState
 from services.state_syncer.asks import Ask, key_of, request_of
 from services.state_syncer.executor import ContainerExecutor
 from services.state_syncer.progress import Done, Failed, Lost, Unanswered
@@ -82,13 +82,14 @@ def test_asking_returns_at_once_and_nothing_is_asked_twice_at_the_same_time(benc
         (GOES_ON, Unanswered()),
         (DONE, Done(RedistributionReport(state_rows=3))),
         (RedistributionAnswer(state=WorkState.FAILED, error="disk full"), Failed("disk full")),
+        (RedistributionAnswer(state=WorkState.FAILED, error="died", error_kind=LOST), Lost("died")),
         (Conflict("used already"), Failed("used already")),
         (Unavailable("refused"), Unanswered()),
     ],
 )
 def test_what_an_answer_means(bench: Bench, answer: Any, outcome: Any) -> None:
     assert bench.once(answer) == outcome
-    assert bench.news.acquire(blocking=False) is not isinstance(outcome, Unanswered)
+    assert bench.news.acquire(blocking=False) is not isinstance(answer, Unavailable)
 
 
 def test_what_is_over_is_not_asked_again(bench: Bench) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.tasks.shards import shard_of
 from penstock.wire.cluster import Snapshot
-from services.task_manager.catalog import Catalog, updated
+from services.task_manager.catalog import Catalog, stops_jobs, updated
 from tests.support.task_manager import SHARDS, all_shards, template
 
 
@@ -74,3 +74,19 @@ def test_a_delta_needs_a_full_snapshot() -> None:
 def test_the_stored_form_gives_the_same_catalog() -> None:
     catalog = updated(None, full(5, template("a"), template("b", desired_state="stopped")))
     assert updated(None, Snapshot.model_validate_json(catalog.snapshot().model_dump_json())) == catalog
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "stops"),
+    [
+        (delta(2, template("a", revision=2, desired_state="stopped")), True),
+        (delta(2, removed=("a",)), True),
+        (delta(2, template("a", revision=2, task_count=1)), False),
+        (delta(2, template("b", revision=2, desired_state="stopped")), False),
+        (delta(2), False),
+    ],
+)
+def test_a_job_that_had_tasks_and_has_none_is_stopped(snapshot: Snapshot, stops: bool) -> None:
+    catalog = updated(None, full(1, template("a"), template("b", desired_state="stopped")))
+    assert stops_jobs(catalog, updated(catalog, snapshot)) is stops
+    assert not stops_jobs(None, catalog)

@@ -9,7 +9,7 @@ import pytest
 from penstock.control.errors import Conflict, Unavailable
 from penstock.spark.channel import Redistribute, Seal
 from penstock.tasks.redistribution import SealRequest
-from penstock.wire.redistributions import WorkState
+from penstock.wire.redistributions import LOST, WorkState
 from services.task_manager.actions import DoWork
 from services.task_manager.model import Limits
 from services.task_manager.works import KEPT, Works
@@ -111,7 +111,7 @@ def test_a_host_that_dies_fails_its_works() -> None:
     host.die("out of memory")
     world.container.tick()
     answer = world.container.work(REQUEST, 0.0)
-    assert (answer.state, answer.error_kind) == (WorkState.FAILED, "retryable")
+    assert (answer.state, answer.error_kind) == (WorkState.FAILED, LOST)
     assert "out of memory" in str(answer.error)
 
 

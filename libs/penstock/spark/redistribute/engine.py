@@ -75,8 +75,7 @@ class _Redistribution:
             if mover is not None:
                 mover.verify(moved)
             self._new.commit_batch_0(watermark_ms)
-        log.info("redistributed", job=self._request.job, generation=self._request.target.generation, rows=rows(moved))
-        return RedistributionReport(
+        report = RedistributionReport(
             settled=settled,
             levelled=len(levelling.levelled),
             behind=len(levelling.behind),
@@ -84,6 +83,10 @@ class _Redistribution:
             watermark_ms=watermark_ms or None,
             seconds=self._seconds,
         )
+        log.info(
+            "redistributed", generation=self._request.target.generation, job=self._request.job, **report.model_dump()
+        )
+        return report
 
     def _begin(self, positions: Sequence[Position]) -> None:
         """No old task has finished a batch: all that there is are the offsets to begin with."""

@@ -1,0 +1,57 @@
+"""A stateful job changes its parallelism while rows keep coming and processes die: the result stays exact."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.local.processes import children_with
+from penstock.local.services import HOST_MODULE
+from penstock.local.stack import LocalStack
+from tests.support.counts import CountJob
+
+
+@pytest.fixture
+def counts(stack: LocalStack) -> Iterator[CountJob]:
+    """A converged job of two tasks that counts rows by word."""
+    job = CountJob(stack, "counts")
+    job.create(task_count=2)
+    yield job
+    job.delete()
+
+
+def test_a_stateful_job_is_rescaled_exactly_whatever_dies(stack: LocalStack, counts: CountJob):
+    """1. Two tasks count. 2. They become four, and nothing dies. 3. They become one, while the State Syncer is killed.
+    4. They become three, while the Spark host that redistributes is killed. 5. They become two, while its Task Manager
+    is killed. 6. Every row is counted once, no count is sent twice, and only the last generation is not sealed."""
+    with counts.fed():
+        counts.wait_for_a_count()
+        counts.rescale_and_wait(4)
+        counts.rescale(1)
+        counts.wait_step("redistribute")
+        _kill(stack.supervisor.pid("state_syncer"))
+        counts.wait_runs(1)
+        counts.rescale(3)
+        for host in children_with(stack.supervisor.pid(_works_for(counts)), [HOST_MODULE]):
+            _kill(host.pid)
+        counts.wait_runs(3)
+        counts.rescale(2)
+        _kill(stack.supervisor.pid(_works_for(counts)))
+        counts.wait_runs(2)
+    counts.wait_counted()
+    counts.assert_exact()
+    *before, last = counts.checkpoints.generations()
+    assert [number for number in before if not counts.checkpoints.is_over(number)] == []
+    assert not counts.checkpoints.is_over(last)
+
+
+def _works_for(counts: CountJob) -> str:
+    """The Task Manager that redistributes."""
+    return str(counts.wait_step("redistribute").plan["container"])
+
+
+def _kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,218 @@
+"""A stateful job whose result is easy to judge: rows counted by word, each change of a count sent to Kafka once."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+
+from penstock.control.process import wait_until
+from penstock.local.stack import LocalStack
+from penstock.local.topics import create_topics
+from penstock.spark.redistribute.seal import SEAL
+from penstock.wire.overview import SyncView
+from tests.support.kafka_sink import committed
+
+KEY_GROUPS = 4
+WORDS = 40
+CONVERGE_S = 180.0
+ROWS_AT_ONCE = 10
+PAUSE_S = 0.05
+
+
+class CountJob:
+    """A job that counts rows by word, exactly once, from a topic of the job's name into `<name>-out`."""
+
+    def __init__(self, stack: LocalStack, name: str) -> None:
+        self.name = name
+        self._stack = stack
+        self._bootstrap = stack.plan.kafka_bootstrap
+        self._producer = Producer({"bootstrap.servers": self._bootstrap, "partitioner": "murmur2_random"})
+        self._sent = 0
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """The job's checkpoints on disk."""
+        return Checkpoints(self._stack, self.name)
+
+    def create(self, task_count: int) -> None:
+        """Topics and job; waits until it runs."""
+        create_topics(self._bootstrap, {self.name: KEY_GROUPS, f"{self.name}-out": KEY_GROUPS})
+        config = {
+            "inputs": {
+                "rows": {
+                    "topic": self.name,
+                    "key_groups": KEY_GROUPS,
+                    "value_schema": "word STRING, id BIGINT",
+                    "key_function": "kafka",
+                    "key_columns": ["word"],
+                }
+            },
+            "query": {"sql": "SELECT word, count(*) AS n, sum(id) AS total FROM rows GROUP BY word"},
+            "output": {
+                "type": "kafka",
+                "topic": f"{self.name}-out",
+                "key_groups": KEY_GROUPS,
+                "key_columns": ["word"],
+            },
+            "output_mode": "update",
+            "task_count": task_count,
+            "trigger_interval_seconds": 0.2,
+        }
+        with self._stack.client() as client:
+            client.put_job(self.name, config)
+        self.wait_runs(task_count)
+
+    def rescale(self, task_count: int) -> None:
+        """Asks for another number of tasks."""
+        with self._stack.client() as client:
+            client.rescale(self.name, task_count, reason="test")
+
+    def wait_runs(self, task_count: int) -> None:
+        """Waits until the job runs with so many tasks."""
+
+        def runs() -> bool:
+            with self._stack.client() as client:
+                view = client.get_job(self.name)
+                return view.converged and view.config["task_count"] == task_count
+
+        wait_until(runs, CONVERGE_S, f"{self.name} to run {task_count} tasks", poll_s=0.05)
+
+    def wait_step(self, step: str) -> SyncView:
+        """Waits until the job's plan is in a step, and says what it is."""
+        wait_until(lambda: _step(self.sync()) == step, CONVERGE_S, f"{self.name} to be in step {step}", poll_s=0.02)
+        return self.sync()
+
+    def sync(self) -> SyncView:
+        """How far the job is."""
+        with self._stack.client() as client:
+            return client.sync(self.name)
+
+    @contextmanager
+    def fed(self) -> Iterator[None]:
+        """Rows keep coming while this is open."""
+        ending = threading.Event()
+        thread = threading.Thread(target=self._feed, args=(ending,), name=f"feed-{self.name}")
+        thread.start()
+        try:
+            yield
+        finally:
+            ending.set()
+            thread.join()
+
+    def rescale_and_wait(self, task_count: int) -> None:
+        """Rescales undisturbed, and prints how long it took until a new task committed."""
+        before, asked_at = self.sync().generation, time.time()
+        self.rescale(task_count)
+        self.wait_runs(task_count)
+        after = self.sync().generation
+        assert before is not None
+        assert after is not None
+        wait_until(lambda: self.checkpoints.has_gone_on(after), CONVERGE_S, f"{self.name} to commit again")
+        last, first = self.checkpoints.last_commit(before), self.checkpoints.first_commit(after)
+        print(
+            f"{self.name} to {task_count} tasks: down {first - last:.2f} s, {first - asked_at:.2f} s after the request"
+        )
+
+    def wait_for_a_count(self) -> None:
+        """Waits until something was counted."""
+        wait_until(lambda: bool(self._newest()), CONVERGE_S, f"{self.name} to count", poll_s=0.2)
+
+    def wait_counted(self) -> None:
+        """Waits until every row that was sent is counted, and nothing else was."""
+        wait_until(lambda: self._newest() == self._due(), CONVERGE_S, f"{self.name} to count every row", poll_s=0.2)
+
+    def assert_exact(self) -> None:
+        """Every row was counted once, and no count was sent twice or after a higher one."""
+        assert self._newest() == self._due()
+        repeated = {word: ns for word, ns in self._counts().items() if ns != sorted(set(ns))}
+        assert not repeated
+
+    def delete(self) -> None:
+        """Asks for the job to be deleted."""
+        with self._stack.client() as client:
+            client.delete_job(self.name)
+
+    def _feed(self, ending: threading.Event) -> None:
+        while not ending.wait(PAUSE_S):
+            for _ in range(ROWS_AT_ONCE):
+                row = {"word": _word(self._sent), "id": self._sent}
+                self._producer.produce(self.name, key=row["word"], value=json.dumps(row))
+                self._sent += 1
+            self._producer.flush()
+
+    def _due(self) -> dict[str, tuple[int, int]]:
+        """By word: rows that were sent, and the sum of their ids."""
+        rows, totals = Counter[str](), Counter[str]()
+        for number in range(self._sent):
+            rows[_word(number)] += 1
+            totals[_word(number)] += number
+        return {word: (rows[word], totals[word]) for word in rows}
+
+    def _newest(self) -> dict[str, tuple[int, int]]:
+        return {row["word"]: (row["n"], row["total"]) for row in self._emitted()}
+
+    def _counts(self) -> dict[str, list[int]]:
+        """The counts that were sent, by word, in their order."""
+        counts: dict[str, list[int]] = defaultdict(list)
+        for row in self._emitted():
+            counts[row["word"]].append(row["n"])
+        return counts
+
+    def _emitted(self) -> list[dict[str, Any]]:
+        return [json.loads(message.value() or b"") for message in committed(self._bootstrap, f"{self.name}-out")]
+
+
+class Checkpoints:
+    """A job's generations on disk."""
+
+    def __init__(self, stack: LocalStack, job: str) -> None:
+        self._folder = stack.data_dir / "checkpoints" / job
+
+    def generations(self) -> list[int]:
+        """All that were ever begun."""
+        return sorted(int(folder.name.removeprefix("g")) for folder in self._folder.glob("g*"))
+
+    def is_over(self, generation: int) -> bool:
+        """Whether no task of a generation can run: it was sealed, or never finished by a redistribution."""
+        tasks = list(self._folder.glob(f"g{generation}/task-*"))
+        return all(_is_sealed(task) for task in tasks) or not all(_is_begun(task) for task in tasks)
+
+    def has_gone_on(self, generation: int) -> bool:
+        """Whether a task of a generation has committed more than the redistribution did."""
+        return any(file.name != "0" for file in self._commits(generation))
+
+    def last_commit(self, generation: int) -> float:
+        """When a task of a generation committed last, or the redistribution finished its batch: seconds since 1970."""
+        return max(file.stat().st_mtime for file in self._commits(generation))
+
+    def first_commit(self, generation: int) -> float:
+        """When a task of a generation committed first, in seconds since 1970; batch 0 is the redistribution's."""
+        return min(file.stat().st_mtime for file in self._commits(generation) if file.name != "0")
+
+    def _commits(self, generation: int) -> Iterator[Path]:
+        return (file for file in self._folder.glob(f"g{generation}/task-*/commits/*") if file.name.isdigit())
+
+
+def _is_begun(task: Path) -> bool:
+    return (task / "commits" / "0").exists()
+
+
+def _is_sealed(task: Path) -> bool:
+    newest = max((file for file in (task / "offsets").glob("[0-9]*")), key=lambda file: int(file.name), default=None)
+    return newest is not None and newest.read_text().startswith(SEAL)
+
+
+def _word(number: int) -> str:
+    return f"w{number % WORDS}"
+
+
+def _step(view: SyncView) -> str | None:
+    return None if view.plan is None else str(view.plan["step"])
