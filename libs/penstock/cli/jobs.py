@@ -10,11 +10,11 @@ import typer
 
 from penstock.cli.errors import required
 from penstock.cli.output import cell, changes, figure, say, show_json, table
-from penstock.cli.parse import duration_seconds, json_object
+from penstock.cli.parse import expiry_seconds, json_object
 from penstock.cli.settings import CliSettings
 from penstock.control.errors import UserError
 from penstock.store.records import JobState
-from penstock.wire.job_client import Expires, JobClient
+from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import ExplainedLeafView, HiddenValueView, PlanView, Written
 
 Job = Annotated[str, typer.Argument(help="job name")]
@@ -124,7 +124,7 @@ def override(
     job: Job,
     config: Annotated[str | None, typer.Argument(help="a JSON object; null drops a key")] = None,
     reason: Reason = "",
-    for_: Annotated[str | None, typer.Option("--for", help="30s, 30m, 2h, 1d; the layer's default if absent")] = None,
+    for_: Annotated[str | None, typer.Option("--for", help="30m, 2h, 1d, never; the layer's default if absent")] = None,
     drop: Annotated[bool, typer.Option("--drop", help="end the override")] = False,
 ) -> None:
     """Override a job's settings in the `oncall` layer, with a reason and an expiry."""
@@ -135,7 +135,7 @@ def override(
     if not reason.strip():
         raise required('say why: --reason "..."; whoever is on call next will want to know', field="reason")
     change, connection = json_object(config), client()
-    expiry: Expires = "default" if for_ is None else duration_seconds(for_)
+    expiry = expiry_seconds(for_)
     version = connection.get_layer(job, "oncall").version
     written = connection.patch_layer(job, "oncall", change, if_match=version, reason=reason, expires_in_seconds=expiry)
     return say_written(written)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
@@ -32,6 +32,13 @@ def json_object(text: str, *, names: dict[str, str] | None = None) -> dict[str, 
     if not isinstance(value, dict):
         raise UserError("a JSON object is needed", field="config", rule="json_object")
     return value
+
+
+def expiry_seconds(text: str | None) -> int | Literal["default"] | None:
+    """For `expires_in_seconds`: a duration; None for `never`; `default` for nothing. Raises UserError."""
+    if text is None:
+        return "default"
+    return None if text == "never" else duration_seconds(text)
 
 
 def duration_seconds(text: str) -> int:

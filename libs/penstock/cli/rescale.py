@@ -8,11 +8,11 @@ import typer
 
 from penstock.cli.jobs import Job, Reason, client, say_written
 from penstock.cli.output import say
-from penstock.cli.parse import duration_seconds
+from penstock.cli.parse import duration_seconds, expiry_seconds
 from penstock.control.errors import Conflict
 from penstock.control.process import wait_until
 from penstock.store.records import JobState
-from penstock.wire.job_client import Expires, JobClient
+from penstock.wire.job_client import JobClient
 from penstock.wire.overview import SyncView
 
 _POLL_SECONDS = 0.3
@@ -28,14 +28,13 @@ def rescale(
     job: Job,
     tasks: Annotated[int, typer.Argument(min=1, help="number of tasks")],
     reason: Reason = "",
-    for_: Annotated[str | None, typer.Option("--for", help="30s, 30m, 2h, 1d; the layer's default if absent")] = None,
+    for_: Annotated[str | None, typer.Option("--for", help="30m, 2h, 1d, then back; it stays if absent")] = None,
     wait: Annotated[str, typer.Option("--wait", help="how long to wait for the end")] = "10m",
     no_wait: Annotated[bool, typer.Option("--no-wait", help="return at once; `penstock sync` shows the plan")] = False,
 ) -> None:
     """Change a job's parallelism: its checkpoints are redistributed, and nothing is lost or counted twice."""
     connection, seconds = client(), duration_seconds(wait)
-    expiry: Expires = "default" if for_ is None else duration_seconds(for_)
-    written = connection.rescale(job, tasks, reason=reason, expires_in_seconds=expiry)
+    written = connection.rescale(job, tasks, reason=reason, expires_in_seconds=expiry_seconds(for_))
     say_written(written)
     if not no_wait:
         _watch(connection, job, written.revision, seconds)

@@ -98,7 +98,10 @@ class JobClient:
         expires_in_seconds: Expires = "default",
         idempotency_key: str | None = None,
     ) -> jobs.Written:
-        """Asks for another number of tasks, in the highest layer that the token may write."""
+        """Asks for another number of tasks, in the highest layer that the token may write; by default it stays.
+
+        Raises Conflict when the layer ends by itself already and `expires_in_seconds` is not given.
+        """
         body = {"task_count": task_count, "reason": reason} | _expiry(expires_in_seconds)
         headers = _headers(None, idempotency_key)
         return self._write("POST", f"{_job(job)}/rescale", jobs.Written, body, headers=headers)

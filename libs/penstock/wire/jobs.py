@@ -24,6 +24,12 @@ Expiry = Annotated[
         description="seconds until the layer is dropped by itself; null is never; absent is the layer's default",
     ),
 ]
+StayingExpiry = Annotated[
+    int | None,
+    Field(
+        ge=1, le=LONGEST_EXPIRY_SECONDS, description="seconds until the layer is dropped by itself; null, absent: never"
+    ),
+]
 Role = Literal["reader", "provisioner", "scaler", "oncall", "admin"]
 
 
@@ -76,11 +82,14 @@ class WithReason(Model):
 
 
 class RescaleWrite(Model):
-    """`POST .../rescale`: another number of tasks, as a write to the highest layer that the caller may write."""
+    """`POST .../rescale`: another number of tasks, as a write to the highest layer that the caller may write.
+
+    Without `expires_in_seconds` it stays.
+    """
 
     task_count: int = Field(ge=1, le=10_000)
     reason: Reason = ""
-    expires_in_seconds: Expiry = None
+    expires_in_seconds: StayingExpiry = None
 
 
 class PlanRequest(LayerWrite):

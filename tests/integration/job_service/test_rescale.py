@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.control.errors import Forbidden, InvalidConfig, NotFound
+from penstock.control.errors import Conflict, Forbidden, InvalidConfig, NotFound
 from penstock.wire.job_client import JobClient
 from services.state_syncer.progress import Step
 from tests.support.job_service import CONFIG, RunningJobService
@@ -59,12 +59,32 @@ def test_it_writes_the_layer_that_the_caller_may_write(
 ) -> None:
     """1. The layer says something already. 2. A rescale only adds to it, with its reason."""
     client.put_job("etl", CONFIG)
-    client.put_layer("etl", layer, {"priority": 1}, if_match=0)
+    client.put_layer("etl", layer, {"priority": 1}, if_match=0, expires_in_seconds=None)
     secret = client.create_token("other", role)
     written = service.client(secret).rescale("etl", 4, reason="lag")
     assert (written.layer, written.version) == (layer, 2)
     found = client.get_layer("etl", layer)
     assert (found.config, found.reason, found.author) == ({"priority": 1, "task_count": 4}, "lag", "other")
+    assert found.expires_at is None
+
+
+def test_it_stays_unless_it_is_said_when_it_ends(client: JobClient) -> None:
+    """1. A rescale stays. 2. One with an expiry does not. 3. What ends by itself takes no further rescale with it, nor
+    does it stay because of one: that must be said. 4. A dropped layer has nothing that could end."""
+    client.put_job("etl", CONFIG)
+    client.rescale("etl", 4)
+    assert client.get_layer("etl", "oncall").expires_at is None
+    client.rescale("etl", 2, expires_in_seconds=60)
+    assert client.get_layer("etl", "oncall").expires_at is not None
+    with pytest.raises(Conflict, match="oncall ends at") as refused:
+        client.rescale("etl", 4)
+    assert (refused.value.field, refused.value.rule) == ("expires_in_seconds", "given_when_the_layer_expires")
+    client.rescale("etl", 4, expires_in_seconds=None)
+    assert client.get_layer("etl", "oncall").expires_at is None
+    client.rescale("etl", 2, expires_in_seconds=60)
+    client.drop_layer("etl", "oncall", if_match=4)
+    client.rescale("etl", 4)
+    assert client.get_layer("etl", "oncall").expires_at is None
 
 
 def test_what_is_refused(service: RunningJobService, client: JobClient) -> None:

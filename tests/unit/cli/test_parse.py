@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.parse import duration_seconds, json_object
+from penstock.cli.parse import duration_seconds, expiry_seconds, json_object
 from penstock.control.errors import UserError
 
 
@@ -16,6 +16,11 @@ from penstock.control.errors import UserError
 )
 def test_a_duration_is_a_number_and_a_unit(text: str, seconds: int) -> None:
     assert duration_seconds(text) == seconds
+
+
+@pytest.mark.parametrize(("text", "expires"), [(None, "default"), ("never", None), ("2h", 7200)])
+def test_an_expiry_may_be_never_or_not_given(text: str | None, expires: object) -> None:
+    assert expiry_seconds(text) == expires
 
 
 @pytest.mark.parametrize("text", ["", "0", "0h", "-5m", "1.5h", "5w", "1h30m", "soon", "m"])

@@ -1,4 +1,5 @@
-"""What is done to the demo's jobs while flights stream through them: an override, an upgrade, and kills."""
+"""What is done to the demo's jobs while flights stream through them: an override, an upgrade, two
+rescales, and kills."""
 
 from __future__ import annotations
 
@@ -52,11 +53,13 @@ class Story:
         """What happens, by share of flights sent."""
         return (
             Step(0.10, self.override),
-            Step(0.22, lambda: self.kill_host(task_manager_name(1))),
-            Step(0.38, self.upgrade),
-            Step(0.50, lambda: self.kill(task_manager_name(2))),
-            Step(0.65, lambda: self.kill("state_syncer")),
-            Step(0.72, lambda: self.kill("shard_manager")),
+            Step(0.20, lambda: self.kill_host(task_manager_name(1))),
+            Step(0.30, lambda: self.rescale(6)),
+            Step(0.45, self.upgrade),
+            Step(0.55, lambda: self.kill(task_manager_name(2))),
+            Step(0.70, lambda: self.kill("state_syncer")),
+            Step(0.74, lambda: self.kill("shard_manager")),
+            Step(0.80, lambda: self.rescale(3)),
         )
 
     def override(self) -> None:
@@ -79,6 +82,11 @@ class Story:
             HOURLY, "provisioner", {"query": {"sql": release}}, if_match=version, reason="release 2"
         )
         self._view.event(f"upgrade of {HOURLY} to release 2, revision {written.revision}", "change")
+
+    def rescale(self, task_count: int) -> None:
+        """`hourly`, with its windows in the state of its tasks, gets another number of tasks, and stays so."""
+        written = self._client.rescale(HOURLY, task_count, reason="demo: another number of tasks")
+        self._view.event(f"rescale of {HOURLY} to {task_count} tasks, revision {written.revision}", "change")
 
     def kill(self, name: str) -> None:
         """`kill -9` of a process; the supervisor starts it again."""
