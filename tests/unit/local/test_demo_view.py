@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import xml.etree.ElementTree
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -12,7 +13,7 @@ from penstock.local.demo.view import JobLine, View
 
 
 def _line(job: str, *, backlog: float | None = 0.0, rate: float | None = None, where: tuple[str, ...] = ()) -> JobLine:
-    return JobLine(job, "synced, converged", True, 3, len(where), 2, where, backlog, rate)
+    return JobLine(job, "synced, converged", True, 3, 1, len(where), 2, where, backlog, rate)
 
 
 def _shown(view: View) -> str:
@@ -43,6 +44,16 @@ def test_tasks_are_counted_by_container() -> None:
     view.update(Fed(1, 2, False), [_line("enrich", where=("task_manager_2", "task_manager_1", "task_manager_2"))])
     assert "task_manager_1 x1, task_manager_2 x2" in _shown(view)
     assert "3/2" in _shown(view)
+
+
+def test_a_job_that_runs_in_a_new_generation_is_told_of_once() -> None:
+    view, said = _view()
+    first = _line("hourly", where=("task_manager_1",))
+    second = replace(first, generation=2, running=6)
+    for line in (first, replace(second, converged=False), replace(first, generation=None), second, second):
+        view.update(Fed(1, 2, False), [line])
+    assert said.getvalue().count("hourly runs") == 1
+    assert "hourly runs 6 tasks as generation 2" in said.getvalue()
 
 
 def test_without_a_terminal_events_are_lines_that_hold_no_markup() -> None:

@@ -33,6 +33,7 @@ class JobLine:
     state: str
     converged: bool
     revision: int
+    generation: int | None
     running: int
     expected: int
     where: tuple[str, ...]
@@ -49,6 +50,7 @@ class View:
         self._events: deque[tuple[float, str, str]] = deque(maxlen=_EVENTS_IN_PICTURE)
         self._jobs: tuple[JobLine, ...] = ()
         self._fed = Fed(0, 1, False)
+        self._generations: dict[str, int] = {}
         self._live = Live(self.render(), console=console, refresh_per_second=4) if live else None
 
     def __enter__(self) -> View:
@@ -70,10 +72,19 @@ class View:
             self._live.update(self.render())
 
     def update(self, fed: Fed, jobs: Iterable[JobLine]) -> None:
-        """Shows the newest figures."""
+        """Shows the newest figures, and tells of jobs that run in a new generation."""
         self._fed, self._jobs = fed, tuple(jobs)
+        for line in self._jobs:
+            self._tell_generation(line)
         if self._live is not None:
             self._live.update(self.render())
+
+    def _tell_generation(self, line: JobLine) -> None:
+        if not line.converged or line.generation is None:
+            return
+        before, self._generations[line.job] = self._generations.get(line.job), line.generation
+        if before is not None and line.generation > before:
+            self.event(f"{line.job} runs {line.running} tasks as generation {line.generation}", "ok")
 
     def picture(self) -> str:
         """The present display as SVG, from a console of its own; it fetches nothing when it is shown."""

@@ -22,6 +22,7 @@ def job_line(client: JobClient, job: str) -> JobLine:
         state=f"{view.state.value}{', converged' if view.converged else ''}",
         converged=view.converged,
         revision=view.revision,
+        generation=max((task.generation for task in running if task.generation is not None), default=None),
         running=len(running),
         expected=len(tasks),
         where=tuple(task.container or "unknown" for task in running),
