@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -54,8 +55,8 @@ class _Attempt:
 class ContainerExecutor:
     """Asks over HTTP, `workers` at a time. A container that has not answered for `lost_after_seconds` is lost.
 
-    `on_news` is called from a worker when a container has answered, or is lost. Outcomes are kept in memory only: a
-    new leader asks the recorded container again.
+    `on_news` is called from a worker when an attempt has ended. Outcomes are kept in memory only: a new leader asks
+    the recorded container again.
     """
 
     def __init__(
@@ -115,9 +116,19 @@ class ContainerExecutor:
         except Exception as error:
             log.exception("asking a container broke", container=ask.key.container, job=ask.key.job)
             outcome = Failed(repr(error))
-        self._note(ask.key, outcome)
-        # Also when the work goes on: then the next round asks again, without waiting for its turn.
-        self.on_news()
+        if isinstance(outcome, Unanswered):
+            self._ask_on(ask)
+        else:
+            self._note(ask.key, outcome)
+
+    def _ask_on(self, ask: Ask) -> None:
+        """The work goes on: its end is waited for further, in turn with the other attempts."""
+        with self._lock:
+            if ask.key not in self._attempts:
+                return
+            self._attempts[ask.key] = _Attempt(asking=True)
+        with suppress(RuntimeError):  # this process ends, and a new leader asks
+            self._pool.submit(self._ask, ask)
 
     def _was_silent(self, key: AskKey, asked_at: float, error: str) -> None:
         with self._lock:
@@ -129,12 +140,12 @@ class ContainerExecutor:
         silent_seconds = self._monotonic() - since
         if silent_seconds >= self._lost_after_seconds:
             self._note(key, Lost(f"no answer for {silent_seconds:.0f} s: {error}"))
-            self.on_news()
 
     def _note(self, key: AskKey, outcome: Outcome) -> None:
         with self._lock:
             if key in self._attempts:
                 self._attempts[key] = _Attempt(outcome)
+        self.on_news()
 
 
 def _is_due(attempt: _Attempt) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.control.errors import Conflict, Unavailable
+from penstock.control.process import wait_until
 from penstock.tasks.redistribution import RedistributionReport
 from penstock.wire.redistributions import LOST, RedistributionAnswer, WorkState
 from services.state_syncer.asks import Ask, key_of, request_of
@@ -30,8 +31,10 @@ class ScriptedClient:
         self.answers: list[Any] = []
         self.urls: list[str] = []
         self.gate = threading.Semaphore(0)
+        self.begun = 0
 
     def ask(self, url: str, request: Any, *, wait_seconds: float) -> RedistributionAnswer:
+        self.begun += 1
         assert self.gate.acquire(timeout=10)
         self.urls.append(url)
         answer = self.answers.pop(0)
@@ -50,10 +53,14 @@ class Bench:
 
     def once(self, answer: Any) -> Any:
         """One question with its answer; what is known then."""
+        asked = len(self.client.urls) + 1
         self.client.answers.append(answer)
         self.executor.ask([ASK])
         self.client.gate.release()
-        self.executor._pool.submit(int).result(timeout=10)
+        if answer is GOES_ON:
+            wait_until(lambda: self.client.begun > len(self.client.urls) >= asked, 10, "the next question")
+        else:
+            self.executor._pool.submit(int).result(timeout=10)
         return self.executor.outcome(KEY)
 
 
@@ -67,7 +74,7 @@ def bench() -> Iterator[Bench]:
 
 
 def test_asking_returns_at_once_and_nothing_is_asked_twice_at_the_same_time(bench: Bench) -> None:
-    bench.client.answers = [GOES_ON]
+    bench.client.answers = [DONE]
     bench.executor.ask([ASK])
     bench.executor.ask([ASK])
     assert bench.executor.outcome(KEY) == Unanswered()
@@ -89,7 +96,17 @@ def test_asking_returns_at_once_and_nothing_is_asked_twice_at_the_same_time(benc
 )
 def test_what_an_answer_means(bench: Bench, answer: Any, outcome: Any) -> None:
     assert bench.once(answer) == outcome
-    assert bench.news.acquire(blocking=False) is not isinstance(answer, Unavailable)
+    assert bench.news.acquire(blocking=False) is not isinstance(outcome, Unanswered)
+
+
+def test_the_end_of_work_that_goes_on_is_waited_for_without_further_rounds(bench: Bench) -> None:
+    bench.client.answers = [GOES_ON, GOES_ON, DONE]
+    bench.executor.ask([ASK])
+    for _ in range(3):
+        bench.client.gate.release()
+    assert bench.news.acquire(timeout=10)
+    assert bench.executor.outcome(KEY) == Done(DONE.report)
+    assert len(bench.client.urls) == 3
 
 
 def test_what_is_over_is_not_asked_again(bench: Bench) -> None:
@@ -100,12 +117,13 @@ def test_what_is_over_is_not_asked_again(bench: Bench) -> None:
 
 
 def test_a_container_is_lost_after_a_time_of_silence_which_any_answer_ends(bench: Bench) -> None:
+    """The silence after an answer begins with the question that follows it at once."""
     for passed, answer, lost in (
         (0, Unavailable("no"), False),
         (29, Unavailable("no"), False),
         (1, GOES_ON, False),
         (1, Unavailable("no"), False),
-        (29, Unavailable("no"), False),
+        (28, Unavailable("no"), False),
         (1, Unavailable("no"), True),
     ):
         bench.seconds += passed
