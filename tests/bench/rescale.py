@@ -125,6 +125,9 @@ class Bench:
                 "spark.sql.streaming.stateStore.providerClass",
                 "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
             )
+            # Begins the coordinator that state stores report to; no query was started in this session.
+            active = len(session.streams.active)
+            say(f"spark's own repartition, with {active} queries beside it")
             checkpoint = task_checkpoint(self._settings.checkpoint_root, job, 1, 0)
             begun = time.perf_counter()
             session._streamingCheckpointManager.repartition(checkpoint, 4, True)  # type: ignore[attr-defined]
