@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -70,10 +71,7 @@ class Feed:
     def _run(self) -> None:
         try:
             self._send_flights()
-            for partition in range(KEY_GROUPS):
-                key, value = closing_record(partition)
-                self._producer.produce(FLIGHTS, key=key, value=value, partition=partition)
-            self._producer.flush()
+            self._close()
         except Exception as error:  # noqa: BLE001 -- handed to whoever asks `fed`
             self._error = error
 
@@ -86,6 +84,18 @@ class Feed:
             due = started + self._seconds * self._sent / len(self._flights)
             if self._stopping.wait(max(0.0, due - time.monotonic())):
                 return
+
+    def _close(self) -> None:
+        """Sends closing records until each partition has one, where their keys belong, so that their state can move."""
+        open_partitions = set(range(KEY_GROUPS))
+        for number in itertools.count():
+            if not open_partitions or self._stopping.is_set():
+                return
+            key, value = closing_record(number)
+            self._producer.produce(
+                FLIGHTS, key=key, value=value, on_delivery=lambda _, sent: open_partitions.discard(sent.partition())
+            )
+            self._producer.flush()
 
     def _send(self, topic: str, rows: Iterable[tuple[str | None, bytes]] | Iterator[tuple[str | None, bytes]]) -> None:
         for key, value in rows:

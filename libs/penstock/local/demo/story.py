@@ -53,13 +53,13 @@ class Story:
         """What happens, by share of flights sent."""
         return (
             Step(0.10, self.override),
-            Step(0.20, lambda: self.kill_host(task_manager_name(1))),
-            Step(0.30, lambda: self.rescale(6)),
+            Step(0.15, lambda: self.rescale(6)),
+            Step(0.35, lambda: self.kill_host(task_manager_name(1))),
             Step(0.45, self.upgrade),
             Step(0.55, lambda: self.kill(task_manager_name(2))),
-            Step(0.70, lambda: self.kill("state_syncer")),
-            Step(0.74, lambda: self.kill("shard_manager")),
-            Step(0.80, lambda: self.rescale(3)),
+            Step(0.65, lambda: self.rescale(3)),
+            Step(0.75, lambda: self.kill("state_syncer")),
+            Step(0.80, lambda: self.kill("shard_manager")),
         )
 
     def override(self) -> None:
