@@ -71,7 +71,7 @@ class Feed:
     def _run(self) -> None:
         try:
             self._send_flights()
-            self._close()
+            self._producer.flush()
         except Exception as error:  # noqa: BLE001 -- handed to whoever asks `fed`
             self._error = error
 
@@ -85,11 +85,15 @@ class Feed:
             if self._stopping.wait(max(0.0, due - time.monotonic())):
                 return
 
-    def _close(self) -> None:
-        """Sends closing records until each partition has one, where their keys belong, so that their state can move."""
+    def close(self) -> None:
+        """Sends closing records until each partition has one; after all flights, to tasks that run.
+
+        Each is where its key belongs, so that the state it leaves could move. A query that is restarted before it has
+        written what a watermark closed writes it only when more rows come (Spark remembers no such batch).
+        """
         open_partitions = set(range(KEY_GROUPS))
         for number in itertools.count():
-            if not open_partitions or self._stopping.is_set():
+            if not open_partitions:
                 return
             key, value = closing_record(number)
             self._producer.produce(

@@ -113,9 +113,16 @@ def _refresh(client: JobClient, view: View, feed: Feed) -> None:
     view.update(feed.fed(), lines)
 
 
+def _all_converged(client: JobClient, view: View, feed: Feed) -> bool:
+    _refresh(client, view, feed)
+    return all(client.get_job(job).converged for job in JOBS)
+
+
 def _finish(stack: LocalStack, client: JobClient, view: View, feed: Feed) -> tuple[check.Comparison, ...]:
     """Waits until all is read, then until the results are exact or the time for that is over."""
     view.event("all flights are in Kafka; the jobs finish reading")
+    wait_until(lambda: _all_converged(client, view, feed), _DRAIN_S, "the jobs to converge", poll_s=_REFRESH_S)
+    feed.close()
     for job in JOBS:
         _wait_read(stack, client, view, feed, job)
     view.event("everything is read; comparing each result with DuckDB on the same input")
