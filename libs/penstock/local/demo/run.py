@@ -96,7 +96,7 @@ def _wait_converged(client: JobClient, view: View) -> None:
 def _stream(client: JobClient, view: View, feed: Feed, story: Story) -> None:
     steps = list(story.steps())
     while not feed.fed().done or steps:
-        if steps and feed.fed().share >= steps[0].share:
+        if steps and story.is_due(steps[0], feed.fed().share):
             steps.pop(0).act()
         _refresh(client, view, feed)
         time.sleep(_REFRESH_S)
