@@ -61,10 +61,10 @@ def records(frame: pd.DataFrame, key: str | None) -> Iterator[tuple[str | None, 
         yield (None if key is None else str(values[key])), orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def closing_record(partition: int) -> tuple[str, bytes]:
-    """A record far in the future that closes every window of a partition; jobs see it as no flight."""
+def closing_record(number: int) -> tuple[str, bytes]:
+    """A record far in the future that closes every window of its partition; jobs see it as no flight."""
     values: dict[str, Any] = dict.fromkeys(FLIGHT_COLUMNS)
-    values |= {"time_hour": CLOSING_TIME, "dest": f"~closing-{partition}"}
+    values |= {"time_hour": CLOSING_TIME, "dest": f"~closing-{number}"}
     return values["dest"], orjson.dumps(values)
 
 

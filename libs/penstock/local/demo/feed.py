@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -70,9 +71,6 @@ class Feed:
     def _run(self) -> None:
         try:
             self._send_flights()
-            for partition in range(KEY_GROUPS):
-                key, value = closing_record(partition)
-                self._producer.produce(FLIGHTS, key=key, value=value, partition=partition)
             self._producer.flush()
         except Exception as error:  # noqa: BLE001 -- handed to whoever asks `fed`
             self._error = error
@@ -86,6 +84,22 @@ class Feed:
             due = started + self._seconds * self._sent / len(self._flights)
             if self._stopping.wait(max(0.0, due - time.monotonic())):
                 return
+
+    def close(self) -> None:
+        """Sends closing records until each partition has one; after all flights, to tasks that run.
+
+        Each is where its key belongs, so that the state it leaves could move. A query that is restarted before it has
+        written what a watermark closed writes it only when more rows come (Spark remembers no such batch).
+        """
+        open_partitions = set(range(KEY_GROUPS))
+        for number in itertools.count():
+            if not open_partitions:
+                return
+            key, value = closing_record(number)
+            self._producer.produce(
+                FLIGHTS, key=key, value=value, on_delivery=lambda _, sent: open_partitions.discard(sent.partition())
+            )
+            self._producer.flush()
 
     def _send(self, topic: str, rows: Iterable[tuple[str | None, bytes]] | Iterator[tuple[str | None, bytes]]) -> None:
         for key, value in rows:

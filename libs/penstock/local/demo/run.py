@@ -96,7 +96,7 @@ def _wait_converged(client: JobClient, view: View) -> None:
 def _stream(client: JobClient, view: View, feed: Feed, story: Story) -> None:
     steps = list(story.steps())
     while not feed.fed().done or steps:
-        if steps and feed.fed().share >= steps[0].share:
+        if steps and story.is_due(steps[0], feed.fed().share):
             steps.pop(0).act()
         _refresh(client, view, feed)
         time.sleep(_REFRESH_S)
@@ -113,9 +113,16 @@ def _refresh(client: JobClient, view: View, feed: Feed) -> None:
     view.update(feed.fed(), lines)
 
 
+def _all_converged(client: JobClient, view: View, feed: Feed) -> bool:
+    _refresh(client, view, feed)
+    return all(client.get_job(job).converged for job in JOBS)
+
+
 def _finish(stack: LocalStack, client: JobClient, view: View, feed: Feed) -> tuple[check.Comparison, ...]:
     """Waits until all is read, then until the results are exact or the time for that is over."""
     view.event("all flights are in Kafka; the jobs finish reading")
+    wait_until(lambda: _all_converged(client, view, feed), _DRAIN_S, "the jobs to converge", poll_s=_REFRESH_S)
+    feed.close()
     for job in JOBS:
         _wait_read(stack, client, view, feed, job)
     view.event("everything is read; comparing each result with DuckDB on the same input")

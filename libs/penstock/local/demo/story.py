@@ -28,10 +28,11 @@ OVERRIDE_SECONDS = 20
 
 @dataclass(frozen=True)
 class Step:
-    """Something that is done once this share of the flights is in Kafka."""
+    """Something that is done once this share of the flights is in Kafka, and `hourly` runs if that is needed."""
 
     share: float
     act: Callable[[], None]
+    needs_hourly: bool = False
 
 
 class Story:
@@ -53,14 +54,18 @@ class Story:
         """What happens, by share of flights sent."""
         return (
             Step(0.10, self.override),
-            Step(0.20, lambda: self.kill_host(task_manager_name(1))),
-            Step(0.30, lambda: self.rescale(6)),
+            Step(0.15, lambda: self.rescale(6)),
+            Step(0.35, lambda: self.kill_host(task_manager_name(1)), needs_hourly=True),
             Step(0.45, self.upgrade),
             Step(0.55, lambda: self.kill(task_manager_name(2))),
-            Step(0.70, lambda: self.kill("state_syncer")),
-            Step(0.74, lambda: self.kill("shard_manager")),
-            Step(0.80, lambda: self.rescale(3)),
+            Step(0.65, lambda: self.rescale(3), needs_hourly=True),
+            Step(0.75, lambda: self.kill("state_syncer")),
+            Step(0.80, lambda: self.kill("shard_manager")),
         )
+
+    def is_due(self, step: Step, share: float) -> bool:
+        """Whether it may be done now."""
+        return share >= step.share and (not step.needs_hourly or self._client.get_job(HOURLY).converged)
 
     def override(self) -> None:
         """An on-call engineer makes `enrich` faster for a while; it ends by itself."""
