@@ -10,7 +10,7 @@ from typing import Protocol
 
 from penstock.control.errors import RetryableError, UserError
 from penstock.control.logs import logger
-from penstock.tasks.redistribution import RedistributionRequest, SealRequest
+from penstock.tasks.savepoint import HostWork
 from penstock.wire.redistributions import RedistributionAnswer, WorkState
 from services.state_syncer.asks import Ask, AskKey
 from services.state_syncer.progress import Done, Failed, Lost, Outcome, Unanswered
@@ -37,9 +37,7 @@ class Executor(Protocol):
 class Client(Protocol):
     """`penstock.wire.redistribution_client.RedistributionClient`."""
 
-    def ask(
-        self, url: str, request: RedistributionRequest | SealRequest, *, wait_seconds: float
-    ) -> RedistributionAnswer:
+    def ask(self, url: str, request: HostWork, *, wait_seconds: float) -> RedistributionAnswer:
         """Raises Unavailable and UserError."""
         ...
 
