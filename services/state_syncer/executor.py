@@ -14,7 +14,10 @@ from penstock.tasks.savepoint import HostWork
 from penstock.wire.redistributions import RedistributionAnswer, WorkState
 from services.state_syncer.asks import Ask, AskKey
 from services.state_syncer.progress import Done, Failed, Lost, Outcome, Unanswered
+from services.state_syncer.savepoints import SavepointAsk, SavepointKey
 
+AnyKey = AskKey | SavepointKey
+AnyAsk = Ask | SavepointAsk
 log = logger(__name__)
 
 
@@ -70,19 +73,19 @@ class ContainerExecutor:
         self._lost_after_seconds = lost_after_seconds
         self._wait_seconds = wait_seconds
         self._lock = threading.Lock()
-        self._attempts: dict[AskKey, _Attempt] = {}
+        self._attempts: dict[AnyKey, _Attempt] = {}
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="plans")
         self.on_news: Callable[[], None] = _nobody_waits
 
-    def outcome(self, key: AskKey) -> Outcome:
+    def outcome(self, key: AnyKey) -> Outcome:
         """See the port."""
         with self._lock:
             attempt = self._attempts.get(key)
             return Unanswered() if attempt is None else attempt.outcome
 
-    def ask(self, asks: Iterable[Ask]) -> None:
+    def ask(self, asks: Iterable[AnyAsk]) -> None:
         """See the port."""
-        wanted = {ask.key: ask for ask in asks}
+        wanted: dict[AnyKey, AnyAsk] = {ask.key: ask for ask in asks}
         with self._lock:
             self._attempts = {key: self._attempts.get(key) or _Attempt() for key in wanted}
             due = [key for key, attempt in self._attempts.items() if _is_due(attempt)]
@@ -100,7 +103,7 @@ class ContainerExecutor:
         """Waits for the calls under way; those still queued are not made."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _ask(self, ask: Ask) -> None:
+    def _ask(self, ask: AnyAsk) -> None:
         asked_at = self._monotonic()
         try:
             outcome = _outcome(self._client.ask(ask.url, ask.request, wait_seconds=self._wait_seconds))
@@ -115,7 +118,7 @@ class ContainerExecutor:
             outcome = Failed(repr(error))
         self._note(ask.key, outcome)
 
-    def _was_silent(self, key: AskKey, asked_at: float, error: str) -> None:
+    def _was_silent(self, key: AnyKey, asked_at: float, error: str) -> None:
         with self._lock:
             attempt = self._attempts.get(key)
             if attempt is None:
@@ -126,7 +129,7 @@ class ContainerExecutor:
         if silent_seconds >= self._lost_after_seconds:
             self._note(key, Lost(f"no answer for {silent_seconds:.0f} s: {error}"))
 
-    def _note(self, key: AskKey, outcome: Outcome) -> None:
+    def _note(self, key: AnyKey, outcome: Outcome) -> None:
         with self._lock:
             if key in self._attempts:
                 self._attempts[key] = _Attempt(outcome)
@@ -143,7 +146,7 @@ def _outcome(answer: RedistributionAnswer) -> Outcome:
         case WorkState.RUNNING:
             return Unanswered()
         case WorkState.DONE:
-            return Done(answer.report)
+            return Done(answer.report, answer.savepoint)
         case WorkState.FAILED:
             return Failed(answer.error or "no reason given")
 

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from penstock.config.model import Model
 from penstock.tasks.redistribution import RedistributionReport
+from penstock.tasks.savepoint import SavepointReport
 
 
 class Step(StrEnum):
@@ -74,9 +75,10 @@ class Unanswered:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The container did it. `report` is None of a seal."""
+    """The container did it. `report` is that of a redistribution, `savepoint` that of a savepoint."""
 
     report: RedistributionReport | None = None
+    savepoint: SavepointReport | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,83 @@
+"""Savepoints of a job: ask for one, list, read, delete."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+from sqlalchemy import Connection
+
+from penstock.control.errors import Conflict, NotFound
+from penstock.store import expected, overview, savepoints
+from penstock.store.engine import snapshot
+from penstock.store.savepoints import SavepointRow
+from penstock.wire.savepoints import SavepointPage, SavepointView, SavepointWrite
+from services.job_service import access, cursors, requests, views
+from services.job_service.answers import Answer
+from services.job_service.requests import CallerOf, JobName, PartsOf, PrincipalOf, respond
+
+router = APIRouter(tags=["savepoints"], route_class=requests.StrictRoute)
+SavepointName = Annotated[str, Path(pattern=requests.NAME, description="the savepoint's name")]
+
+
+@router.post("/v1/jobs/{job}/savepoints", response_model=SavepointView, status_code=202)
+def create_savepoint(job: JobName, body: SavepointWrite, parts: PartsOf, caller: CallerOf) -> Response:
+    """Asks for a savepoint of the job as it runs, without stopping it; `state` tells when it is ready."""
+    access.require_role(caller.principal, access.MAY_OPERATE_JOBS)
+    name = body.name or parts.clock.now().strftime("%Y%m%d-%H%M%S-%f")
+
+    def work(connection: Connection) -> Answer:
+        stored = expected.lock(connection, [job]).get(job)
+        if stored is None or not stored.exists:
+            raise NotFound(f"there is no job {job}", field="job", rule="known")
+        running = overview.running_job(connection, job)
+        if running is None or not running.started:
+            raise Conflict(f"{job} never ran, so it has no checkpoint", field="job", rule="has_run")
+        row = savepoints.ask(connection, job=job, name=name, author=caller.principal.name, reason=body.reason)
+        return _answer(row)
+
+    return respond(parts.writer.run(caller, work))
+
+
+@router.get("/v1/jobs/{job}/savepoints", response_model=SavepointPage)
+def list_savepoints(
+    job: JobName, parts: PartsOf, _: PrincipalOf, cursor: requests.Cursor = None, limit: requests.Limit = 100
+) -> SavepointPage:
+    """Savepoints of a job, newest first; of a forgotten one, too."""
+    before = cursors.decode_number(cursor)
+    with snapshot(parts.engine) as connection:
+        rows = savepoints.page(connection, job, limit=limit, before=before)
+    found = [views.view_of(SavepointView, row) for row in rows]
+    return SavepointPage(savepoints=found, next=cursors.next_cursor(rows, limit, lambda row: row.number))
+
+
+@router.get("/v1/jobs/{job}/savepoints/{savepoint}", response_model=SavepointView)
+def get_savepoint(job: JobName, savepoint: SavepointName, parts: PartsOf, _: PrincipalOf) -> SavepointView:
+    """One savepoint."""
+    with snapshot(parts.engine) as connection:
+        return views.view_of(SavepointView, _require(connection, job, savepoint))
+
+
+@router.delete("/v1/jobs/{job}/savepoints/{savepoint}", response_model=SavepointView, status_code=202)
+def delete_savepoint(job: JobName, savepoint: SavepointName, parts: PartsOf, caller: CallerOf) -> Response:
+    """Deletes a savepoint's files, then forgets it. May be repeated."""
+    access.require_role(caller.principal, access.MAY_OPERATE_JOBS)
+
+    def work(connection: Connection) -> Answer:
+        row = _require(connection, job, savepoint)
+        if row.state != savepoints.DELETING:
+            savepoints.ask_to_delete(connection, row.number)
+        return _answer(_require(connection, job, savepoint))
+
+    return respond(parts.writer.run(caller, work))
+
+
+def _require(connection: Connection, job: str, name: str) -> SavepointRow:
+    row = savepoints.read(connection, job, name)
+    if row is None:
+        raise NotFound(f"{job} has no savepoint {name}", field="savepoint", rule="known")
+    return row
+
+
+def _answer(row: SavepointRow) -> Answer:
+    return Answer(202, views.view_of(SavepointView, row).model_dump(mode="json"))
