@@ -23,3 +23,17 @@ CREATE TABLE savepoints (
 );
 CREATE UNIQUE INDEX uq_savepoints_job_name ON savepoints (job, name);
 CREATE INDEX ix_savepoints_open ON savepoints (number) WHERE state IN ('asked','deleting');
+
+CREATE TABLE restores (
+    job TEXT NOT NULL,
+    number BIGINT GENERATED ALWAYS AS IDENTITY,
+    savepoint BIGINT NOT NULL,
+    savepoint_job TEXT NOT NULL,
+    savepoint_name TEXT NOT NULL,
+    generation BIGINT NOT NULL,
+    config JSONB NOT NULL,
+    created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+    CONSTRAINT pk_restores PRIMARY KEY (job),
+    CONSTRAINT fk_restores_job FOREIGN KEY(job) REFERENCES jobs (name) ON DELETE CASCADE
+);
+CREATE INDEX ix_restores_savepoint ON restores (savepoint);

@@ -72,7 +72,7 @@ def test_the_document_names_the_calls_of_the_design(document: BaseSchema) -> Non
         *(f"{method} {one_job}/layers/{{layer}}" for method in ("GET", "PUT", "PATCH", "DELETE")),
         f"POST {one_job}/layers/{{layer}}/revert",
         *(f"GET {one_job}/{what}" for what in ("explain", "history", "tasks", "sync", "decisions", "metrics")),
-        *(f"POST {one_job}/{what}" for what in ("plans", "release", "rescale", "restart")),
+        *(f"POST {one_job}/{what}" for what in ("plans", "release", "rescale", "restart", "restore")),
         *(f"GET /v1/{what}" for what in ("jobs", "containers", "shards", "alerts", "fields", "layers", "tokens")),
         *(f"POST /v1/{what}" for what in ("batches", "layers", "tokens")),
         "DELETE /v1/tokens/{name}",

@@ -6,15 +6,16 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.jobs import AsJson, Job, Reason, client
+from penstock.cli.jobs import AsJson, Job, Reason, client, say_written
 from penstock.cli.output import figure, say, show_json, table
 from penstock.cli.parse import duration_seconds
+from penstock.cli.rescale import watch
 from penstock.control.errors import Conflict
 from penstock.control.process import wait_until
 
 _POLL_SECONDS = 0.3
 Name = Annotated[str, typer.Argument(help="the savepoint's name")]
-savepoint = typer.Typer(no_args_is_help=True, help="take, list and delete savepoints of a job")
+savepoint = typer.Typer(no_args_is_help=True, help="take, list, restore and delete savepoints of a job")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -63,6 +64,24 @@ def list_(job: Job, as_json: AsJson = False) -> None:
 def show(job: Job, name: Name) -> None:
     """All that is known of a savepoint, as JSON."""
     show_json(client().savepoint(job, name))
+
+
+@savepoint.command("restore")
+def restore(
+    job: Job,
+    name: Name,
+    of: Annotated[str | None, typer.Option("--of", help="the savepoint's job; this one if absent")] = None,
+    tasks: Annotated[int | None, typer.Option("--tasks", min=1, help="another number of tasks")] = None,
+    reason: Reason = "",
+    wait: Annotated[str, typer.Option("--wait", help="how long to wait for the end")] = "10m",
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="return at once; `penstock sync` shows the plan")] = False,
+) -> None:
+    """Roll a job back to a savepoint, or start it from another job's. What it wrote since is not undone."""
+    connection, seconds = client(), duration_seconds(wait)
+    written = connection.restore(job, name, of=of, task_count=tasks, reason=reason)
+    say_written(written)
+    if not no_wait:
+        watch(connection, job, written.revision, seconds)
 
 
 @savepoint.command("delete")

@@ -77,9 +77,11 @@ def page(connection: Connection, job: str, *, limit: int, before: int | None = N
     return [_row(found) for found in connection.execute(statement)]
 
 
-def read(connection: Connection, job: str, name: str) -> SavepointRow | None:
-    """One savepoint; None when there is none."""
+def read(connection: Connection, job: str, name: str, *, lock: bool = False) -> SavepointRow | None:
+    """One savepoint, locked until the transaction ends if asked; None when there is none."""
     statement = select(savepoints).where(savepoints.c.job == job, savepoints.c.name == name)
+    if lock:
+        statement = statement.with_for_update()
     found = connection.execute(statement).one_or_none()
     return None if found is None else _row(found)
 
@@ -153,9 +155,9 @@ _EXPIRE = text(
         SELECT number FROM (
             SELECT number, created_at, state, rank() OVER (PARTITION BY job, state ORDER BY number DESC) AS place
             FROM savepoints WHERE state IN ('ready', 'failed')) AS kept
-        WHERE place > :count
+        WHERE NOT EXISTS (SELECT FROM restores WHERE restores.savepoint = kept.number) AND (place > :count
             OR (CAST(:seconds AS double precision) IS NOT NULL
-                AND created_at < now() - make_interval(secs => CAST(:seconds AS double precision))))
+                AND created_at < now() - make_interval(secs => CAST(:seconds AS double precision)))))
     """
 )
 

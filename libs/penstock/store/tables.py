@@ -239,6 +239,21 @@ savepoints = Table(
     Index("ix_savepoints_open", "number", postgresql_where=text("state IN ('asked','deleting')")),
 )
 
+# A restore that is to be done, one a job: from which savepoint, and what that is of. Gone once it was done.
+restores = Table(
+    "restores",
+    metadata,
+    Column("job", Text, ForeignKey("jobs.name", ondelete="CASCADE"), primary_key=True),
+    Column("number", BigInteger, Identity(always=True), nullable=False),
+    Column("savepoint", BigInteger, nullable=False),
+    Column("savepoint_job", Text, nullable=False),
+    Column("savepoint_name", Text, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("config", JSONB, nullable=False),
+    _now("created_at"),
+    Index("ix_restores_savepoint", "savepoint"),
+)
+
 # The lease of a loop. epoch grows with every new holder and fences its writes.
 leases = Table(
     "leases",

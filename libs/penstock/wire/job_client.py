@@ -124,6 +124,21 @@ class JobClient:
         """Its files go, then itself."""
         return self._write("DELETE", _savepoint(job, name), SavepointView)
 
+    def restore(
+        self,
+        job: str,
+        savepoint: str,
+        *,
+        of: str | None = None,
+        task_count: int | None = None,
+        reason: str = "",
+        idempotency_key: str | None = None,
+    ) -> jobs.Written:
+        """Rolls a job back to a savepoint, or starts it from one of the job `of`."""
+        body = {"savepoint": savepoint, "of": of, "task_count": task_count, "reason": reason}
+        headers = _headers(None, idempotency_key)
+        return self._write("POST", f"{_job(job)}/restore", jobs.Written, body, headers=headers)
+
     def get_layer(self, job: str, layer: str, *, revision: int | None = None) -> jobs.LayerView:
         """A layer with its version; as it was at `revision` when that is given."""
         return self._read(jobs.LayerView, _layer(job, layer), revision=revision)

@@ -18,6 +18,16 @@ class SavepointWrite(Model):
     reason: Reason = ""
 
 
+class RestoreWrite(Model):
+    """`POST .../restore`: from a savepoint of this job or of the job `of`; with `task_count` at another size, as a
+    write to the highest layer that the caller may write."""
+
+    savepoint: Name
+    of: Annotated[Name | None, Field(description="the savepoint's job; this one if absent")] = None
+    task_count: Annotated[int | None, Field(ge=1, le=10_000)] = None
+    reason: Reason = ""
+
+
 class SavedTaskView(View):
     """A task in a savepoint: its last finished batch, null when it had finished none. `taken_from`: the earlier
     savepoint that stands in, since the checkpoint could not be copied; `why` that was."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
@@ -23,18 +25,14 @@ def rescale_job(job: JobName, body: RescaleWrite, parts: PartsOf, caller: Caller
 
     def work(connection: Connection) -> Answer:
         layer = access.highest_layer(caller.principal, all_layers(connection))
-        stored = expected.lock(connection, [job]).get(job)
-        version = 0 if stored is None else stored.version(layer)
-        write = Write(
-            Verb.PATCH,
-            job,
-            caller.principal.name,
-            layer,
-            {"task_count": body.task_count},
-            body.reason,
-            Precondition(if_match=version),
-            expiry_of(body),
-        )
-        return write_answer(202, parts.writer.one(connection, write))
+        write = rescale_write(connection, job, layer, body.task_count, caller.principal.name, body.reason)
+        return write_answer(202, parts.writer.one(connection, replace(write, expiry=expiry_of(body))))
 
     return respond(parts.writer.run(caller, work))
+
+
+def rescale_write(connection: Connection, job: str, layer: str, task_count: int, author: str, reason: str) -> Write:
+    """A patch of a layer as it is now; the job is locked until the transaction ends."""
+    stored = expected.lock(connection, [job]).get(job)
+    version = Precondition(if_match=0 if stored is None else stored.version(layer))
+    return Write(Verb.PATCH, job, author, layer, {"task_count": task_count}, reason, version)
