@@ -13,11 +13,20 @@ from penstock.wire.app import PROBLEM, create_app
 from penstock.wire.jobs import Problem
 from services.job_service.authentication import Authenticator
 from services.job_service.requests import Parts
-from services.job_service.routes import batches, cluster, insight, jobs, layers, rescale, tokens
+from services.job_service.routes import batches, cluster, insight, jobs, layers, rescale, savepoints, tokens
 from services.job_service.settings import JobServiceSettings
 from services.job_service.writer import Writer
 
-_ROUTERS = (jobs.router, rescale.router, layers.router, batches.router, insight.router, cluster.router, tokens.router)
+_ROUTERS = (
+    jobs.router,
+    rescale.router,
+    savepoints.router,
+    layers.router,
+    batches.router,
+    insight.router,
+    cluster.router,
+    tokens.router,
+)
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"description": "the body cannot be read", "model": Problem},
     401: {"description": "no token, or one that is unknown or revoked", "model": Problem},
@@ -39,7 +48,9 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings) -> Fa
     authenticator = Authenticator(
         engine, clock, enabled=settings.authentication, cache_seconds=settings.job_service_token_cache_seconds
     )
-    app.state.parts = Parts(engine, Writer(engine, clock), authenticator, settings.job_service_largest_body_bytes)
+    app.state.parts = Parts(
+        engine, clock, Writer(engine, clock), authenticator, settings.job_service_largest_body_bytes
+    )
     _document_problems(app)
     return app
 

@@ -15,6 +15,7 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy import Engine
 
+from penstock.control.clock import Clock
 from services.job_service.access import Principal
 from services.job_service.answers import Answer
 from services.job_service.authentication import Authenticator
@@ -22,7 +23,7 @@ from services.job_service.strictjson import strict_json
 from services.job_service.writer import Caller, Writer
 from services.job_service.writes import Precondition
 
-_NAME = r"^[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?$"
+NAME = r"^[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?$"
 _PRINTABLE = r"^[!-~]{1,200}$"
 _NO_NUL = r"^[^\x00]*$"
 _VERSION = r'^"(0|[1-9][0-9]{0,17})"$'
@@ -34,6 +35,7 @@ class Parts:
     """What the routes work with; kept in `app.state.parts`."""
 
     engine: Engine
+    clock: Clock
     writer: Writer
     authenticator: Authenticator
     largest_body_bytes: int
@@ -127,9 +129,9 @@ async def _job_precondition(
 
 LayerPrecondition = Annotated[Precondition, Depends(_precondition)]
 JobPrecondition = Annotated[Precondition, Depends(_job_precondition)]
-JobName = Annotated[str, Path(pattern=_NAME, description="the job's name")]
-LayerName = Annotated[str, Path(pattern=_NAME, description="the layer's name")]
-TokenName = Annotated[str, Path(pattern=_NAME, description="the token's name")]
+JobName = Annotated[str, Path(pattern=NAME, description="the job's name")]
+LayerName = Annotated[str, Path(pattern=NAME, description="the layer's name")]
+TokenName = Annotated[str, Path(pattern=NAME, description="the token's name")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="most items of the page")]
 Cursor = Annotated[str | None, Query(max_length=1000, description="`next` of the page before")]
 Text = Annotated[str, Query(max_length=2000, pattern=_NO_NUL)]

@@ -103,8 +103,12 @@ def sync_view(status: Any, sync: Any | None, running: Any | None) -> SyncView:
 
 
 def _plan(recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """A recorded plan without the configuration, which the layers give."""
-    return {name: value for name, value in recorded.items() if name != "config"}
+    """A recorded plan without configurations, which the layers and the savepoint give."""
+    shown = {name: value for name, value in recorded.items() if name != "config"}
+    restore = recorded.get("restore")
+    if restore is not None:
+        shown["restore"] = {name: value for name, value in restore.items() if name != "config"}
+    return shown
 
 
 def _task_view(place: Place, owner: str | None, report: Any | None) -> TaskView:

@@ -31,9 +31,15 @@ class Verb(StrEnum):
     DELETE_JOB = "delete_job"
     RESTART = "restart"
     RELEASE = "release"
+    RESTORE = "restore"
 
 
-JOB_VERBS = {Verb.DELETE_JOB: Action.DELETE, Verb.RESTART: Action.RESTART, Verb.RELEASE: Action.RELEASE}
+JOB_VERBS = {
+    Verb.DELETE_JOB: Action.DELETE,
+    Verb.RESTART: Action.RESTART,
+    Verb.RELEASE: Action.RELEASE,
+    Verb.RESTORE: Action.RESTORE,
+}
 # EXPIRE checks the expiry instead, and PUT_JOB may go without.
 NEED_IF_MATCH = (Verb.PUT, Verb.PATCH, Verb.DROP, Verb.REVERT)
 
@@ -112,6 +118,18 @@ def expected(job: StoredJob, layers: Layers) -> Mapping[str, Any]:
 def forbidden_changes(before: Mapping[str, Any], after: JobConfig) -> Sequence[FieldChange]:
     """The leaves that a job that has run may not change."""
     return [change for change in classify(before, after).fields if change.kind is ChangeKind.FORBIDDEN]
+
+
+def require_compatible(saved: Mapping[str, Any], after: JobConfig) -> None:
+    """A savepoint of configuration `saved` can become the checkpoints of `after`. Raises InvalidConfig."""
+    changes = forbidden_changes(saved, after)
+    if changes:
+        raise InvalidConfig(
+            f"{changes[0].field}: the savepoint was taken with another value, which its state does not fit",
+            field=changes[0].field,
+            rule="as_in_savepoint",
+            errors=[{"field": change.field, "rule": "as_in_savepoint"} for change in changes],
+        )
 
 
 def require_layer_row(layers: Layers, layer: str) -> LayerRow:

@@ -12,6 +12,7 @@ from penstock.wire.redistribution_client import RedistributionClient
 from services.state_syncer.budget import Budget
 from services.state_syncer.executor import ContainerExecutor
 from services.state_syncer.loop import StateSyncer
+from services.state_syncer.savepoint_keeper import SavepointKeeper
 from services.state_syncer.settings import StateSyncerSettings
 from services.state_syncer.store import PostgresSyncStore
 
@@ -20,11 +21,23 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
     """The loop with its parts."""
     clock = SystemClock()
     engine = connect(settings.database_url)
-    executor = ContainerExecutor(
-        RedistributionClient(),
-        clock.monotonic,
-        workers=settings.state_syncer_rescale_workers,
-        lost_after_seconds=settings.state_syncer_rescale_lost_seconds,
+    client = RedistributionClient()
+    executor, savepoint_executor = (
+        ContainerExecutor(
+            client,
+            clock.monotonic,
+            workers=settings.state_syncer_rescale_workers,
+            lost_after_seconds=settings.state_syncer_rescale_lost_seconds,
+        )
+        for _ in range(2)
+    )
+    days = settings.state_syncer_savepoint_days
+    keeper = SavepointKeeper(
+        engine,
+        savepoint_executor,
+        await_seconds=settings.state_syncer_await_seconds,
+        keep_count=settings.state_syncer_savepoints_kept,
+        keep_seconds=None if days is None else days * 86_400,
     )
     syncer = StateSyncer(
         PostgresSyncStore(engine),
@@ -40,9 +53,14 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
         gather=settings.state_syncer_gather_seconds,
     )
     url = f"http://{settings.host}:{settings.port}"
-    loop = build_loop(STATE_SYNCER, syncer.round, engine, clock, times, holder=settings.identity(), url=url)
-    syncer.wake_in = loop.wake_in
-    executor.on_news = loop.wake
+
+    def both(leader_epoch: int) -> None:
+        syncer.round(leader_epoch)
+        keeper.round(leader_epoch)
+
+    loop = build_loop(STATE_SYNCER, both, engine, clock, times, holder=settings.identity(), url=url)
+    syncer.wake_in = keeper.wake_in = loop.wake_in
+    executor.on_news = savepoint_executor.on_news = loop.wake
     return loop
 
 

@@ -48,6 +48,10 @@ def request_of(job: str, plan: Plan, running: Running) -> RedistributionRequest 
         return SealRequest(job=job, layout=source)
     if plan.generation is None:
         raise ValueError(f"the plan of {job} has taken no generation")
+    if plan.restore is not None:
+        saved = layout(plan.restore.generation, plan.restore.config)
+        source = saved.model_copy(update={"savepoint": plan.restore.savepoint})
+        return RedistributionRequest(job=job, source=source, target=layout(plan.generation, plan.config))
     return RedistributionRequest(job=job, source=source, target=layout(plan.generation, target_config(running, plan)))
 
 

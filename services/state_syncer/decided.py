@@ -108,9 +108,10 @@ class DecidedRound:
         if story is not None and (changed or isinstance(decision, Commit | Forget)):
             self.stories.append(story)
 
-    def _commit(self, view: JobView, commit: Commit) -> None:
+    def _commit(self, view: JobView, commit: Commit, *, started: bool = False) -> None:
+        """`started`: there are checkpoints, whether tasks are asked for or not."""
         config = orjson.dumps(commit.config)
-        started = commit.asks_for_tasks
+        started = started or commit.asks_for_tasks
         self.batch.commits.append(
             CommitRow(
                 view.job, config, commit.revision, commit.generation, commit.restarts, commit.stopping, started=started
@@ -137,9 +138,11 @@ class DecidedRound:
                 self.working.append((view, decision))
             case Look():
                 self.working.append((view, decision))
-            case Finish(_, commit, seconds):
-                self._commit(view, commit)
+            case Finish(plan, commit, seconds):
+                self._commit(view, commit, started=True)
                 self.batch.plans.append(PlanWrite(view.job, None, seconds=seconds))
+                if plan.restore is not None:
+                    self.batch.restored[view.job] = plan.restore.number
             case Resume(_, commit):
                 self._commit(view, commit)
                 self.batch.plans.append(PlanWrite(view.job, None))

@@ -14,7 +14,7 @@ from penstock.config.classify import NO_DIFFERENCE, Difference, classify
 from penstock.config.model import ChangeKind, DesiredState
 from services.state_syncer.diff import Config, Unusable
 from services.state_syncer.observe import Presence
-from services.state_syncer.progress import Progress
+from services.state_syncer.progress import Progress, Restore
 
 QUARANTINE_AFTER_FAILURES = 5
 FIRST_BACKOFF_SECONDS = 30.0
@@ -64,7 +64,8 @@ class JobView:
     """All that a decision about a job is made from.
 
     `last_generation` is that of a job of the same name that was forgotten, 0 without one. `presence` is looked at
-    only for a job whose stop has been committed. `progress` is that of the recorded plan, if there is one.
+    only for a job whose stop has been committed. `progress` is that of the recorded plan, if there is one. `restore`:
+    the one that was asked for and is not done.
     """
 
     job: str
@@ -77,6 +78,7 @@ class JobView:
     last_generation: int = 0
     presence: Presence = Presence.UNKNOWN
     progress: Progress | None = None
+    restore: Restore | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ class Begin:
 
     config: Config
     difference: Difference
+    restore: Restore | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +180,8 @@ def _decide_change(view: JobView, now: datetime) -> Nothing | Held | Begin | Fai
     if isinstance(view.expected, Unusable):
         fields = () if view.expected.field is None else (view.expected.field,)
         return Fail(f"the layers merge to no valid configuration: {view.expected.reason}", fields=fields)
+    if view.restore is not None:
+        return _restore(view, view.expected, view.restore)
     if view.running is None:
         return Commit(view.expected, view.revision, view.last_generation + 1, view.restarts)
     return _bring(view, view.expected, view.running)
@@ -191,6 +196,24 @@ def _bring(view: JobView, expected: Config, running: Running) -> Nothing | Begin
     if not difference.fields and not running.stopping and _is_current(view, running):
         return Nothing()
     return Commit(expected, view.revision, running.generation, view.restarts, difference=difference)
+
+
+def _restore(view: JobView, expected: Config, restore: Restore) -> Begin | Fail | Commit:
+    """A job that never ran is committed stopped first: it must not read anything before it has the savepoint."""
+    refused = only(classify(restore.config, expected), ChangeKind.FORBIDDEN)
+    if refused.fields:
+        names = field_names(refused)
+        detail = f"{', '.join(names)} differ from what savepoint {restore.savepoint.name} was taken with"
+        return Fail(detail, ChangeKind.FORBIDDEN, names)
+    running = view.running
+    if running is None:
+        stopped = {**expected, "desired_state": DesiredState.STOPPED.value}
+        waits = Wait("to be restored", Difference(ChangeKind.RESCALE, ()))
+        return Commit(stopped, view.revision, view.last_generation + 1, view.restarts, then=waits)
+    difference = classify(running.config, expected)
+    if running.started and difference.kind is ChangeKind.FORBIDDEN:
+        return _refuse(difference)
+    return Begin(expected, only(difference, ChangeKind.RESCALE), restore)
 
 
 def _is_current(view: JobView, running: Running) -> bool:

@@ -11,7 +11,8 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field
 
 from penstock.config.model import Model
-from penstock.tasks.redistribution import RedistributionReport
+from penstock.tasks.redistribution import RedistributionReport, SavepointName
+from penstock.tasks.savepoint import SavepointReport
 
 
 class Step(StrEnum):
@@ -30,12 +31,24 @@ def step_number(step: Step) -> int:
     return STEPS.index(step.value)
 
 
+class Restore(Model):
+    """A savepoint that a job is to go on from. `number` tells requests apart; `generation` and `config` are those of
+    the job that it was taken of."""
+
+    number: int
+    savepoint: SavepointName
+    generation: int
+    config: dict[str, Any]
+
+
 class Plan(Model):
-    """The intent of a rescale, recorded before anything is done about it.
+    """The intent of a rescale, or of a restore, recorded before anything is done about it.
 
     `revision`, `restarts` and `config` are committed at the end, whole. `fields`: those that need the rescale.
     `generation`: the number of the attempt under way, taken for it alone; None before the first. `container`: who was
-    asked. `losses`: containers that were lost in this step. `seconds`: of the steps that are over.
+    asked.
+    `losses`: containers that were lost in this step. `seconds`: of the steps that are over. `restore`: the source in
+    place of the old generation.
     """
 
     kind: Literal["rescale"] = "rescale"
@@ -45,6 +58,7 @@ class Plan(Model):
     restarts: int
     config: dict[str, Any]
     fields: tuple[str, ...]
+    restore: Restore | None = None
     generation: int | None = None
     container: str | None = None
     losses: int = 0
@@ -74,9 +88,10 @@ class Unanswered:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The container did it. `report` is None of a seal."""
+    """The container did it. `report` is that of a redistribution, `savepoint` that of a savepoint."""
 
     report: RedistributionReport | None = None
+    savepoint: SavepointReport | None = None
 
 
 @dataclass(frozen=True, slots=True)

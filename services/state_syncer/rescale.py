@@ -9,10 +9,9 @@ only goes forward, to the configuration that it has recorded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 
-from penstock.config.classify import Difference, classify
+from penstock.config.classify import classify
 from penstock.config.model import ChangeKind
 from services.state_syncer.moves import (
     MOVES,
@@ -64,7 +63,7 @@ def begin(view: JobView, begun: Begin, now: datetime) -> Hold:
     """The first step of a rescale that may begin now."""
     if view.running is None:
         raise IllegalMove(f"{view.job} has nothing to stop")
-    return Hold(_new_plan(view, begun.config, begun.difference, now), held(view.running))
+    return Hold(_new_plan(view, begun, now), held(view.running))
 
 
 def held(running: Running) -> Commit:
@@ -72,12 +71,13 @@ def held(running: Running) -> Commit:
     return Commit(running.config, running.revision, running.generation, running.restarts, stopping=True)
 
 
-def _new_plan(view: JobView, config: Mapping[str, object], difference: Difference, now: datetime) -> Plan:
+def _new_plan(view: JobView, begun: Begin, now: datetime) -> Plan:
     return Plan(
         revision=view.revision,
         restarts=view.restarts,
-        config=dict(config),
-        fields=field_names(difference),
+        config=dict(begun.config),
+        fields=field_names(begun.difference),
+        restore=begun.restore,
         begun_at=now,
         step_at=now,
     )
@@ -123,7 +123,12 @@ def fact(view: JobView, progress: Progress, now: datetime) -> Fact:
 
 
 def _is_changed(view: JobView, plan: Plan) -> bool:
-    return view.revision > plan.revision or view.restarts > plan.restarts or view.expected != plan.config
+    return (
+        view.revision > plan.revision
+        or view.restarts > plan.restarts
+        or view.expected != plan.config
+        or view.restore != plan.restore
+    )
 
 
 def _presence(view: JobView) -> Fact:
@@ -178,8 +183,8 @@ def _replan(view: JobView, running: Running, plan: Plan, now: datetime) -> PlanD
     without any the old generation goes on."""
     decision = decide(view, now)
     match decision:
-        case Begin(config, difference):
-            fresh = _new_plan(view, config, difference, now)
+        case Begin():
+            fresh = _new_plan(view, decision, now)
             return Record(_carried_over(plan, fresh) if _same_target(running, plan, fresh) else fresh)
         case Commit(then=None):
             return Resume(plan, decision)
@@ -191,7 +196,8 @@ def _replan(view: JobView, running: Running, plan: Plan, now: datetime) -> PlanD
 
 def _same_target(running: Running, plan: Plan, fresh: Plan) -> bool:
     old, new = (only(classify(running.config, each.config), ChangeKind.RESCALE) for each in (plan, fresh))
-    return old == new
+    same_output = plan.config["output"] == fresh.config["output"]
+    return old == new and plan.restore == fresh.restore and (same_output or plan.restore is None)
 
 
 def _carried_over(plan: Plan, fresh: Plan) -> Plan:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine
 
 from penstock.config.basis import merge_basis
 from penstock.config.model import ChangeKind
-from penstock.store import leases, sync
+from penstock.store import leases, restores, sync
 from penstock.store.engine import transaction
 from penstock.store.plans import (
     LiveContainer,
@@ -22,11 +22,13 @@ from penstock.store.plans import (
     read_plans,
     write_plans,
 )
+from penstock.store.restores import RestoreRow
 from penstock.store.running import STATE_SYNCER, CommitRow, commit_many, forget_many
+from penstock.tasks.redistribution import SavepointName
 from services.state_syncer.diff import Unusable, expected_config
 from services.state_syncer.observe import ClusterView, Presence, Sighting, observe_stopped, survey
 from services.state_syncer.plan import JobView, Running, SyncRecord, SyncState
-from services.state_syncer.progress import Plan, Progress
+from services.state_syncer.progress import Plan, Progress, Restore
 from services.state_syncer.simple import SimpleCommits, commit_simple
 
 Ranks = Mapping[str, int]
@@ -51,13 +53,15 @@ class RoundInput:
 
 @dataclass(slots=True)
 class Batch:
-    """All that a round writes. `remade`: committed jobs that live again under the name of a forgotten one."""
+    """All that a round writes. `remade`: committed jobs that live again under the name of a forgotten one. `restored`:
+    the numbers of the restores that were done, by job."""
 
     commits: list[CommitRow] = field(default_factory=list)
     remade: list[str] = field(default_factory=list)
     forget: list[str] = field(default_factory=list)
     states: list[sync.SyncWrite] = field(default_factory=list)
     plans: list[PlanWrite] = field(default_factory=list)
+    restored: dict[str, int] = field(default_factory=dict)
     ranks: Ranks | None = None
 
     def __bool__(self) -> bool:
@@ -125,6 +129,7 @@ class PostgresSyncStore:
             number = commit_many(connection, batch.commits, leader_epoch, remade=batch.remade)
             sync.write_sync_states(connection, batch.states)
             write_plans(connection, batch.plans)
+            restores.done(connection, batch.restored)
             sync.raise_quarantine_alerts(connection, [write for write in batch.states if _is_quarantined(write)])
             sync.clear_quarantine_alerts(connection, batch.forget + _recovered(batch.states))
             if batch.ranks is not None:
@@ -142,9 +147,10 @@ def _views(
 ) -> Iterator[JobView]:
     holders = sync.read_holders(connection) if found is None or found.stopping else {}
     cluster = _read_cluster(connection) if holders else None
+    wanted = restores.read(connection)
     for row in sync.read_jobs(connection, found, basis):
         presence = _presence(row, cluster, holders.get(row.job, set()))
-        yield with_plan(job_view(row, presence), recorded.get(row.job))
+        yield with_restore(with_plan(job_view(row, presence), recorded.get(row.job)), wanted.get(row.job))
 
 
 def _read_cluster(connection: Connection) -> ClusterView:
@@ -182,6 +188,15 @@ def with_plan(view: JobView, row: PlanRow | None) -> JobView:
     except ValueError as error:
         return replace(view, expected=Unusable(f"its recorded plan cannot be read: {error}", "plan"))
     return replace(view, progress=Progress(plan, row.newest_generation))
+
+
+def with_restore(view: JobView, row: RestoreRow | None) -> JobView:
+    """The view with the restore that was asked for."""
+    if row is None:
+        return view
+    name = SavepointName(job=row.savepoint_job, name=row.savepoint_name)
+    restore = Restore(number=row.number, savepoint=name, generation=row.generation, config=dict(row.config))
+    return replace(view, restore=restore)
 
 
 def sync_record(row: sync.SyncRow) -> SyncRecord:

@@ -79,7 +79,7 @@ class AdoptRevision:
 
 @dataclass(frozen=True, slots=True)
 class DoWork:
-    """Give a ready host a redistribution or a seal."""
+    """Give a ready host a work."""
 
     key: WorkKey
     host: str

@@ -1,4 +1,4 @@
-"""The HTTP side: orders of the Shard Manager, redistributions, what runs here, health and metrics."""
+"""The HTTP side: orders of the Shard Manager, work on checkpoints, what runs here, health and metrics."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from fastapi import FastAPI, Query
 
 from penstock.control.errors import Conflict, Unavailable
 from penstock.tasks.redistribution import RedistributionRequest, SealRequest
+from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
 from penstock.wire.app import create_app
 from penstock.wire.cluster import ShardAnswer, ShardAnswers, ShardOrder, ShardOrders, as_json
 from penstock.wire.redistributions import MOST_WAIT_SECONDS, RedistributionAnswer
@@ -26,6 +27,7 @@ def build_app(container: Container, *, drop_deadline_seconds: float) -> FastAPI:
     _add_batch_orders(app, container)
     _add_single_orders(app, container, drop_deadline_seconds)
     _add_redistributions(app, container)
+    _add_savepoints(app, container)
 
     @app.get("/v1/tasks", tags=["tasks"])
     def tasks() -> dict[str, Any]:
@@ -73,6 +75,24 @@ def _add_redistributions(app: FastAPI, container: Container) -> None:
     def seal(job: str, generation: int, request: SealRequest, wait_seconds: WaitSeconds = 0.0) -> RedistributionAnswer:
         """Ends a generation for good, or tells how far that is."""
         _require_same(job, generation, request.job, request.layout.generation)
+        return container.work(request, wait_seconds)
+
+
+def _add_savepoints(app: FastAPI, container: Container) -> None:
+    @app.put("/v1/savepoints/{job}/{number}", tags=["savepoints"])
+    def take_savepoint(
+        job: str, number: int, request: SavepointRequest, wait_seconds: WaitSeconds = 0.0
+    ) -> RedistributionAnswer:
+        """Copies a job's checkpoints, or tells how far that is."""
+        _require_same(job, number, request.job, request.number)
+        return container.work(request, wait_seconds)
+
+    @app.put("/v1/savepoints/{job}/{number}/removal", tags=["savepoints"])
+    def remove_savepoint(
+        job: str, number: int, request: SavepointRemoval, wait_seconds: WaitSeconds = 0.0
+    ) -> RedistributionAnswer:
+        """Deletes a savepoint, or tells how far that is."""
+        _require_same(job, number, request.job, request.number)
         return container.work(request, wait_seconds)
 
 

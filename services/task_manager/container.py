@@ -19,7 +19,7 @@ from penstock.control.errors import Unavailable
 from penstock.control.logs import logger
 from penstock.spark.channel import Event, Progress, Ready, Reply, TaskEnded
 from penstock.spark.channel import Lease as LeaseCommand
-from penstock.tasks.redistribution import RedistributionRequest, SealRequest
+from penstock.tasks.savepoint import HostWork
 from penstock.wire.cluster import (
     HeartbeatAnswer,
     HeartbeatRequest,
@@ -168,9 +168,9 @@ class Container:
         self.wake.set()
         return ShardAnswers(tasks=tasks)
 
-    # ---- what the world says: redistributions
+    # ---- what the world says: work on checkpoints
 
-    def work(self, request: RedistributionRequest | SealRequest, wait_seconds: float) -> RedistributionAnswer:
+    def work(self, request: HostWork, wait_seconds: float) -> RedistributionAnswer:
         """Begins a work unless it has begun; how far it is after waiting so long for its end.
 
         Raises Unavailable without a lease, Conflict for a generation that the job has already.

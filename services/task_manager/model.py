@@ -26,12 +26,21 @@ class HostKey:
     memory_bytes: int = 0
 
 
+class WorkKind(StrEnum):
+    """What hosts do besides running tasks."""
+
+    REDISTRIBUTION = "redistribution"
+    SEAL = "seal"
+    SAVEPOINT = "savepoint"
+    REMOVAL = "removal"
+
+
 class WorkKey(NamedTuple):
-    """A redistribution that writes `generation` of a job, or a seal of it."""
+    """A work on a job's checkpoints. `number`: the generation that is written or sealed, or that of a savepoint."""
 
     job: str
-    generation: int
-    seals: bool
+    kind: WorkKind
+    number: int
 
 
 class HostPhase(StrEnum):

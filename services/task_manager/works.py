@@ -1,4 +1,4 @@
-"""Redistributions and seals that the State Syncer asked for, and what became of them. Pure; in memory only.
+"""Redistributions, seals and savepoints that the State Syncer asked for, and what became of them. Pure; in memory only.
 
 A Task Manager that was restarted knows of none and does again what it is asked again, which is safe. What is done is
 told again, what failed once: asked again it is tried again. Not thread-safe: `container.Container` guards it.
@@ -13,18 +13,18 @@ from enum import StrEnum
 
 from pydantic import ValidationError
 
-from penstock.config.model import JobConfig
 from penstock.control.errors import Conflict
-from penstock.spark.channel import Redistribute, Reply, Seal
+from penstock.spark.channel import Redistribute, RemoveSavepoint, Reply, Seal, TakeSavepoint
+from penstock.spark.channel import Work as Command
 from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest, SealRequest
+from penstock.tasks.savepoint import HostWork, SavepointRemoval, SavepointReport, SavepointRequest
 from penstock.wire.redistributions import LOST, RedistributionAnswer, WorkState
 from services.task_manager.actions import Action, DoWork, EndHost, KillHost, StartHost
 from services.task_manager.catalog import Catalog
-from services.task_manager.model import HostFailure, HostKey, HostPhase, HostView, Limits, WorkKey
-from services.task_manager.placement import may_start, static_settings
+from services.task_manager.model import HostFailure, HostKey, HostPhase, HostView, Limits, WorkKey, WorkKind
+from services.task_manager.placement import DEFAULT_KEY, may_start, static_settings
 
 KEPT = 1000
-Request = RedistributionRequest | SealRequest
 
 
 class Phase(StrEnum):
@@ -39,7 +39,7 @@ class Phase(StrEnum):
 class Work:
     """One request. `command`: the id under which `host` was told; `answer`: once it is over."""
 
-    request: Request
+    request: HostWork
     host_key: HostKey
     phase: Phase = Phase.WAITING
     host: str = ""
@@ -53,11 +53,11 @@ class Works:
     def __init__(self) -> None:
         self._works: dict[WorkKey, Work] = {}
 
-    def ask(self, request: Request) -> WorkKey:
+    def ask(self, request: HostWork) -> WorkKey:
         """Takes a request in, unless it is known."""
         key = key_of(request)
         if key not in self._works:
-            self._works[key] = Work(request, _host_key(_source(request)))
+            self._works[key] = Work(request, _host_key(request))
             self._forget_oldest()
         return key
 
@@ -83,14 +83,19 @@ class Works:
         """The works that go on, by host."""
         return Counter(work.host for work in self._works.values() if work.phase is Phase.SENT)
 
-    def assign(self, action: DoWork, command_id: int) -> Redistribute | Seal:
+    def assign(self, action: DoWork, command_id: int) -> Command:
         """A host is told of a work."""
         work = self._works[action.key]
         self._works[action.key] = replace(work, phase=Phase.SENT, host=action.host, command=command_id)
-        request = work.request
-        if isinstance(request, SealRequest):
-            return Seal(id=command_id, request=request)
-        return Redistribute(id=command_id, request=request)
+        match work.request:
+            case SealRequest() as request:
+                return Seal(id=command_id, request=request)
+            case RedistributionRequest() as request:
+                return Redistribute(id=command_id, request=request)
+            case SavepointRequest() as request:
+                return TakeSavepoint(id=command_id, request=request)
+            case SavepointRemoval() as request:
+                return RemoveSavepoint(id=command_id, request=request)
 
     def awaits(self, command_id: int) -> bool:
         """Whether the reply to a command is one to a work."""
@@ -116,17 +121,27 @@ class Works:
             del self._works[key]
 
 
-def key_of(request: Request) -> WorkKey:
+def key_of(request: HostWork) -> WorkKey:
     """The name of a work."""
-    if isinstance(request, SealRequest):
-        return WorkKey(request.job, request.layout.generation, seals=True)
-    return WorkKey(request.job, request.target.generation, seals=False)
+    match request:
+        case SealRequest():
+            return WorkKey(request.job, WorkKind.SEAL, request.layout.generation)
+        case RedistributionRequest():
+            return WorkKey(request.job, WorkKind.REDISTRIBUTION, request.target.generation)
+        case SavepointRequest():
+            return WorkKey(request.job, WorkKind.SAVEPOINT, request.number)
+        case SavepointRemoval():
+            return WorkKey(request.job, WorkKind.REMOVAL, request.number)
 
 
-def refuse_used_generation(request: Request, catalog: Catalog | None) -> None:
+def refuse_used_generation(request: HostWork, catalog: Catalog | None) -> None:
     """A request that comes late must not write where tasks run. Raises Conflict."""
     template = None if catalog is None else catalog.templates.get(request.job)
-    if template is None or isinstance(request, SealRequest) or template.generation < request.target.generation:
+    if (
+        template is None
+        or not isinstance(request, RedistributionRequest)
+        or template.generation < request.target.generation
+    ):
         return
     raise Conflict(
         f"{request.job} is at generation {template.generation} already",
@@ -167,28 +182,35 @@ def place(
     return actions
 
 
-def _source(request: Request) -> JobConfig:
-    return request.layout.config if isinstance(request, SealRequest) else request.source.config
-
-
-def _host_key(config: JobConfig) -> HostKey:
-    """A shared host that could run the job: it finishes the pending batches of its tasks."""
+def _host_key(request: HostWork) -> HostKey:
+    """Of a redistribution a shared host that could run the job: it finishes the pending batches of its tasks. Files
+    alone need no package."""
+    match request:
+        case RedistributionRequest():
+            config = request.source.config
+        case SealRequest():
+            config = request.layout.config
+        case _:
+            return DEFAULT_KEY
     package = config.package
     settings = tuple(sorted(static_settings(config).items()))
     return HostKey(package=(package.name, package.version, package.digest or ""), static_settings=settings)
 
 
-def _answer(request: Request, reply: Reply) -> RedistributionAnswer:
+def _answer(request: HostWork, reply: Reply) -> RedistributionAnswer:
     if not reply.ok:
         kind = "broken" if reply.error_kind == "broken_task" else "retryable"
         return _failure(reply.error or "no reason given", kind)
-    if isinstance(request, SealRequest):
-        return RedistributionAnswer(state=WorkState.DONE)
+    done = RedistributionAnswer(state=WorkState.DONE)
     try:
-        report = RedistributionReport.model_validate(reply.result)
+        match request:
+            case RedistributionRequest():
+                return done.model_copy(update={"report": RedistributionReport.model_validate(reply.result)})
+            case SavepointRequest():
+                return done.model_copy(update={"savepoint": SavepointReport.model_validate(reply.result)})
     except ValidationError as error:
         return _failure(f"the host's report cannot be read: {error}")
-    return RedistributionAnswer(state=WorkState.DONE, report=report)
+    return done
 
 
 def _failure(error: str, kind: str = "retryable") -> RedistributionAnswer:

@@ -30,7 +30,7 @@ BOUNDED = settings(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-KNOWN = {"job": "etl", "layer": "oncall"}
+KNOWN = {"job": "etl", "layer": "oncall", "savepoint": "nightly"}
 
 
 @pytest.fixture
@@ -72,12 +72,13 @@ def test_the_document_names_the_calls_of_the_design(document: BaseSchema) -> Non
         *(f"{method} {one_job}/layers/{{layer}}" for method in ("GET", "PUT", "PATCH", "DELETE")),
         f"POST {one_job}/layers/{{layer}}/revert",
         *(f"GET {one_job}/{what}" for what in ("explain", "history", "tasks", "sync", "decisions", "metrics")),
-        *(f"POST {one_job}/{what}" for what in ("plans", "release", "rescale", "restart")),
+        *(f"POST {one_job}/{what}" for what in ("plans", "release", "rescale", "restart", "restore")),
         *(f"GET /v1/{what}" for what in ("jobs", "containers", "shards", "alerts", "fields", "layers", "tokens")),
         *(f"POST /v1/{what}" for what in ("batches", "layers", "tokens")),
         "DELETE /v1/tokens/{name}",
+        *(f"{method} {one_job}/savepoints" for method in ("POST", "GET")),
+        *(f"{method} {one_job}/savepoints/{{savepoint}}" for method in ("GET", "DELETE")),
     }
-    assert not [call for call in calls if "savepoints" in call]
 
 
 def _labels(document: BaseSchema) -> set[str]:
@@ -133,6 +134,9 @@ def _fill(service: RunningJobService) -> None:
                 INSERT INTO task_metrics (job, index, minute, backlog_records) VALUES ('etl', 0, now(), 5);
                 INSERT INTO decisions (job, symptom, action, inputs, outcome, leader_epoch)
                     VALUES ('etl', 'lag', 'none', '{}', 'kept', 1);
+                INSERT INTO savepoints (job, name, state, generation, revision, config, tasks, bytes, author)
+                    VALUES ('etl', 'nightly', 'ready', 1, 1, '{"task_count": 1}',
+                        '[{"index": 0, "batch": 1, "taken_from": null, "why": null}]', 10, 'me');
                 INSERT INTO alerts (kind, subject, message) VALUES ('lag', 'etl', 'it lags');
                 """
             )

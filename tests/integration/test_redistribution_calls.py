@@ -11,8 +11,10 @@ from penstock.control.clock import SystemClock
 from penstock.control.process import wait_until
 from penstock.local.ports import free_port
 from penstock.tasks.redistribution import RedistributionReport, SealRequest
+from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
 from penstock.wire.cluster import as_json
 from penstock.wire.redistribution_client import RedistributionClient
+from penstock.wire.redistributions import WorkState
 from services.state_syncer.asks import Ask, AskKey
 from services.state_syncer.executor import ContainerExecutor
 from services.state_syncer.progress import Done, Failed, Lost, Outcome, Step, Unanswered
@@ -65,6 +67,18 @@ def test_a_redistribution_and_a_seal_are_done(executor: ContainerExecutor, world
     assert outcome(executor, world, ask) == Done(RedistributionReport(state_rows=3))
     seal = Ask(KEY._replace(step=Step.SEAL), url, SealRequest(job="flights", layout=layout(1)))
     assert outcome(executor, world, seal) == Done()
+
+
+def test_a_savepoint_is_taken_and_removed(world: World, url: str) -> None:
+    client = RedistributionClient()
+    taken = SavepointRequest(job="flights", name="nightly", number=2, layout=layout(1))
+    for request in (taken, SavepointRemoval(job="flights", name="nightly", number=2)):
+        assert client.ask(url, request, wait_seconds=0.0).state is WorkState.RUNNING
+        world.settle()
+        assert client.ask(url, request, wait_seconds=0.0).state is WorkState.DONE
+    client.close()
+    for path in ("savepoints/flights/3", "savepoints/flights/3/removal"):
+        assert httpx.put(f"{url}/v1/{path}", json=as_json(taken)).status_code in (409, 422)
 
 
 def test_a_failure_comes_with_its_reason(executor: ContainerExecutor, world: World, url: str) -> None:

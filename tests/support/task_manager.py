@@ -16,10 +16,12 @@ from penstock.spark.channel import (
     Live,
     Ready,
     Redistribute,
+    RemoveSavepoint,
     Reply,
     Seal,
     Start,
     Stop,
+    TakeSavepoint,
     TaskEnded,
 )
 from penstock.spark.channel import Lease as LeaseCommand
@@ -144,7 +146,7 @@ class FakeHost:
             case Start(spec=spec, epoch=epoch) if spec.task_id in self.tasks:
                 known = self.tasks[spec.task_id]
                 return None if (known.spec, known.epoch) == (spec, epoch) else "retryable"
-            case Redistribute() | Seal():
+            case Redistribute() | Seal() | TakeSavepoint() | RemoveSavepoint():
                 return self.refuse_works
             case Live(spec=spec) if spec.task_id not in self.tasks:
                 return "retryable"
@@ -156,6 +158,8 @@ class FakeHost:
             result = {"tasks": {name: {} for name in self.tasks}}
         if isinstance(command, Redistribute):
             result = {"state_rows": 3}
+        if isinstance(command, TakeSavepoint):
+            result = {"tasks": [{"index": 0, "batch": 7}], "bytes": 11}
         reply = Reply(id=command.id, ok=kind is None, error=kind and f"is {kind}", error_kind=kind, result=result)
         self._on_event(self.name, reply)
 

@@ -37,10 +37,10 @@ def rescale(
     written = connection.rescale(job, tasks, reason=reason, expires_in_seconds=expiry_seconds(for_))
     say_written(written)
     if not no_wait:
-        _watch(connection, job, written.revision, seconds)
+        watch(connection, job, written.revision, seconds)
 
 
-def _watch(connection: JobClient, job: str, revision: int, seconds: float) -> None:
+def watch(connection: JobClient, job: str, revision: int, seconds: float) -> None:
     """Says what the plan does, once each, until the write runs. Raises Conflict when it was given up for now."""
     told: set[str] = set()
 

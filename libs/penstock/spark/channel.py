@@ -14,6 +14,7 @@ from pydantic import Field, TypeAdapter
 
 from penstock.config.model import Model
 from penstock.tasks.redistribution import RedistributionRequest, SealRequest
+from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
 from penstock.tasks.spec import TaskSpec
 from penstock.wire.cluster import TaskProgress
 
@@ -80,6 +81,25 @@ class Seal(Model):
     request: SealRequest
 
 
+class TakeSavepoint(Model):
+    """Copy a job's checkpoints; the result is a `SavepointReport`. Safe to repeat."""
+
+    type: Literal["take_savepoint"] = "take_savepoint"
+    id: int
+    request: SavepointRequest
+
+
+class RemoveSavepoint(Model):
+    """Delete a savepoint. Safe to repeat."""
+
+    type: Literal["remove_savepoint"] = "remove_savepoint"
+    id: int
+    request: SavepointRemoval
+
+
+Work = Redistribute | Seal | TakeSavepoint | RemoveSavepoint
+
+
 class Exit(Model):
     """Stop all tasks and end the process."""
 
@@ -87,7 +107,7 @@ class Exit(Model):
     id: int
 
 
-Command = Annotated[Start | Stop | Live | Lease | ListTasks | Redistribute | Seal | Exit, Field(discriminator="type")]
+Command = Annotated[Start | Stop | Live | Lease | ListTasks | Work | Exit, Field(discriminator="type")]
 
 
 class Ready(Model):

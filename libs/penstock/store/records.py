@@ -24,6 +24,7 @@ class Action(StrEnum):
     FORGET = "forget"
     RESTART = "restart"
     RELEASE = "release"
+    RESTORE = "restore"
 
 
 class JobState(StrEnum):

@@ -6,7 +6,7 @@ answers were found simple. `commit_first` commits jobs that never ran. All in on
 after its epoch was checked.
 
 Jobs are left to the rounds' ordinary way when anything about them is unusual: a state other than `synced`, a plan, a
-restart that was asked for, a deletion, or no configuration that was merged on the `basis` given.
+restart or restore that was asked for, a deletion, or no configuration that was merged on the `basis` given.
 """
 
 from __future__ import annotations
@@ -93,6 +93,7 @@ _COMPARE = text(
             WHERE r.revision < j.revision AND r.restarts = j.restarts AND NOT r.stopping AND NOT j.deleting
                 AND s.state = 'synced' AND s.failures = 0 AND s.plan IS NULL
                 AND e.revision = j.revision AND e.basis = :basis
+                AND NOT EXISTS (SELECT FROM restores w WHERE w.job = j.name)
             OFFSET 0
         ) AS sides
         OFFSET 0
@@ -148,6 +149,7 @@ _COMMIT_FIRST = text(
         WHERE NOT j.deleting
             AND NOT EXISTS (SELECT FROM running r WHERE r.job = j.name)
             AND NOT EXISTS (SELECT FROM sync_state s WHERE s.job = j.name)
+            AND NOT EXISTS (SELECT FROM restores w WHERE w.job = j.name)
     ), committed AS (
         INSERT INTO running
             (job, config, revision, generation, restarts, stopping, started, commit_number, leader_epoch)

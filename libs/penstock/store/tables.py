@@ -1,6 +1,7 @@
 """The job store's schema (SQLAlchemy Core). Migrations sum to exactly this; tests prove it.
 
 Who writes what: expected_* and history, tokens, idempotency: Job Service. running, sync_state: State Syncer.
+savepoints: both.
 tasks, task_metrics: Task Service (and the Shard Manager forgets the reports of lost containers). containers,
 assignment: Shard Manager (a container's own lease row: also its
 Task Manager, while the Shard Manager is away). decisions: Auto Scaler. leases: every loop. alerts: all.
@@ -210,6 +211,47 @@ sync_state = Table(
     Index("ix_sync_state_plan", "job", postgresql_where=text("plan IS NOT NULL")),
     # Room for a page's rows to be changed in place, without their index: a release changes all of them.
     postgresql_with={"fillfactor": 50},
+)
+
+# A savepoint outlives its job until it is deleted. generation to container: what is copied and who was asked, recorded
+# before anybody is; NULL before. tasks, bytes: of one that is ready.
+savepoints = Table(
+    "savepoints",
+    metadata,
+    Column("number", BigInteger, Identity(always=True), primary_key=True),
+    Column("job", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("state", Text, nullable=False, server_default="asked"),
+    Column("detail", Text, nullable=False, server_default=""),
+    Column("generation", BigInteger),
+    Column("revision", BigInteger),
+    Column("config", JSONB(none_as_null=True)),
+    Column("container", Text),
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("tasks", JSONB(none_as_null=True)),
+    Column("bytes", BigInteger),
+    Column("author", Text, nullable=False),
+    Column("reason", Text, nullable=False, server_default=""),
+    _now("created_at"),
+    Column("finished_at", DateTime(timezone=True)),
+    CheckConstraint("state IN ('asked','ready','failed','deleting')", name="state_known"),
+    Index("uq_savepoints_job_name", "job", "name", unique=True),
+    Index("ix_savepoints_open", "number", postgresql_where=text("state IN ('asked','deleting')")),
+)
+
+# A restore that is to be done, one a job: from which savepoint, and what that is of. Gone once it was done.
+restores = Table(
+    "restores",
+    metadata,
+    Column("job", Text, ForeignKey("jobs.name", ondelete="CASCADE"), primary_key=True),
+    Column("number", BigInteger, Identity(always=True), nullable=False),
+    Column("savepoint", BigInteger, nullable=False),
+    Column("savepoint_job", Text, nullable=False),
+    Column("savepoint_name", Text, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("config", JSONB, nullable=False),
+    _now("created_at"),
+    Index("ix_restores_savepoint", "savepoint"),
 )
 
 # The lease of a loop. epoch grows with every new holder and fences its writes.

@@ -8,16 +8,27 @@ from penstock.config.model import JobConfig, Model
 from penstock.tasks.keygroups import KeyGroupRange
 
 
+class SavepointName(Model):
+    """A savepoint, by the job it was taken of and its name."""
+
+    job: str
+    name: str
+
+
 class Layout(Model):
-    """One generation of a job's checkpoints: the configuration it runs with and each task's key groups, by index."""
+    """One generation of a job's checkpoints: the configuration it runs with and each task's key groups, by index.
+
+    With `savepoint` it is the immutable copy of that generation in a savepoint, perhaps of another job.
+    """
 
     generation: int = Field(ge=1)
     config: JobConfig
     ranges: tuple[KeyGroupRange, ...] = Field(min_length=1)
+    savepoint: SavepointName | None = None
 
 
 class RedistributionRequest(Model):
-    """Write the checkpoints of `target` from those of `source`, whose tasks have all stopped.
+    """Write the checkpoints of `target` from those of `source`: a savepoint, or a generation whose tasks have stopped.
 
     The two configurations differ in nothing but fields of kind `rescale`. The generation of `target` was never used
     before; whatever an earlier attempt left in it is of this same request and is written anew.

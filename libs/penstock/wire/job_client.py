@@ -11,6 +11,7 @@ import httpx
 from penstock.store.records import JobState
 from penstock.wire import jobs, overview
 from penstock.wire.http import HttpClient
+from penstock.wire.savepoints import SavepointPage, SavepointView
 
 ViewType = TypeVar("ViewType", bound=jobs.View)
 # Seconds until the layer is dropped; None: never; "default": as the layer's row says.
@@ -105,6 +106,41 @@ class JobClient:
         body = {"task_count": task_count, "reason": reason} | _expiry(expires_in_seconds)
         headers = _headers(None, idempotency_key)
         return self._write("POST", f"{_job(job)}/rescale", jobs.Written, body, headers=headers)
+
+    def create_savepoint(
+        self, job: str, name: str | None = None, *, reason: str = "", idempotency_key: str | None = None
+    ) -> SavepointView:
+        """Asks for a savepoint; its `state` tells later when it is ready."""
+        body = {"name": name, "reason": reason}
+        headers = _headers(None, idempotency_key)
+        return self._write("POST", f"{_job(job)}/savepoints", SavepointView, body, headers=headers)
+
+    def savepoints(self, job: str, *, cursor: str | None = None, limit: int | None = None) -> SavepointPage:
+        """A page of a job's savepoints, newest first."""
+        return self._read(SavepointPage, f"{_job(job)}/savepoints", cursor=cursor, limit=limit)
+
+    def savepoint(self, job: str, name: str) -> SavepointView:
+        """One savepoint."""
+        return self._read(SavepointView, _savepoint(job, name))
+
+    def delete_savepoint(self, job: str, name: str) -> SavepointView:
+        """Its files go, then itself."""
+        return self._write("DELETE", _savepoint(job, name), SavepointView)
+
+    def restore(
+        self,
+        job: str,
+        savepoint: str,
+        *,
+        of: str | None = None,
+        task_count: int | None = None,
+        reason: str = "",
+        idempotency_key: str | None = None,
+    ) -> jobs.Written:
+        """Rolls a job back to a savepoint, or starts it from one of the job `of`."""
+        body = {"savepoint": savepoint, "of": of, "task_count": task_count, "reason": reason}
+        headers = _headers(None, idempotency_key)
+        return self._write("POST", f"{_job(job)}/restore", jobs.Written, body, headers=headers)
 
     def get_layer(self, job: str, layer: str, *, revision: int | None = None) -> jobs.LayerView:
         """A layer with its version; as it was at `revision` when that is given."""
@@ -275,6 +311,10 @@ def _view(kind: type[ViewType], response: httpx.Response) -> ViewType:
 
 def _job(job: str) -> str:
     return f"/v1/jobs/{quote(job, safe='')}"
+
+
+def _savepoint(job: str, name: str) -> str:
+    return f"{_job(job)}/savepoints/{quote(name, safe='')}"
 
 
 def _layer(job: str, layer: str) -> str:

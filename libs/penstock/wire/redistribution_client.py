@@ -1,4 +1,4 @@
-"""Client of a Task Manager's redistributions, for the State Syncer and tests."""
+"""Client of a Task Manager's work on checkpoints, for the State Syncer and tests."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from penstock.control.errors import Unavailable
 from penstock.tasks.redistribution import RedistributionRequest, SealRequest
+from penstock.tasks.savepoint import HostWork, SavepointRemoval, SavepointRequest
 from penstock.wire.cluster import as_json
 from penstock.wire.http import error_of
 from penstock.wire.redistributions import RedistributionAnswer
@@ -20,9 +21,7 @@ class RedistributionClient:
     def __init__(self) -> None:
         self._http = httpx.Client(trust_env=False)
 
-    def ask(
-        self, url: str, request: RedistributionRequest | SealRequest, *, wait_seconds: float
-    ) -> RedistributionAnswer:
+    def ask(self, url: str, request: HostWork, *, wait_seconds: float) -> RedistributionAnswer:
         """Begins the work or asks for its end, which is waited for so long. Raises Unavailable, and UserError when
         the container refuses the request."""
         address = f"{url.rstrip('/')}{_path(request)}"
@@ -47,7 +46,13 @@ class RedistributionClient:
         self._http.close()
 
 
-def _path(request: RedistributionRequest | SealRequest) -> str:
-    if isinstance(request, SealRequest):
-        return f"/v1/redistributions/{request.job}/{request.layout.generation}/seal"
-    return f"/v1/redistributions/{request.job}/{request.target.generation}"
+def _path(request: HostWork) -> str:
+    match request:
+        case SealRequest():
+            return f"/v1/redistributions/{request.job}/{request.layout.generation}/seal"
+        case RedistributionRequest():
+            return f"/v1/redistributions/{request.job}/{request.target.generation}"
+        case SavepointRequest():
+            return f"/v1/savepoints/{request.job}/{request.number}"
+        case SavepointRemoval():
+            return f"/v1/savepoints/{request.job}/{request.number}/removal"

@@ -2,9 +2,12 @@
 
 Task Manager (7100+): PUT /v1/redistributions/{job}/{generation}       (RedistributionRequest -> RedistributionAnswer)
                       PUT /v1/redistributions/{job}/{generation}/seal  (SealRequest -> RedistributionAnswer)
+                      PUT /v1/savepoints/{job}/{number}                (SavepointRequest -> RedistributionAnswer)
+                      PUT /v1/savepoints/{job}/{number}/removal        (SavepointRemoval -> RedistributionAnswer)
 
-`generation` is that of the request: the target's, the sealed one's. The first call begins the work, each further one
-tells how far it is. What is done is told again; what failed is told once, and asked again it is tried again.
+`generation` is that of the request: the target's, the sealed one's; `number` that of the savepoint. The first
+call begins the work, each further one tells how far it is. What is done is told again; what failed is told once, and
+asked again it is tried again.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from enum import StrEnum
 
 from penstock.config.model import Model
 from penstock.tasks.redistribution import RedistributionReport
+from penstock.tasks.savepoint import SavepointReport
 
 MOST_WAIT_SECONDS = 5.0
 LOST = "lost"
@@ -27,12 +31,14 @@ class WorkState(StrEnum):
 
 
 class RedistributionAnswer(Model):
-    """`report` is that of a redistribution that is done, `error` and `error_kind` those of a failure.
+    """`report` is that of a redistribution that is done, `savepoint` that of a savepoint that was taken, `error` and
+    `error_kind` are those of a failure.
 
     `error_kind`: `retryable`, `broken` when only another request can help, `lost` when the host died at the work.
     """
 
     state: WorkState
     report: RedistributionReport | None = None
+    savepoint: SavepointReport | None = None
     error: str | None = None
     error_kind: str | None = None

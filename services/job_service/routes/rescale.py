@@ -27,26 +27,33 @@ def rescale_job(job: JobName, body: RescaleWrite, parts: PartsOf, caller: Caller
 
     def work(connection: Connection) -> Answer:
         layer = access.highest_layer(caller.principal, all_layers(connection))
-        stored = expected.lock(connection, [job]).get(job)
-        held = None if stored is None else stored.layers.get(layer)
-        write = Write(
-            Verb.PATCH,
-            job,
-            caller.principal.name,
-            layer,
-            {"task_count": body.task_count},
-            body.reason,
-            Precondition(if_match=0 if held is None else held.version),
-            _expiry(body, held),
-        )
+        author, given = caller.principal.name, expiry_of(body)
+        write = rescale_write(connection, job, layer, body.task_count, author, body.reason, given)
         return write_answer(202, parts.writer.one(connection, write))
 
     return respond(parts.writer.run(caller, work))
 
 
-def _expiry(body: RescaleWrite, held: StoredLayer | None) -> Expiry:
+def rescale_write(
+    connection: Connection,
+    job: str,
+    layer: str,
+    task_count: int,
+    author: str,
+    reason: str,
+    given: Expiry | None = None,
+) -> Write:
+    """A patch of a layer as it is now; the job is locked until the transaction ends. It stays unless `given` says when
+    it ends. Raises Conflict when the layer ends by itself already and nothing is given."""
+    stored = expected.lock(connection, [job]).get(job)
+    held = None if stored is None else stored.layers.get(layer)
+    version = Precondition(if_match=0 if held is None else held.version)
+    expiry = _expiry(given, held)
+    return Write(Verb.PATCH, job, author, layer, {"task_count": task_count}, reason, version, expiry)
+
+
+def _expiry(given: Expiry | None, held: StoredLayer | None) -> Expiry:
     """A rescale is meant to stay. A layer has one expiry, so what else it holds must not stay with it unasked."""
-    given = expiry_of(body)
     if given is None and held is not None and held.expires_at is not None:
         raise Conflict(
             f"{held.layer} ends at {held.expires_at.isoformat()}, and the rescale would with it: drop the layer, "

@@ -9,10 +9,11 @@ import pytest
 
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.channel import Redistribute, Reply, Seal
+from penstock.spark.channel import Redistribute, RemoveSavepoint, Reply, Seal, TakeSavepoint
 from penstock.spark.redistribute.old import task_specs
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest, SealRequest
+from penstock.tasks.savepoint import SavepointRemoval, SavepointReport, SavepointRequest
 from tests.support.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
 from tests.support.spark import REPLY_SECONDS, Supervisor, make_topic, running_hosts
 
@@ -83,6 +84,30 @@ def read(host: Supervisor, task_id: str) -> int:
     if progress is None:
         return 0
     return sum(offset for partitions in progress.offsets.values() for offset in partitions.values())
+
+
+def test_a_host_takes_and_removes_a_savepoint(hosts: list[Supervisor], runtime: Runtime, kafka: EmbeddedKafka) -> None:
+    host = hosts[1]
+    events = Events(kafka.bootstrap, make_topic(kafka.bootstrap, KEY_GROUPS), Keys(runtime.host.spark, "spark"))
+    events.add_range(0, 60)
+    config = job_config(
+        {"events": events.topic}, "spark", output_topic(kafka.bootstrap), query=SUM, output_mode="update"
+    )
+    job = Job(runtime, config)
+    run_on(host, job, 60)
+    request = SavepointRequest(job=job.name, name="nightly", number=1, layout=job.layout)
+    taken = host.host.send(TakeSavepoint(id=0, request=request)).result(REPLY_SECONDS)
+    assert taken.ok, taken.error
+    assert SavepointReport.model_validate(taken.result).tasks[0].batch is not None
+    folder = Path(runtime.settings.checkpoint_root) / job.name / "savepoints/nightly"
+    assert (folder / "savepoint.json").exists()
+    removal = SavepointRemoval(job=job.name, name="nightly", number=1)
+    assert host.host.send(RemoveSavepoint(id=0, request=removal)).result(REPLY_SECONDS).ok
+    assert not folder.exists()
+    (job.checkpoint(0) / "state/0/_metadata/metadata").write_text("v1\n{")
+    again = request.model_copy(update={"number": 2})
+    refused = host.host.send(TakeSavepoint(id=0, request=again)).result(REPLY_SECONDS)
+    assert (refused.ok, "cannot be copied" in str(refused.error)) == (False, True)
 
 
 def test_what_cannot_be_moved_is_said_to_be_so(hosts: list[Supervisor], runtime: Runtime, kafka: EmbeddedKafka) -> None:

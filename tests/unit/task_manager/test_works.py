@@ -7,15 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from penstock.control.errors import Conflict, Unavailable
-from penstock.spark.channel import Redistribute, Seal
+from penstock.spark.channel import Redistribute, RemoveSavepoint, Seal, TakeSavepoint
 from penstock.tasks.redistribution import SealRequest
-from penstock.wire.redistributions import LOST, WorkState
+from penstock.tasks.savepoint import SavedTask, SavepointRemoval, SavepointReport, SavepointRequest
+from penstock.wire.redistributions import LOST, RedistributionAnswer, WorkState
 from services.task_manager.actions import DoWork
 from services.task_manager.model import Limits
 from services.task_manager.works import KEPT, Works
 from tests.support.task_manager import World, all_shards, layout, redistribution, template
 
 REQUEST = redistribution()
+OTHER = {"name": "flights", "version": "1"}
 SEAL = SealRequest(job="flights", layout=layout(1))
 
 
@@ -48,6 +50,24 @@ def test_a_warm_host_does_it_and_the_report_is_told_again() -> None:
     works = [command for command in host.sent if isinstance(command, Redistribute | Seal)]
     assert [command.type for command in works] == ["redistribute", "seal"]
     assert works[0].request == REQUEST
+
+
+def test_savepoints_are_taken_and_removed_by_a_warm_host_whatever_the_package() -> None:
+    """1. A savepoint of a job with a package of its own. 2. The report. 3. Its removal is another work."""
+    world = ready_world()
+    taken = SavepointRequest(job="flights", name="nightly", number=2, layout=redistribution(package=OTHER).source)
+    assert state(world, taken) is WorkState.RUNNING
+    world.settle()
+    answer = world.container.work(taken, 0.0)
+    assert (answer.state, answer.report) == (WorkState.DONE, None)
+    assert answer.savepoint == SavepointReport(tasks=(SavedTask(index=0, batch=7),), bytes=11)
+    removal = SavepointRemoval(job="flights", name="nightly", number=2)
+    assert state(world, removal) is WorkState.RUNNING
+    world.settle()
+    assert world.container.work(removal, 0.0) == RedistributionAnswer(state=WorkState.DONE)
+    (host,) = world.hosts.alive()
+    works = [command.type for command in host.sent if isinstance(command, TakeSavepoint | RemoveSavepoint)]
+    assert works == ["take_savepoint", "remove_savepoint"]
 
 
 def test_the_idlest_host_is_given_it_and_others_wait_for_room() -> None:

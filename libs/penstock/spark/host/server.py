@@ -25,11 +25,14 @@ from penstock.spark.channel import (
     Live,
     Progress,
     Redistribute,
+    RemoveSavepoint,
     Reply,
     Seal,
     Start,
     Stop,
+    TakeSavepoint,
 )
+from penstock.spark.channel import Work as HostWork
 from penstock.spark.errors import failure_of
 from penstock.spark.host.events import EventWriter
 from penstock.spark.host.exits import HostExit, exit_for_jvm
@@ -38,6 +41,7 @@ from penstock.spark.host.queues import TaskQueues, Work
 from penstock.spark.host.tasks import TaskTable
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.seal import seal
+from penstock.spark.savepoint.take import remove, take
 from penstock.spark.session import HostSession
 from penstock.spark.settings import SparkSettings
 from penstock.spark.task import Runtime
@@ -98,10 +102,8 @@ class Host:
                 self._enqueue(command.id, command.task_id, stop)
             case Live():
                 self._enqueue(command.id, command.spec.task_id, partial(self._tasks.live, command.spec))
-            case Redistribute():
-                self._enqueue(command.id, f"{command.request.job}/*", partial(self._redistribute, command))
-            case Seal():
-                self._enqueue(command.id, f"{command.request.job}/*", partial(self._seal, command))
+            case Redistribute() | Seal() | TakeSavepoint() | RemoveSavepoint():
+                self._enqueue(command.id, f"{command.request.job}/*", partial(self._work, command))
             case Lease():
                 self._renew(command)
             case ListTasks():
@@ -129,13 +131,18 @@ class Host:
         self._require_lease()
         return self._tasks.start(command.spec, command.epoch)
 
-    def _redistribute(self, command: Redistribute) -> dict[str, Any]:
+    def _work(self, command: HostWork) -> dict[str, Any]:
+        """Work on checkpoints."""
         self._require_lease()
-        return redistribute(self._runtime, command.request).model_dump(mode="json")
-
-    def _seal(self, command: Seal) -> dict[str, Any]:
-        self._require_lease()
-        seal(self._runtime, command.request)
+        match command:
+            case Redistribute(request=redistribution):
+                return redistribute(self._runtime, redistribution).model_dump(mode="json")
+            case TakeSavepoint(request=savepoint):
+                return take(self._runtime, savepoint).model_dump(mode="json")
+            case Seal(request=sealed):
+                seal(self._runtime, sealed)
+            case RemoveSavepoint(request=removal):
+                remove(self._runtime, removal)
         return {}
 
     def _require_lease(self) -> None:

@@ -5,13 +5,15 @@
     move     offsets by key group, state by key group and partition, into checkpoints that nobody has started
     verify   the new state is read again and compared; then batch 0 of the new checkpoints is committed
 
-Until the last step the new checkpoints are worth nothing, and the old ones can be resumed at any moment.
+Until the last step the new checkpoints are worth nothing, and the old ones can be resumed at any moment. A savepoint
+as the source is only read: the first two phases have nothing to do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from time import monotonic
 
 from penstock.control.logs import logger
@@ -21,17 +23,29 @@ from penstock.spark.redistribute.new import NewGeneration
 from penstock.spark.redistribute.offsets import SourceOffsets, merged, sliced
 from penstock.spark.redistribute.old import OldGeneration, task_specs
 from penstock.spark.redistribute.positions import Position
+from penstock.spark.redistribute.saved import SavedGeneration, SourceTask
 from penstock.spark.redistribute.stores import (
     StateStoreInfo,
     metadata_for,
     operators_of,
 )
-from penstock.spark.task import RunningTask, Runtime, checkpoint_files
+from penstock.spark.task import Runtime, checkpoint_files
 from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest
 from penstock.tasks.spec import key_group_count
 
 log = logger(__name__)
-Begun = Sequence[tuple[RunningTask, Position]]
+Begun = Sequence[tuple[SourceTask, Position]]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The tasks that are redistributed, where they are, and what had to be done about them."""
+
+    tasks: Sequence[SourceTask]
+    positions: Sequence[Position]
+    settled: int = 0
+    levelled: int = 0
+    behind: int = 0
 
 
 def redistribute(runtime: Runtime, request: RedistributionRequest) -> RedistributionReport:
@@ -49,21 +63,16 @@ class _Redistribution:
         self._runtime = runtime
         self._request = request
         self._seconds: dict[str, float] = {}
-        self._old = OldGeneration(runtime, request.job, request.source)
         self._new = NewGeneration(runtime, task_specs(request.job, request.target))
 
     def run(self) -> RedistributionReport:
         """All phases, in their order."""
-        with self._phase("settle"):
-            self._old.take_over()
-            settled = self._old.settle()
-        with self._phase("level"):
-            levelling = self._old.level(self._request.source.config.completeness)
-        positions = self._old.positions()
+        source = self._source()
+        positions = source.positions
         watermark_ms = max(position.watermark_ms for position in positions)
         with self._phase("move"):
             self._new.clear()
-            begun = [pair for pair in zip(self._old.tasks, positions, strict=True) if pair[1].batch is not None]
+            begun = [pair for pair in zip(source.tasks, positions, strict=True) if pair[1].batch is not None]
             if not begun:
                 self._begin(positions)
                 return RedistributionReport(seconds=self._seconds)
@@ -76,9 +85,9 @@ class _Redistribution:
                 mover.verify(moved)
             self._new.commit_batch_0(watermark_ms)
         report = RedistributionReport(
-            settled=settled,
-            levelled=len(levelling.levelled),
-            behind=len(levelling.behind),
+            settled=source.settled,
+            levelled=source.levelled,
+            behind=source.behind,
             state_rows=rows(moved),
             watermark_ms=watermark_ms or None,
             seconds=self._seconds,
@@ -87,6 +96,20 @@ class _Redistribution:
             "redistributed", generation=self._request.target.generation, job=self._request.job, **report.model_dump()
         )
         return report
+
+    def _source(self) -> _Source:
+        """The source, with nothing left to do in it."""
+        layout = self._request.source
+        if layout.savepoint is not None:
+            saved = SavedGeneration(self._runtime, layout, layout.savepoint)
+            return _Source(saved.tasks, saved.positions(), behind=saved.behind())
+        old = OldGeneration(self._runtime, self._request.job, layout)
+        with self._phase("settle"):
+            old.take_over()
+            settled = old.settle()
+        with self._phase("level"):
+            levelling = old.level(layout.config.completeness)
+        return _Source(old.tasks, old.positions(), settled, len(levelling.levelled), len(levelling.behind))
 
     def _begin(self, positions: Sequence[Position]) -> None:
         """No old task has finished a batch: all that there is are the offsets to begin with."""
@@ -107,7 +130,7 @@ class _Redistribution:
         for task in self._new.tasks:
             self._new.plan_batch_0(task, metadata, sliced(sources, task.spec.key_groups))
 
-    def _copy_operators(self, template: RunningTask) -> tuple[StateStoreInfo, ...]:
+    def _copy_operators(self, template: SourceTask) -> tuple[StateStoreInfo, ...]:
         """What the new checkpoints must know of the operators before any of their state; the stores to fill."""
         files = checkpoint_files(self._runtime, template.checkpoint)
         operators = operators_of(template.checkpoint, files)
@@ -122,7 +145,7 @@ class _Redistribution:
 
     def _keys(self, stores: Sequence[StateStoreInfo]) -> dict[int, KeyFunction]:
         """State that stays in the one task that has it needs no keys."""
-        if len(self._old.tasks) == len(self._new.tasks) == 1:
+        if len(self._request.source.ranges) == len(self._new.tasks) == 1:
             return {store.operator: WHOLE for store in stores}
         config = self._request.target.config
         operators, mixed = keyed_operators(self._new.tasks[0].session, config, self._runtime.settings)

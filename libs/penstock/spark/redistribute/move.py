@@ -10,8 +10,9 @@ from penstock.control.errors import BrokenCheckpoint
 from penstock.spark.redistribute.keys import WHOLE, KeyFunction
 from penstock.spark.redistribute.new import NewTask
 from penstock.spark.redistribute.positions import Position
+from penstock.spark.redistribute.saved import SourceTask
 from penstock.spark.redistribute.stores import StateStoreInfo, join_format_version, partitions_of
-from penstock.spark.task import RunningTask, Runtime
+from penstock.spark.task import Runtime
 from penstock.tasks.keygroups import KeyGroupRange
 
 Tally = dict[str, list[Any]]
@@ -28,7 +29,7 @@ class StateMover:
     def __init__(
         self,
         runtime: Runtime,
-        old: Sequence[tuple[RunningTask, Position]],
+        old: Sequence[tuple[SourceTask, Position]],
         new: Sequence[NewTask],
         stores: Sequence[StateStoreInfo],
         keys: Mapping[int, KeyFunction],

@@ -14,7 +14,7 @@ from penstock.control.logs import logger
 from penstock.spark.checkpoint import CheckpointFiles, is_clean, last_commit, last_offset
 from penstock.spark.redistribute.bus import InputEnds
 from penstock.spark.redistribute.level import Standing, has_read_all, lagging
-from penstock.spark.redistribute.positions import Position, position, topics_of, trace
+from penstock.spark.redistribute.positions import Position, positions_of
 from penstock.spark.redistribute.seal import is_sealed
 from penstock.spark.task import RunningTask, Runtime, checkpoint_files
 from penstock.tasks.redistribution import Layout
@@ -54,12 +54,8 @@ class OldGeneration:
 
     def positions(self) -> list[Position]:
         """Where the tasks are; none of them may have a batch pending."""
-        traces = [trace(task.checkpoint, self._files(task)) for task in self.tasks]
-        topics = topics_of(traces)
-        return [
-            position(found, task.spec.key_groups, topics, self._inputs, self._ends)
-            for task, found in zip(self.tasks, traces, strict=True)
-        ]
+        checkpoints = [(task.checkpoint, task.spec.key_groups) for task in self.tasks]
+        return positions_of(checkpoints, self._files(self.tasks[0]), self._inputs, self._ends)
 
     def has_read_all(self, index: int) -> bool:
         """Whether a task has read all that was there at the first such question."""

@@ -82,6 +82,18 @@ def position(
     return Position(found.batch_id, found.batch, sources, found.watermark_ms)
 
 
+def positions_of(
+    checkpoints: Sequence[tuple[str, KeyGroupRange]],
+    files: CheckpointFiles,
+    inputs: Mapping[str, Input],
+    ends: InputEnds,
+) -> list[Position]:
+    """Where all tasks of a job are, none of which has a batch pending. Raises what `trace` and `position` raise."""
+    traces = [trace(checkpoint, files) for checkpoint, _ in checkpoints]
+    topics = topics_of(traces)
+    return [position(found, part, topics, inputs, ends) for found, (_, part) in zip(traces, checkpoints, strict=True)]
+
+
 def initial_offsets_path(number: int) -> str:
     """Where Spark's Kafka source number `number` notes what it began with, below the checkpoint."""
     return f"sources/{number}/0"

@@ -1,0 +1,1 @@
+"""Savepoints: immutable copies of a job's checkpoints; read `take` first."""

@@ -1,0 +1,65 @@
+"""Savepoints in the Job Service's API."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from penstock.config.declare import Model, Name
+from penstock.wire.jobs import JsonObject, Reason, View
+
+
+class SavepointWrite(Model):
+    """`POST .../savepoints`. Without a name the savepoint is named after the time."""
+
+    name: Annotated[Name | None, Field(description="unique among the job's savepoints")] = None
+    reason: Reason = ""
+
+
+class RestoreWrite(Model):
+    """`POST .../restore`: from a savepoint of this job or of the job `of`; with `task_count` at another size, as a
+    write to the highest layer that the caller may write."""
+
+    savepoint: Name
+    of: Annotated[Name | None, Field(description="the savepoint's job; this one if absent")] = None
+    task_count: Annotated[int | None, Field(ge=1, le=10_000)] = None
+    reason: Reason = ""
+
+
+class SavedTaskView(View):
+    """A task in a savepoint: its last finished batch, null when it had finished none. `taken_from`: the earlier
+    savepoint that stands in, since the checkpoint could not be copied; `why` that was."""
+
+    index: int
+    batch: int | None
+    taken_from: str | None = None
+    why: str | None = None
+
+
+class SavepointView(View):
+    """A savepoint. `generation`, `revision`, `config`: what ran, null until it is being taken; `tasks` and `bytes`
+    (of all its files, also where they are links) are null unless it is ready."""
+
+    number: int
+    job: str
+    name: str
+    state: Literal["asked", "ready", "failed", "deleting"]
+    detail: str
+    generation: int | None
+    revision: int | None
+    config: JsonObject | None
+    tasks: list[SavedTaskView] | None
+    bytes: int | None
+    author: str
+    reason: str
+    created_at: datetime
+    finished_at: datetime | None
+
+
+class SavepointPage(View):
+    """Newest first; `next` is the cursor of the page that follows."""
+
+    savepoints: list[SavepointView]
+    next: str | None = None

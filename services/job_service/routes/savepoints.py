@@ -1,0 +1,116 @@
+"""Savepoints of a job: ask for one, list, read, delete, restore."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+from sqlalchemy import Connection
+
+from penstock.config.validate import check_merged
+from penstock.control.errors import Conflict, NotFound
+from penstock.store import expected, overview, restores, savepoints
+from penstock.store.engine import snapshot
+from penstock.store.layers import all_layers
+from penstock.store.savepoints import SavepointRow
+from penstock.wire.jobs import Written
+from penstock.wire.savepoints import RestoreWrite, SavepointPage, SavepointView, SavepointWrite
+from services.job_service import access, cursors, requests, views
+from services.job_service.answers import Answer, write_answer
+from services.job_service.requests import CallerOf, JobName, PartsOf, PrincipalOf, respond
+from services.job_service.routes.rescale import rescale_write
+from services.job_service.writes import Verb, Write, require_compatible
+from services.job_service.writes import expected as merged_of
+
+router = APIRouter(tags=["savepoints"], route_class=requests.StrictRoute)
+SavepointName = Annotated[str, Path(pattern=requests.NAME, description="the savepoint's name")]
+
+
+@router.post("/v1/jobs/{job}/savepoints", response_model=SavepointView, status_code=202)
+def create_savepoint(job: JobName, body: SavepointWrite, parts: PartsOf, caller: CallerOf) -> Response:
+    """Asks for a savepoint of the job as it runs, without stopping it; `state` tells when it is ready."""
+    access.require_role(caller.principal, access.MAY_OPERATE_JOBS)
+    name = body.name or parts.clock.now().strftime("%Y%m%d-%H%M%S-%f")
+
+    def work(connection: Connection) -> Answer:
+        stored = expected.lock(connection, [job]).get(job)
+        if stored is None or not stored.exists:
+            raise NotFound(f"there is no job {job}", field="job", rule="known")
+        running = overview.running_job(connection, job)
+        if running is None or not running.started:
+            raise Conflict(f"{job} never ran, so it has no checkpoint", field="job", rule="has_run")
+        row = savepoints.ask(connection, job=job, name=name, author=caller.principal.name, reason=body.reason)
+        return _answer(row)
+
+    return respond(parts.writer.run(caller, work))
+
+
+@router.get("/v1/jobs/{job}/savepoints", response_model=SavepointPage)
+def list_savepoints(
+    job: JobName, parts: PartsOf, _: PrincipalOf, cursor: requests.Cursor = None, limit: requests.Limit = 100
+) -> SavepointPage:
+    """Savepoints of a job, newest first; of a forgotten one, too."""
+    before = cursors.decode_number(cursor)
+    with snapshot(parts.engine) as connection:
+        rows = savepoints.page(connection, job, limit=limit, before=before)
+    found = [views.view_of(SavepointView, row) for row in rows]
+    return SavepointPage(savepoints=found, next=cursors.next_cursor(rows, limit, lambda row: row.number))
+
+
+@router.get("/v1/jobs/{job}/savepoints/{savepoint}", response_model=SavepointView)
+def get_savepoint(job: JobName, savepoint: SavepointName, parts: PartsOf, _: PrincipalOf) -> SavepointView:
+    """One savepoint."""
+    with snapshot(parts.engine) as connection:
+        return views.view_of(SavepointView, _require(connection, job, savepoint))
+
+
+@router.delete("/v1/jobs/{job}/savepoints/{savepoint}", response_model=SavepointView, status_code=202)
+def delete_savepoint(job: JobName, savepoint: SavepointName, parts: PartsOf, caller: CallerOf) -> Response:
+    """Deletes a savepoint's files, then forgets it. May be repeated."""
+    access.require_role(caller.principal, access.MAY_OPERATE_JOBS)
+
+    def work(connection: Connection) -> Answer:
+        row = _require(connection, job, savepoint, lock=True)
+        users = restores.users(connection, row.number)
+        if users:
+            raise Conflict(f"{', '.join(users)} is to be restored from it", field="savepoint", rule="not_in_use")
+        if row.state != savepoints.DELETING:
+            savepoints.ask_to_delete(connection, row.number)
+        return _answer(_require(connection, job, savepoint))
+
+    return respond(parts.writer.run(caller, work))
+
+
+@router.post("/v1/jobs/{job}/restore", response_model=Written, status_code=202)
+def restore_job(job: JobName, body: RestoreWrite, parts: PartsOf, caller: CallerOf) -> Response:
+    """Rolls the job back to a savepoint, or starts it from one of another job. What tasks wrote since is not undone."""
+    access.require_role(caller.principal, access.MAY_OPERATE_JOBS)
+    author = caller.principal.name
+
+    def work(connection: Connection) -> Answer:
+        layers = all_layers(connection)
+        expected.lock(connection, [job])
+        if body.task_count is not None:
+            layer = access.highest_layer(caller.principal, layers)
+            parts.writer.one(connection, rescale_write(connection, job, layer, body.task_count, author, body.reason))
+        done = parts.writer.one(connection, Write(Verb.RESTORE, job, author, reason=body.reason))
+        row = _require(connection, body.of or job, body.savepoint, lock=True)
+        if row.state != savepoints.READY or row.config is None:
+            raise Conflict(f"savepoint {row.name} of {row.job} is {row.state}", field="savepoint", rule="ready")
+        stored = expected.read(connection, [job])[job]
+        require_compatible(row.config, check_merged(merged_of(stored, layers)))
+        restores.ask(connection, job, row)
+        return write_answer(202, done)
+
+    return respond(parts.writer.run(caller, work))
+
+
+def _require(connection: Connection, job: str, name: str, *, lock: bool = False) -> SavepointRow:
+    row = savepoints.read(connection, job, name, lock=lock)
+    if row is None:
+        raise NotFound(f"{job} has no savepoint {name}", field="savepoint", rule="known")
+    return row
+
+
+def _answer(row: SavepointRow) -> Answer:
+    return Answer(202, views.view_of(SavepointView, row).model_dump(mode="json"))

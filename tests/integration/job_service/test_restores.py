@@ -1,0 +1,153 @@
+"""Restores from savepoints: what is refused, and the State Syncer's plans on a real Postgres."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.control.errors import Conflict, Forbidden, InvalidConfig, NotFound
+from penstock.tasks.redistribution import RedistributionRequest, SavepointName, SealRequest
+from penstock.wire.job_client import JobClient
+from services.state_syncer.asks import Ask
+from services.state_syncer.progress import Step
+from tests.support.job_service import CONFIG, RunningJobService
+from tests.support.rescales import RescaleCell, everything_works, fails_at
+from tests.support.syncer_cell import depose, elect
+
+SOURCE = SavepointName(job="etl", name="nightly")
+
+
+@pytest.fixture
+def cell(service: RunningJobService, client: JobClient) -> RescaleCell:
+    """A job that runs, with a savepoint of its first generation."""
+    client.put_job("etl", CONFIG)
+    cell = RescaleCell(service.engine, elect(service.engine, "first"))
+    cell.rounds(1)
+    client.create_savepoint("etl", "nightly")
+    cell.do(
+        """
+        UPDATE savepoints SET state = 'ready', generation = r.generation, revision = r.revision, config = r.config
+        FROM running r WHERE r.job = savepoints.job
+        """
+    )
+    return cell
+
+
+def redistributions(cell: RescaleCell, job: str = "etl") -> list[RedistributionRequest]:
+    asked = [ask.request for ask in cell.containers.asked if isinstance(ask, Ask) and ask.key.job == job]
+    return [request for request in asked if isinstance(request, RedistributionRequest)]
+
+
+def restores_left(cell: RescaleCell) -> list[Any]:
+    return cell.rows("SELECT job FROM restores")
+
+
+def test_a_job_is_rolled_back_at_another_size(client: JobClient, cell: RescaleCell) -> None:
+    """1. Asked for, with another size. 2. Stopped, redistributed from the savepoint, the running generation sealed,
+    committed. 3. It was done once: nothing is left to do, however often the syncer looks."""
+    client.restore("etl", "nightly", task_count=4, reason="a bad release")
+    cell.rounds(1)
+    assert (cell.running("etl")["stopping"], client.get_job("etl").state) == (True, "rescaling")
+    plan = client.sync("etl").plan
+    assert plan is not None
+    assert plan["restore"] == {"number": 1, "savepoint": SOURCE.model_dump(), "generation": 1}
+    cell.rounds(5)
+    job = client.get_job("etl")
+    assert (job.state, job.generation, job.config["task_count"]) == ("synced", 2, 4)
+    (request,) = redistributions(cell)
+    assert (request.source.savepoint, request.source.generation) == (SOURCE, 1)
+    assert (len(request.source.ranges), len(request.target.ranges), request.target.savepoint) == (1, 4, None)
+    seal = cell.containers.asked[-1].request
+    assert isinstance(seal, SealRequest)
+    assert (seal.layout.generation, seal.layout.savepoint) == (1, None)
+    assert restores_left(cell) == []
+    cell.rounds(5)
+    assert len(cell.containers.asked) == 2
+    assert client.history("etl").entries[0].action == "restore"
+
+
+def test_a_new_job_starts_from_anothers_savepoint(client: JobClient, cell: RescaleCell) -> None:
+    """1. Created, and restored before it runs: no task is served until the savepoint is in its checkpoints."""
+    output = {**CONFIG["output"], "topic": "copy"}
+    client.put_job("copy", {**CONFIG, "output": output})
+    client.restore("copy", "nightly", of="etl", task_count=2)
+    cell.rounds(1)
+    assert cell.running("copy")["config"]["desired_state"] == "stopped"
+    for _ in range(6):
+        cell.rounds(1)
+        row = cell.running("copy")
+        assert row["stopping"] or row["generation"] == 2
+    assert (row["generation"], row["config"]["desired_state"], row["stopping"]) == (2, "running", False)
+    (request,) = redistributions(cell, "copy")
+    assert (request.source.savepoint, request.source.config.output.topic) == (SOURCE, CONFIG["output"]["topic"])
+    assert (request.target.config.output.topic, len(request.target.ranges)) == ("copy", 2)
+    assert client.get_job("copy").state == "synced"
+    assert cell.running("etl")["generation"] == 1
+
+
+def test_a_job_that_was_restored_stopped_has_checkpoints(client: JobClient, cell: RescaleCell) -> None:
+    """Its next change of size is a rescale."""
+    client.put_job("copy", {**CONFIG, "desired_state": "stopped"})
+    client.restore("copy", "nightly", of="etl")
+    cell.rounds(7)
+    assert (cell.running("copy")["generation"], cell.running("copy")["started"]) == (2, True)
+    client.rescale("copy", 2)
+    cell.rounds(6)
+    assert [request.source.generation for request in redistributions(cell, "copy")] == [1, 2]
+
+
+@pytest.mark.parametrize("rounds", range(6))
+def test_a_crash_at_any_round_loses_nothing(client: JobClient, cell: RescaleCell, rounds: int) -> None:
+    """1. The leader ends after so many rounds. 2. The next one carries on: one generation more, one redistribution."""
+    client.restore("etl", "nightly")
+    cell.rounds(rounds)
+    depose(cell.engine)
+    cell.epoch = elect(cell.engine, "second")
+    cell.restart()
+    cell.rounds(7)
+    assert (client.get_job("etl").state, client.get_job("etl").generation) == ("synced", 2)
+    assert len(redistributions(cell)) == 1
+    assert restores_left(cell) == []
+
+
+def test_a_restore_that_fails_resumes_the_job_and_is_tried_again(client: JobClient, cell: RescaleCell) -> None:
+    cell.containers.works = fails_at(Step.REDISTRIBUTE)
+    client.restore("etl", "nightly")
+    cell.rounds(4)
+    assert (client.get_job("etl").state, cell.running("etl")["stopping"]) == ("failed", False)
+    assert (cell.running("etl")["generation"], len(restores_left(cell))) == (1, 1)
+    cell.containers.works = everything_works
+    client.release("etl")
+    cell.rounds(6)
+    assert (client.get_job("etl").state, client.get_job("etl").generation) == ("synced", 3)
+
+
+def test_a_newer_restore_takes_the_place_of_one_under_way(client: JobClient, cell: RescaleCell) -> None:
+    client.restore("etl", "nightly", reason="first")
+    cell.rounds(2)
+    client.restore("etl", "nightly", reason="second")
+    cell.rounds(8)
+    assert client.get_job("etl").state == "synced"
+    assert len(redistributions(cell)) == 2
+    assert restores_left(cell) == []
+
+
+def test_what_is_refused(service: RunningJobService, client: JobClient, cell: RescaleCell) -> None:
+    with pytest.raises(NotFound):
+        client.restore("other", "nightly")
+    with pytest.raises(NotFound):
+        client.restore("etl", "other")
+    client.put_job("else", {**CONFIG, "output_mode": "update" if CONFIG.get("output_mode") != "update" else "append"})
+    with pytest.raises(InvalidConfig) as refused:
+        client.restore("else", "nightly", of="etl")
+    assert (refused.value.field, refused.value.rule) == ("output_mode", "as_in_savepoint")
+    client.create_savepoint("etl", "later")
+    with pytest.raises(Conflict, match="is asked"):
+        client.restore("etl", "later", task_count=2)
+    assert client.get_layer("etl", "oncall").version == 0, "all of it or nothing"
+    with pytest.raises(Forbidden):
+        service.client(client.create_token("scaler", "scaler")).restore("etl", "nightly")
+    client.restore("etl", "nightly")
+    with pytest.raises(Conflict, match="restored from it"):
+        client.delete_savepoint("etl", "nightly")

@@ -1,0 +1,230 @@
+"""Savepoints in the Job Service, the State Syncer's rounds about them, and `penstock savepoint`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import pytest
+from sqlalchemy import Engine, text
+from structlog.testing import capture_logs
+
+from penstock.control.errors import Conflict, Fenced, Forbidden, InvalidConfig, NotFound
+from penstock.store.engine import transaction
+from penstock.tasks.savepoint import SavedTask, SavepointRemoval, SavepointReport, SavepointRequest
+from penstock.wire.job_client import JobClient
+from services.state_syncer.progress import Done, Failed, Lost, Outcome, Unanswered
+from services.state_syncer.savepoint_keeper import SavepointKeeper
+from services.state_syncer.savepoints import SavepointAsk, SavepointKey
+from tests.support.job_service import CONFIG, RunningJobService
+from tests.support.rescales import RescaleCell
+from tests.support.shell import Shell
+from tests.support.syncer_cell import depose, elect
+
+REPORT = SavepointReport(
+    tasks=(SavedTask(index=0, batch=7), SavedTask(index=1, batch=3, taken_from="old", why="gone")), bytes=1234
+)
+Script = Callable[[SavepointAsk], Outcome]
+
+
+def everything_works(ask: SavepointAsk) -> Outcome:
+    return Done(savepoint=REPORT) if isinstance(ask.request, SavepointRequest) else Done()
+
+
+class Containers:
+    """One keeper's executor, whose containers do at once what they are asked."""
+
+    def __init__(self, works: Script = everything_works) -> None:
+        self.works = works
+        self.asked: list[SavepointAsk] = []
+        self._outcomes: dict[SavepointKey, Outcome] = {}
+
+    def outcome(self, key: SavepointKey) -> Outcome:
+        return self._outcomes.get(key, Unanswered())
+
+    def ask(self, asks: Iterable[SavepointAsk]) -> None:
+        before, self._outcomes = self._outcomes, {}
+        for ask in asks:
+            if ask.key not in before:
+                self.asked.append(ask)
+            self._outcomes[ask.key] = before.get(ask.key) or self.works(ask)
+
+
+class Keeping:
+    """A job that runs on two containers, and the leader's rounds."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.epoch = elect(engine, "first")
+        self.cell = RescaleCell(engine, self.epoch)
+        self.containers = Containers()
+
+    def keeper(self, **more: int | float) -> SavepointKeeper:
+        settings = {"keep_count": 50, **more}
+        return SavepointKeeper(self.engine, self.containers, await_seconds=1.0, **settings)  # type: ignore[arg-type]
+
+    def rounds(self, count: int) -> None:
+        """Each round is a new process: all that it knows of the ones before is in the store."""
+        for _ in range(count):
+            self.keeper().round(self.epoch)
+
+
+@pytest.fixture
+def keeping(service: RunningJobService, client: JobClient) -> Keeping:
+    client.put_job("etl", CONFIG)
+    keeping = Keeping(service.engine)
+    keeping.cell.rounds(1)
+    return keeping
+
+
+def test_a_savepoint_is_taken_and_says_what_it_is_of(client: JobClient, keeping: Keeping) -> None:
+    """1. Asked for. 2. Bound to what runs, before anybody is asked. 3. Asked. 4. Ready, with its report."""
+    asked = client.create_savepoint("etl", "nightly", reason="before the upgrade")
+    assert (asked.state, asked.generation, asked.reason) == ("asked", None, "before the upgrade")
+    keeping.rounds(1)
+    bound = client.savepoint("etl", "nightly")
+    assert (bound.state, bound.generation, keeping.containers.asked) == ("asked", 1, [])
+    keeping.rounds(2)
+    (ask,) = keeping.containers.asked
+    assert isinstance(ask.request, SavepointRequest)
+    assert (ask.request.name, ask.request.number, ask.request.layout.generation) == ("nightly", asked.number, 1)
+    ready = client.savepoint("etl", "nightly")
+    assert (ready.state, ready.bytes, ready.config) == ("ready", 1234, bound.config)
+    assert [(task.batch, task.taken_from) for task in ready.tasks or []] == [(7, None), (3, "old")]
+    assert ready.finished_at is not None
+    assert client.savepoints("etl").savepoints == [ready]
+
+
+def test_savepoints_that_are_ready_may_stand_in(client: JobClient, keeping: Keeping) -> None:
+    for name in ("one", "two", "three"):
+        client.create_savepoint("etl", name)
+        keeping.rounds(3)
+    assert [ask.request.earlier for ask in keeping.containers.asked if isinstance(ask.request, SavepointRequest)] == [
+        (),
+        ("one",),
+        ("two", "one"),
+    ]
+
+
+def test_a_failure_is_told_after_some_attempts_and_a_loss_is_made_good(client: JobClient, keeping: Keeping) -> None:
+    keeping.containers.works = lambda ask: Failed("disk full") if ask.key.container == "a" else Lost("no answer")
+    client.create_savepoint("etl", "broken")
+    for _ in range(100):
+        keeping.rounds(1)
+        if client.savepoint("etl", "broken").state != "asked":
+            break
+    failed = client.savepoint("etl", "broken")
+    assert (failed.state, failed.detail, failed.tasks) == ("failed", "disk full", None)
+    assert len(keeping.containers.asked) >= 5
+
+
+def test_a_deletion_removes_the_files_then_the_row_also_of_a_forgotten_job(client: JobClient, keeping: Keeping) -> None:
+    """1. Ready. 2. The job is forgotten: the savepoint stays. 3. Deleted; repeated that changes nothing. 4. Gone."""
+    number = client.create_savepoint("etl", "nightly").number
+    keeping.rounds(3)
+    with transaction(keeping.engine) as connection:
+        connection.execute(text("DELETE FROM jobs WHERE name = 'etl'; DELETE FROM running WHERE job = 'etl'"))
+    assert client.savepoint("etl", "nightly").state == "ready"
+    for _ in range(2):
+        assert client.delete_savepoint("etl", "nightly").state == "deleting"
+    keeping.rounds(3)
+    assert keeping.containers.asked[-1].request == SavepointRemoval(job="etl", name="nightly", number=number)
+    assert client.savepoints("etl").savepoints == []
+    with pytest.raises(NotFound):
+        client.savepoint("etl", "nightly")
+
+
+def test_only_so_many_are_kept_and_not_for_ever(client: JobClient, keeping: Keeping) -> None:
+    for name in ("one", "two", "three"):
+        client.create_savepoint("etl", name)
+    keeping.rounds(3)
+    keeping.keeper(keep_count=2).round(keeping.epoch)
+    assert {view.name: view.state for view in client.savepoints("etl").savepoints} == {
+        "one": "deleting",
+        "two": "ready",
+        "three": "ready",
+    }
+    with transaction(keeping.engine) as connection:
+        connection.execute(text("UPDATE savepoints SET created_at = '2020-01-01' WHERE name = 'two'"))
+    keeping.keeper(keep_seconds=86_400.0).round(keeping.epoch)
+    assert client.savepoint("etl", "two").state == "deleting"
+    assert client.savepoint("etl", "three").state == "ready"
+
+
+def test_a_leader_that_was_deposed_writes_nothing(client: JobClient, keeping: Keeping) -> None:
+    client.create_savepoint("etl", "nightly")
+    depose(keeping.engine)
+    elect(keeping.engine, "second")
+    with pytest.raises(Fenced):
+        keeping.rounds(1)
+    assert client.savepoint("etl", "nightly").generation is None
+
+
+def test_what_is_refused(service: RunningJobService, client: JobClient, keeping: Keeping) -> None:
+    with pytest.raises(NotFound):
+        client.create_savepoint("other", "nightly")
+    with pytest.raises(InvalidConfig) as refused:
+        client.create_savepoint("etl", "../etc")
+    assert refused.value.field == "body.name"
+    client.put_job("never", CONFIG)
+    with pytest.raises(Conflict, match="no checkpoint"):
+        client.create_savepoint("never", "nightly")
+    for role in ("reader", "provisioner", "scaler"):
+        secret = client.create_token(role, role)  # type: ignore[arg-type]
+        for refusal in (
+            lambda other: other.create_savepoint("etl", "nightly"),
+            lambda other: other.delete_savepoint("etl", "nightly"),
+        ):
+            with pytest.raises(Forbidden):
+                refusal(service.client(secret))
+    client.create_savepoint("etl", "nightly")
+    with pytest.raises(Conflict) as taken:
+        client.create_savepoint("etl", "nightly")
+    assert (taken.value.field, taken.value.rule) == ("name", "unique")
+
+
+def test_a_repeated_call_with_its_key_asks_once(client: JobClient, keeping: Keeping) -> None:
+    first = client.create_savepoint("etl", idempotency_key="k")
+    assert client.create_savepoint("etl", idempotency_key="k") == first
+    assert datetime.strptime(first.name, "%Y%m%d-%H%M%S-%f").replace(tzinfo=UTC) is not None
+    assert len(client.savepoints("etl").savepoints) == 1
+
+
+@contextmanager
+def rounds_go_on(keeping: Keeping) -> Iterator[None]:
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.wait(0.05):
+            keeping.rounds(1)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_the_commands(
+    service: RunningJobService, keeping: Keeping, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PENSTOCK_URL", service.url)
+    monkeypatch.setenv("PENSTOCK_TOKEN", service.admin)
+    shell = Shell(monkeypatch, capsys)
+    with capture_logs():
+        with rounds_go_on(keeping):
+            said = shell("savepoint", "create", "etl", "nightly", "--reason", "why not").ok().splitlines()
+            keeping.containers.works = lambda ask: Failed("disk full")
+            failed = shell("savepoint", "create", "etl", "broken")
+        assert said[1:] == [
+            "savepoint nightly of etl is ready: generation 1, 1,234 bytes",
+            "task 1 is from savepoint old: gone",
+        ]
+        assert (failed.code, "disk full" in failed.err) == (1, True)
+        assert "nightly" in shell("savepoint", "list", "etl").ok()
+        assert '"bytes": 1234' in shell("savepoint", "show", "etl", "nightly").ok()
+        assert shell("savepoint", "delete", "etl", "nightly").ok().strip().endswith("is being deleted")
