@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from penstock.tasks.savepoint import SavepointRemoval, SavepointReport, SavepointRequest
 from services.state_syncer.asks import layout
-from services.state_syncer.progress import Done, Failed, Helper, Lost, Outcome, choose
+from services.state_syncer.progress import Done, Failed, Helper, Lost, Outcome
 
 ATTEMPTS = 5
 DELETING = "deleting"
@@ -179,9 +179,11 @@ def _bind(row: Row, running: Running | None, helpers: Sequence[Helper]) -> Decis
     first = row.state != DELETING and row.generation is None
     if first and (running is None or not running.started):
         return Broken("the job does not run and has no checkpoint")
-    region = None if row.config is None else row.config.get("region")
-    chosen = choose(helpers, region, None)
-    return Nobody() if chosen is None else Bind(chosen, first)
+    if not helpers:
+        return Nobody()
+    # Each attempt begins with another one: a container that answers nobody may be live for all that the store knows.
+    ordered = sorted(helpers, key=lambda helper: (helper.load, helper.name))
+    return Bind(ordered[row.attempts % len(ordered)].name, first)
 
 
 def _done(row: Row, report: SavepointReport | None) -> Decision:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from penstock.control.errors import Conflict, Forbidden, InvalidConfig, NotFound
 from penstock.tasks.redistribution import RedistributionRequest, SavepointName, SealRequest
@@ -13,6 +14,7 @@ from services.state_syncer.asks import Ask
 from services.state_syncer.progress import Step
 from tests.support.job_service import CONFIG, RunningJobService
 from tests.support.rescales import RescaleCell, everything_works, fails_at
+from tests.support.shell import Shell
 from tests.support.syncer_cell import depose, elect
 
 SOURCE = SavepointName(job="etl", name="nightly")
@@ -151,3 +153,26 @@ def test_what_is_refused(service: RunningJobService, client: JobClient, cell: Re
     client.restore("etl", "nightly")
     with pytest.raises(Conflict, match="restored from it"):
         client.delete_savepoint("etl", "nightly")
+
+
+def test_the_command_tells_the_steps_until_the_job_runs(
+    service: RunningJobService,
+    client: JobClient,
+    cell: RescaleCell,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PENSTOCK_URL", service.url)
+    monkeypatch.setenv("PENSTOCK_TOKEN", service.admin)
+    shell = Shell(monkeypatch, capsys)
+    with capture_logs():
+        written = shell("savepoint", "restore", "etl", "nightly", "--tasks", "2", "--no-wait").ok()
+        assert written.startswith("restore etl: revision ")
+        cell.rounds(6)
+        cell.containers.works = fails_at(Step.REDISTRIBUTE)
+        assert shell("savepoint", "restore", "etl", "nightly", "--no-wait", "--of", "etl").ok()
+        cell.rounds(4)
+        ended = shell("savepoint", "restore", "etl", "none")
+    assert client.get_job("etl").generation == 2
+    assert client.sync("etl").state == "failed"
+    assert (ended.code, "no savepoint none" in ended.err) == (1, True)

@@ -150,6 +150,18 @@ def test_a_job_that_has_read_nothing_can_be_saved(runtime: Runtime, events: Even
     assert clone.last_rows("k") == clone.unsplit().last_rows("k")
 
 
+def test_a_savepoint_that_is_gone_or_of_another_generation_is_not_taken_for_an_empty_one(
+    runtime: Runtime, events: Events
+) -> None:
+    job = make_job(runtime, events)
+    with pytest.raises(BrokenCheckpoint, match="there is no savepoint"):
+        restore(job, "gone", with_fields(job))
+    take(runtime, request(job, "first", 1))
+    job.generation = 2
+    with pytest.raises(BrokenCheckpoint, match="of generation 1, not 2"):
+        restore(job, "first", with_fields(job))
+
+
 @pytest.mark.parametrize("local", [True, False])
 def test_files_are_copied_published_and_deleted(runtime: Runtime, tmp_path: Path, local: bool) -> None:
     files: SavepointFiles = LocalSavepointFiles() if local else HadoopSavepointFiles(runtime.host.spark)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from penstock.control.errors import BrokenCheckpoint
 from penstock.spark.redistribute.bus import InputEnds
 from penstock.spark.redistribute.level import Standing, lagging
 from penstock.spark.redistribute.old import task_specs
 from penstock.spark.redistribute.positions import Position, positions_of
-from penstock.spark.savepoint.folder import savepoint_folder, task_folder
+from penstock.spark.savepoint.folder import read_manifest, savepoint_folder, task_folder
 from penstock.spark.task import Runtime, checkpoint_files
 from penstock.tasks.redistribution import Layout, SavepointName
 from penstock.tasks.spec import TaskSpec
@@ -48,10 +49,20 @@ class SavedGeneration:
 
     def positions(self) -> list[Position]:
         """Where the tasks were. Raises BrokenCheckpoint when there is no such savepoint or it contradicts itself."""
+        self._require_there()
         inputs = {source.topic: source for source in self._layout.config.inputs.values()}
         checkpoints = [(task.checkpoint, task.spec.key_groups) for task in self.tasks]
         ends = InputEnds(self._runtime.settings.kafka_bootstrap)
         return positions_of(checkpoints, checkpoint_files(self._runtime, self._folder), inputs, ends)
+
+    def _require_there(self) -> None:
+        """Without this a savepoint that is gone would look like a job that has read nothing."""
+        manifest = read_manifest(self._folder, checkpoint_files(self._runtime, self._folder))
+        if manifest is None:
+            raise BrokenCheckpoint(f"there is no savepoint {self._folder}")
+        found, wanted = manifest.layout, self._layout
+        if (found.generation, found.ranges) != (wanted.generation, wanted.ranges):
+            raise BrokenCheckpoint(f"{self._folder} is of generation {found.generation}, not {wanted.generation}")
 
     def behind(self) -> int:
         """The number of tasks with state whose watermark is below the greatest: what they had not read may be late."""
