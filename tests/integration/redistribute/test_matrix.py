@@ -61,26 +61,27 @@ JOINS = ("inner", "outer", "semi")
 
 
 class Case(NamedTuple):
+    """`tasks` and `threads` have one number a generation."""
+
     operator: str
     backend: str
     function: str
-    tasks: tuple[int, int, int]
-    threads: tuple[int, int, int]
+    tasks: tuple[int, ...]
+    threads: tuple[int, ...]
 
     def __str__(self) -> str:
         sizes = "-".join(f"{count}x{threads}" for count, threads in zip(self.tasks, self.threads, strict=True))
         return f"{self.operator}-{self.backend}-{self.function}-{sizes}"
 
 
+# Sums and stateless queries move in `test_engine`, an inner join's stores are those of an outer one.
 SHORT = [
-    Case("stateless", "heap", "kafka", (1, 2, 3), (1, 1, 1)),
-    Case("sum", "heap", "spark", (4, 1, 2), (1, 2, 1)),
-    Case("window", "rocksdb", "kafka", (2, 3, 2), (1, 1, 2)),
-    Case("session", "heap", "spark", (3, 2, 1), (1, 2, 1)),
-    Case("dedup", "rocksdb", "spark", (1, 2, 1), (1, 1, 2)),
-    Case("dedup-within", "heap", "kafka", (2, 1, 2), (2, 1, 1)),
-    Case("outer", "heap", "spark", (2, 3, 1), (2, 1, 1)),
-    Case("semi", "heap", "kafka", (1, 2, 1), (1, 2, 1)),
+    Case("window", "rocksdb", "kafka", (2, 3), (1, 1)),
+    Case("session", "heap", "spark", (2, 1), (1, 2)),
+    Case("dedup", "rocksdb", "spark", (1, 2), (2, 1)),
+    Case("dedup-within", "heap", "kafka", (2, 1), (1, 1)),
+    Case("outer", "heap", "spark", (1, 2), (1, 2)),
+    Case("semi", "heap", "kafka", (2, 1), (1, 1)),
 ]
 # 1 -> 2, 2 -> 3, 3 -> 2, 2 -> 5, 4 -> 1, each pair with a second change after it.
 CHAINS = {(1, 2, 3): (1, 2, 1), (3, 2, 5): (2, 1, 1), (4, 1, 2): (1, 3, 2)}
@@ -103,7 +104,7 @@ def test_keys_of_the_bench_are_where_spark_would_put_them(runtime: Runtime) -> N
 
 @pytest.mark.parametrize("case", [*SHORT, *(pytest.param(case, marks=pytest.mark.long) for case in ALL)], ids=str)
 def test_results_are_those_of_an_unsplit_run(runtime: Runtime, kafka: EmbeddedKafka, case: Case) -> None:
-    """1. Data, tasks read it. 2. More data, another size, tasks read on. 3. The same again, and windows close."""
+    """1. Data, tasks read it. 2. More data, another size, tasks read on. 3. Perhaps the same again; windows close."""
     operator = OPERATORS[case.operator]
     keys = Keys(runtime.host.spark, case.function)
     names = ["events", "others"] if case.operator in JOINS else ["events"]
@@ -119,12 +120,12 @@ def test_results_are_those_of_an_unsplit_run(runtime: Runtime, kafka: EmbeddedKa
         threads_per_task=case.threads[0],
     )
     job = Job(runtime, config)
-    for phase in range(3):
+    for phase, (tasks, threads) in enumerate(zip(case.tasks, case.threads, strict=True)):
         for number, events in enumerate(topics.values()):
             events.add_range(phase * 600 + number, (phase + 1) * 600)
         if phase:
-            job.rescale(task_count=case.tasks[phase], threads_per_task=case.threads[phase])
-        if phase == 2:
+            job.rescale(task_count=tasks, threads_per_task=threads)
+        if phase == len(case.tasks) - 1:
             for events in topics.values():
                 events.add_far_future()
         job.run()
