@@ -12,12 +12,13 @@ from penstock.local.processes import children_with
 from penstock.local.services import HOST_MODULE
 from penstock.local.stack import LocalStack
 from tests.support.counts import CountJob
+from tests.support.session import unique
 
 
 @pytest.fixture
 def counts(stack: LocalStack) -> Iterator[CountJob]:
     """A converged job of two tasks that counts rows by word."""
-    job = CountJob(stack, "counts")
+    job = CountJob(stack, unique("counts"))
     job.create(task_count=2)
     yield job
     job.delete()
@@ -46,6 +47,17 @@ def test_a_stateful_job_is_rescaled_exactly_whatever_dies(stack: LocalStack, cou
     *before, last = counts.checkpoints.generations()
     assert [number for number in before if not counts.checkpoints.is_over(number)] == []
     assert not counts.checkpoints.is_over(last)
+
+
+def test_a_job_goes_back_to_a_savepoint_at_another_size(counts: CountJob):
+    """1. A savepoint after 400 rows. 2. More rows. 3. Back to it, with three tasks: what came after is counted again,
+    on top of what the savepoint had, and every row is counted once."""
+    counts.send(400)
+    counts.save("before")
+    counts.send(200)
+    counts.restore("before", task_count=3)
+    counts.send(80)
+    counts.assert_counted_again_from(400)
 
 
 def _works_for(counts: CountJob) -> str:

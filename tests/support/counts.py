@@ -8,6 +8,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,25 @@ class CountJob:
         with self._stack.client() as client:
             client.rescale(self.name, task_count, reason="test")
 
+    def save(self, name: str) -> None:
+        """Takes a savepoint and waits until it is ready."""
+
+        def ready() -> bool:
+            with self._stack.client() as client:
+                saved = client.savepoint(self.name, name)
+            assert saved.state in ("asked", "ready"), saved.detail
+            return saved.state == "ready"
+
+        with self._stack.client() as client:
+            client.create_savepoint(self.name, name, reason="test")
+        wait_until(ready, CONVERGE_S, f"the savepoint {name} of {self.name}", poll_s=0.05)
+
+    def restore(self, savepoint: str, task_count: int) -> None:
+        """Goes back to a savepoint with so many tasks, and waits until they run."""
+        with self._stack.client() as client:
+            client.restore(self.name, savepoint, task_count=task_count, reason="test")
+        self.wait_runs(task_count)
+
     def wait_runs(self, task_count: int) -> None:
         """Waits until the job runs with so many tasks."""
 
@@ -121,6 +141,11 @@ class CountJob:
             f"{self.name} to {task_count} tasks: down {first - last:.2f} s, {first - asked_at:.2f} s after the request"
         )
 
+    def send(self, rows: int) -> None:
+        """Sends rows and waits until they are counted."""
+        self._send(rows)
+        self.wait_counted()
+
     def wait_for_a_count(self) -> None:
         """Waits until something was counted."""
         wait_until(lambda: bool(self._newest()), CONVERGE_S, f"{self.name} to count", poll_s=0.2)
@@ -135,6 +160,15 @@ class CountJob:
         repeated = {word: ns for word, ns in self._counts().items() if ns != sorted(set(ns))}
         assert not repeated
 
+    def assert_counted_again_from(self, savepoint_rows: int) -> None:
+        """What was counted after a savepoint was counted again from there, and nothing before it."""
+        assert self._newest() == self._due()
+        for word, counts in self._counts().items():
+            back = [n for before, n in pairwise(counts) if n <= before]
+            assert len(back) <= 1, f"{word} went back more than once: {counts}"
+            assert all(n > savepoint_rows // WORDS for n in back), f"{word} lost what the savepoint had: {counts}"
+        assert any(len(set(counts)) < len(counts) for counts in self._counts().values())
+
     def delete(self) -> None:
         """Asks for the job to be deleted."""
         with self._stack.client() as client:
@@ -142,11 +176,14 @@ class CountJob:
 
     def _feed(self, ending: threading.Event) -> None:
         while not ending.wait(PAUSE_S):
-            for _ in range(ROWS_AT_ONCE):
-                row = {"word": _word(self._sent), "id": self._sent}
-                self._producer.produce(self.name, key=row["word"], value=json.dumps(row))
-                self._sent += 1
-            self._producer.flush()
+            self._send(ROWS_AT_ONCE)
+
+    def _send(self, rows: int) -> None:
+        for _ in range(rows):
+            row = {"word": _word(self._sent), "id": self._sent}
+            self._producer.produce(self.name, key=row["word"], value=json.dumps(row))
+            self._sent += 1
+        self._producer.flush()
 
     def _due(self) -> dict[str, tuple[int, int]]:
         """By word: rows that were sent, and the sum of their ids."""
