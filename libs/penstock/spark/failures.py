@@ -29,6 +29,7 @@ _BROKEN_TYPES = {
     "SparkNumberFormatException",
     "SparkUnsupportedOperationException",
     "StateSchemaIncompatible",
+    "StateStoreBackendNotSupportedForTWSException",
     "UnknownTopicOrPartitionException",
     "UnmovableStateException",
 }

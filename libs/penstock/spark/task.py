@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pyspark.errors.exceptions.captured import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -197,9 +198,10 @@ class RunningTask:
 
     def _require_no_failure(self) -> bool:
         assert self._query is not None
-        failure = self._query.exception()
-        if failure is not None:
-            raise failure
+        failure = self._query._jsq.exception()
+        if failure.isDefined():
+            # With the exception of the JVM, for the kind of a failure is told by the classes of its causes.
+            raise StreamingQueryException(origin=failure.get())
         return False
 
 
