@@ -1,4 +1,4 @@
-"""What a plan's step asks of a container, as data. Pure."""
+"""What a step asks of a container, as data. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from penstock.config.classify import classify
 from penstock.config.model import ChangeKind, JobConfig
 from penstock.tasks.keygroups import ranges
 from penstock.tasks.redistribution import Layout, RedistributionRequest, SealRequest
+from penstock.tasks.sinks import SinkRequest
 from penstock.tasks.spec import key_group_count
 from services.state_syncer.diff import Config
 from services.state_syncer.plan import Running, only
@@ -17,11 +18,11 @@ from services.state_syncer.progress import Plan, Step
 
 
 class AskKey(NamedTuple):
-    """One attempt at a step; after a failure or a loss it is another one."""
+    """One attempt at a step; after a failure or a loss it is another one. `number`: the generation, or a revision."""
 
     job: str
-    step: Step
-    generation: int | None
+    step: str
+    number: int | None
     container: str | None
     failures: int
     losses: int
@@ -33,7 +34,7 @@ class Ask:
 
     key: AskKey
     url: str
-    request: RedistributionRequest | SealRequest
+    request: RedistributionRequest | SealRequest | SinkRequest
 
 
 def key_of(job: str, plan: Plan, failures: int) -> AskKey:

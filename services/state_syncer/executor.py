@@ -1,4 +1,4 @@
-"""Asks containers to carry out the steps of plans, beside the rounds: a round never waits for an answer."""
+"""Asks containers to carry out steps, beside the rounds: a round never waits for an answer."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Protocol
 from penstock.control.errors import RetryableError, UserError
 from penstock.control.logs import logger
 from penstock.tasks.redistribution import RedistributionRequest, SealRequest
+from penstock.tasks.sinks import SinkRequest
 from penstock.wire.redistributions import RedistributionAnswer, WorkState
 from services.state_syncer.asks import Ask, AskKey
 from services.state_syncer.progress import Done, Failed, Lost, Outcome, Unanswered
@@ -38,7 +39,7 @@ class Client(Protocol):
     """`penstock.wire.redistribution_client.RedistributionClient`."""
 
     def ask(
-        self, url: str, request: RedistributionRequest | SealRequest, *, wait_seconds: float
+        self, url: str, request: RedistributionRequest | SealRequest | SinkRequest, *, wait_seconds: float
     ) -> RedistributionAnswer:
         """Raises Unavailable and UserError."""
         ...

@@ -20,6 +20,7 @@ from penstock.control.logs import logger
 from penstock.spark.channel import Event, Progress, Ready, Reply, TaskEnded
 from penstock.spark.channel import Lease as LeaseCommand
 from penstock.tasks.redistribution import RedistributionRequest, SealRequest
+from penstock.tasks.sinks import SinkRequest
 from penstock.wire.cluster import (
     HeartbeatAnswer,
     HeartbeatRequest,
@@ -167,7 +168,9 @@ class Container:
 
     # ---- what the world says: redistributions
 
-    def work(self, request: RedistributionRequest | SealRequest, wait_seconds: float) -> RedistributionAnswer:
+    def work(
+        self, request: RedistributionRequest | SealRequest | SinkRequest, wait_seconds: float
+    ) -> RedistributionAnswer:
         """Begins a work unless it has begun; how far it is after waiting so long for its end.
 
         Raises Unavailable without a lease, Conflict for a generation that the job has already.

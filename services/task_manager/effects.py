@@ -71,7 +71,7 @@ def apply(state: State, action: Action, now: float) -> list[Effect]:
             state.adopt(action.task_id, action.spec)
             return []
         case DoWork():
-            log.info("work given", job=action.key.job, generation=action.key.generation, seals=action.key.seals)
+            log.info("work given", job=action.key.job, number=action.key.number, kind=action.key.kind.value)
             return [Send(action.host, state.do_work(action))]
 
 

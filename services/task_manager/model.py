@@ -26,12 +26,20 @@ class HostKey:
     memory_bytes: int = 0
 
 
+class WorkKind(StrEnum):
+    """What the State Syncer asks a host to do for a job."""
+
+    REDISTRIBUTE = "redistribute"
+    SEAL = "seal"
+    INITIALIZE = "initialize"
+
+
 class WorkKey(NamedTuple):
-    """A redistribution that writes `generation` of a job, or a seal of it."""
+    """A work for a job. `number`: the generation that is written or sealed, or the revision of the output."""
 
     job: str
-    generation: int
-    seals: bool
+    number: int
+    kind: WorkKind
 
 
 class HostPhase(StrEnum):

@@ -12,7 +12,19 @@ from logging import INFO, WARNING
 from typing import NamedTuple, TypeVar
 
 from penstock.control.logs import logger
-from penstock.spark.channel import Event, Exit, Live, Progress, Redistribute, Reply, Seal, Start, Stop, TaskEnded
+from penstock.spark.channel import (
+    Event,
+    Exit,
+    Initialize,
+    Live,
+    Progress,
+    Redistribute,
+    Reply,
+    Seal,
+    Start,
+    Stop,
+    TaskEnded,
+)
 from penstock.tasks.spec import TaskSpec
 from penstock.wire.cluster import TaskProgress, TaskState
 from services.task_manager.actions import ApplyLive, DoWork, StartHost, StartTask, StopTask
@@ -110,8 +122,8 @@ class State:
         self.tasks[action.task_id] = replace(task, pending_live=action.spec)
         return self._remember(Live(id=self.next_command_id(), spec=action.spec), task)
 
-    def do_work(self, action: DoWork) -> Redistribute | Seal:
-        """A redistribution or a seal is on its way."""
+    def do_work(self, action: DoWork) -> Redistribute | Seal | Initialize:
+        """A work is on its way."""
         self.hosts[action.host] = replace(self.hosts[action.host], idle_since=None)
         return self.works.assign(action, self.next_command_id())
 

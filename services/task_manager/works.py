@@ -1,7 +1,8 @@
-"""Redistributions and seals that the State Syncer asked for, and what became of them. Pure; in memory only.
+"""Redistributions, seals and outputs to initialize that the State Syncer asked for, and what became of them. Pure.
 
-A Task Manager that was restarted knows of none and does again what it is asked again, which is safe. What is done is
-told again, what failed once: asked again it is tried again. Not thread-safe: `container.Container` guards it.
+They are in memory only. A Task Manager that was restarted knows of none and does again what it is asked again, which
+is safe. What is done is told again, what failed once: asked again it is tried again.
+Not thread-safe: `container.Container` guards it.
 """
 
 from __future__ import annotations
@@ -15,16 +16,17 @@ from pydantic import ValidationError
 
 from penstock.config.model import JobConfig
 from penstock.control.errors import Conflict
-from penstock.spark.channel import Redistribute, Reply, Seal
+from penstock.spark.channel import Initialize, Redistribute, Reply, Seal
 from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest, SealRequest
+from penstock.tasks.sinks import SinkRequest
 from penstock.wire.redistributions import RedistributionAnswer, WorkState
 from services.task_manager.actions import Action, DoWork, EndHost, KillHost, StartHost
 from services.task_manager.catalog import Catalog
-from services.task_manager.model import HostFailure, HostKey, HostPhase, HostView, Limits, WorkKey
+from services.task_manager.model import HostFailure, HostKey, HostPhase, HostView, Limits, WorkKey, WorkKind
 from services.task_manager.placement import may_start, static_settings
 
 KEPT = 1000
-Request = RedistributionRequest | SealRequest
+Request = RedistributionRequest | SealRequest | SinkRequest
 
 
 class Phase(StrEnum):
@@ -83,14 +85,18 @@ class Works:
         """The works that go on, by host."""
         return Counter(work.host for work in self._works.values() if work.phase is Phase.SENT)
 
-    def assign(self, action: DoWork, command_id: int) -> Redistribute | Seal:
+    def assign(self, action: DoWork, command_id: int) -> Redistribute | Seal | Initialize:
         """A host is told of a work."""
         work = self._works[action.key]
         self._works[action.key] = replace(work, phase=Phase.SENT, host=action.host, command=command_id)
         request = work.request
-        if isinstance(request, SealRequest):
-            return Seal(id=command_id, request=request)
-        return Redistribute(id=command_id, request=request)
+        match request:
+            case SealRequest():
+                return Seal(id=command_id, request=request)
+            case SinkRequest():
+                return Initialize(id=command_id, request=request)
+            case RedistributionRequest():
+                return Redistribute(id=command_id, request=request)
 
     def awaits(self, command_id: int) -> bool:
         """Whether the reply to a command is one to a work."""
@@ -116,15 +122,21 @@ class Works:
 
 def key_of(request: Request) -> WorkKey:
     """The name of a work."""
-    if isinstance(request, SealRequest):
-        return WorkKey(request.job, request.layout.generation, seals=True)
-    return WorkKey(request.job, request.target.generation, seals=False)
+    match request:
+        case SealRequest():
+            return WorkKey(request.job, request.layout.generation, WorkKind.SEAL)
+        case SinkRequest():
+            return WorkKey(request.job, request.revision, WorkKind.INITIALIZE)
+        case RedistributionRequest():
+            return WorkKey(request.job, request.target.generation, WorkKind.REDISTRIBUTE)
 
 
 def refuse_used_generation(request: Request, catalog: Catalog | None) -> None:
     """A request that comes late must not write where tasks run. Raises Conflict."""
     template = None if catalog is None else catalog.templates.get(request.job)
-    if template is None or isinstance(request, SealRequest) or template.generation < request.target.generation:
+    if template is None or not isinstance(request, RedistributionRequest):
+        return
+    if template.generation < request.target.generation:
         return
     raise Conflict(
         f"{request.job} is at generation {template.generation} already",
@@ -166,7 +178,13 @@ def place(
 
 
 def _source(request: Request) -> JobConfig:
-    return request.layout.config if isinstance(request, SealRequest) else request.source.config
+    match request:
+        case SealRequest():
+            return request.layout.config
+        case SinkRequest():
+            return request.config
+        case RedistributionRequest():
+            return request.source.config
 
 
 def _host_key(config: JobConfig) -> HostKey:
@@ -180,7 +198,7 @@ def _answer(request: Request, reply: Reply) -> RedistributionAnswer:
     if not reply.ok:
         kind = "broken" if reply.error_kind == "broken_task" else "retryable"
         return _failure(reply.error or "no reason given", kind)
-    if isinstance(request, SealRequest):
+    if not isinstance(request, RedistributionRequest):
         return RedistributionAnswer(state=WorkState.DONE)
     try:
         report = RedistributionReport.model_validate(reply.result)

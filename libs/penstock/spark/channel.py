@@ -14,6 +14,7 @@ from pydantic import Field, TypeAdapter
 
 from penstock.config.model import Model
 from penstock.tasks.redistribution import RedistributionRequest, SealRequest
+from penstock.tasks.sinks import SinkRequest
 from penstock.tasks.spec import TaskSpec
 from penstock.wire.cluster import TaskProgress
 
@@ -80,6 +81,14 @@ class Seal(Model):
     request: SealRequest
 
 
+class Initialize(Model):
+    """Make a job's output before its tasks start. Safe to repeat."""
+
+    type: Literal["initialize"] = "initialize"
+    id: int
+    request: SinkRequest
+
+
 class Exit(Model):
     """Stop all tasks and end the process."""
 
@@ -87,7 +96,9 @@ class Exit(Model):
     id: int
 
 
-Command = Annotated[Start | Stop | Live | Lease | ListTasks | Redistribute | Seal | Exit, Field(discriminator="type")]
+Command = Annotated[
+    Start | Stop | Live | Lease | ListTasks | Redistribute | Seal | Initialize | Exit, Field(discriminator="type")
+]
 
 
 class Ready(Model):

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from penstock.control.errors import Unavailable
 from penstock.tasks.redistribution import RedistributionRequest, SealRequest
+from penstock.tasks.sinks import SinkRequest
 from penstock.wire.cluster import as_json
 from penstock.wire.http import error_of
 from penstock.wire.redistributions import RedistributionAnswer
@@ -21,7 +22,7 @@ class RedistributionClient:
         self._http = httpx.Client(trust_env=False)
 
     def ask(
-        self, url: str, request: RedistributionRequest | SealRequest, *, wait_seconds: float
+        self, url: str, request: RedistributionRequest | SealRequest | SinkRequest, *, wait_seconds: float
     ) -> RedistributionAnswer:
         """Begins the work or asks for its end, which is waited for so long. Raises Unavailable, and UserError when
         the container refuses the request."""
@@ -47,7 +48,9 @@ class RedistributionClient:
         self._http.close()
 
 
-def _path(request: RedistributionRequest | SealRequest) -> str:
+def _path(request: RedistributionRequest | SealRequest | SinkRequest) -> str:
+    if isinstance(request, SinkRequest):
+        return f"/v1/sinks/{request.job}/{request.revision}"
     if isinstance(request, SealRequest):
         return f"/v1/redistributions/{request.job}/{request.layout.generation}/seal"
     return f"/v1/redistributions/{request.job}/{request.target.generation}"

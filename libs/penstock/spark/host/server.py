@@ -20,6 +20,7 @@ from penstock.spark.channel import (
     COMMANDS,
     Command,
     Exit,
+    Initialize,
     Lease,
     ListTasks,
     Live,
@@ -36,6 +37,7 @@ from penstock.spark.host.exits import HostExit, exit_for_jvm
 from penstock.spark.host.lease import LeaseWatch
 from penstock.spark.host.queues import TaskQueues, Work
 from penstock.spark.host.tasks import TaskTable
+from penstock.spark.initialize import initialize
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.seal import seal
 from penstock.spark.session import HostSession
@@ -102,6 +104,8 @@ class Host:
                 self._enqueue(command.id, f"{command.request.job}/*", partial(self._redistribute, command))
             case Seal():
                 self._enqueue(command.id, f"{command.request.job}/*", partial(self._seal, command))
+            case Initialize():
+                self._enqueue(command.id, f"{command.request.job}/*", partial(self._initialize, command))
             case Lease():
                 self._renew(command)
             case ListTasks():
@@ -136,6 +140,11 @@ class Host:
     def _seal(self, command: Seal) -> dict[str, Any]:
         self._require_lease()
         seal(self._runtime, command.request)
+        return {}
+
+    def _initialize(self, command: Initialize) -> dict[str, Any]:
+        self._require_lease()
+        initialize(self._runtime, command.request)
         return {}
 
     def _require_lease(self) -> None:
