@@ -90,7 +90,7 @@ class Sinks:
         return asks, rejected
 
     def _key(self, view: JobView, commit: Commit) -> AskKey:
-        failures = 0 if view.sync is None else view.sync.failures
+        failures = _failures(view)
         container = choose_by_name(view.job, self._containers, commit.config.get("region"), failures)
         return AskKey(view.job, INITIALIZE_SINK, commit.revision, container, failures, 0)
 
@@ -99,8 +99,12 @@ class Sinks:
         return "no container can be asked" if container is None else f"{container} makes the output"
 
     def _wait(self, candidate: Candidate[Commit], why: str) -> Wait:
-        failures = 0 if candidate.view.sync is None else candidate.view.sync.failures
-        return Wait(f"{INITIALIZE_SINK}: {why}", candidate.begun.difference, failures)
+        return Wait(f"{INITIALIZE_SINK}: {why}", candidate.begun.difference, _failures(candidate.view))
+
+
+def _failures(view: JobView) -> int:
+    """Those in a row behind the present write: a new one begins anew."""
+    return 0 if view.sync is None or view.sync.revision < view.revision else view.sync.failures
 
 
 def choose_by_name(job: str, containers: Mapping[str, Place], region: str | None, failures: int) -> str | None:

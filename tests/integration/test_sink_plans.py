@@ -106,6 +106,21 @@ def test_a_failing_output_is_told_tried_on_another_container_and_quarantined(cel
     assert cell.rows("SELECT * FROM alerts WHERE cleared_at IS NULL") == []
 
 
+def test_a_new_write_begins_anew_after_a_quarantine(cell: RescaleCell) -> None:
+    cell.containers.works = fails
+    write(cell, output=SIZED)
+    for _ in range(QUARANTINE_AFTER_FAILURES):
+        cell.rounds(2)
+        cell.now += timedelta(hours=1)
+    assert cell.sync()["state"] == "quarantined"
+    write(cell, output=SIZED, priority=1)
+    cell.rounds(1)
+    assert (cell.sync()["state"], cell.sync()["failures"]) == ("waiting", 0)
+    assert cell.rows("SELECT * FROM alerts WHERE cleared_at IS NULL") == []
+    cell.rounds(1)
+    assert (cell.sync()["state"], cell.sync()["failures"]) == ("failed", 1)
+
+
 def test_a_lost_container_is_a_failure_and_one_that_is_gone_is_replaced(cell: RescaleCell) -> None:
     write(cell, output=SIZED)
     cell.containers.works = lambda _: Unanswered()
