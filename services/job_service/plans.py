@@ -8,6 +8,8 @@ from typing import Any
 
 from penstock.config.classify import Difference, FieldChange, classify
 from penstock.config.model import ChangeKind, DesiredState, JobConfig
+from penstock.tasks.rates import Rates, catch_up_seconds
+from penstock.tasks.sinks import needs_sink
 from penstock.tasks.spec import task_id
 
 _STEPS = {
@@ -17,6 +19,9 @@ _STEPS = {
     ChangeKind.RESCALE: ("stop_tasks", "await_stopped", "redistribute", "seal", "commit", "start_tasks"),
     ChangeKind.FORBIDDEN: (),
 }
+INITIALIZE_SINK = "initialize_sink"
+# A rescale that comes with another output leaves it to the tasks.
+_MAKE_OUTPUTS = (ChangeKind.NONE, ChangeKind.LIVE, ChangeKind.RESTART)
 _LEAVE_TASKS_ALONE = (ChangeKind.NONE, ChangeKind.FORBIDDEN)
 
 
@@ -40,38 +45,43 @@ def plan(
     before: Mapping[str, Any],
     after: JobConfig,
     rescale_seconds: float | None = None,
+    rates: Rates | None = None,
 ) -> Plan:
     """The plan of a write that makes the expected configuration `after` of `before`.
 
     `running` is the running configuration, None for a job that never started: nothing is forbidden to that one.
-    `rescale_seconds` is what the job's last rescale took, None when it had none.
+    `rescale_seconds` is what the job's last rescale took, None when it had none; `rates` is what it measured lately.
     """
     written = classify(before, after)
     if running is None:
         return _first_start(job, written, after)
     kind = classify(running, after).kind
     forbidden = written.kind is ChangeKind.FORBIDDEN
-    old, new = _task_count(running), _task_count(after.model_dump(mode="json"))
+    wanted = after.model_dump(mode="json")
+    old, new = _task_count(running), _task_count(wanted)
+    remade = needs_sink(wanted) and wanted["output"] != running["output"]
     undisturbed = kind in (ChangeKind.NONE, ChangeKind.LIVE) or old == 0
     downtime = rescale_seconds if kind is ChangeKind.RESCALE else None
     return Plan(
         kind=kind,
         allowed=not forbidden,
         fields=written.fields,
-        steps=_steps(kind, old, new),
+        steps=(*((INITIALIZE_SINK,) if remade and kind in _MAKE_OUTPUTS else ()), *_steps(kind, old, new)),
         tasks_touched=() if kind in _LEAVE_TASKS_ALONE else _tasks(job, max(old, new)),
         downtime_seconds=0.0 if undisturbed else downtime,
-        catch_up_seconds=0.0 if undisturbed else None,
+        catch_up_seconds=0.0 if undisturbed else catch_up_seconds(rates or Rates(), downtime),
     )
 
 
 def _first_start(job: str, written: Difference, after: JobConfig) -> Plan:
-    count = _task_count(after.model_dump(mode="json"))
+    wanted = after.model_dump(mode="json")
+    count = _task_count(wanted)
+    made = (INITIALIZE_SINK,) if count and needs_sink(wanted) else ()
     return Plan(
         kind=ChangeKind.NONE,
         allowed=True,
         fields=written.fields,
-        steps=("commit", "start_tasks") if count else ("commit",),
+        steps=(*made, "commit", "start_tasks") if count else ("commit",),
         tasks_touched=_tasks(job, count),
         downtime_seconds=0.0,
         catch_up_seconds=None,

@@ -45,6 +45,7 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
         await_seconds=settings.state_syncer_await_seconds,
         executor=executor,
         budget=Budget(settings.state_syncer_rescale_share, settings.state_syncer_rescale_count),
+        initialize_count=settings.state_syncer_initialize_count,
     )
     times = LoopTimes(
         period=settings.state_syncer_period_seconds,

@@ -1,4 +1,4 @@
-"""What a plan's step asks of a container, as data. Pure."""
+"""What a step asks of a container, as data. Pure."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from penstock.config.model import ChangeKind, JobConfig
 from penstock.tasks.keygroups import ranges
 from penstock.tasks.redistribution import Layout, RedistributionRequest, SealRequest
 from penstock.tasks.spec import key_group_count
+from penstock.tasks.work import HostWork
 from services.state_syncer.diff import Config
 from services.state_syncer.plan import Running, only
 from services.state_syncer.progress import Plan, Step
 
 
 class AskKey(NamedTuple):
-    """One attempt at a step; after a failure or a loss it is another one."""
+    """One attempt at a step; after a failure or a loss it is another one. `number`: the generation, a
+    revision, or that of a savepoint."""
 
     job: str
-    step: Step
-    generation: int | None
+    step: str
+    number: int | None
     container: str | None
     failures: int
     losses: int
@@ -33,7 +35,7 @@ class Ask:
 
     key: AskKey
     url: str
-    request: RedistributionRequest | SealRequest
+    request: HostWork
 
 
 def key_of(job: str, plan: Plan, failures: int) -> AskKey:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
-from services.state_syncer.plan import Begin, JobView, Wait
+from services.state_syncer.plan import Begin, Commit, JobView, Wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +21,17 @@ class Budget:
         return max(1, min(self.count, int(self.share * jobs)))
 
 
-class Candidate(NamedTuple):
-    """A rescale that may begin."""
+Change = TypeVar("Change", Begin, Commit)
+
+
+class Candidate(NamedTuple, Generic[Change]):
+    """A rescale, or the making of an output for a commit, that may begin."""
 
     view: JobView
-    begun: Begin
+    begun: Change
 
 
-class Queue:
+class Queue(Generic[Change]):
     """Picks the `room` candidates that come first: by priority, then the oldest write, then by name.
 
     Holds no more than it picks, however many wait.
@@ -36,9 +39,9 @@ class Queue:
 
     def __init__(self, room: int) -> None:
         self._room = room
-        self._heap: list[tuple[int, int, _LastFirst, Candidate]] = []
+        self._heap: list[tuple[int, int, _LastFirst, Candidate[Change]]] = []
 
-    def offer(self, candidate: Candidate) -> Candidate | None:
+    def offer(self, candidate: Candidate[Change]) -> Candidate[Change] | None:
         """Takes a candidate in; the one that must wait for it, if there is no room for both."""
         if self._room <= 0:
             return candidate
@@ -49,7 +52,7 @@ class Queue:
             return None
         return heapq.heappushpop(self._heap, entry)[3]
 
-    def picked(self) -> list[Candidate]:
+    def picked(self) -> list[Candidate[Change]]:
         """Those that may begin, first come first."""
         return [entry[3] for entry in sorted(self._heap, reverse=True, key=lambda entry: entry[:3])]
 
@@ -66,7 +69,7 @@ class _LastFirst(str):
         return str.__lt__(self, other)
 
 
-def put_off(candidate: Candidate, limit: int) -> Wait:
+def put_off(candidate: Candidate[Begin], limit: int) -> Wait:
     """What a candidate without room is told."""
     plural = "s" if limit > 1 else ""
     detail = f"waiting: no more than {limit} job{plural} may be rescaled at once"

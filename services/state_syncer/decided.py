@@ -31,11 +31,13 @@ from services.state_syncer.plan import (
     Forget,
     JobView,
     SyncRecord,
+    Wait,
     next_record,
     wait,
 )
 from services.state_syncer.progress import Plan, step_number
 from services.state_syncer.rescale import begin, next_decision, record_of
+from services.state_syncer.sinks import Sinks, awaits_sink
 from services.state_syncer.store import Batch, sync_row
 from services.state_syncer.story import Story, stories_of_plan, story_of
 
@@ -45,18 +47,21 @@ Room = Callable[[], tuple[int, int]]
 
 class DecidedRound:
     """All decisions of a round. `room` gives the limit of plans at once, and how many may begin; it is asked for
-    only when one would. `working`: plans whose container is to be asked once all is written."""
+    only when one would. `working`: plans whose container is to be asked once all is written; `making`: jobs whose
+    output is to be made first."""
 
-    def __init__(self, now: datetime, room: Room) -> None:
+    def __init__(self, now: datetime, room: Room, sinks: Sinks) -> None:
         self.batch = Batch()
         self.stories: list[Story] = []
         self.jobs = 0
         self.awaiting = 0
         self.working: list[tuple[JobView, Record | Look]] = []
+        self.making: list[Candidate[Commit]] = []
         self._now = now
         self._room = room
+        self._sinks = sinks
         self._limit = 0
-        self._queue: Queue | None = None
+        self._queue: Queue[Begin] | None = None
 
     def add(self, view: JobView) -> None:
         """Decides about a job."""
@@ -67,11 +72,16 @@ class DecidedRound:
                 self._queue_up(Candidate(view, decision))
             case Hold() | Record() | Look() | Finish() | Resume() | Stumble():
                 self._add_plan(view, decision)
+            case Commit() if awaits_sink(view, decision):
+                self._await_sink(view, decision)
             case _:
                 self._add(view, decision)
 
     def begin_plans(self) -> None:
-        """Begins those rescales that there is room for; to be called after the last job."""
+        """Begins those rescales and outputs that there is room for; to be called after the last job."""
+        for candidate, waits in self._sinks.picked():
+            self._put_off(candidate.view, waits)
+            self.making.append(candidate)
         if self._queue is not None:
             for view, begun in self._queue.picked():
                 self._add_plan(view, begin(view, begun, self._now))
@@ -83,13 +93,28 @@ class DecidedRound:
             log.exception("a plan broke", job=view.job)
             return Fail(f"this is a bug in Penstock: {bug}")
 
-    def _queue_up(self, candidate: Candidate) -> None:
+    def _queue_up(self, candidate: Candidate[Begin]) -> None:
         if self._queue is None:
             self._limit, free = self._room()
             self._queue = Queue(free)
         late = self._queue.offer(candidate)
         if late is not None:
             self._add(late.view, wait(late.view, put_off(late, self._limit)))
+
+    def _await_sink(self, view: JobView, commit: Commit) -> None:
+        found = self._sinks.look(view, commit)
+        if isinstance(found, Commit):
+            self._add(view, found)
+        elif found is not None:
+            self._add(view, wait(view, found))
+        else:
+            late = self._sinks.offer(view, commit)
+            if late is not None:
+                self._put_off(*late)
+
+    def _put_off(self, view: JobView, waits: Wait) -> None:
+        self._add(view, wait(view, waits))
+        self.awaiting += 1
 
     # ---- jobs without a plan
 

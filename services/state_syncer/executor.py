@@ -1,4 +1,4 @@
-"""Asks containers to carry out the steps of plans, beside the rounds: a round never waits for an answer."""
+"""Asks containers to carry out steps, beside the rounds: a round never waits for an answer."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from typing import Protocol
 
 from penstock.control.errors import RetryableError, UserError
 from penstock.control.logs import logger
-from penstock.tasks.savepoint import HostWork
+from penstock.tasks.work import HostWork
 from penstock.wire.redistributions import LOST, RedistributionAnswer, WorkState
 from services.state_syncer.asks import Ask, AskKey
 from services.state_syncer.progress import Done, Failed, Lost, Outcome, Unanswered
-from services.state_syncer.savepoints import SavepointAsk, SavepointKey
 
-AnyKey = AskKey | SavepointKey
-AnyAsk = Ask | SavepointAsk
 log = logger(__name__)
 
 
@@ -74,19 +71,19 @@ class ContainerExecutor:
         self._lost_after_seconds = lost_after_seconds
         self._wait_seconds = wait_seconds
         self._lock = threading.Lock()
-        self._attempts: dict[AnyKey, _Attempt] = {}
+        self._attempts: dict[AskKey, _Attempt] = {}
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="plans")
         self.on_news: Callable[[], None] = _nobody_waits
 
-    def outcome(self, key: AnyKey) -> Outcome:
+    def outcome(self, key: AskKey) -> Outcome:
         """See the port."""
         with self._lock:
             attempt = self._attempts.get(key)
             return Unanswered() if attempt is None else attempt.outcome
 
-    def ask(self, asks: Iterable[AnyAsk]) -> None:
+    def ask(self, asks: Iterable[Ask]) -> None:
         """See the port."""
-        wanted: dict[AnyKey, AnyAsk] = {ask.key: ask for ask in asks}
+        wanted: dict[AskKey, Ask] = {ask.key: ask for ask in asks}
         with self._lock:
             self._attempts = {key: self._attempts.get(key) or _Attempt() for key in wanted}
             due = [key for key, attempt in self._attempts.items() if _is_due(attempt)]
@@ -104,7 +101,7 @@ class ContainerExecutor:
         """Waits for the calls under way; those still queued are not made."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _ask(self, ask: AnyAsk) -> None:
+    def _ask(self, ask: Ask) -> None:
         asked_at = self._monotonic()
         try:
             outcome = _outcome(self._client.ask(ask.url, ask.request, wait_seconds=self._wait_seconds))
@@ -122,7 +119,7 @@ class ContainerExecutor:
         else:
             self._note(ask.key, outcome)
 
-    def _ask_on(self, ask: AnyAsk) -> None:
+    def _ask_on(self, ask: Ask) -> None:
         """The work goes on: its end is waited for further, in turn with the other attempts."""
         with self._lock:
             if ask.key not in self._attempts:
@@ -131,7 +128,7 @@ class ContainerExecutor:
         with suppress(RuntimeError):  # this process ends, and a new leader asks
             self._pool.submit(self._ask, ask)
 
-    def _was_silent(self, key: AnyKey, asked_at: float, error: str) -> None:
+    def _was_silent(self, key: AskKey, asked_at: float, error: str) -> None:
         with self._lock:
             attempt = self._attempts.get(key)
             if attempt is None:
@@ -142,7 +139,7 @@ class ContainerExecutor:
         if silent_seconds >= self._lost_after_seconds:
             self._note(key, Lost(f"no answer for {silent_seconds:.0f} s: {error}"))
 
-    def _note(self, key: AnyKey, outcome: Outcome) -> None:
+    def _note(self, key: AskKey, outcome: Outcome) -> None:
         with self._lock:
             if key in self._attempts:
                 self._attempts[key] = _Attempt(outcome)

@@ -15,6 +15,7 @@ from services.state_syncer.moves import Look, Record
 from services.state_syncer.plan import JobView, SyncState
 from services.state_syncer.progress import Step
 from services.state_syncer.simple import SET_BASED_FROM
+from services.state_syncer.sinks import Sinks
 from services.state_syncer.store import RoundInput, SyncStore
 from services.state_syncer.story import tell, tell_simple
 from services.state_syncer.watch import Watch
@@ -34,6 +35,7 @@ class StateSyncer:
         set_based_from: int = SET_BASED_FROM,
         executor: Executor | None = None,
         budget: Budget | None = None,
+        initialize_count: int = 32,
     ) -> None:
         self._store = store
         self._now = now
@@ -41,22 +43,23 @@ class StateSyncer:
         self._set_based_from = set_based_from
         self._executor = executor or NobodyToAsk()
         self._budget = budget or Budget()
+        self._initialize_count = initialize_count
         self.wake_in: Callable[[float], None] = _wait_for_the_period
 
     def round(self, leader_epoch: int) -> None:
         """Brings every job as far as it can go now. Raises Fenced, Unavailable."""
         with metrics.ROUND_SECONDS.time():
-            settled, decided, watch = self._settle_and_decide(leader_epoch)
+            settled, decided, watch, sinks = self._settle_and_decide(leader_epoch)
             if decided.batch:
                 number = self._store.write(decided.batch, leader_epoch)
                 tell(decided.stories, number)
-            self._ask(decided, watch)
+            self._ask(decided, watch, sinks)
             self._show(settled + decided.jobs)
         if decided.awaiting:
             # Nobody notifies of a task's end, and a user waits for it: look again soon.
             self.wake_in(self._await_seconds)
 
-    def _settle_and_decide(self, leader_epoch: int) -> tuple[int, DecidedRound, Watch]:
+    def _settle_and_decide(self, leader_epoch: int) -> tuple[int, DecidedRound, Watch, Sinks]:
         """How many jobs the set-based way settled, if there was enough for it; and what to do about the others."""
         with self._store.read() as found:
             if found.usual < self._set_based_from:
@@ -66,22 +69,23 @@ class StateSyncer:
         with self._store.read() as found:
             return simple.jobs, *self._decide(found)
 
-    def _decide(self, found: RoundInput) -> tuple[DecidedRound, Watch]:
+    def _decide(self, found: RoundInput) -> tuple[DecidedRound, Watch, Sinks]:
         watch = Watch(found.plans, found.containers, self._executor.outcome)
-        decided = DecidedRound(self._now(), lambda: self._room(found, watch))
+        sinks = Sinks(found.containers, self._executor.outcome, self._initialize_count)
+        decided = DecidedRound(self._now(), lambda: self._room(found, watch), sinks)
         for view in found.views:
             decided.add(watch.look(view))
         decided.begin_plans()
         decided.batch.ranks = found.new_ranks
-        return decided, watch
+        return decided, watch, sinks
 
     def _room(self, found: RoundInput, watch: Watch) -> tuple[int, int]:
         limit = self._budget.limit(found.count_running())
         return limit, limit - watch.active
 
-    def _ask(self, decided: DecidedRound, watch: Watch) -> None:
-        """What is recorded by now is asked for; everybody else's work is forgotten."""
-        asks, rejected = [], {}
+    def _ask(self, decided: DecidedRound, watch: Watch, sinks: Sinks) -> None:
+        """What is recorded by now is asked for, and outputs to be made; everybody else's work is forgotten."""
+        asks, rejected = sinks.asks(decided.making)
         for view, decision in decided.working:
             ask = _ask_of(view, decision, watch)
             if isinstance(ask, Ask):

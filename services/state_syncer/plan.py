@@ -93,10 +93,11 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The change cannot be made yet; none of it is."""
+    """The change cannot be made yet; none of it is. `failures` in a row are behind it."""
 
     detail: str
     difference: Difference
+    failures: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +264,9 @@ def next_record(view: JobView, decision: Decision, now: datetime) -> SyncRecord 
             return None
         case Nothing():
             return _synced(view)
-        case Wait(detail, difference):
-            return SyncRecord(SyncState.WAITING, view.revision, detail, difference.kind, field_names(difference))
+        case Wait(detail, difference, failures):
+            fields = field_names(difference)
+            return SyncRecord(SyncState.WAITING, view.revision, detail, difference.kind, fields, failures)
         case Fail():
             return failed(view, decision, now)
         case AwaitStopped(presence):

@@ -14,18 +14,17 @@ from penstock.store.engine import snapshot, transaction
 from penstock.store.plans import LiveContainer, read_live_containers
 from penstock.store.running import STATE_SYNCER
 from penstock.store.savepoints import Running, SavepointRow
+from services.state_syncer.asks import Ask, AskKey
 from services.state_syncer.progress import Helper, Outcome
 from services.state_syncer.savepoints import (
     Again,
-    Ask,
     Bind,
     Broken,
     Decision,
     Gone,
+    Look,
     Nobody,
     Ready,
-    SavepointAsk,
-    SavepointKey,
     decide,
     key_of,
     request_of,
@@ -37,11 +36,11 @@ log = logger(__name__)
 class Executor(Protocol):
     """`executor.ContainerExecutor`, one of the keeper's own."""
 
-    def outcome(self, key: SavepointKey) -> Outcome:
+    def outcome(self, key: AskKey) -> Outcome:
         """What is known of an attempt."""
         ...
 
-    def ask(self, asks: Iterable[SavepointAsk]) -> None:
+    def ask(self, asks: Iterable[Ask]) -> None:
         """All attempts that go on now; what is known of others is forgotten. Returns at once."""
         ...
 
@@ -80,7 +79,7 @@ class SavepointKeeper:
             containers = read_live_containers(connection) if rows else {}
         load = Counter(row.container for row in rows if row.container is not None)
         decided = [(row, self._decide(row, running.get(row.job), containers, load)) for row in rows]
-        asks = [_ask_of(row, decision, containers, earlier) for row, decision in decided if isinstance(decision, Ask)]
+        asks = [_ask_of(row, decision, containers, earlier) for row, decision in decided if isinstance(decision, Look)]
         with transaction(self._engine) as connection:
             leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
             for row, decision in decided:
@@ -96,7 +95,7 @@ class SavepointKeeper:
         decision = decide(row, running, helpers, self._executor.outcome(key_of(row)))
         if isinstance(decision, Bind):
             load[decision.container] += 1
-        if isinstance(decision, Ask):
+        if isinstance(decision, Look):
             try:
                 request_of(row, ())
             except ValueError as error:
@@ -106,12 +105,12 @@ class SavepointKeeper:
 
 def _ask_of(
     row: SavepointRow,
-    decision: Ask,
+    decision: Look,
     containers: Mapping[str, LiveContainer],
     earlier: Mapping[tuple[str, int], Sequence[str]],
-) -> SavepointAsk:
+) -> Ask:
     names = earlier.get((row.job, row.generation or 0), ())
-    return SavepointAsk(decision.key, containers[decision.key.container].url, request_of(row, names))
+    return Ask(key_of(row), containers[decision.container].url, request_of(row, names))
 
 
 def _write(connection: Connection, row: SavepointRow, decision: Decision, running: Running | None) -> None:
@@ -131,7 +130,7 @@ def _write(connection: Connection, row: SavepointRow, decision: Decision, runnin
         case Gone():
             log.info("savepoint removed", job=row.job, savepoint=row.name)
             savepoints.removed(connection, row)
-        case Ask() | Nobody():
+        case Look() | Nobody():
             pass
 
 

@@ -8,33 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from penstock.tasks.savepoint import SavepointRemoval, SavepointReport, SavepointRequest
-from services.state_syncer.asks import layout
+from services.state_syncer.asks import AskKey, layout
 from services.state_syncer.progress import Done, Failed, Helper, Lost, Outcome
 
 ATTEMPTS = 5
 DELETING = "deleting"
-
-
-class SavepointKey(NamedTuple):
-    """One attempt at a savepoint or at its end."""
-
-    job: str
-    number: int
-    state: str
-    container: str
-    attempts: int
-
-
-@dataclass(frozen=True, slots=True)
-class SavepointAsk:
-    """A container at `url` shall do this, or say how far it is."""
-
-    key: SavepointKey
-    url: str
-    request: SavepointRequest | SavepointRemoval
+TAKE_SAVEPOINT = "take_savepoint"
+REMOVE_SAVEPOINT = "remove_savepoint"
 
 
 class Row(Protocol):
@@ -99,10 +82,10 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class Look:
     """Ask, or ask again how far it is."""
 
-    key: SavepointKey
+    container: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +119,13 @@ class Nobody:
     """No container can be asked now."""
 
 
-Decision = Bind | Ask | Ready | Broken | Again | Gone | Nobody
+Decision = Bind | Look | Ready | Broken | Again | Gone | Nobody
 
 
-def key_of(row: Row) -> SavepointKey:
-    """The attempt that a row is at."""
-    return SavepointKey(row.job, row.number, row.state, row.container or "", row.attempts)
+def key_of(row: Row) -> AskKey:
+    """The attempt that a row is at. Losses count as failures."""
+    step = REMOVE_SAVEPOINT if row.state == DELETING else TAKE_SAVEPOINT
+    return AskKey(row.job, step, row.number, row.container, row.attempts, 0)
 
 
 def decide(row: Row, running: Running | None, helpers: Sequence[Helper], outcome: Outcome) -> Decision:
@@ -157,7 +141,7 @@ def decide(row: Row, running: Running | None, helpers: Sequence[Helper], outcome
             return Again(why)
     if row.container not in {helper.name for helper in helpers}:
         return Again(f"{row.container} is lost")
-    return Ask(key_of(row))
+    return Look(row.container)
 
 
 def request_of(row: Row, earlier: Sequence[str]) -> SavepointRequest | SavepointRemoval:

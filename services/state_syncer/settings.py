@@ -11,8 +11,9 @@ class StateSyncerSettings(CommonSettings):
     """`await_seconds`: between looks at the tasks of a job that must stop, and at plans. `gather_seconds`: between a
     wake-up and its round, so that a burst of writes costs few rounds. `rescale_share`, `rescale_count`: at most this
     part of all jobs, and so many, are rescaled at once. `rescale_workers`: containers asked at the same time.
-    `rescale_lost_seconds`: then a container that does not answer is lost, and another is asked.
-    `savepoints_kept`, `savepoint_days`: of each job so many savepoints, and none that is older (absent: of any age)."""
+    `rescale_lost_seconds`: then a container that does not answer is lost, and another is asked. `initialize_count`: so
+    many outputs are made at once. `savepoints_kept`, `savepoint_days`: of each job so many savepoints, and none that is
+    older (absent: of any age)."""
 
     port: int = 7071
     state_syncer_period_seconds: float = Field(30.0, gt=0)
@@ -24,5 +25,6 @@ class StateSyncerSettings(CommonSettings):
     state_syncer_rescale_count: int = Field(20, ge=1)
     state_syncer_rescale_workers: int = Field(8, ge=1)
     state_syncer_rescale_lost_seconds: float = Field(30.0, gt=0)
+    state_syncer_initialize_count: int = Field(32, ge=1)
     state_syncer_savepoints_kept: int = Field(50, ge=1)
     state_syncer_savepoint_days: float | None = Field(None, gt=0)

@@ -38,9 +38,8 @@ Ranks = Mapping[str, int]
 class RoundInput:
     """The jobs that a round must look at. `new_ranks`: layers' ranks changed, so these are all jobs.
 
-    `plans` are all that are recorded; `containers` are the live ones, read only where there are plans. `count_running`
-    counts the jobs of the cell. `usual`: how many of the jobs are new or were synced before, so that `commit_simple`
-    may settle them; else 0.
+    `plans` are all that are recorded; `containers` are the live ones. `count_running` counts the jobs of the cell.
+    `usual`: how many of the jobs are new or were synced before, so that `commit_simple` may settle them; else 0.
     """
 
     views: Iterator[JobView]
@@ -107,7 +106,7 @@ class PostgresSyncStore:
                 views=_views(connection, found, merge_basis(ranks.lowest_first), recorded),
                 new_ranks=ranks.present if found is None else None,
                 plans=recorded,
-                containers=read_live_containers(connection) if recorded else {},
+                containers=read_live_containers(connection),
                 count_running=lambda: count_running(connection),
                 usual=0 if found is None else found.usual,
             )

@@ -9,6 +9,7 @@ from fastapi import FastAPI, Query
 from penstock.control.errors import Conflict, Unavailable
 from penstock.tasks.redistribution import RedistributionRequest, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
+from penstock.tasks.sinks import SinkRequest
 from penstock.wire.app import create_app
 from penstock.wire.cluster import ShardAnswer, ShardAnswers, ShardOrder, ShardOrders, as_json
 from penstock.wire.redistributions import MOST_WAIT_SECONDS, RedistributionAnswer
@@ -75,6 +76,16 @@ def _add_redistributions(app: FastAPI, container: Container) -> None:
     def seal(job: str, generation: int, request: SealRequest, wait_seconds: WaitSeconds = 0.0) -> RedistributionAnswer:
         """Ends a generation for good, or tells how far that is."""
         _require_same(job, generation, request.job, request.layout.generation)
+        return container.work(request, wait_seconds)
+
+    @app.put("/v1/sinks/{job}/{revision}", tags=["sinks"])
+    def initialize(
+        job: str, revision: int, request: SinkRequest, wait_seconds: WaitSeconds = 0.0
+    ) -> RedistributionAnswer:
+        """Makes a job's output, or tells how far that is."""
+        if (job, revision) != (request.job, request.revision):
+            detail = f"the path says {job}/{revision}, the body {request.job}/{request.revision}"
+            raise Conflict(detail, field="revision", rule="as_in_path")
         return container.work(request, wait_seconds)
 
 

@@ -19,7 +19,7 @@ from penstock.control.errors import Unavailable
 from penstock.control.logs import logger
 from penstock.spark.channel import Event, Progress, Ready, Reply, TaskEnded
 from penstock.spark.channel import Lease as LeaseCommand
-from penstock.tasks.savepoint import HostWork
+from penstock.tasks.work import HostWork
 from penstock.wire.cluster import (
     HeartbeatAnswer,
     HeartbeatRequest,

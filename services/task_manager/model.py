@@ -33,10 +33,12 @@ class WorkKind(StrEnum):
     SEAL = "seal"
     SAVEPOINT = "savepoint"
     REMOVAL = "removal"
+    INITIALIZE = "initialize"
 
 
 class WorkKey(NamedTuple):
-    """A work on a job's checkpoints. `number`: the generation that is written or sealed, or that of a savepoint."""
+    """A work for a job. `number`: the generation that is written or sealed, that of a savepoint, or the revision that
+    an output is made for."""
 
     job: str
     kind: WorkKind

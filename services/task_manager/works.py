@@ -1,4 +1,4 @@
-"""Redistributions, seals and savepoints that the State Syncer asked for, and what became of them. Pure; in memory only.
+"""What the State Syncer asked hosts to do besides running tasks, and what became of it. Pure; in memory only.
 
 A Task Manager that was restarted knows of none and does again what it is asked again, which is safe. What is done is
 told again, what failed once: asked again it is tried again. Not thread-safe: `container.Container` guards it.
@@ -14,10 +14,12 @@ from enum import StrEnum
 from pydantic import ValidationError
 
 from penstock.control.errors import Conflict
-from penstock.spark.channel import Redistribute, RemoveSavepoint, Reply, Seal, TakeSavepoint
+from penstock.spark.channel import Initialize, Redistribute, RemoveSavepoint, Reply, Seal, TakeSavepoint
 from penstock.spark.channel import Work as Command
 from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest, SealRequest
-from penstock.tasks.savepoint import HostWork, SavepointRemoval, SavepointReport, SavepointRequest
+from penstock.tasks.savepoint import SavepointRemoval, SavepointReport, SavepointRequest
+from penstock.tasks.sinks import SinkRequest
+from penstock.tasks.work import HostWork
 from penstock.wire.redistributions import LOST, RedistributionAnswer, WorkState
 from services.task_manager.actions import Action, DoWork, EndHost, KillHost, StartHost
 from services.task_manager.catalog import Catalog
@@ -96,6 +98,8 @@ class Works:
                 return TakeSavepoint(id=command_id, request=request)
             case SavepointRemoval() as request:
                 return RemoveSavepoint(id=command_id, request=request)
+            case SinkRequest() as request:
+                return Initialize(id=command_id, request=request)
 
     def awaits(self, command_id: int) -> bool:
         """Whether the reply to a command is one to a work."""
@@ -132,16 +136,16 @@ def key_of(request: HostWork) -> WorkKey:
             return WorkKey(request.job, WorkKind.SAVEPOINT, request.number)
         case SavepointRemoval():
             return WorkKey(request.job, WorkKind.REMOVAL, request.number)
+        case SinkRequest():
+            return WorkKey(request.job, WorkKind.INITIALIZE, request.revision)
 
 
 def refuse_used_generation(request: HostWork, catalog: Catalog | None) -> None:
     """A request that comes late must not write where tasks run. Raises Conflict."""
     template = None if catalog is None else catalog.templates.get(request.job)
-    if (
-        template is None
-        or not isinstance(request, RedistributionRequest)
-        or template.generation < request.target.generation
-    ):
+    if template is None or not isinstance(request, RedistributionRequest):
+        return
+    if template.generation < request.target.generation:
         return
     raise Conflict(
         f"{request.job} is at generation {template.generation} already",
@@ -183,13 +187,15 @@ def place(
 
 
 def _host_key(request: HostWork) -> HostKey:
-    """Of a redistribution a shared host that could run the job: it finishes the pending batches of its tasks. Files
-    alone need no package."""
+    """A shared host that could run the job: a redistribution finishes the pending batches of its tasks, an output is
+    made for the rows of its query. Files alone need no package."""
     match request:
         case RedistributionRequest():
             config = request.source.config
         case SealRequest():
             config = request.layout.config
+        case SinkRequest():
+            config = request.config
         case _:
             return DEFAULT_KEY
     package = config.package

@@ -12,6 +12,7 @@ from penstock.control.errors import Fenced, Unavailable
 from penstock.store.plans import PlanWrite
 from penstock.store.running import CommitRow
 from penstock.store.sync import SyncWrite
+from penstock.tasks.sinks import needs_sink
 from services.state_syncer.diff import Unusable
 from services.state_syncer.observe import Presence
 from services.state_syncer.plan import JobView, SyncRecord, SyncState
@@ -241,7 +242,7 @@ def test_a_round_is_given_all_plans_the_live_containers_and_the_number_of_jobs(f
     for job in ("j", "going", "other"):
         form.layer(job, "base", make_layer())
     with form.store.read() as found:
-        assert (dict(found.plans), dict(found.containers)) == ({}, {})
+        assert (dict(found.plans), set(found.containers)) == ({}, {"live"})
     jobs = ("j", "going", "other")
     states = [state(SyncState.RESCALING, job=job) for job in jobs]
     write(form, commits=[commit(job) for job in jobs], states=states)
@@ -328,6 +329,36 @@ def test_simple_changes_and_first_configurations_are_settled_at_once_and_others_
     )
     assert settled(form) == [], "nothing simple is left"
     assert write(form, commits=[commit("released", revision=99)]) == simple.number + 1, "and no number was taken"
+
+
+@pytest.mark.parametrize(
+    ("output", "is_left"),
+    [
+        ({"topic": "sized", "key_groups": 4}, True),
+        ({"type": "delta", "path": "file:/out"}, True),
+        ({"type": "postgres", "table": "out"}, True),
+        ({"type": "files", "path": "file:/out"}, False),
+        ({"topic": "sized"}, False),
+    ],
+)
+def test_a_job_whose_output_must_be_made_is_left(form: Any, output: Any, *, is_left: bool) -> None:
+    """1. A job that was never started, and another one that is not to start yet. 2. The latter shall start."""
+    settle_ranks(form)
+    layer = {**make_layer(), "output": {"type": "kafka", **output}}
+    for job, desired_state in (("j", "running"), ("later", "stopped")):
+        form.layer(job, "base", layer | {"desired_state": desired_state})
+    assert needs_sink(make_config(output=output) if "topic" in output else layer) == is_left
+    assert settled(form) == [("first", 1 if is_left else 2)]
+    form.layer("later", "oncall", {"desired_state": "running"})
+    assert settled(form) == ([] if is_left else [("restart", 1)])
+    assert set(views(form)) == ({"j", "later"} if is_left else set())
+
+
+def test_a_change_of_the_output_is_left(form: Any) -> None:
+    settle_ranks(form)
+    run(form, "j")
+    form.layer("j", "oncall", {"output": {"topic": "elsewhere"}})
+    assert settled(form) == []
 
 
 def test_how_many_jobs_may_be_settled_is_told(form: Any) -> None:

@@ -12,12 +12,14 @@ from penstock.control.process import wait_until
 from penstock.local.ports import free_port
 from penstock.tasks.redistribution import RedistributionReport, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
+from penstock.tasks.sinks import SinkRequest
 from penstock.wire.cluster import as_json
 from penstock.wire.redistribution_client import RedistributionClient
 from penstock.wire.redistributions import WorkState
 from services.state_syncer.asks import Ask, AskKey
 from services.state_syncer.executor import ContainerExecutor
 from services.state_syncer.progress import Done, Failed, Lost, Outcome, Step, Unanswered
+from services.state_syncer.sinks import INITIALIZE_SINK
 from services.task_manager.api import build_app
 from tests.support.shard_manager import serving
 from tests.support.task_manager import World, layout, redistribution, template
@@ -79,6 +81,14 @@ def test_a_savepoint_is_taken_and_removed(world: World, url: str) -> None:
     client.close()
     for path in ("savepoints/flights/3", "savepoints/flights/3/removal"):
         assert httpx.put(f"{url}/v1/{path}", json=as_json(taken)).status_code in (409, 422)
+
+
+def test_an_output_is_made(executor: ContainerExecutor, world: World, url: str) -> None:
+    request = SinkRequest(job="flights", revision=7, config=layout(1).config)
+    key = KEY._replace(step=INITIALIZE_SINK, number=7)
+    assert outcome(executor, world, Ask(key, url, request)) == Done()
+    wrong = httpx.put(f"{url}/v1/sinks/flights/8", json=as_json(request))
+    assert (wrong.status_code, wrong.json()["rule"]) == (409, "as_in_path")
 
 
 def test_a_failure_comes_with_its_reason(executor: ContainerExecutor, world: World, url: str) -> None:

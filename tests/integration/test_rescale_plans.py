@@ -174,7 +174,7 @@ def test_a_container_that_is_lost_is_replaced_under_a_new_number(cell: RescaleCe
     cell.containers.works = silent("a")
     cell.rescaling()
     cell.rounds(6)
-    asked = [(ask.key.container, ask.key.step, ask.key.generation) for ask in cell.containers.asked]
+    asked = [(ask.key.container, ask.key.step, ask.key.number) for ask in cell.containers.asked]
     assert asked == [("a", Step.REDISTRIBUTE, 2), ("b", Step.REDISTRIBUTE, 3), ("b", Step.SEAL, 3)]
     assert (cell.running()["generation"], cell.sync()["state"]) == (3, "synced")
 

@@ -167,7 +167,7 @@ class World:
 
     def asked(self, name: str, ask: Ask) -> None:
         """A container is asked: what must hold when its work begins is checked here."""
-        work = (ask.key.job, int(ask.key.generation or 0), ask.key.step.value)
+        work = (ask.key.job, int(ask.key.number or 0), ask.key.step.value)
         if work in self.containers[name].works:
             return
         self.containers[name].works[work] = Unanswered()
@@ -230,7 +230,7 @@ class WorldExecutor:
         if not container.answers:
             return Lost("no answer")
         self._world.asked(container.name, ask)
-        found = container.works[ask.key.job, int(ask.key.generation or 0), ask.key.step.value]
+        found = container.works[ask.key.job, int(ask.key.number or 0), ask.key.step.value]
         if isinstance(found, Done) and isinstance(ask.request, SealRequest):
             self._world.sealed.add((ask.key.job, ask.request.layout.generation))
         return found

@@ -41,7 +41,7 @@ class Containers:
 
     def generations(self) -> list[int | None]:
         """The generations that were to be written, in order."""
-        return [ask.key.generation for ask in self.asked if ask.key.step is Step.REDISTRIBUTE]
+        return [ask.key.number for ask in self.asked if ask.key.step is Step.REDISTRIBUTE]
 
 
 class MemoryExecutor:

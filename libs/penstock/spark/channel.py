@@ -15,6 +15,7 @@ from pydantic import Field, TypeAdapter
 from penstock.config.model import Model
 from penstock.tasks.redistribution import RedistributionRequest, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
+from penstock.tasks.sinks import SinkRequest
 from penstock.tasks.spec import TaskSpec
 from penstock.wire.cluster import TaskProgress
 
@@ -97,7 +98,15 @@ class RemoveSavepoint(Model):
     request: SavepointRemoval
 
 
-Work = Redistribute | Seal | TakeSavepoint | RemoveSavepoint
+class Initialize(Model):
+    """Make a job's output before its tasks start. Safe to repeat."""
+
+    type: Literal["initialize"] = "initialize"
+    id: int
+    request: SinkRequest
+
+
+Work = Redistribute | Seal | TakeSavepoint | RemoveSavepoint | Initialize
 
 
 class Exit(Model):

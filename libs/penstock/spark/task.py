@@ -153,21 +153,12 @@ class RunningTask:
     def _files(self) -> CheckpointFiles:
         return checkpoint_files(self.runtime, self.checkpoint)
 
-    def _make_frame(self) -> DataFrame:
-        config, settings = self.spec.config, self.runtime.settings
-        fence_path = f"{self.checkpoint}/{FENCE}"
-        session = task_session(self.runtime.host.spark, config, fence_path, self.token, settings.unlocked_checkpoints)
-        inputs = register_inputs(session, config, self.spec.key_groups, settings)
-        register_tables(session, config)
-        return result_of(session, inputs, config, settings)
-
     def _run(self, interval: str) -> None:
         """Starts the query in a scheduler pool of its own, so that a heavy neighbour does not hold it up."""
         if self._frame is None:
-            self._frame = self._make_frame()
-        settings, task_id = self.runtime.settings, self.spec.task_id
-        sinks = SinkContext(settings.kafka_bootstrap, settings.connections)
-        stream = writer(self._frame, self.spec, sinks)
+            self._frame = make_frame(self.runtime, self.spec, f"{self.checkpoint}/{FENCE}", self.token)
+        task_id = self.spec.task_id
+        stream = writer(self._frame, self.spec, sink_context(self.runtime))
         self._frame.sparkSession.sparkContext.setLocalProperty("spark.scheduler.pool", task_id)
         stream = (
             stream.option("checkpointLocation", self.checkpoint).queryName(task_id).trigger(processingTime=interval)
@@ -203,6 +194,23 @@ class RunningTask:
             # With the exception of the JVM, for the kind of a failure is told by the classes of its causes.
             raise StreamingQueryException(origin=failure.get())
         return False
+
+
+def make_frame(runtime: Runtime, spec: TaskSpec, fence_path: str, token: str) -> DataFrame:
+    """The streaming frame of a task's query, in a session of its own that `token` in the file `fence_path` fences.
+
+    Raises BrokenTask or Spark's errors when the query cannot run as written.
+    """
+    config, settings = spec.config, runtime.settings
+    session = task_session(runtime.host.spark, config, fence_path, token, settings.unlocked_checkpoints)
+    inputs = register_inputs(session, config, spec.key_groups, settings)
+    register_tables(session, config)
+    return result_of(session, inputs, config, settings)
+
+
+def sink_context(runtime: Runtime) -> SinkContext:
+    """What a host gives to the sinks of its tasks."""
+    return SinkContext(runtime.settings.kafka_bootstrap, runtime.settings.connections)
 
 
 def claim_checkpoint(runtime: Runtime, checkpoint: str, epoch: int | None) -> str:

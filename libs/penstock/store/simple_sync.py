@@ -6,7 +6,8 @@ answers were found simple. `commit_first` commits jobs that never ran. All in on
 after its epoch was checked.
 
 Jobs are left to the rounds' ordinary way when anything about them is unusual: a state other than `synced`, a plan, a
-restart or restore that was asked for, a deletion, or no configuration that was merged on the `basis` given.
+restart or restore that was asked for, a deletion, an output that must be made first, or no configuration that was
+merged on the `basis` given.
 """
 
 from __future__ import annotations
@@ -76,6 +77,15 @@ _OPENED = f"""(
     WHERE cardinality(path) > 1
         AND (jsonb_typeof(was) = 'object' AND jsonb_typeof(becomes) = 'object') IS NOT TRUE)"""
 
+
+def _is_ready(config: str, started: str) -> str:
+    """Whether no output has to be made before tasks start, as `needs_sink` of penstock.tasks says."""
+    output = f"{config}->'output'"
+    needs = f"""({output}->>'type' IN ('delta', 'postgres')
+            OR ({output}->>'type' = 'kafka' AND {output}->>'key_groups' IS NOT NULL))"""
+    return f"({started} OR {config}->>'desired_state' <> 'running' OR NOT {needs})"
+
+
 # `|| '{{}}'` gives a copy out of TOAST: without it every field that is looked at would decompress the whole again.
 # OFFSET 0 keeps the planner from writing each of these expressions out wherever it is used.
 _COMPARE = text(
@@ -92,7 +102,7 @@ _COMPARE = text(
                 JOIN expected_configs e ON e.job = j.name
             WHERE r.revision < j.revision AND r.restarts = j.restarts AND NOT r.stopping AND NOT j.deleting
                 AND s.state = 'synced' AND s.failures = 0 AND s.plan IS NULL
-                AND e.revision = j.revision AND e.basis = :basis
+                AND e.revision = j.revision AND e.basis = :basis AND {_is_ready("e.config", "r.started")}
                 AND NOT EXISTS (SELECT FROM restores w WHERE w.job = j.name)
             OFFSET 0
         ) AS sides
@@ -142,7 +152,7 @@ _COMMIT = text(
     """
 )
 _COMMIT_FIRST = text(
-    """
+    f"""
     WITH fresh AS MATERIALIZED (
         SELECT j.name AS job, j.revision, j.restarts, coalesce(f.generation, 0) AS last_generation
         FROM jobs j LEFT JOIN forgotten f ON f.job = j.name
@@ -156,6 +166,7 @@ _COMMIT_FIRST = text(
         SELECT fresh.job, e.config, fresh.revision, fresh.last_generation + 1, fresh.restarts, false,
             e.config->>'desired_state' = 'running', :commit_number, :leader_epoch
         FROM fresh JOIN expected_configs e ON e.job = fresh.job AND e.revision = fresh.revision AND e.basis = :basis
+        WHERE {_is_ready("e.config", "false")}
         ON CONFLICT (job) DO NOTHING
         RETURNING job, revision
     ), noted AS (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from penstock.config.model import Model
-from penstock.tasks.redistribution import Layout, RedistributionRequest, SealRequest
+from penstock.tasks.redistribution import Layout
 
 
 class SavepointRequest(Model):
@@ -29,10 +29,6 @@ class SavepointRemoval(Model):
     job: str
     name: str
     number: int = Field(ge=1)
-
-
-HostWork = RedistributionRequest | SealRequest | SavepointRequest | SavepointRemoval
-"""What the State Syncer asks of a container's hosts."""
 
 
 class SavedTask(Model):

@@ -268,7 +268,8 @@ class PlanView(View):
 
     `fields` are the leaves that the write changes; `kind` and `steps` are of the way from what runs now to what
     would be expected, so changes that are not in force yet count too. `allowed` false: the write would be refused.
-    `downtime_seconds` of a rescale is what the job's last one took, up to the commit.
+    `downtime_seconds` of a rescale is what the job's last one took, up to the commit;
+    `catch_up_seconds` follows from the rates of the last 10 minutes.
     """
 
     job: str

@@ -7,7 +7,9 @@ from pydantic import ValidationError
 
 from penstock.control.errors import Unavailable
 from penstock.tasks.redistribution import RedistributionRequest, SealRequest
-from penstock.tasks.savepoint import HostWork, SavepointRemoval, SavepointRequest
+from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
+from penstock.tasks.sinks import SinkRequest
+from penstock.tasks.work import HostWork
 from penstock.wire.cluster import as_json
 from penstock.wire.http import error_of
 from penstock.wire.redistributions import RedistributionAnswer
@@ -56,3 +58,5 @@ def _path(request: HostWork) -> str:
             return f"/v1/savepoints/{request.job}/{request.number}"
         case SavepointRemoval():
             return f"/v1/savepoints/{request.job}/{request.number}/removal"
+        case SinkRequest():
+            return f"/v1/sinks/{request.job}/{request.revision}"

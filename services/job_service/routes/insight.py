@@ -13,7 +13,9 @@ from penstock.control.errors import NotFound
 from penstock.store import cluster, expected, history, jobs, overview
 from penstock.store.engine import snapshot
 from penstock.store.layers import all_layers
+from penstock.store.rates import read_rates
 from penstock.store.records import StoredJob, layer_configs
+from penstock.tasks.rates import Rates
 from penstock.wire.jobs import ExplainedLeafView, Explanation, HistoryEntry, HistoryPage, PlanRequest, PlanView
 from penstock.wire.overview import DecisionPage, DecisionView, SampleView, Series, SyncView, Tasks
 from services.job_service import cursors, requests, views
@@ -25,6 +27,7 @@ from services.job_service.writes import expected as merged_of
 router = APIRouter(tags=["one job"], route_class=requests.StrictRoute)
 Minutes = Annotated[int, Query(ge=1, le=14 * 1440, description="how far back to look")]
 _MOST_SAMPLES = 10_000
+_MEASURED = timedelta(minutes=10)
 
 
 @router.get("/v1/jobs/{job}/explain", response_model=Explanation)
@@ -44,6 +47,7 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, _: PrincipalOf) 
         stored = _require(connection, job)
         layers = all_layers(connection)
         running = overview.running_job(connection, job)
+        rates = None if running is None else _rates(connection, job, running)
     require_layer_row(layers, body.layer)
     content = new_content(Write(Verb(body.action), job, "", body.layer, body.config), stored)
     after = merged_with(stored, layers, body.layer, content)
@@ -54,8 +58,13 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, _: PrincipalOf) 
         before=merged_of(stored, layers),
         after=after,
         rescale_seconds=None if running is None else (running.rescale_seconds or {}).get("total"),
+        rates=rates,
     )
     return views.plan_view(job, body.layer, stored.version(body.layer), planned, after)
+
+
+def _rates(connection: Connection, job: str, running: overview.RunningRow) -> Rates:
+    return read_rates(connection, job, task_count=running.config["task_count"], window=_MEASURED)
 
 
 @router.get("/v1/jobs/{job}/history", response_model=HistoryPage)

@@ -175,6 +175,10 @@ def test_release_ends_a_quarantine_and_nothing_else(service: RunningJobService, 
     assert client.history("etl").entries[0].action == "release"
 
 
+_MEASURED = """INSERT INTO task_metrics
+    (job, index, minute, input_rows_per_second, processed_rows_per_second, backlog_records) VALUES ('etl', {})"""
+
+
 def test_a_plan_says_what_would_happen_and_writes_nothing(service: RunningJobService, client: JobClient) -> None:
     revision = client.put_job("etl", {**CONFIG, "task_count": 2}).revision
     first = client.plan("etl", {"priority": 1})
@@ -191,7 +195,12 @@ def test_a_plan_says_what_would_happen_and_writes_nothing(service: RunningJobSer
     rescale = client.plan("etl", {"task_count": 4})
     assert (rescale.kind, rescale.steps[2:4], rescale.downtime_seconds) == ("rescale", ["redistribute", "seal"], None)
     _execute(service, """UPDATE running SET rescale_seconds = '{"seal": 0.5, "total": 2.5}'""")
-    assert client.plan("etl", {"task_count": 4}).downtime_seconds == 2.5
+    _execute(service, _MEASURED.format("0, now(), 100, 400, 30"))
+    one_task_unknown = client.plan("etl", {"task_count": 4})
+    assert (one_task_unknown.downtime_seconds, one_task_unknown.catch_up_seconds) == (2.5, None)
+    _execute(service, _MEASURED.format("1, now(), 100, 0, 20"))
+    _execute(service, _MEASURED.format("1, now() - interval '1 minute', 100, 300, 900"))
+    assert client.plan("etl", {"task_count": 4}).catch_up_seconds == 1.1, "(50 + 200 * 2.5) / (700 - 200)"
     forbidden = client.plan("etl", {"output_mode": "update"})
     assert (forbidden.kind, forbidden.allowed, forbidden.steps) == ("forbidden", False, [])
     with pytest.raises(InvalidConfig):

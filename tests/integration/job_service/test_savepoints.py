@@ -15,9 +15,9 @@ from penstock.control.errors import Conflict, Fenced, Forbidden, InvalidConfig, 
 from penstock.store.engine import transaction
 from penstock.tasks.savepoint import SavedTask, SavepointRemoval, SavepointReport, SavepointRequest
 from penstock.wire.job_client import JobClient
+from services.state_syncer.asks import Ask, AskKey
 from services.state_syncer.progress import Done, Failed, Lost, Outcome, Unanswered
 from services.state_syncer.savepoint_keeper import SavepointKeeper
-from services.state_syncer.savepoints import SavepointAsk, SavepointKey
 from tests.support.job_service import CONFIG, RunningJobService
 from tests.support.rescales import RescaleCell
 from tests.support.shell import Shell
@@ -26,10 +26,10 @@ from tests.support.syncer_cell import depose, elect
 REPORT = SavepointReport(
     tasks=(SavedTask(index=0, batch=7), SavedTask(index=1, batch=3, taken_from="old", why="gone")), bytes=1234
 )
-Script = Callable[[SavepointAsk], Outcome]
+Script = Callable[[Ask], Outcome]
 
 
-def everything_works(ask: SavepointAsk) -> Outcome:
+def everything_works(ask: Ask) -> Outcome:
     return Done(savepoint=REPORT) if isinstance(ask.request, SavepointRequest) else Done()
 
 
@@ -38,13 +38,13 @@ class Containers:
 
     def __init__(self, works: Script = everything_works) -> None:
         self.works = works
-        self.asked: list[SavepointAsk] = []
-        self._outcomes: dict[SavepointKey, Outcome] = {}
+        self.asked: list[Ask] = []
+        self._outcomes: dict[AskKey, Outcome] = {}
 
-    def outcome(self, key: SavepointKey) -> Outcome:
+    def outcome(self, key: AskKey) -> Outcome:
         return self._outcomes.get(key, Unanswered())
 
-    def ask(self, asks: Iterable[SavepointAsk]) -> None:
+    def ask(self, asks: Iterable[Ask]) -> None:
         before, self._outcomes = self._outcomes, {}
         for ask in asks:
             if ask.key not in before:

@@ -17,8 +17,9 @@ from penstock.store.running import STATE_SYNCER, CommitRow
 from penstock.store.sync import JobRow, RunningRow, SyncRow, SyncWrite
 from penstock.tasks.ownership import Member
 from services.state_syncer.observe import Presence, Sighting, observe_stopped, survey
-from services.state_syncer.plan import Commit, JobView, SyncState, decide, next_record
-from services.state_syncer.simple import SimpleCommits
+from services.state_syncer.plan import Commit, JobView, SyncState, decide, field_names, next_record
+from services.state_syncer.simple import SimpleCommits, is_of_output
+from services.state_syncer.sinks import awaits_sink
 from services.state_syncer.store import Batch, RoundInput, job_view, sync_row, with_plan
 from tests.support.memory.store import MemoryPort, MemoryStore, RunningEntry
 
@@ -36,7 +37,7 @@ class MemorySyncStore(MemoryPort):
             containers = {member.name: LiveContainer(member.url, member.region) for member in _live(store)}
             count = len(store.running)
         usual = 0 if new_ranks is not None else sum(_is_usual(view) for view in views)
-        yield RoundInput(iter(views), new_ranks, plans, containers if plans else {}, lambda: count, usual)
+        yield RoundInput(iter(views), new_ranks, plans, containers, lambda: count, usual)
 
     def commit_simple(self, leader_epoch: int) -> SimpleCommits:
         with self._transaction() as store:
@@ -113,6 +114,8 @@ def _simple_commit(view: JobView) -> tuple[CommitRow, SyncWrite, str] | None:
     decision = decide(view, datetime.max.replace(tzinfo=UTC))
     record = next_record(view, decision, datetime.max.replace(tzinfo=UTC))
     if not isinstance(decision, Commit) or record is None or decision.difference.kind > GREATEST_SIMPLE:
+        return None
+    if awaits_sink(view, decision) or is_of_output(field_names(decision.difference)):
         return None
     row = CommitRow(
         view.job,

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.config.model import ChangeKind
 from penstock.config.validate import check_merged
+from penstock.tasks.rates import Rates
 from services.job_service.plans import plan
 
 BASE: dict[str, Any] = {
@@ -60,6 +61,32 @@ def test_the_way_from_running_to_expected(
 def test_what_the_last_rescale_took_is_expected_of_the_next(change: dict[str, Any], downtime: float | None) -> None:
     found = plan("etl", running=BASE, before=BASE, after=check_merged({**BASE, **change}), rescale_seconds=1.5)
     assert found.downtime_seconds == downtime
+
+
+def test_the_catch_up_follows_from_downtime_and_rates() -> None:
+    rates = Rates(100.0, 300.0, 0)
+    after = check_merged({**BASE, "task_count": 4})
+    found = plan("etl", running=BASE, before=BASE, after=after, rescale_seconds=4.0, rates=rates)
+    assert found.catch_up_seconds == 2.0
+    assert plan("etl", running=BASE, before=BASE, after=after, rates=rates).catch_up_seconds is None
+
+
+SIZED = {"output": {"type": "kafka", "topic": "clean", "key_groups": 4}}
+
+
+@pytest.mark.parametrize(
+    ("running", "change", "steps"),
+    [
+        (None, {}, ("initialize_sink", "commit", "start_tasks")),
+        (None, STOPPED, ("commit",)),
+        (SIZED, {"trigger_interval_seconds": 1}, ("commit", "restart_tasks")),
+        (SIZED, {"output": {**SIZED["output"], "topic": "b"}}, ("initialize_sink", "commit", "restart_tasks")),
+    ],
+)
+def test_an_output_that_must_be_made_is_a_step(running: Any, change: dict[str, Any], steps: tuple[str, ...]) -> None:
+    runs = None if running is None else check_merged({**BASE, **running}).model_dump(mode="json")
+    found = plan("etl", running=runs, before={**BASE, **SIZED}, after=check_merged({**BASE, **SIZED, **change}))
+    assert found.steps == steps
 
 
 def test_a_change_that_is_not_in_force_yet_counts_for_the_kind_but_not_for_the_fields() -> None:

@@ -13,7 +13,7 @@ from services.state_syncer.budget import Budget, Candidate, Queue
 from services.state_syncer.plan import Begin, JobView
 
 
-def candidate(job: str, priority: int = 0, revision: int = 1) -> Candidate:
+def candidate(job: str, priority: int = 0, revision: int = 1) -> Candidate[Begin]:
     config: dict[str, Any] = {"priority": priority}
     return Candidate(JobView(job, revision, 0, False, config), Begin(config, NO_DIFFERENCE))
 

@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from penstock.control.errors import Conflict, Unavailable
-from penstock.spark.channel import Redistribute, RemoveSavepoint, Seal, TakeSavepoint
+from penstock.spark.channel import Initialize, Redistribute, RemoveSavepoint, Seal, TakeSavepoint
 from penstock.tasks.redistribution import SealRequest
 from penstock.tasks.savepoint import SavedTask, SavepointRemoval, SavepointReport, SavepointRequest
+from penstock.tasks.sinks import SinkRequest
 from penstock.wire.redistributions import LOST, RedistributionAnswer, WorkState
 from services.task_manager.actions import DoWork
 from services.task_manager.model import Limits
@@ -68,6 +69,22 @@ def test_savepoints_are_taken_and_removed_by_a_warm_host_whatever_the_package() 
     (host,) = world.hosts.alive()
     works = [command.type for command in host.sent if isinstance(command, TakeSavepoint | RemoveSavepoint)]
     assert works == ["take_savepoint", "remove_savepoint"]
+
+
+def test_an_output_is_made_once_and_a_failure_is_told_once() -> None:
+    """1. A write's output is made, and told again. 2. The one of the next write fails. 3. Asked again it is tried."""
+    world = ready_world()
+    (host,) = world.hosts.alive()
+    for revision in (2, 3, 3):
+        request = SinkRequest(job="flights", revision=revision, config=layout(2).config)
+        assert state(world, request) is WorkState.RUNNING
+        world.settle()
+        answer = world.container.work(request, 0.0)
+        expected = (WorkState.DONE, None) if revision == 2 else (WorkState.FAILED, "is broken_task")
+        assert (answer.state, answer.error) == expected
+        host.refuse_works = "broken_task"
+    assert [c.request.revision for c in host.sent if isinstance(c, Initialize)] == [2, 3, 3]
+    assert state(world) is WorkState.RUNNING, "a redistribution to generation 2 is another work"
 
 
 def test_the_idlest_host_is_given_it_and_others_wait_for_room() -> None:

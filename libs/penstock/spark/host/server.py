@@ -20,6 +20,7 @@ from penstock.spark.channel import (
     COMMANDS,
     Command,
     Exit,
+    Initialize,
     Lease,
     ListTasks,
     Live,
@@ -39,6 +40,7 @@ from penstock.spark.host.exits import HostExit, exit_for_jvm
 from penstock.spark.host.lease import LeaseWatch
 from penstock.spark.host.queues import TaskQueues, Work
 from penstock.spark.host.tasks import TaskTable
+from penstock.spark.initialize import initialize
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.seal import seal
 from penstock.spark.savepoint.take import remove, take
@@ -102,7 +104,7 @@ class Host:
                 self._enqueue(command.id, command.task_id, stop)
             case Live():
                 self._enqueue(command.id, command.spec.task_id, partial(self._tasks.live, command.spec))
-            case Redistribute() | Seal() | TakeSavepoint() | RemoveSavepoint():
+            case Redistribute() | Seal() | TakeSavepoint() | RemoveSavepoint() | Initialize():
                 self._enqueue(command.id, f"{command.request.job}/*", partial(self._work, command))
             case Lease():
                 self._renew(command)
@@ -132,7 +134,7 @@ class Host:
         return self._tasks.start(command.spec, command.epoch)
 
     def _work(self, command: HostWork) -> dict[str, Any]:
-        """Work on checkpoints."""
+        """Work on checkpoints or an output."""
         self._require_lease()
         match command:
             case Redistribute(request=redistribution):
@@ -143,6 +145,8 @@ class Host:
                 seal(self._runtime, sealed)
             case RemoveSavepoint(request=removal):
                 remove(self._runtime, removal)
+            case Initialize(request=sink):
+                initialize(self._runtime, sink)
         return {}
 
     def _require_lease(self) -> None:

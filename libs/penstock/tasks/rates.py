@@ -1,0 +1,27 @@
+"""How long a job needs to catch up, from what it measured. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Rates(NamedTuple):
+    """Of all tasks of a job together, in rows per second and records; None is unknown.
+
+    `processed_rows_per_second` is that of batches while they run: the greatest rate that is known to be possible.
+    """
+
+    input_rows_per_second: float | None = None
+    processed_rows_per_second: float | None = None
+    backlog_records: int | None = None
+
+
+def catch_up_seconds(rates: Rates, downtime_seconds: float | None) -> float | None:
+    """Seconds from the end of a downtime until all that waits is processed, should the rates stay as they were.
+
+    None when something is unknown, or the job is no faster than its input.
+    """
+    came, done, backlog = rates
+    if came is None or done is None or backlog is None or downtime_seconds is None or done <= came:
+        return None
+    return round((backlog + came * downtime_seconds) / (done - came), 1)

@@ -1,0 +1,114 @@
+"""The step `initialize_sink`: a container makes a job's output before the commit that has tasks write to it. Pure.
+
+Nothing is recorded, as nothing is stopped or taken for it and it may be done twice: a new leader asks again. Who is
+asked follows from the job's name, the containers and the failures so far, so every round and every leader asks the
+same one until it is lost, or fails.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from penstock.config.model import JobConfig
+from penstock.tasks.sinks import SinkRequest, needs_sink
+from services.state_syncer.asks import Ask, AskKey
+from services.state_syncer.budget import Candidate, Queue
+from services.state_syncer.plan import Commit, Fail, JobView, Wait, field_names
+from services.state_syncer.progress import Done, Failed, Lost, Outcome
+
+INITIALIZE_SINK = "initialize_sink"
+
+
+class Place(Protocol):
+    """What is used of a live container."""
+
+    @property
+    def url(self) -> str:
+        """Where it is reached."""
+        ...
+
+    @property
+    def region(self) -> str:
+        """Where it is."""
+        ...
+
+
+def awaits_sink(view: JobView, commit: Commit) -> bool:
+    """Whether the output that a commit is for may not be there yet. A job that never started begins with its tasks;
+    one that did has made the output that it runs with."""
+    if commit.stopping or not needs_sink(commit.config):
+        return False
+    if view.running is None or not view.running.started:
+        return commit.asks_for_tasks
+    return bool(commit.config["output"] != view.running.config["output"])
+
+
+class Sinks:
+    """The outputs that are made while a round looks: at most `count` at once, `containers` by name being live."""
+
+    def __init__(self, containers: Mapping[str, Place], outcome: Callable[[AskKey], Outcome], count: int) -> None:
+        self._containers = containers
+        self._outcome = outcome
+        self._count = count
+        self._queue: Queue[Commit] = Queue(count)
+
+    def look(self, view: JobView, commit: Commit) -> Commit | Fail | None:
+        """The commit once its output is there, why that failed, or None while it has to be made."""
+        key = self._key(view, commit)
+        match self._outcome(key):
+            case Done():
+                return commit
+            case Failed(why) | Lost(why):
+                told = f"step {INITIALIZE_SINK} on {key.container}: {why}"
+                return Fail(told, commit.difference.kind, field_names(commit.difference))
+        return None
+
+    def offer(self, view: JobView, commit: Commit) -> tuple[JobView, Wait] | None:
+        """Takes in what has to be made; the job that has no room now."""
+        late = self._queue.offer(Candidate(view, commit))
+        return None if late is None else (late.view, self._wait(late, f"no more than {self._count} at once"))
+
+    def picked(self) -> list[tuple[Candidate[Commit], Wait]]:
+        """What there is room for, and what to say of each meanwhile."""
+        return [(candidate, self._wait(candidate, self._waits_for(candidate))) for candidate in self._queue.picked()]
+
+    def asks(self, making: Iterable[Candidate[Commit]]) -> tuple[list[Ask], dict[AskKey, str]]:
+        """What to ask, of those that can be; and why a request cannot be made."""
+        asks, rejected = [], {}
+        for view, commit in making:
+            key = self._key(view, commit)
+            if key.container is None:
+                continue
+            try:
+                config = JobConfig.model_validate(dict(commit.config))
+                request = SinkRequest(job=view.job, revision=commit.revision, config=config)
+                asks.append(Ask(key, self._containers[key.container].url, request))
+            except ValueError as error:
+                rejected[key] = f"the request cannot be made: {error}"
+        return asks, rejected
+
+    def _key(self, view: JobView, commit: Commit) -> AskKey:
+        failures = _failures(view)
+        container = choose_by_name(view.job, self._containers, commit.config.get("region"), failures)
+        return AskKey(view.job, INITIALIZE_SINK, commit.revision, container, failures, 0)
+
+    def _waits_for(self, candidate: Candidate[Commit]) -> str:
+        container = self._key(*candidate).container
+        return "no container can be asked" if container is None else f"{container} makes the output"
+
+    def _wait(self, candidate: Candidate[Commit], why: str) -> Wait:
+        return Wait(f"{INITIALIZE_SINK}: {why}", candidate.begun.difference, _failures(candidate.view))
+
+
+def _failures(view: JobView) -> int:
+    """Those in a row behind the present write: a new one begins anew."""
+    return 0 if view.sync is None or view.sync.revision < view.revision else view.sync.failures
+
+
+def choose_by_name(job: str, containers: Mapping[str, Place], region: str | None, failures: int) -> str | None:
+    """Who makes a job's output: of its region if it has one there, another one after each failure."""
+    near = [name for name, place in containers.items() if region is None or place.region == region] or list(containers)
+    ranked = sorted(near, key=lambda name: hashlib.md5(f"{job}/{name}".encode(), usedforsecurity=False).digest())
+    return ranked[failures % len(ranked)] if ranked else None

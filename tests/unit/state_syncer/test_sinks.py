@@ -1,0 +1,77 @@
+"""Which commits wait for an output, and who makes it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from penstock.config.classify import NO_DIFFERENCE
+from penstock.store.plans import LiveContainer
+from services.state_syncer.plan import Commit, JobView, Running
+from services.state_syncer.progress import Unanswered
+from services.state_syncer.sinks import Sinks, awaits_sink, choose_by_name
+from tests.support.jobs import make_config
+
+SIZED = {"key_groups": 4}
+CONTAINERS = {name: LiveContainer(f"http://{name}", region) for name, region in (("a", "n"), ("b", "n"), ("c", "s"))}
+
+
+def running(*, started: bool = True, **config: Any) -> Running:
+    return Running(make_config(**config), 1, 1, 0, stopping=False, started=started, commit_number=1)
+
+
+@pytest.mark.parametrize(
+    ("before", "config", "stopping", "waits"),
+    [
+        (None, {"output": SIZED}, False, True),
+        (None, {}, False, False),
+        (None, {"output": SIZED, "desired_state": "stopped"}, False, False),
+        (running(output=SIZED), {"output": SIZED, "priority": 2}, False, False),
+        (running(output=SIZED), {"output": SIZED | {"topic": "elsewhere"}}, False, True),
+        (running(output=SIZED), {"output": SIZED | {"topic": "elsewhere"}, "desired_state": "stopped"}, False, True),
+        (running(output=SIZED), {"output": SIZED | {"topic": "elsewhere"}}, True, False),
+        (running(started=False, output=SIZED), {"output": SIZED}, False, True),
+    ],
+)
+def test_a_commit_waits_for_an_output_that_may_not_be_there(
+    before: Running | None, config: Any, *, stopping: bool, waits: bool
+) -> None:
+    commit = Commit(make_config(**config), 2, 1, 0, stopping=stopping)
+    assert awaits_sink(JobView("j", 2, 0, False, make_config(), before), commit) is waits
+
+
+def test_jobs_are_spread_and_each_failure_brings_another_of_the_region() -> None:
+    jobs = [f"job-{number}" for number in range(300)]
+    first = {job: choose_by_name(job, CONTAINERS, None, 0) for job in jobs}
+    assert min(Counter(first.values()).values()) > 60
+    fewer = {name: place for name, place in CONTAINERS.items() if name != "b"}
+    assert all(choose_by_name(job, fewer, None, 0) == chosen for job, chosen in first.items() if chosen != "b")
+    assert {choose_by_name("j", CONTAINERS, "n", failures) for failures in range(2)} == {"a", "b"}
+    assert choose_by_name("j", CONTAINERS, "nowhere", 0) in CONTAINERS
+    assert choose_by_name("j", {}, None, 3) is None
+
+
+def test_no_more_than_so_many_are_made_at_once_the_oldest_write_first() -> None:
+    sinks = Sinks(CONTAINERS, lambda _: Unanswered(), 2)
+    config = make_config(output=SIZED)
+    late = [
+        sinks.offer(JobView(job, revision, 0, False, config), Commit(config, revision, 1, 0, difference=NO_DIFFERENCE))
+        for job, revision in (("second", 2), ("third", 3), ("first", 1))
+    ]
+    assert [found and found[0].job for found in late] == [None, None, "third"]
+    assert late[2] is not None
+    assert late[2][1].detail == "initialize_sink: no more than 2 at once"
+    picked = [candidate for candidate, _ in sinks.picked()]
+    asks, rejected = sinks.asks(picked)
+    assert [(ask.key.job, ask.key.number) for ask in asks] == [("first", 1), ("second", 2)]
+    assert rejected == {}
+
+
+def test_a_configuration_that_cannot_be_read_is_no_request() -> None:
+    sinks = Sinks(CONTAINERS, lambda _: Unanswered(), 2)
+    config = {**make_config(output=SIZED), "from_the_future": 1}
+    sinks.offer(JobView("j", 1, 0, False, config), Commit(config, 1, 1, 0))
+    asks, rejected = sinks.asks(candidate for candidate, _ in sinks.picked())
+    assert (asks, [key.job for key in rejected]) == ([], ["j"])
