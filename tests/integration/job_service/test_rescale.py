@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 
 import pytest
 from structlog.testing import capture_logs
@@ -14,6 +13,7 @@ from penstock.wire.job_client import JobClient
 from services.state_syncer.progress import Step
 from tests.support.job_service import CONFIG, RunningJobService
 from tests.support.rescales import RescaleCell, fails_at
+from tests.support.rounds import rounds_go_on
 from tests.support.shell import Shell
 from tests.support.syncer_cell import elect
 
@@ -31,24 +31,6 @@ def shell(
     monkeypatch.setenv("PENSTOCK_TOKEN", service.admin)
     with capture_logs():
         yield Shell(monkeypatch, capsys)
-
-
-@contextmanager
-def rounds_go_on(cell: RescaleCell) -> Iterator[None]:
-    """The State Syncer and the containers do their part until the end of the block."""
-    over = threading.Event()
-
-    def work() -> None:
-        while not over.wait(0.05):
-            cell.rounds(1)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 @pytest.mark.parametrize(
@@ -121,7 +103,7 @@ def test_the_plan_is_shown_while_it_lasts(client: JobClient, cell: RescaleCell) 
 def test_the_command_tells_the_steps_until_the_job_runs(client: JobClient, cell: RescaleCell, shell: Shell) -> None:
     client.put_job("etl", CONFIG)
     cell.rounds(1)
-    with rounds_go_on(cell):
+    with rounds_go_on(partial(cell.rounds, 1)):
         said = shell("rescale", "etl", "4", "--reason", "lag").ok().splitlines()
     assert said[0].startswith("patch etl oncall: revision ")
     assert said[-1].endswith("as generation 2")
@@ -132,7 +114,7 @@ def test_the_command_fails_when_the_plan_was_given_up(client: JobClient, cell: R
     client.put_job("etl", CONFIG)
     cell.rounds(1)
     cell.containers.works = fails_at(Step.REDISTRIBUTE)
-    with rounds_go_on(cell):
+    with rounds_go_on(partial(cell.rounds, 1)):
         ended = shell("rescale", "etl", "4")
     assert ended.code == 1
     assert "runs as before" in ended.err

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 from sqlalchemy import Engine, text
@@ -20,6 +19,7 @@ from services.state_syncer.progress import Done, Failed, Lost, Outcome, Unanswer
 from services.state_syncer.savepoint_keeper import SavepointKeeper
 from tests.support.job_service import CONFIG, RunningJobService
 from tests.support.rescales import RescaleCell
+from tests.support.rounds import rounds_go_on
 from tests.support.shell import Shell
 from tests.support.syncer_cell import depose, elect
 
@@ -192,23 +192,6 @@ def test_a_repeated_call_with_its_key_asks_once(client: JobClient, keeping: Keep
     assert len(client.savepoints("etl").savepoints) == 1
 
 
-@contextmanager
-def rounds_go_on(keeping: Keeping) -> Iterator[None]:
-    over = threading.Event()
-
-    def work() -> None:
-        while not over.wait(0.05):
-            keeping.rounds(1)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
 def test_the_commands(
     service: RunningJobService, keeping: Keeping, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -216,7 +199,7 @@ def test_the_commands(
     monkeypatch.setenv("PENSTOCK_TOKEN", service.admin)
     shell = Shell(monkeypatch, capsys)
     with capture_logs():
-        with rounds_go_on(keeping):
+        with rounds_go_on(partial(keeping.rounds, 1)):
             said = shell("savepoint", "create", "etl", "nightly", "--reason", "why not").ok().splitlines()
             keeping.containers.works = lambda ask: Failed("disk full")
             failed = shell("savepoint", "create", "etl", "broken")
