@@ -22,13 +22,24 @@ _BROKER = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the folders in the order of `_ORDER`; within a folder nothing changes."""
+    """Run the folders in the order of `_ORDER`; within a folder nothing changes.
+
+    Where several processes share the tests (`make test`), those of a file stay together, and so do all of e2e: they
+    share one stack, and their leases want the machine for themselves.
+    """
     items.sort(key=_rank)
+    for item in items:
+        together = "e2e" if _folder(item) == "e2e" else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(together))
 
 
 def _rank(item: pytest.Item) -> int:
-    folder = item.path.relative_to(_TESTS).parts[0]
+    folder = _folder(item)
     return _ORDER.index(folder) if folder in _ORDER else len(_ORDER)
+
+
+def _folder(item: pytest.Item) -> str:
+    return item.path.relative_to(_TESTS).parts[0]
 
 
 @pytest.fixture(scope="session")
