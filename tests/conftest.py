@@ -21,6 +21,7 @@ _BROKER = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the folders in the order of `_ORDER`; within a folder nothing changes.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from penstock.cli import output
 from penstock.cli.main import main
 from penstock.control import logs
 
@@ -43,6 +44,7 @@ class Shell:
         self._monkeypatch = monkeypatch
         self._capsys = capsys
         monkeypatch.setattr(logs, "configure", _leave_logging_alone)  # it would outlive the test
+        monkeypatch.setattr(output.out, "width", 120)  # whatever terminal the tests run in
 
     def __call__(self, *words: str) -> Ended:
         self._monkeypatch.setattr(sys, "argv", ["penstock", *words])
