@@ -6,6 +6,7 @@ A host makes its own session (`penstock.spark.session`); this one is for tests o
 from __future__ import annotations
 
 import json
+import sys
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -52,6 +53,7 @@ def local_session(folder: Path) -> Iterator[SparkSession]:
     }
     session = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    session.sparkContext.pythonExec = sys.executable  # as in a host; else whatever python3 the PATH has
     try:
         yield session
     finally:
