@@ -19,8 +19,8 @@ from services.state_syncer.progress import Done, Failed, Lost, Outcome, Unanswer
 log = logger(__name__)
 
 
-class Executor(Protocol):
-    """What the loop needs: it asks, goes on, and finds the outcome in a later round."""
+class Asker(Protocol):
+    """Asks containers: a round asks, goes on, and finds the outcome in a later round."""
 
     def outcome(self, key: AskKey) -> Outcome:
         """What is known of an attempt."""
@@ -29,6 +29,10 @@ class Executor(Protocol):
     def ask(self, asks: Iterable[Ask]) -> None:
         """All attempts that go on now; what is known of others is forgotten. Returns at once."""
         ...
+
+
+class Executor(Asker, Protocol):
+    """What the rounds of jobs need."""
 
     def reject(self, key: AskKey, error: str) -> None:
         """An attempt that cannot even be asked for."""

@@ -44,7 +44,7 @@ class StateSyncer:
         self._executor = executor or NobodyToAsk()
         self._budget = budget or Budget()
         self._initialize_count = initialize_count
-        self.wake_in: Callable[[float], None] = _wait_for_the_period
+        self.wake_in: Callable[[float], None] = wait_for_the_period
 
     def round(self, leader_epoch: int) -> None:
         """Brings every job as far as it can go now. Raises Fenced, Unavailable."""
@@ -91,7 +91,7 @@ class StateSyncer:
             if isinstance(ask, Ask):
                 asks.append(ask)
             elif ask is not None:
-                rejected[key_of(view.job, decision.plan, failures_of(view))] = ask
+                rejected[key_of(view.job, decision.plan, view.failures)] = ask
         self._executor.ask(asks)
         for key, error in rejected.items():
             self._executor.reject(key, error)
@@ -103,11 +103,6 @@ class StateSyncer:
             metrics.JOBS.labels(state.value).set(counted.get(state.value, 0))
 
 
-def failures_of(view: JobView) -> int:
-    """The failures in a row that the job has behind it."""
-    return 0 if view.sync is None else view.sync.failures
-
-
 def _ask_of(view: JobView, decision: Record | Look, watch: Watch) -> Ask | str | None:
     """What to ask for a decision's plan: nothing while nobody can be asked, an error when it cannot be put."""
     plan, running = decision.plan, view.running
@@ -115,10 +110,10 @@ def _ask_of(view: JobView, decision: Record | Look, watch: Watch) -> Ask | str |
     if plan.step is Step.AWAIT_STOPPED or running is None or url is None:
         return None
     try:
-        return Ask(key_of(view.job, plan, failures_of(view)), url, request_of(view.job, plan, running))
+        return Ask(key_of(view.job, plan, view.failures), url, request_of(view.job, plan, running))
     except ValueError as error:
         return f"the request cannot be made: {error}"
 
 
-def _wait_for_the_period(_: float) -> None:
+def wait_for_the_period(_: float) -> None:
     """Without a loop around it the next round comes when the caller makes it."""

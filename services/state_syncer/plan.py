@@ -80,6 +80,15 @@ class JobView:
     progress: Progress | None = None
     restore: Restore | None = None
 
+    @property
+    def failures(self) -> int:
+        """The failures in a row that the job has behind it."""
+        return 0 if self.sync is None else self.sync.failures
+
+    def failures_since(self, revision: int) -> int:
+        """Those of them behind this write, or a later one: a new write begins without."""
+        return 0 if self.sync is None or self.sync.revision < revision else self.sync.failures
+
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
@@ -297,8 +306,7 @@ def _synced(view: JobView) -> SyncRecord:
 
 def failed(view: JobView, failure: Fail, now: datetime) -> SyncRecord:
     """The state after one more failure in a row."""
-    before = view.sync
-    failures = 1 + (before.failures if before is not None and before.revision >= view.revision else 0)
+    failures = 1 + view.failures_since(view.revision)
     quarantined = failures >= QUARANTINE_AFTER_FAILURES
     return SyncRecord(
         SyncState.QUARANTINED if quarantined else SyncState.FAILED,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field
 
@@ -124,6 +124,20 @@ class Progress:
     outcome: Outcome = Unanswered()
     candidate: str | None = None
     container_lives: bool = True
+
+
+class Place(Protocol):
+    """What is used of a live container."""
+
+    @property
+    def url(self) -> str:
+        """Where it is reached."""
+        ...
+
+    @property
+    def region(self) -> str:
+        """Where it is."""
+        ...
 
 
 class Helper(NamedTuple):

@@ -236,8 +236,8 @@ def record_of(view: JobView, decision: PlanDecision, now: datetime) -> SyncRecor
 def _rescaling(view: JobView, decision: Hold | Record | Look) -> SyncRecord:
     plan = decision.plan
     why = decision.why if isinstance(decision, Look) else ""
-    failures = view.sync.failures if view.sync is not None and view.sync.revision >= plan.revision else 0
     detail = f"{plan.step.value}: {why or describe(plan)}"
+    failures = view.failures_since(plan.revision)
     return SyncRecord(SyncState.RESCALING, plan.revision, detail, ChangeKind.RESCALE, plan.fields, failures)
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlalchemy import Connection, Engine
 
@@ -14,8 +13,10 @@ from penstock.store.engine import snapshot, transaction
 from penstock.store.plans import LiveContainer, read_live_containers
 from penstock.store.running import STATE_SYNCER
 from penstock.store.savepoints import Running, SavepointRow
-from services.state_syncer.asks import Ask, AskKey
-from services.state_syncer.progress import Helper, Outcome
+from services.state_syncer.asks import Ask
+from services.state_syncer.executor import Asker
+from services.state_syncer.loop import wait_for_the_period
+from services.state_syncer.progress import Helper
 from services.state_syncer.savepoints import (
     Again,
     Bind,
@@ -33,25 +34,14 @@ from services.state_syncer.savepoints import (
 log = logger(__name__)
 
 
-class Executor(Protocol):
-    """`executor.ContainerExecutor`, one of the keeper's own."""
-
-    def outcome(self, key: AskKey) -> Outcome:
-        """What is known of an attempt."""
-        ...
-
-    def ask(self, asks: Iterable[Ask]) -> None:
-        """All attempts that go on now; what is known of others is forgotten. Returns at once."""
-        ...
-
-
 class SavepointKeeper:
-    """Has savepoints taken and removed. `keep_count`, `keep_seconds`: how many of a job are kept, and for how long."""
+    """Has savepoints taken and removed, by an asker of its own. `keep_count`, `keep_seconds`: how many of a job are
+    kept, and for how long."""
 
     def __init__(
         self,
         engine: Engine,
-        executor: Executor,
+        executor: Asker,
         *,
         await_seconds: float,
         keep_count: int,
@@ -62,7 +52,7 @@ class SavepointKeeper:
         self._await_seconds = await_seconds
         self._keep_count = keep_count
         self._keep_seconds = keep_seconds
-        self.wake_in: Callable[[float], None] = _wait_for_the_period
+        self.wake_in: Callable[[float], None] = wait_for_the_period
 
     def round(self, leader_epoch: int) -> None:
         """Brings every open savepoint as far as it can go now. Raises Fenced, Unavailable."""
@@ -78,8 +68,13 @@ class SavepointKeeper:
             earlier = savepoints.read_ready(connection, jobs) if rows else {}
             containers = read_live_containers(connection) if rows else {}
         load = Counter(row.container for row in rows if row.container is not None)
-        decided = [(row, self._decide(row, running.get(row.job), containers, load)) for row in rows]
-        asks = [_ask_of(row, decision, containers, earlier) for row, decision in decided if isinstance(decision, Look)]
+        asks: list[Ask] = []
+        decided: list[tuple[SavepointRow, Decision]] = []
+        for row in rows:
+            decision = self._decide(row, running.get(row.job), containers, load)
+            if isinstance(decision, Look):
+                decision = _look(row, decision, containers, earlier, asks)
+            decided.append((row, decision))
         with transaction(self._engine) as connection:
             leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
             for row, decision in decided:
@@ -95,22 +90,23 @@ class SavepointKeeper:
         decision = decide(row, running, helpers, self._executor.outcome(key_of(row)))
         if isinstance(decision, Bind):
             load[decision.container] += 1
-        if isinstance(decision, Look):
-            try:
-                request_of(row, ())
-            except ValueError as error:
-                return Broken(f"its configuration cannot be read: {error}")
         return decision
 
 
-def _ask_of(
+def _look(
     row: SavepointRow,
     decision: Look,
     containers: Mapping[str, LiveContainer],
     earlier: Mapping[tuple[str, int], Sequence[str]],
-) -> Ask:
+    asks: list[Ask],
+) -> Look | Broken:
+    """Adds what is to be asked."""
     names = earlier.get((row.job, row.generation or 0), ())
-    return Ask(key_of(row), containers[decision.container].url, request_of(row, names))
+    try:
+        asks.append(Ask(key_of(row), containers[decision.container].url, request_of(row, names)))
+    except ValueError as error:
+        return Broken(f"its configuration cannot be read: {error}")
+    return decision
 
 
 def _write(connection: Connection, row: SavepointRow, decision: Decision, running: Running | None) -> None:
@@ -132,7 +128,3 @@ def _write(connection: Connection, row: SavepointRow, decision: Decision, runnin
             savepoints.removed(connection, row)
         case Look() | Nobody():
             pass
-
-
-def _wait_for_the_period(_: float) -> None:
-    """Without a loop around it the next round comes when the caller makes it."""

@@ -9,30 +9,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
 
 from penstock.config.model import JobConfig
 from penstock.tasks.sinks import SinkRequest, needs_sink
 from services.state_syncer.asks import Ask, AskKey
 from services.state_syncer.budget import Candidate, Queue
 from services.state_syncer.plan import Commit, Fail, JobView, Wait, field_names
-from services.state_syncer.progress import Done, Failed, Lost, Outcome
+from services.state_syncer.progress import Done, Failed, Lost, Outcome, Place
 
 INITIALIZE_SINK = "initialize_sink"
-
-
-class Place(Protocol):
-    """What is used of a live container."""
-
-    @property
-    def url(self) -> str:
-        """Where it is reached."""
-        ...
-
-    @property
-    def region(self) -> str:
-        """Where it is."""
-        ...
 
 
 def awaits_sink(view: JobView, commit: Commit) -> bool:
@@ -90,7 +75,7 @@ class Sinks:
         return asks, rejected
 
     def _key(self, view: JobView, commit: Commit) -> AskKey:
-        failures = _failures(view)
+        failures = view.failures_since(view.revision)
         container = choose_by_name(view.job, self._containers, commit.config.get("region"), failures)
         return AskKey(view.job, INITIALIZE_SINK, commit.revision, container, failures, 0)
 
@@ -99,12 +84,8 @@ class Sinks:
         return "no container can be asked" if container is None else f"{container} makes the output"
 
     def _wait(self, candidate: Candidate[Commit], why: str) -> Wait:
-        return Wait(f"{INITIALIZE_SINK}: {why}", candidate.begun.difference, _failures(candidate.view))
-
-
-def _failures(view: JobView) -> int:
-    """Those in a row behind the present write: a new one begins anew."""
-    return 0 if view.sync is None or view.sync.revision < view.revision else view.sync.failures
+        view, commit = candidate
+        return Wait(f"{INITIALIZE_SINK}: {why}", commit.difference, view.failures_since(view.revision))
 
 
 def choose_by_name(job: str, containers: Mapping[str, Place], region: str | None, failures: int) -> str | None:

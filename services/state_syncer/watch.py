@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from services.state_syncer.asks import AskKey, key_of
 from services.state_syncer.plan import JobView
-from services.state_syncer.progress import Helper, Outcome, Progress, Step, choose
+from services.state_syncer.progress import Helper, Outcome, Place, Progress, Step, choose
 
 
 class Recorded(Protocol):
@@ -23,20 +23,6 @@ class Recorded(Protocol):
     @property
     def deleting(self) -> bool:
         """Whether the job is being deleted, which its plan waits for."""
-        ...
-
-
-class Place(Protocol):
-    """What is used of a live container."""
-
-    @property
-    def url(self) -> str:
-        """Where it is reached."""
-        ...
-
-    @property
-    def region(self) -> str:
-        """Where it is."""
         ...
 
 
@@ -63,10 +49,9 @@ class Watch:
         if progress is None or view.deleting:
             return view
         plan = progress.plan
-        failures = 0 if view.sync is None else view.sync.failures
         seen = replace(
             progress,
-            outcome=self._outcome(key_of(view.job, plan, failures)),
+            outcome=self._outcome(key_of(view.job, plan, view.failures)),
             candidate=self._candidate(progress),
             container_lives=plan.container in self._containers,
         )

@@ -69,13 +69,13 @@ def _add_redistributions(app: FastAPI, container: Container) -> None:
         job: str, generation: int, request: RedistributionRequest, wait_seconds: WaitSeconds = 0.0
     ) -> RedistributionAnswer:
         """Writes a generation of a job's checkpoints, or tells how far that is."""
-        _require_same(job, generation, request.job, request.target.generation)
+        _require_same("generation", job, generation, request.job, request.target.generation)
         return container.work(request, wait_seconds)
 
     @app.put("/v1/redistributions/{job}/{generation}/seal", tags=["redistributions"])
     def seal(job: str, generation: int, request: SealRequest, wait_seconds: WaitSeconds = 0.0) -> RedistributionAnswer:
         """Ends a generation for good, or tells how far that is."""
-        _require_same(job, generation, request.job, request.layout.generation)
+        _require_same("generation", job, generation, request.job, request.layout.generation)
         return container.work(request, wait_seconds)
 
     @app.put("/v1/sinks/{job}/{revision}", tags=["sinks"])
@@ -83,9 +83,7 @@ def _add_redistributions(app: FastAPI, container: Container) -> None:
         job: str, revision: int, request: SinkRequest, wait_seconds: WaitSeconds = 0.0
     ) -> RedistributionAnswer:
         """Makes a job's output, or tells how far that is."""
-        if (job, revision) != (request.job, request.revision):
-            detail = f"the path says {job}/{revision}, the body {request.job}/{request.revision}"
-            raise Conflict(detail, field="revision", rule="as_in_path")
+        _require_same("revision", job, revision, request.job, request.revision)
         return container.work(request, wait_seconds)
 
 
@@ -95,7 +93,7 @@ def _add_savepoints(app: FastAPI, container: Container) -> None:
         job: str, number: int, request: SavepointRequest, wait_seconds: WaitSeconds = 0.0
     ) -> RedistributionAnswer:
         """Copies a job's checkpoints, or tells how far that is."""
-        _require_same(job, number, request.job, request.number)
+        _require_same("number", job, number, request.job, request.number)
         return container.work(request, wait_seconds)
 
     @app.put("/v1/savepoints/{job}/{number}/removal", tags=["savepoints"])
@@ -103,14 +101,15 @@ def _add_savepoints(app: FastAPI, container: Container) -> None:
         job: str, number: int, request: SavepointRemoval, wait_seconds: WaitSeconds = 0.0
     ) -> RedistributionAnswer:
         """Deletes a savepoint, or tells how far that is."""
-        _require_same(job, number, request.job, request.number)
+        _require_same("number", job, number, request.job, request.number)
         return container.work(request, wait_seconds)
 
 
-def _require_same(job: str, generation: int, body_job: str, body_generation: int) -> None:
-    if (job, generation) != (body_job, body_generation):
-        detail = f"the path says {job}/{generation}, the body {body_job}/{body_generation}"
-        raise Conflict(detail, field="generation", rule="as_in_path")
+def _require_same(field: str, job: str, number: int, body_job: str, body_number: int) -> None:
+    """`field`: what the number in the path is."""
+    if (job, number) != (body_job, body_number):
+        detail = f"the path says {job}/{number}, the body {body_job}/{body_number}"
+        raise Conflict(detail, field=field, rule="as_in_path")
 
 
 def _as_many(shard: int, order: ShardOrder, deadline_seconds: float) -> ShardOrders:

@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 
 from penstock.spark.fence import FENCE, fence_text, next_token, require_newest
 
-_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager"
 _MANAGER_SETTING = "spark.sql.streaming.checkpointFileManagerClass"
 _NOT_FOUND = "java.io.FileNotFoundException"
 
@@ -72,7 +71,9 @@ class HadoopCheckpointFiles:
         settings = self._session._jsparkSession.sessionState().newHadoopConf()
         settings.unset(_MANAGER_SETTING)
         file = jvm.org.apache.hadoop.fs.Path(path)
-        manager = jvm
-        for part in _MANAGER.split("."):
-            manager = getattr(manager, part)
-        return manager.create(file.getParent(), settings), file
+        return file_manager(jvm, file.getParent(), settings), file
+
+
+def file_manager(jvm: Any, folder: Any, settings: Any) -> Any:
+    """Spark's manager of the files in a folder (Hadoop's `Path`), of the class that `settings` name, if any."""
+    return jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.create(folder, settings)

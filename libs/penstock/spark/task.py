@@ -118,7 +118,14 @@ class RunningTask:
 
         Raises Unavailable when it does not finish in time, Spark's errors when it fails.
         """
-        self._settle()
+        pending = last_offset(self.checkpoint, self._files())
+        self._run(SETTLE_TRIGGER)
+        try:
+            wait_until(lambda: self._has_settled(pending), self.runtime.settings.settle_timeout_seconds, "the batch")
+        except TimeoutError as error:
+            raise Unavailable(f"batch {pending} did not finish in time") from error
+        finally:
+            self._halt(patient=True)
 
     def run_until(self, reached: Callable[[], bool], timeout_seconds: float) -> None:
         """Runs the query, batch after batch, until `reached`; then stops it, with no batch pending. After `claim`.
@@ -138,7 +145,7 @@ class RunningTask:
         """
         self._halt(patient)
         if settle and not is_clean(self.checkpoint, self._files()):
-            self._settle()
+            self.finish_pending()
         files = self._files()
         outcome = StopOutcome(
             is_clean(self.checkpoint, files), last_offset(self.checkpoint, files), last_commit(self.checkpoint, files)
@@ -171,17 +178,6 @@ class RunningTask:
         if self._query is not None:
             wait_seconds = self.runtime.settings.boundary_wait_seconds if patient else 0.0
             self.runtime.watch.stop(self._query._jsq, int(wait_seconds * 1000))
-
-    def _settle(self) -> None:
-        """Runs the query for the one batch that is planned but not committed."""
-        pending = last_offset(self.checkpoint, self._files())
-        self._run(SETTLE_TRIGGER)
-        try:
-            wait_until(lambda: self._has_settled(pending), self.runtime.settings.settle_timeout_seconds, "the batch")
-        except TimeoutError as error:
-            raise Unavailable(f"batch {pending} did not finish in time") from error
-        finally:
-            self._halt(patient=True)
 
     def _has_settled(self, pending: int | None) -> bool:
         """Raises the query's error when it has failed."""

@@ -102,7 +102,8 @@ class _Redistribution:
         layout = self._request.source
         if layout.savepoint is not None:
             saved = SavedGeneration(self._runtime, layout, layout.savepoint)
-            return _Source(saved.tasks, saved.positions(), behind=saved.behind())
+            positions = saved.positions()
+            return _Source(saved.tasks, positions, behind=saved.behind(positions))
         old = OldGeneration(self._runtime, self._request.job, layout)
         with self._phase("settle"):
             old.take_over()

@@ -8,8 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager"
-
+from penstock.spark.hadoop import file_manager
 
 METADATA = "metadata"
 
@@ -28,14 +27,11 @@ class CheckpointWriter:
 
     def __init__(self, session: SparkSession, folder: str) -> None:
         jvm: Any = session._jvm
-        manager = jvm
-        for part in _MANAGER.split("."):
-            manager = getattr(manager, part)
         self._paths = jvm.org.apache.hadoop.fs.Path
         self._folder = folder
         settings = session._jsparkSession.sessionState().newHadoopConf()
         root = self._paths(folder)
-        self._manager = manager.create(root, settings)
+        self._manager = file_manager(jvm, root, settings)
         self.qualified_folder = str(root.getFileSystem(settings).makeQualified(root).toString())
 
     def write(self, name: str, content: bytes) -> None:

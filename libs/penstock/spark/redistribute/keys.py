@@ -24,7 +24,6 @@ from penstock.spark.sources import read_input, register_tables
 from penstock.tasks.keygroups import KeyGroupRange
 
 _TAG = "penstock.key"
-_CLASS = "io.penstock.state.KeyedOperators"
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,8 @@ def keyed_operators(
         frame.createOrReplaceTempView(name)
     register_tables(session, config)
     result = result_of(session, frames, config, settings)
-    found = json.loads(_java(session).describe(result._jdf, _TAG))
+    jvm: Any = session._jvm
+    found = json.loads(jvm.io.penstock.state.KeyedOperators.describe(result._jdf, _TAG))
     operators = [
         KeyedOperator(record["operator"], record["name"], tuple(record["columns"])) for record in found["operators"]
     ]
@@ -127,10 +127,3 @@ def _with_tags(source: Input) -> Input:
 
 def _places_by_name(source: Input) -> dict[str, int]:
     return {name.lower(): place for place, name in enumerate(source.key_columns)}
-
-
-def _java(session: SparkSession) -> Any:
-    found: Any = session._jvm
-    for part in _CLASS.split("."):
-        found = getattr(found, part)
-    return found

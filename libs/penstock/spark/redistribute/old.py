@@ -14,7 +14,7 @@ from penstock.control.logs import logger
 from penstock.spark.checkpoint import CheckpointFiles, is_clean, last_commit, last_offset
 from penstock.spark.redistribute.bus import InputEnds
 from penstock.spark.redistribute.level import Standing, has_read_all, lagging
-from penstock.spark.redistribute.positions import Position, positions_of
+from penstock.spark.redistribute.positions import Position, position, positions_of, trace
 from penstock.spark.redistribute.seal import is_sealed
 from penstock.spark.task import RunningTask, Runtime, checkpoint_files
 from penstock.tasks.redistribution import Layout
@@ -94,21 +94,24 @@ class OldGeneration:
 
     def _read_on(self, behind: Sequence[int], deadline: float) -> None:
         """Runs the tasks until each has the greatest watermark of now, or has read its input to the end."""
-        goal = max(position.watermark_ms for position in self.positions())
+        positions = self.positions()
+        goal = max(position.watermark_ms for position in positions)
+        topics = tuple(source.topic for source in positions[0].sources)
+        self._at_once(partial(self._read_on_to, goal, topics, deadline), behind)
 
-        self._at_once(partial(self._read_on_to, goal, deadline), behind)
-
-    def _read_on_to(self, goal: int, deadline: float, index: int) -> None:
+    def _read_on_to(self, goal: int, topics: Sequence[str], deadline: float, index: int) -> None:
         task = self.tasks[index]
         try:
-            task.run_until(lambda: self._has_reached(index, goal), max(0.0, deadline - monotonic()))
+            task.run_until(lambda: self._has_reached(task, goal, topics), max(0.0, deadline - monotonic()))
         except TimeoutError as error:
             detail = f"{task.spec.task_id} does not reach the watermark of the other tasks in time"
             raise Unavailable(detail) from error
 
-    def _has_reached(self, index: int, goal: int) -> bool:
-        position = self.positions()[index]
-        return position.watermark_ms >= goal or self._at_end(position)
+    def _has_reached(self, task: RunningTask, goal: int, topics: Sequence[str]) -> bool:
+        """Looked at again and again while the tasks run, so only at the task's own checkpoint."""
+        found = trace(task.checkpoint, self._files(task))
+        there = position(found, task.spec.key_groups, topics, self._inputs, self._ends)
+        return there.watermark_ms >= goal or self._at_end(there)
 
     def _is_pending(self, task: RunningTask) -> bool:
         """A sealed task is clean: it was settled before it was sealed."""

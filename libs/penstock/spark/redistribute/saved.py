@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -64,9 +65,9 @@ class SavedGeneration:
         if (found.generation, found.ranges) != (wanted.generation, wanted.ranges):
             raise BrokenCheckpoint(f"{self._folder} is of generation {found.generation}, not {wanted.generation}")
 
-    def behind(self) -> int:
+    def behind(self, positions: Sequence[Position]) -> int:
         """The number of tasks with state whose watermark is below the greatest: what they had not read may be late."""
         files = checkpoint_files(self._runtime, self._folder)
         if not any(files.names(f"{task.checkpoint}/state") for task in self.tasks):
             return 0
-        return len(lagging([Standing(position.watermark_ms, at_end=False) for position in self.positions()]))
+        return len(lagging([Standing(position.watermark_ms, at_end=False) for position in positions]))
