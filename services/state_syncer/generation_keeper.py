@@ -36,7 +36,7 @@ log = logger(__name__)
 class GenerationKeeper:
     """Has old generations deleted, by an asker of its own: plans never wait for it.
 
-    It looks every `look_seconds` of `monotonic`, and every round while anything is being deleted.
+    It notes and looks every `look_seconds` of `monotonic`, and looks in every round while anything is being deleted.
     """
 
     def __init__(
@@ -56,16 +56,19 @@ class GenerationKeeper:
         self._await_seconds = await_seconds
         self._look_seconds = look_seconds
         self._look_at = monotonic()
+        self._busy = False
         self.wake_in: Callable[[float], None] = wait_for_the_period
 
     def round(self, leader_epoch: int) -> None:
         """Notes what is used no more, and brings every deletion as far as it can go now. Raises Fenced, Unavailable."""
         now = self._monotonic()
-        if now < self._look_at:
+        if now < self._look_at and not self._busy:
             return
-        with transaction(self._engine) as connection:
-            leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
-            generations.note(connection)
+        if now >= self._look_at:
+            self._look_at = now + self._look_seconds
+            with transaction(self._engine) as connection:
+                leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
+                generations.note(connection)
         with snapshot(self._engine) as connection:
             found = generations.read_unused(connection, kept=self._retention.count, seconds=self._retention.seconds)
             containers = read_live_containers(connection) if found else {}
@@ -80,10 +83,9 @@ class GenerationKeeper:
             for old, decision in decided
             if isinstance(decision, Look)
         )
-        if any(isinstance(decision, Bind | Look | Gone) for _, decision in decided):
+        self._busy = any(isinstance(decision, Bind | Look | Gone) for _, decision in decided)
+        if self._busy:
             self.wake_in(self._await_seconds)
-        else:
-            self._look_at = now + self._look_seconds
 
     def _decide(self, seen: Sequence[Unused], containers: Mapping[str, LiveContainer]) -> list[tuple[Unused, Decision]]:
         """Those that are under way come first, and count."""

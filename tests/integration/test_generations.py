@@ -194,6 +194,9 @@ def test_what_was_there_before_generations_were_noted_is_found(collecting: Colle
     collecting.cell.containers.works = fails_at(Step.REDISTRIBUTE)
     collecting.rescale(3)
     collecting.cell.do("DELETE FROM generations")
+    with transaction(collecting.cell.engine) as connection:
+        generations.note(connection, at_most=1)
+    assert collecting.noted() == {1: "left"}
     collecting.round()
     assert collecting.noted() == {1: "left", 2: "used", 3: "attempted"}
 

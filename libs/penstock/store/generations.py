@@ -26,8 +26,11 @@ _NOTE = """
         SELECT f.job, f.generation FROM forgotten f
         WHERE NOT EXISTS (SELECT FROM running r WHERE r.job = f.job) {of_forgotten}
     ) held
-    CROSS JOIN LATERAL (SELECT max(g.generation) AS newest FROM generations g WHERE g.job = held.job) noted
+    LEFT JOIN (
+        SELECT g.job, max(g.generation) AS newest FROM generations g WHERE true {of_generations} GROUP BY g.job
+    ) noted ON noted.job = held.job
     CROSS JOIN LATERAL generate_series(coalesce(noted.newest, 0) + 1, held.newest) AS fresh(generation)
+    ORDER BY held.job, fresh.generation LIMIT :at_most
     ON CONFLICT DO NOTHING
     """
 # Above the one that runs: taken by an attempt, and not committed since.
@@ -65,25 +68,26 @@ _SOME = _statements("AND {alias}.job = ANY(:jobs)")
 # Those that are kept for sure are left out, so that all others fit; the State Syncer decides.
 _READ = text(
     """
-    SELECT * FROM (
-        SELECT g.job, g.generation, g.container, g.attempts, g.attempted,
+    WITH unused AS (
+        SELECT g.*, count(*) FILTER (WHERE NOT attempted) OVER (
+                PARTITION BY job ORDER BY generation DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS newer
+        FROM generations g WHERE unused_since IS NOT NULL AND collected_at IS NULL
+    ), found AS (
+        SELECT u.job, u.generation, u.container, u.attempts, u.attempted,
             r.generation AS running, r.job IS NULL AND f.job IS NOT NULL AS forgotten, s.plan IS NOT NULL AS planned,
             EXISTS (SELECT FROM savepoints p
-                    WHERE p.job = g.job AND p.generation = g.generation AND p.state = 'asked') AS copied,
-            CAST(extract(epoch FROM now() - GREATEST(g.unused_since, CASE WHEN r.job IS NULL THEN f.at END))
+                    WHERE p.job = u.job AND p.generation = u.generation AND p.state = 'asked') AS copied,
+            CAST(extract(epoch FROM now() - GREATEST(u.unused_since, CASE WHEN r.job IS NULL THEN f.at END))
                 AS double precision) AS unused_seconds,
-            (SELECT count(*) FROM generations newer
-                WHERE newer.job = g.job AND newer.generation > g.generation AND NOT newer.attempted
-                    AND newer.unused_since IS NOT NULL AND newer.collected_at IS NULL) AS newer
-        FROM generations g
-        LEFT JOIN running r ON r.job = g.job
-        LEFT JOIN forgotten f ON f.job = g.job
-        LEFT JOIN sync_state s ON s.job = g.job
-        WHERE g.unused_since IS NOT NULL AND g.collected_at IS NULL
-            AND (g.container IS NOT NULL OR coalesce(g.next_attempt_at, '-infinity') <= now())
-    ) found
-    WHERE container IS NOT NULL OR attempted OR forgotten AND unused_seconds >= :seconds
-        OR newer >= :kept AND unused_seconds >= :seconds
+            u.newer
+        FROM unused u
+        LEFT JOIN running r ON r.job = u.job
+        LEFT JOIN forgotten f ON f.job = u.job
+        LEFT JOIN sync_state s ON s.job = u.job
+        WHERE u.container IS NOT NULL OR coalesce(u.next_attempt_at, '-infinity') <= now()
+            AND (u.attempted OR u.newer >= :kept OR f.job IS NOT NULL)
+    )
+    SELECT * FROM found WHERE container IS NOT NULL OR attempted OR unused_seconds >= :seconds
     ORDER BY container IS NULL, unused_seconds DESC, job, generation LIMIT :most
     """
 )
@@ -144,10 +148,15 @@ class NotedRow(NamedTuple):
     detail: str
 
 
-def note(connection: Connection, jobs: Sequence[str] | None = None) -> None:
-    """Notes the generations of these jobs, or of all, and which are used no more; the caller has checked its epoch."""
+def note(connection: Connection, jobs: Sequence[str] | None = None, *, at_most: int = 100_000) -> None:
+    """Notes the generations of these jobs, or of all, and which are used no more; the caller has checked its epoch.
+
+    `at_most` so many new ones, a job's lowest first: the others are noted the next time.
+    """
     statements, parameters = (_ALL, {}) if jobs is None else (_SOME, {"jobs": list(jobs)})
-    for statement in statements:
+    insert, *others = statements
+    connection.execute(insert, {**parameters, "at_most": at_most})
+    for statement in others:
         connection.execute(statement, parameters)
 
 
