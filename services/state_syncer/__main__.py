@@ -13,6 +13,7 @@ from services.state_syncer.budget import Budget
 from services.state_syncer.executor import ContainerExecutor
 from services.state_syncer.loop import StateSyncer
 from services.state_syncer.savepoint_keeper import SavepointKeeper
+from services.state_syncer.savepoint_store import PostgresSavepointStore
 from services.state_syncer.settings import StateSyncerSettings
 from services.state_syncer.store import PostgresSyncStore
 
@@ -33,7 +34,7 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
     )
     days = settings.state_syncer_savepoint_days
     keeper = SavepointKeeper(
-        engine,
+        PostgresSavepointStore(engine),
         savepoint_executor,
         await_seconds=settings.state_syncer_await_seconds,
         keep_count=settings.state_syncer_savepoints_kept,
