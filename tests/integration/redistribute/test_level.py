@@ -13,13 +13,16 @@ from threading import Event
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
+from penstock.config.inputs import Input
 from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.channel import Redistribute
 from penstock.spark.checkpoint import last_commit
 from penstock.spark.redistribute.engine import redistribute
+from penstock.spark.redistribute.scan import first_beyond
 from penstock.spark.task import Runtime
 from tests.support.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
 from tests.support.spark import REPLY_SECONDS, make_topic, quick_start, running_host
@@ -147,6 +150,37 @@ def test_tasks_whose_watermark_the_inputs_do_not_tell_read_to_the_end(runtime: R
     report = job.rescale(task_count=3)
     assert (report.levelled, report.behind) == (2, 0)
     finish_exactly(job, events)
+
+
+@pytest.mark.parametrize(
+    ("fields", "values"),
+    [
+        pytest.param({"format": "raw", "event_time_column": "timestamp"}, ["", "", "", ""], id="raw"),
+        pytest.param({"value_schema": "n BIGINT, at TIMESTAMP"}, ['{"at":"%s"}', "{", "{}", '{"at":"%s"}'], id="json"),
+        pytest.param(
+            {"format": "csv", "value_schema": "n BIGINT, `the at` TIMESTAMP", "event_time_column": "`the at`"},
+            ["1,%s", "", "2", "2,%s"],
+            id="csv",
+        ),
+    ],
+)
+def test_the_first_row_beyond_a_time_is_found_as_the_query_reads_it(
+    runtime: Runtime, kafka: EmbeddedKafka, fields: dict[str, str], values: list[str]
+) -> None:
+    """Rows 0 and 3 have a time in their value; all have one beside it, which only counts in `raw`."""
+    topic = make_topic(kafka.bootstrap, 2)
+    source = Input.model_validate({"topic": topic, "key_groups": 2, "event_time_column": "at", **fields})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for value, second in zip(values, (5, 2, 1, 9), strict=True):
+        text = value.replace("%s", f"1970-01-01T00:00:0{second}.001999Z")
+        producer.produce(topic, value=text, partition=1, timestamp=second * 1000 + 1)
+    assert producer.flush(30) == 0
+    settings, spark = runtime.settings, runtime.host.spark
+    found = [
+        first_beyond(spark, source, settings, millis, {1: span})
+        for millis, span in ((5000, (0, 4)), (5001, (0, 4)), (5000, (1, 3)), (9001, (0, 4)))
+    ]
+    assert found == [{1: 0}, {1: 3}, {}, {}]
 
 
 def test_drop_late_moves_at_once_and_says_so(runtime: Runtime, events: Events) -> None:
