@@ -1,4 +1,4 @@
-"""What a redistribution does besides moving state: settle, level, refuse, repeat, seal."""
+"""What a redistribution does besides moving state: settle, refuse, repeat, seal."""
 
 from __future__ import annotations
 

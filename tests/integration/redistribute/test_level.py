@@ -23,7 +23,9 @@ from penstock.spark.channel import Redistribute
 from penstock.spark.checkpoint import last_commit
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.scan import first_beyond
+from penstock.spark.redistribute.seal import seal
 from penstock.spark.task import Runtime
+from penstock.tasks.redistribution import SealRequest
 from tests.support.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
 from tests.support.spark import REPLY_SECONDS, make_topic, quick_start, running_host
 
@@ -135,6 +137,21 @@ def test_levelling_that_ends_early_is_repeated(runtime: Runtime, events: Events)
     reports = [redistribute(runtime, job.target(task_count=3)), job.rescale(task_count=3)]
     assert [(report.levelled, report.watermark_ms) for report in reports] == [(1, goal), (0, goal)]
     finish_exactly(job, events)
+
+
+def test_what_comes_in_after_the_seal_is_not_for_the_old_tasks(runtime: Runtime, events: Events) -> None:
+    """1. A task lags, but has read all. 2. Sealed. 3. It gets rows, and the redistribution is asked for again."""
+    events.add_range(0, 300)
+    job = make_job(runtime, {"events": events}, WINDOW)
+    job.run()
+    events.add([(events.keys.one_of_each_group()[-1], 1, 500.0)])
+    job.run([1])
+    request = job.target(task_count=3)
+    first = redistribute(runtime, request)
+    seal(runtime, SealRequest(job=job.name, layout=request.source))
+    events.add_range(300, 600)
+    again = redistribute(runtime, request)
+    assert (again.levelled, again.watermark_ms) == (first.levelled, first.watermark_ms) == (0, job.watermark_ms(1))
 
 
 def test_tasks_whose_watermark_the_inputs_do_not_tell_read_to_the_end(runtime: Runtime, events: Events) -> None:

@@ -89,6 +89,9 @@ class OldGeneration:
         if completeness == "drop_late":
             log.warning("tasks are left behind the common watermark", tasks=len(behind))
             return Levelling(behind=frozenset(behind))
+        if any(map(self._is_sealed, self.tasks)):
+            # They were levelled before; what came in since is for the new tasks.
+            return Levelling()
         deadline = monotonic() + self._runtime.settings.level_timeout_seconds
         goal = _watermark_of(positions)
         stop_at = self._cuts(goal, [positions[index] for index in behind], deadline)
@@ -169,12 +172,17 @@ class OldGeneration:
     def _is_pending(self, task: RunningTask) -> bool:
         """A sealed task is clean: it was settled before it was sealed."""
         files = self._files(task)
-        newest = last_offset(task.checkpoint, files)
-        if newest is None or not is_sealed(task.checkpoint, newest, files):
+        if not self._is_sealed(task):
             return not is_clean(task.checkpoint, files)
+        newest = last_offset(task.checkpoint, files)
         if last_commit(task.checkpoint, files) != (newest - 1 if newest else None):
             raise BrokenCheckpoint(f"{task.checkpoint} was sealed with a batch pending")
         return False
+
+    def _is_sealed(self, task: RunningTask) -> bool:
+        files = self._files(task)
+        newest = last_offset(task.checkpoint, files)
+        return newest is not None and is_sealed(task.checkpoint, newest, files)
 
     def _files(self, task: RunningTask) -> CheckpointFiles:
         return checkpoint_files(self._runtime, task.checkpoint)
