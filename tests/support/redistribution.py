@@ -129,6 +129,10 @@ class Job:
             return True
         return last.watermark_ms == last.batch.metadata["batchWatermarkMs"]
 
+    def watermark_ms(self, index: int) -> int:
+        """The watermark of a stopped task."""
+        return trace(str(self.checkpoint(index)), LOCAL_FILES).watermark_ms
+
     def rows(self) -> Counter[Row]:
         """What the job wrote to its Kafka topic, never nothing."""
         return _counted(rows_of_topic(self.runtime.settings.kafka_bootstrap, self.config.output.topic))
@@ -218,6 +222,11 @@ def deduplicated(session: SparkSession, inputs: Mapping[str, DataFrame], args: M
 def deduplicated_within(session: SparkSession, inputs: Mapping[str, DataFrame], args: Mapping[str, Any]) -> DataFrame:
     """A Python query: `dropDuplicatesWithinWatermark`."""
     return inputs["events"].dropDuplicatesWithinWatermark(["k", "v"])
+
+
+def with_own_watermark(session: SparkSession, inputs: Mapping[str, DataFrame], args: Mapping[str, Any]) -> DataFrame:
+    """A Python query that makes its watermark itself, of which the configuration knows nothing."""
+    return inputs["events"].withWatermark("at", "10 seconds").dropDuplicatesWithinWatermark(["k", "v"])
 
 
 def settings_below(folder: Path, bootstrap: str) -> SparkSettings:
