@@ -30,6 +30,7 @@ CHANGES = [
     ({"args": {"limit": 3}}, RESTART, ["args.limit"]),
     ({"output": {"topic": "other"}}, RESTART, ["output.topic"]),
     ({"task_count": 4}, RESCALE, ["task_count"]),
+    ({"task_count": 3, "key_group_bounds": [1, 2]}, RESCALE, ["key_group_bounds", "task_count"]),
     ({"threads_per_task": 2}, RESCALE, ["threads_per_task"]),
     ({"inputs": {"flights": {"topic": "other"}}}, FORBIDDEN, ["inputs.flights.topic"]),
     ({"inputs": {"flights": {"key_columns": ["dest", "carrier"]}}}, FORBIDDEN, ["inputs.flights.key_columns"]),
