@@ -132,7 +132,8 @@ def _fill(service: RunningJobService) -> None:
                 INSERT INTO assignment (shard, container, epoch) SELECT n, 'c0', 1 FROM generate_series(0, 1023) AS n;
                 INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch, progress)
                     VALUES ('etl', 0, 'c0', 'running', 1, 1, 0, 1, '{"batch_id": 1,
-                        "key_group_rates": {"first": 0, "records_per_second": [9, 5, 5, 1, 1, 1, 1, 1], "seconds": 600}}');
+                        "key_group_rates": {"first": 0, "records_per_second": [9, 5, 5, 1, 1, 1, 1, 1],
+                            "seconds": 600}}');
                 INSERT INTO task_metrics (job, index, minute, backlog_records) VALUES ('etl', 0, now(), 5);
                 INSERT INTO decisions (job, symptom, action, inputs, outcome, leader_epoch)
                     VALUES ('etl', 'lag', 'none', '{}', 'kept', 1);
