@@ -33,7 +33,7 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "sum, spark keys: even, uneven, more tasks": Case(SUM, "rocksdb", "spark", ((2, None), (2, (1,)), (3, (1, 5)))),
+    "sum, spark keys: even to uneven": Case(SUM, "rocksdb", "spark", ((2, None), (3, (1, 5)))),
     "window, kafka keys: uneven, other bounds": Case(WINDOW, "heap", "kafka", ((3, (1, 2)), (3, (3, 5)))),
     "outer join, spark keys: uneven to even": Case(JOIN, "heap", "spark", ((2, (5,)), (2, None))),
 }
