@@ -11,6 +11,8 @@ from penstock.wire.leader import LoopTimes, build_loop, serve_loop
 from penstock.wire.redistribution_client import RedistributionClient
 from services.state_syncer.budget import Budget
 from services.state_syncer.executor import ContainerExecutor
+from services.state_syncer.generation_keeper import GenerationKeeper
+from services.state_syncer.generations import Retention
 from services.state_syncer.loop import StateSyncer
 from services.state_syncer.savepoint_keeper import SavepointKeeper
 from services.state_syncer.settings import StateSyncerSettings
@@ -22,14 +24,14 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
     clock = SystemClock()
     engine = connect(settings.database_url)
     client = RedistributionClient()
-    executor, savepoint_executor = (
+    executor, savepoint_executor, generation_executor = (
         ContainerExecutor(
             client,
             clock.monotonic,
             workers=settings.state_syncer_rescale_workers,
             lost_after_seconds=settings.state_syncer_rescale_lost_seconds,
         )
-        for _ in range(2)
+        for _ in range(3)
     )
     days = settings.state_syncer_savepoint_days
     keeper = SavepointKeeper(
@@ -39,6 +41,13 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
         keep_count=settings.state_syncer_savepoints_kept,
         keep_seconds=None if days is None else days * 86_400,
     )
+    retention = Retention(
+        count=settings.state_syncer_generations_kept,
+        seconds=settings.state_syncer_generation_hours * 3600,
+        at_once=settings.state_syncer_generations_at_once,
+    )
+    await_seconds = settings.state_syncer_await_seconds
+    collector = GenerationKeeper(engine, generation_executor, clock.monotonic, retention, await_seconds=await_seconds)
     syncer = StateSyncer(
         PostgresSyncStore(engine),
         clock.now,
@@ -55,13 +64,13 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
     )
     url = f"http://{settings.host}:{settings.port}"
 
-    def both(leader_epoch: int) -> None:
-        syncer.round(leader_epoch)
-        keeper.round(leader_epoch)
+    def rounds(leader_epoch: int) -> None:
+        for each in (syncer, keeper, collector):
+            each.round(leader_epoch)
 
-    loop = build_loop(STATE_SYNCER, both, engine, clock, times, holder=settings.identity(), url=url)
-    syncer.wake_in = keeper.wake_in = loop.wake_in
-    executor.on_news = savepoint_executor.on_news = loop.wake
+    loop = build_loop(STATE_SYNCER, rounds, engine, clock, times, holder=settings.identity(), url=url)
+    syncer.wake_in = keeper.wake_in = collector.wake_in = loop.wake_in
+    executor.on_news = savepoint_executor.on_news = generation_executor.on_news = loop.wake
     return loop
 
 

@@ -7,7 +7,6 @@ same one until it is lost, or fails.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
 
 from penstock.config.model import JobConfig
@@ -16,6 +15,7 @@ from services.state_syncer.asks import Ask, AskKey
 from services.state_syncer.budget import Candidate, Queue
 from services.state_syncer.plan import Commit, Fail, JobView, Wait, field_names
 from services.state_syncer.progress import Done, Failed, Lost, Outcome, Place
+from services.state_syncer.ring import Ring
 
 INITIALIZE_SINK = "initialize_sink"
 
@@ -38,6 +38,7 @@ class Sinks:
         self._outcome = outcome
         self._count = count
         self._queue: Queue[Commit] = Queue(count)
+        self._rings: dict[str | None, Ring] = {}
 
     def look(self, view: JobView, commit: Commit) -> Commit | Fail | None:
         """The commit once its output is there, why that failed, or None while it has to be made."""
@@ -76,8 +77,15 @@ class Sinks:
 
     def _key(self, view: JobView, commit: Commit) -> AskKey:
         failures = view.failures_since(view.revision)
-        container = choose_by_name(view.job, self._containers, commit.config.get("region"), failures)
+        container = self._ring(commit.config.get("region")).choose(view.job, failures)
         return AskKey(view.job, INITIALIZE_SINK, commit.revision, container, failures, 0)
+
+    def _ring(self, region: str | None) -> Ring:
+        """Of the region's containers, or of all when it has none; made once, however many jobs wait."""
+        if region not in self._rings:
+            near = [name for name, place in self._containers.items() if region in (None, place.region)]
+            self._rings[region] = Ring(near or self._containers)
+        return self._rings[region]
 
     def _waits_for(self, candidate: Candidate[Commit]) -> str:
         container = self._key(*candidate).container
@@ -86,10 +94,3 @@ class Sinks:
     def _wait(self, candidate: Candidate[Commit], why: str) -> Wait:
         view, commit = candidate
         return Wait(f"{INITIALIZE_SINK}: {why}", commit.difference, view.failures_since(view.revision))
-
-
-def choose_by_name(job: str, containers: Mapping[str, Place], region: str | None, failures: int) -> str | None:
-    """Who makes a job's output: of its region if it has one there, another one after each failure."""
-    near = [name for name, place in containers.items() if region is None or place.region == region] or list(containers)
-    ranked = sorted(near, key=lambda name: hashlib.md5(f"{job}/{name}".encode(), usedforsecurity=False).digest())
-    return ranked[failures % len(ranked)] if ranked else None

@@ -140,6 +140,7 @@ def _fill(service: RunningJobService) -> None:
                 INSERT INTO savepoints (job, name, state, generation, revision, config, tasks, bytes, author)
                     VALUES ('etl', 'nightly', 'ready', 1, 1, '{"task_count": 1}',
                         '[{"index": 0, "batch": 1, "taken_from": null, "why": null}]', 10, 'me');
+                INSERT INTO generations (job, generation, unused_since) VALUES ('etl', 1, now()), ('etl', 2, NULL);
                 INSERT INTO alerts (kind, subject, message) VALUES ('lag', 'etl', 'it lags');
                 """
             )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import Producer
 
@@ -29,6 +29,13 @@ PAUSE_S = 0.05
 _LEAST_GAIN = 0.05
 
 
+class Change(NamedTuple):
+    """A rescale as its checkpoints tell it: from the last old commit to the first new one, and since the request."""
+
+    down_s: float
+    seconds: float
+
+
 class CountJob:
     """A job that counts rows by word, exactly once, from a topic of the job's name into `<name>-out`."""
 
@@ -44,7 +51,7 @@ class CountJob:
         """The job's checkpoints on disk."""
         return Checkpoints(self._stack, self.name)
 
-    def create(self, task_count: int) -> None:
+    def create(self, task_count: int, trigger_interval_seconds: float = 0.2) -> None:
         """Topics and job; waits until it runs."""
         create_topics(self._bootstrap, {self.name: KEY_GROUPS, f"{self.name}-out": KEY_GROUPS})
         config = {
@@ -66,7 +73,7 @@ class CountJob:
             },
             "output_mode": "update",
             "task_count": task_count,
-            "trigger_interval_seconds": 0.2,
+            "trigger_interval_seconds": trigger_interval_seconds,
         }
         with self._stack.client() as client:
             client.put_job(self.name, config)
@@ -152,19 +159,29 @@ class CountJob:
             ending.set()
             thread.join()
 
-    def rescale_and_wait(self, task_count: int) -> None:
-        """Rescales undisturbed, and prints how long it took until a new task committed."""
-        before, asked_at = self.sync().generation, time.time()
+    def rescale_and_wait(self, task_count: int) -> Change:
+        """Rescales, and waits until new tasks have committed."""
+        before, asked_at = self.generation(), time.time()
         self.rescale(task_count)
+        return self.wait_changed(before, asked_at, task_count)
+
+    def wait_changed(self, before: int, asked_at: float, task_count: int) -> Change:
+        """Waits until the tasks of another generation than `before` have committed; when, and how long none did."""
         self.wait_runs(task_count)
-        after = self.sync().generation
-        assert before is not None
-        assert after is not None
+        after = self.generation()
         wait_until(lambda: self.checkpoints.has_gone_on(after), CONVERGE_S, f"{self.name} to commit again")
         last, first = self.checkpoints.last_commit(before), self.checkpoints.first_commit(after)
+        change = Change(first - last, first - asked_at)
         print(
-            f"{self.name} to {task_count} tasks: down {first - last:.2f} s, {first - asked_at:.2f} s after the request"
+            f"{self.name} to {task_count} tasks: down {change.down_s:.2f} s, {change.seconds:.2f} s after the request"
         )
+        return change
+
+    def generation(self) -> int:
+        """The one that runs. Raises AssertionError when none does."""
+        generation = self.sync().generation
+        assert generation is not None
+        return generation
 
     def send(self, rows: int) -> None:
         """Sends rows and waits until they are counted."""

@@ -11,10 +11,11 @@ from pyspark.errors.exceptions.captured import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.control.errors import Unavailable
+from penstock.control.errors import Fenced, Unavailable
 from penstock.control.logs import logger
 from penstock.control.process import wait_until
 from penstock.spark.checkpoint import (
+    COLLECTED,
     LOCAL_FILES,
     CheckpointFiles,
     is_clean,
@@ -212,8 +213,12 @@ def sink_context(runtime: Runtime) -> SinkContext:
 def claim_checkpoint(runtime: Runtime, checkpoint: str, epoch: int | None) -> str:
     """Makes this host the only owner of a checkpoint and returns its token.
 
-    Raises Fenced for a newer owner, Unavailable where there are no file locks unless the settings allow that.
+    Raises Fenced for a newer owner or a generation that was collected, Unavailable where there are no file locks unless
+    the settings allow that.
     """
+    generation, _, _ = checkpoint.rpartition("/")
+    if COLLECTED in checkpoint_files(runtime, checkpoint).names(generation):
+        raise Fenced(f"FENCED: {generation} was collected: its job runs in a later generation, or is forgotten")
     if is_local(checkpoint):
         return claim(checkpoint, epoch, runtime.holder)
     if not runtime.settings.unlocked_checkpoints:

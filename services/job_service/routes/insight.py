@@ -12,7 +12,7 @@ from penstock.config.classify import Config
 from penstock.config.explain import explain
 from penstock.config.validate import check_merged
 from penstock.control.errors import InvalidConfig, NotFound
-from penstock.store import cluster, expected, history, jobs, overview
+from penstock.store import cluster, expected, generations, history, jobs, overview
 from penstock.store.engine import snapshot
 from penstock.store.layers import all_layers
 from penstock.store.rates import read_rates
@@ -118,9 +118,10 @@ def job_sync(job: JobName, parts: PartsOf, _: PrincipalOf) -> SyncView:
         status = jobs.status(connection, job)
         sync = overview.sync(connection, job)
         running = overview.running_job(connection, job)
+        noted = generations.of_job(connection, job)
     if status is None:
         raise NotFound(f"there is no job {job}", field="job", rule="known")
-    return views.sync_view(status, sync, running)
+    return views.sync_view(status, sync, running, noted)
 
 
 @router.get("/v1/jobs/{job}/decisions", response_model=DecisionPage)
