@@ -20,8 +20,6 @@ _STEPS = {
     ChangeKind.FORBIDDEN: (),
 }
 INITIALIZE_SINK = "initialize_sink"
-# A rescale that comes with another output leaves it to the tasks.
-_MAKE_OUTPUTS = (ChangeKind.NONE, ChangeKind.LIVE, ChangeKind.RESTART)
 _LEAVE_TASKS_ALONE = (ChangeKind.NONE, ChangeKind.FORBIDDEN)
 
 
@@ -66,7 +64,7 @@ def plan(
         kind=kind,
         allowed=not forbidden,
         fields=written.fields,
-        steps=(*((INITIALIZE_SINK,) if remade and kind in _MAKE_OUTPUTS else ()), *_steps(kind, old, new)),
+        steps=(*((INITIALIZE_SINK,) if remade and kind is not ChangeKind.FORBIDDEN else ()), *_steps(kind, old, new)),
         tasks_touched=() if kind in _LEAVE_TASKS_ALONE else _tasks(job, max(old, new)),
         downtime_seconds=0.0 if undisturbed else downtime,
         catch_up_seconds=0.0 if undisturbed else catch_up_seconds(rates or Rates(), downtime),

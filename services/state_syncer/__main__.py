@@ -15,6 +15,7 @@ from services.state_syncer.generation_keeper import GenerationKeeper
 from services.state_syncer.generations import Retention
 from services.state_syncer.loop import StateSyncer
 from services.state_syncer.savepoint_keeper import SavepointKeeper
+from services.state_syncer.savepoint_store import PostgresSavepointStore
 from services.state_syncer.settings import StateSyncerSettings
 from services.state_syncer.store import PostgresSyncStore
 
@@ -35,7 +36,7 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
     )
     days = settings.state_syncer_savepoint_days
     keeper = SavepointKeeper(
-        engine,
+        PostgresSavepointStore(engine),
         savepoint_executor,
         await_seconds=settings.state_syncer_await_seconds,
         keep_count=settings.state_syncer_savepoints_kept,

@@ -37,7 +37,7 @@ from services.state_syncer.plan import (
 )
 from services.state_syncer.progress import Plan, step_number
 from services.state_syncer.rescale import begin, next_decision, record_of
-from services.state_syncer.sinks import Sinks, awaits_sink
+from services.state_syncer.sinks import Sinks, awaits_sink, end_of
 from services.state_syncer.store import Batch, sync_row
 from services.state_syncer.story import Story, stories_of_plan, story_of
 
@@ -67,13 +67,13 @@ class DecidedRound:
         """Decides about a job."""
         self.jobs += 1
         decision = self._decide(view)
+        if isinstance(decision, Begin | Commit) and self._awaits_sink(view, decision):
+            return
         match decision:
             case Begin():
                 self._queue_up(Candidate(view, decision))
             case Hold() | Record() | Look() | Finish() | Resume() | Stumble():
                 self._add_plan(view, decision)
-            case Commit() if awaits_sink(view, decision):
-                self._await_sink(view, decision)
             case _:
                 self._add(view, decision)
 
@@ -101,16 +101,23 @@ class DecidedRound:
         if late is not None:
             self._add(late.view, wait(late.view, put_off(late, self._limit)))
 
-    def _await_sink(self, view: JobView, commit: Commit) -> None:
+    def _awaits_sink(self, view: JobView, decision: Begin | Commit) -> bool:
+        """Whether an output has to be made first, or cannot be; then that is decided."""
+        commit = end_of(view, decision) if isinstance(decision, Begin) else decision
+        if not awaits_sink(view, commit):
+            return False
         found = self._sinks.look(view, commit)
         if isinstance(found, Commit):
-            self._add(view, found)
-        elif found is not None:
+            # A rescale may have to wait for room: who made its output is not forgotten meanwhile.
+            self.making += [Candidate(view, commit)] if isinstance(decision, Begin) else []
+            return False
+        if found is not None:
             self._add(view, wait(view, found))
         else:
             late = self._sinks.offer(view, commit)
             if late is not None:
                 self._put_off(*late)
+        return True
 
     def _put_off(self, view: JobView, waits: Wait) -> None:
         self._add(view, wait(view, waits))

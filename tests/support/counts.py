@@ -79,6 +79,11 @@ class CountJob:
             client.put_job(self.name, config)
         self.wait_runs(task_count)
 
+    def size(self) -> int:
+        """The number of tasks that the job is to have."""
+        with self._stack.client() as client:
+            return int(client.get_job(self.name).config["task_count"])
+
     def rescale(self, task_count: int) -> None:
         """Asks for another number of tasks."""
         with self._stack.client() as client:
@@ -121,6 +126,17 @@ class CountJob:
             client.create_savepoint(self.name, name, reason="test")
         wait_until(ready, CONVERGE_S, f"the savepoint {name} of {self.name}", poll_s=0.05)
 
+    def remove(self, savepoint: str) -> None:
+        """Deletes a savepoint and waits until it is gone."""
+
+        def gone() -> bool:
+            with self._stack.client() as client:
+                return savepoint not in [view.name for view in client.savepoints(self.name).savepoints]
+
+        with self._stack.client() as client:
+            client.delete_savepoint(self.name, savepoint)
+        wait_until(gone, CONVERGE_S, f"the savepoint {savepoint} of {self.name} to go", poll_s=0.05)
+
     def restore(self, savepoint: str, task_count: int) -> None:
         """Goes back to a savepoint with so many tasks, and waits until they run."""
         with self._stack.client() as client:
@@ -137,10 +153,16 @@ class CountJob:
 
         wait_until(runs, CONVERGE_S, f"{self.name} to run {task_count} tasks", poll_s=0.05)
 
-    def wait_step(self, step: str) -> SyncView:
-        """Waits until the job's plan is in a step, and says what it is."""
-        wait_until(lambda: _step(self.sync()) == step, CONVERGE_S, f"{self.name} to be in step {step}", poll_s=0.02)
-        return self.sync()
+    def wait_settled(self) -> None:
+        """Waits until the State Syncer has nothing left to do about the job; nobody is to be alarmed about it."""
+
+        def settled() -> bool:
+            sync = self.sync()
+            return (sync.state, sync.plan, sync.failures) == ("synced", None, 0)
+
+        wait_until(settled, CONVERGE_S, f"the plan of {self.name} to end", poll_s=0.05)
+        with self._stack.client() as client:
+            assert client.alerts(subject=self.name).alerts == []
 
     def sync(self) -> SyncView:
         """How far the job is."""
@@ -194,11 +216,15 @@ class CountJob:
 
     def wait_counted(self) -> None:
         """Waits until every row that was sent is counted, and nothing else was."""
-        wait_until(lambda: self._newest() == self._due(), CONVERGE_S, f"{self.name} to count every row", poll_s=0.2)
+        wait_until(self.is_counted, CONVERGE_S, f"{self.name} to count every row", poll_s=0.2)
+
+    def is_counted(self) -> bool:
+        """Whether the newest counts are those of all rows that were sent."""
+        return self._newest() == self._due()
 
     def assert_exact(self) -> None:
         """Every row was counted once, and no count was sent twice or after a higher one."""
-        assert self._newest() == self._due()
+        assert self.is_counted()
         repeated = {word: ns for word, ns in self._counts().items() if ns != sorted(set(ns))}
         assert not repeated
 
@@ -291,7 +317,3 @@ def _is_sealed(task: Path) -> bool:
 
 def _word(number: int) -> str:
     return f"w{number % WORDS}"
-
-
-def _step(view: SyncView) -> str | None:
-    return None if view.plan is None else str(view.plan["step"])

@@ -20,7 +20,7 @@ from services.state_syncer.observe import Presence, Sighting, observe_stopped, s
 from services.state_syncer.plan import Commit, JobView, SyncState, decide, field_names, next_record
 from services.state_syncer.simple import SimpleCommits, is_of_output
 from services.state_syncer.sinks import awaits_sink
-from services.state_syncer.store import Batch, RoundInput, job_view, sync_row, with_plan
+from services.state_syncer.store import Batch, RoundInput, job_view, sync_row, with_plan, with_restore
 from tests.support.memory.store import MemoryPort, MemoryStore, RunningEntry
 
 
@@ -60,6 +60,9 @@ class MemorySyncStore(MemoryPort):
                 _write_state(store, write)
             for plan in batch.plans:
                 _write_plan(store, plan)
+            for job, restored in batch.restored.items():
+                if job in store.restores and store.restores[job].number == restored:
+                    del store.restores[job]
             if batch.ranks is not None:
                 store.synced_ranks = dict(batch.ranks)
             store.news.notify_all()
@@ -109,7 +112,11 @@ def _is_usual(view: JobView) -> bool:
 def _simple_commit(view: JobView) -> tuple[CommitRow, SyncWrite, str] | None:
     """What `decide` says, where that is simple and the job's state is usual."""
     before = view.running
-    if not _is_usual(view) or (before is not None and (before.stopping or before.restarts < view.restarts)):
+    if (
+        view.restore is not None
+        or not _is_usual(view)
+        or (before is not None and (before.stopping or before.restarts < view.restarts))
+    ):
         return None
     decision = decide(view, datetime.max.replace(tzinfo=UTC))
     record = next_record(view, decision, datetime.max.replace(tzinfo=UTC))
@@ -152,7 +159,7 @@ def _view(store: MemoryStore, name: str) -> JobView:
         sync=store.sync_states.get(name),
         forgotten_generation=store.forgotten.get(name, (0, 0))[1],
     )
-    return job_view(row, _presence(store, entry))
+    return with_restore(job_view(row, _presence(store, entry)), store.restores.get(name))
 
 
 def _running(entry: RunningEntry) -> RunningRow:
@@ -207,6 +214,7 @@ def _forget_one(store: MemoryStore, job: str, number: int) -> None:
     del store.jobs[job]
     store.sync_states.pop(job, None)
     store.plans.pop(job, None)
+    store.restores.pop(job, None)
     store.tasks = {name: tuple(task for task in tasks if task.job != job) for name, tasks in store.tasks.items()}
     entry = store.running.pop(job, None)
     if entry is not None:
