@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.config.classify import Difference, FieldChange, classify
+from penstock.config.classify import Config, Difference, FieldChange, classify
 from penstock.config.model import ChangeKind, DesiredState, JobConfig
 from penstock.tasks.rates import Rates, catch_up_seconds
 from penstock.tasks.sinks import needs_sink
@@ -40,7 +40,7 @@ def plan(
     job: str,
     *,
     running: Mapping[str, Any] | None,
-    before: Mapping[str, Any],
+    before: Config,
     after: JobConfig,
     rescale_seconds: float | None = None,
     rates: Rates | None = None,

@@ -26,6 +26,7 @@ WORDS = 40
 CONVERGE_S = 180.0
 ROWS_AT_ONCE = 10
 PAUSE_S = 0.05
+_LEAST_GAIN = 0.05
 
 
 class Change(NamedTuple):
@@ -87,6 +88,30 @@ class CountJob:
         """Asks for another number of tasks."""
         with self._stack.client() as client:
             client.rescale(self.name, task_count, reason="test")
+
+    def rebalance_and_wait(self, bounds: list[int]) -> None:
+        """Waits until the measured traffic proposes these bounds, asks for them, and waits until they are in force.
+
+        Prints how long both took.
+        """
+
+        def proposed() -> bool:
+            with self._stack.client() as client:
+                found = client.balance(self.name, min_measured_seconds=1)
+            return found.bounds == bounds and (found.gain or 0.0) > _LEAST_GAIN
+
+        begun_at = time.time()
+        wait_until(proposed, CONVERGE_S, f"the traffic of {self.name} to be measured", poll_s=0.1)
+        measured_at = time.time()
+        with self._stack.client() as client:
+            asked = client.rebalance(self.name, min_gain=0.0, min_measured_seconds=1, reason="test")
+        assert asked.bounds == bounds
+        self.wait_runs(len(bounds) + 1)
+        with self._stack.client() as client:
+            assert client.get_job(self.name).config["key_group_bounds"] == bounds
+        print(
+            f"{self.name} measured in {measured_at - begun_at:.1f} s, rebalanced in {time.time() - measured_at:.1f} s"
+        )
 
     def save(self, name: str) -> None:
         """Takes a savepoint and waits until it is ready."""

@@ -26,8 +26,8 @@ from penstock.spark.redistribute.positions import trace
 from penstock.spark.session import HostSession
 from penstock.spark.settings import SparkSettings
 from penstock.spark.task import RunningTask, Runtime
-from penstock.tasks.keygroups import ranges
 from penstock.tasks.redistribution import Layout, RedistributionReport, RedistributionRequest
+from penstock.tasks.spec import key_group_ranges
 from tests.support.session import unique
 from tests.support.spark import make_topic
 
@@ -107,7 +107,7 @@ class Job:
     @property
     def layout(self) -> Layout:
         """The present generation."""
-        return Layout(generation=self.generation, config=self.config, ranges=ranges(KEY_GROUPS, self.config.task_count))
+        return Layout(generation=self.generation, config=self.config, ranges=key_group_ranges(self.config))
 
     def run(self, indices: Iterable[int] | None = None) -> None:
         """Runs tasks, all by default, until they have read all that there is and done what its watermark asks for."""
@@ -159,7 +159,7 @@ class Job:
     def target(self, **changes: Any) -> RedistributionRequest:
         """What asks for the next generation, with some fields of the configuration changed."""
         config = self.config.model_copy(update=changes)
-        layout = Layout(generation=self.generation + 1, config=config, ranges=ranges(KEY_GROUPS, config.task_count))
+        layout = Layout(generation=self.generation + 1, config=config, ranges=key_group_ranges(config))
         return RedistributionRequest(job=self.name, source=self.layout, target=layout)
 
     def rescale(self, **changes: Any) -> RedistributionReport:
