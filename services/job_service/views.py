@@ -54,6 +54,7 @@ def plan_view(job: str, layer: str, version: int, plan: Plan, after: JobConfig) 
         allowed=plan.allowed,
         fields=[FieldChangeView(**change.as_json()) for change in plan.fields],
         steps=list(plan.steps),
+        waves=[list(wave) for wave in plan.waves],
         tasks_touched=list(plan.tasks_touched),
         downtime_seconds=plan.downtime_seconds,
         catch_up_seconds=plan.catch_up_seconds,
@@ -97,6 +98,7 @@ def sync_view(status: Any, sync: Any | None, running: Any | None) -> SyncView:
         committed_at=None if running is None else running.committed_at,
         sync_revision=None if sync is None else sync.revision,
         changed_fields=None if sync is None else list(sync.changed_fields),
+        rejected=None if sync is None else sync.rejected,
         plan=None if sync is None or sync.plan is None else _plan(sync.plan),
         **{name: None if sync is None else getattr(sync, name) for name in same},
     )

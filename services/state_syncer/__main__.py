@@ -7,14 +7,17 @@ from penstock.control.logs import configure
 from penstock.control.loop import LeaderLoop
 from penstock.store.engine import CHANGED_EXPECTED, REPORTED_STOP, connect
 from penstock.store.running import STATE_SYNCER
+from penstock.wire.job_client import JobClient
 from penstock.wire.leader import LoopTimes, build_loop, serve_loop
 from penstock.wire.redistribution_client import RedistributionClient
 from services.state_syncer.budget import Budget
 from services.state_syncer.executor import ContainerExecutor
 from services.state_syncer.loop import StateSyncer
+from services.state_syncer.rollback_keeper import JobServiceWriter, RollbackKeeper
 from services.state_syncer.savepoint_keeper import SavepointKeeper
 from services.state_syncer.settings import StateSyncerSettings
 from services.state_syncer.store import PostgresSyncStore
+from services.state_syncer.waves import RolloutPolicy
 
 
 def build(settings: StateSyncerSettings) -> LeaderLoop:
@@ -39,12 +42,23 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
         keep_count=settings.state_syncer_savepoints_kept,
         keep_seconds=None if days is None else days * 86_400,
     )
+    writer = JobServiceWriter(
+        JobClient(settings.job_service_url, settings.state_syncer_token.get_secret_value() or None)
+    )
+    rollbacks = RollbackKeeper(engine, writer, await_seconds=settings.state_syncer_await_seconds)
     syncer = StateSyncer(
         PostgresSyncStore(engine),
         clock.now,
         await_seconds=settings.state_syncer_await_seconds,
         executor=executor,
-        budget=Budget(settings.state_syncer_rescale_share, settings.state_syncer_rescale_count),
+        budget=Budget(
+            settings.state_syncer_blast_share, settings.state_syncer_blast_count, settings.state_syncer_rescale_count
+        ),
+        rollouts=RolloutPolicy(
+            settings.state_syncer_rollout_share,
+            settings.state_syncer_healthy_seconds,
+            settings.state_syncer_unhealthy_seconds,
+        ),
         initialize_count=settings.state_syncer_initialize_count,
     )
     times = LoopTimes(
@@ -55,12 +69,13 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
     )
     url = f"http://{settings.host}:{settings.port}"
 
-    def both(leader_epoch: int) -> None:
+    def all_rounds(leader_epoch: int) -> None:
         syncer.round(leader_epoch)
+        rollbacks.round(leader_epoch)
         keeper.round(leader_epoch)
 
-    loop = build_loop(STATE_SYNCER, both, engine, clock, times, holder=settings.identity(), url=url)
-    syncer.wake_in = keeper.wake_in = loop.wake_in
+    loop = build_loop(STATE_SYNCER, all_rounds, engine, clock, times, holder=settings.identity(), url=url)
+    syncer.wake_in = keeper.wake_in = rollbacks.wake_in = loop.wake_in
     executor.on_news = savepoint_executor.on_news = loop.wake
     return loop
 

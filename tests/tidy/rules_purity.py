@@ -35,6 +35,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/shard_manager/view.py",
         "services/shard_manager/wiring.py",
         "services/state_syncer/decided.py",
+        "services/state_syncer/rollback_keeper.py",
         "services/state_syncer/savepoint_keeper.py",
         "services/state_syncer/simple.py",
         "services/state_syncer/store.py",

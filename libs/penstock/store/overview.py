@@ -30,7 +30,8 @@ class RunningRow:
 
 @dataclass(frozen=True, slots=True)
 class SyncRow:
-    """What the State Syncer says of a job. `step` counts the plan's actions from 0."""
+    """What the State Syncer says of a job. `step` counts the plan's actions from 0. `rejected`: a
+    `penstock.tasks.rollout.Rejected` as JSON."""
 
     state: str
     detail: str
@@ -38,6 +39,7 @@ class SyncRow:
     change_kind: str
     changed_fields: Sequence[str]
     plan: Any
+    rejected: Mapping[str, Any] | None
     step: int | None
     failures: int
     next_attempt_at: datetime | None

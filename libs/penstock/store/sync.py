@@ -34,7 +34,7 @@ _READ = """
     )
     SELECT c.name, c.revision, c.restarts, c.deleting,
         r.config AS running_config, r.revision AS running_revision, r.generation, r.restarts AS running_restarts,
-        r.stopping, r.started, r.commit_number,
+        r.stopping, r.started, r.commit_number, r.rollout,
         s.state, s.detail, s.revision AS sync_revision, s.change_kind, s.changed_fields, s.failures, s.next_attempt_at,
         f.generation AS forgotten_generation,
         m.config AS merged, CASE WHEN m.job IS NULL THEN layered.configs END AS configs
@@ -121,7 +121,7 @@ _UPDATE = text(
 
 
 class RunningRow(NamedTuple):
-    """A row of the running table; `config` as JSON."""
+    """A row of the running table; `config` and `rollout` as JSON."""
 
     config: Mapping[str, Any]
     revision: int
@@ -130,6 +130,7 @@ class RunningRow(NamedTuple):
     stopping: bool
     started: bool
     commit_number: int
+    rollout: Mapping[str, Any] | None = None
 
 
 class SyncRow(NamedTuple):
@@ -254,6 +255,7 @@ def _running_row(row: Row[Any]) -> RunningRow | None:
         row.stopping,
         row.started,
         row.commit_number,
+        row.rollout,
     )
 
 

@@ -160,7 +160,8 @@ idempotency = Table(
 # commit_number orders commits for deltas. stopping: no task may run, since the job is being deleted or a plan holds it.
 # started: some commit of the job asked for tasks; while false no checkpoint can exist, so any change is a simple one.
 # newest_generation: the highest that any plan took, used or not (0: none but `generation`). rescale_seconds: what the
-# steps of the last rescale took.
+# steps of the last rescale took. rollout: which tasks do not run `config` yet, and what they run
+# (`penstock.tasks.rollout`).
 running = Table(
     "running",
     metadata,
@@ -176,6 +177,7 @@ running = Table(
     _now("committed_at"),
     Column("newest_generation", BigInteger, nullable=False, server_default="0"),
     Column("rescale_seconds", JSONB(none_as_null=True)),
+    Column("rollout", JSONB(none_as_null=True)),
     CheckConstraint("generation >= 1", name="generation_positive"),
     Index("ix_running_commit_number", "commit_number"),
 )
@@ -191,8 +193,9 @@ forgotten = Table(
     Index("ix_forgotten_commit_number", "commit_number"),
 )
 
-# state: synced, pending, waiting, rescaling, failed, quarantined, deleting. No row: never looked at. plan: the recorded
-# intent of a rescale, step: the index of the step that it is in.
+# state: synced, pending, waiting, rescaling, rolling, failed, quarantined, deleting. No row: never looked at. plan: the
+# recorded intent of a rescale or a rollout, step: the index of the step that it is in. rejected: the package that a
+# rollout was halted with (`penstock.tasks.rollout`), until nothing holds it back any more.
 sync_state = Table(
     "sync_state",
     metadata,
@@ -207,8 +210,10 @@ sync_state = Table(
     Column("failures", Integer, nullable=False, server_default="0"),
     Column("next_attempt_at", DateTime(timezone=True)),
     _now("updated_at"),
+    Column("rejected", JSONB(none_as_null=True)),
     CheckConstraint("failures >= 0", name="failures_not_negative"),
     Index("ix_sync_state_plan", "job", postgresql_where=text("plan IS NOT NULL")),
+    Index("ix_sync_state_rejected", "job", postgresql_where=text("rejected IS NOT NULL")),
     # Room for a page's rows to be changed in place, without their index: a release changes all of them.
     postgresql_with={"fillfactor": 50},
 )
