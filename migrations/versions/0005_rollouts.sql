@@ -6,7 +6,7 @@ ALTER TABLE running ADD COLUMN rollout JSONB;
 ALTER TABLE sync_state ADD COLUMN rejected JSONB;
 CREATE INDEX ix_sync_state_rejected ON sync_state (job) WHERE rejected IS NOT NULL;
 
--- Above all layers. It is empty, so no merge changes: nobody needs to look at all jobs again because of it.
+-- Above all layers, with room for others below. It is empty, so no merge changes: nobody needs to look at all jobs again because of it.
 WITH added AS (
     INSERT INTO layers (name, rank, default_expiry_seconds, documentation)
     SELECT 'rollback', GREATEST(1000, max(rank) + 100), NULL, 'what the State Syncer went back to after a package was not healthy'
