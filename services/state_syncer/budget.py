@@ -27,9 +27,13 @@ class Budget:
     count: int = 10_000
     rescales: int = 20
 
+    def limit(self, jobs: int) -> int:
+        """How many jobs may be disrupted at once, of so many."""
+        return max(1, min(self.count, int(self.share * jobs)))
+
     def room(self, jobs: int, *, active: int, rescales: int) -> Room:
         """The room in a cell of so many jobs, while `active` plans are recorded, `rescales` of them of rescales."""
-        limit = max(1, min(self.count, int(self.share * jobs)))
+        limit = self.limit(jobs)
         return Room(limit, limit - active, self.rescales, self.rescales - rescales)
 
 

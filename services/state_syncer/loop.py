@@ -64,12 +64,12 @@ class StateSyncer:
 
     def _settle_and_decide(self, leader_epoch: int) -> tuple[int, DecidedRound, Watch, Sinks]:
         """How many jobs the set-based way settled, if there was enough for it; and what to do about the others."""
-        with self._store.read() as found:
+        with self._store.read(self._budget.limit) as found:
             if found.usual < self._set_based_from:
                 return 0, *self._decide(found)
         simple = self._store.commit_simple(leader_epoch)
         tell_simple(simple.committed, simple.number)
-        with self._store.read() as found:
+        with self._store.read(self._budget.limit) as found:
             return simple.jobs, *self._decide(found)
 
     def _decide(self, found: RoundInput) -> tuple[DecidedRound, Watch, Sinks]:

@@ -250,7 +250,9 @@ def _is_upgrade(running: Running, commit: Commit) -> bool:
     """Whether tasks that run get another package than all of them had last."""
     if not (running.started and running.asks_for_tasks and commit.asks_for_tasks):
         return False
-    return is_upgrade(tuple(change.path for change in classify(running.settled, commit.config).fields))
+    is_mixed = running.rollout is not None
+    difference = classify(running.settled, commit.config) if is_mixed else commit.difference
+    return is_upgrade(tuple(change.path for change in difference.fields))
 
 
 def _restore(view: JobView, expected: Config, restore: Restore) -> Begin | Fail | Commit:

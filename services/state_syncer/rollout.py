@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from penstock.config.classify import classify
+from penstock.config.classify import Difference, classify
 from penstock.config.model import ChangeKind
 from penstock.tasks.rollout import (
     PACKAGE,
@@ -152,15 +152,18 @@ def begin_rollout(view: JobView, upgrade: Upgrade, now: datetime, policy: Rollou
     running, commit = view.running, upgrade.commit
     if running is None:
         raise IllegalMove(f"{view.job} runs nothing that could be upgraded")
-    good = running.settled if view.rolling is None else _good(running, view.rolling.plan)
-    difference = classify(good, commit.config)
+    difference = commit.difference
+    if view.rolling is not None:
+        difference = classify(_good(running, view.rolling.plan), commit.config)
+    elif running.rollout is not None:
+        difference = classify(running.settled, commit.config)
     ends = wave_ends(int(commit.config["task_count"]), policy.share)
     plan = Rollout(
         steps=steps_of(ends),
         revision=commit.revision,
         restarts=commit.restarts,
         fields=field_names(difference),
-        leaves=_leaves(good, commit.config),
+        leaves=_leaves(difference),
         ends=ends,
         begun_at=now,
         step_at=now,
@@ -281,7 +284,7 @@ def _take(view: JobView, running: Running, rolling: Rolling, commit: Commit, now
 
 def _go_along(running: Running, plan: Rollout, commit: Commit, now: datetime) -> Roll:
     """Tasks that are not upgraded get the write with their wave; a restart that was asked for they get now."""
-    leaves = _leaves(_good(running, plan), commit.config)
+    leaves = _leaves(classify(_good(running, plan), commit.config))
     changes = {"revision": commit.revision, "restarts": commit.restarts, "leaves": leaves}
     is_restart = commit.difference.kind >= ChangeKind.RESTART or commit.restarts > running.restarts
     moved = plan.again(now, **changes) if is_restart else plan.model_copy(update=changes)
@@ -308,9 +311,9 @@ def _same_package(one: Config, other: Config) -> bool:
     return not is_upgrade(tuple(change.path for change in classify(one, other).fields))
 
 
-def _leaves(good: Config, config: Config) -> tuple[LeafChange, ...]:
-    changes = classify(good, config).fields
-    return tuple(LeafChange(path=c.path, old=c.old, new=c.new) for c in changes if c.path[0] in (PACKAGE, QUERY))
+def _leaves(difference: Difference) -> tuple[LeafChange, ...]:
+    changes = (change for change in difference.fields if change.path[0] in (PACKAGE, QUERY))
+    return tuple(LeafChange(path=change.path, old=change.old, new=change.new) for change in changes)
 
 
 def _rollout(running: Running, plan: Rollout, commit: Commit) -> RunningRollout | None:

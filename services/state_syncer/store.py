@@ -72,11 +72,29 @@ class Batch:
         return bool(self.commits or self.forget or self.states or self.plans or self.ranks is not None)
 
 
+Limit = Callable[[int], int]
+
+
+def unlimited(_: int) -> int:
+    """No limit of jobs that are disrupted at once."""
+    return 2**31
+
+
+def is_full(recorded: Mapping[str, PlanRow], limit: Limit, count: Callable[[], int]) -> bool:
+    """Whether as many jobs are disrupted as may be."""
+    active = sum(not row.deleting for row in recorded.values())
+    return active > 0 and active >= limit(count())
+
+
 class SyncStore(Protocol):
     """What the loop needs of the job store."""
 
-    def read(self) -> AbstractContextManager[RoundInput]:
-        """What a round must look at, at one moment; the views are good inside the context. Raises Unavailable."""
+    def read(self, limit: Limit = unlimited) -> AbstractContextManager[RoundInput]:
+        """What a round must look at, at one moment; the views are good inside the context. Raises Unavailable.
+
+        `limit`: of the jobs that may be disrupted at once, by the number of all jobs. While so many are, those that
+        wait for room are not looked at.
+        """
         ...
 
     def commit_simple(self, leader_epoch: int) -> SimpleCommits:
@@ -101,12 +119,13 @@ class PostgresSyncStore:
         self._snapshot = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
     @contextmanager
-    def read(self) -> Iterator[RoundInput]:
+    def read(self, limit: Limit = unlimited) -> Iterator[RoundInput]:
         """See the port."""
         with transaction(self._snapshot) as connection:
             ranks = sync.read_ranks(connection)
-            found = sync.survey(connection) if ranks.present == ranks.synced else None
             recorded = read_plans(connection)
+            full = is_full(recorded, limit, lambda: count_running(connection))
+            found = sync.survey(connection, full=full) if ranks.present == ranks.synced else None
             yield RoundInput(
                 views=_views(connection, found, merge_basis(ranks.lowest_first), recorded),
                 new_ranks=ranks.present if found is None else None,

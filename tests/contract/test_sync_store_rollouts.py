@@ -161,3 +161,27 @@ def test_the_alert_goes_with_the_job(form: Any) -> None:
     form.delete("j")
     write(form, forget=["j"])
     assert form.rolled_back() == set()
+
+
+@pytest.mark.parametrize("change", [None, "write", "restart", "delete"])
+def test_who_waits_for_room_is_not_looked_at_while_there_is_none(form: Any, change: str | None) -> None:
+    """Unless something happens to it; others are, new ones too."""
+    form.layer("new", "base", make_layer())
+    with form.store.read() as found:
+        write(form, ranks=found.new_ranks)
+    form.layer("k", "base", make_layer())
+    row_to_be = CommitRow("k", orjson.dumps(make_config()), 1, 1, 0, False, True)
+    waits = SyncRecord(SyncState.WAITING, 99, "waiting: no more than 1 job may be disrupted at once")
+    write(form, commits=[row_to_be], states=[SyncWrite("k", row(waits), None)])
+    match change:
+        case "write":
+            for _ in range(100):
+                form.layer("k", "oncall", {"priority": 3})
+        case "restart":
+            form.restart("k")
+        case "delete":
+            form.delete("k")
+    for limit, looks in ((2, True), (1, change is not None)):
+        with form.store.read(lambda _, limit=limit: limit) as found:
+            seen = {each.job for each in found.views}
+        assert seen == {"j", "new"} | ({"k"} if looks else set())

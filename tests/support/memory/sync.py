@@ -24,7 +24,16 @@ from services.state_syncer.observe import Presence, Sighting, observe_stopped, s
 from services.state_syncer.plan import Commit, JobView, SyncState, decide, field_names, next_record
 from services.state_syncer.simple import SimpleCommits, is_special
 from services.state_syncer.sinks import awaits_sink
-from services.state_syncer.store import Batch, RoundInput, job_view, sync_row, with_plan
+from services.state_syncer.store import (
+    Batch,
+    Limit,
+    RoundInput,
+    is_full,
+    job_view,
+    sync_row,
+    unlimited,
+    with_plan,
+)
 from services.state_syncer.watch import is_rollout
 from tests.support.memory.store import MemoryPort, MemoryStore, RunningEntry
 
@@ -33,11 +42,12 @@ class MemorySyncStore(MemoryPort):
     """As `services.state_syncer.store.PostgresSyncStore`."""
 
     @contextmanager
-    def read(self) -> Iterator[RoundInput]:
+    def read(self, limit: Limit = unlimited) -> Iterator[RoundInput]:
         with self._transaction() as store:
             new_ranks = None if store.ranks == store.synced_ranks else dict(store.ranks)
-            names = [name for name in store.jobs if new_ranks is not None or _needs_a_look(store, name)]
             plans = {name: _plan_row(store, name) for name in store.plans}
+            full = is_full(plans, limit, lambda: len(store.running))
+            names = [name for name in store.jobs if new_ranks is not None or _needs_a_look(store, name, full=full)]
             tasks = {name: _wave_tasks(store, name) for name, plan in plans.items() if is_rollout(plan)}
             views = [with_plan(_view(store, name), plans.get(name), tasks.get(name, {})) for name in names]
             containers = {member.name: LiveContainer(member.url, member.region) for member in _live(store)}
@@ -120,10 +130,13 @@ def _wave_tasks(store: MemoryStore, job: str) -> dict[int, SeenTask]:
     return found
 
 
-def _needs_a_look(store: MemoryStore, name: str) -> bool:
+def _needs_a_look(store: MemoryStore, name: str, *, full: bool) -> bool:
     job, entry, state = store.jobs[name], store.running.get(name), store.sync_states.get(name)
     if job.deleting or entry is None or state is None:
         return True
+    waits = state.state == "waiting" and state.detail.endswith("may be disrupted at once")
+    if full and waits and state.revision >= job.revision and entry.row.restarts >= job.restarts:
+        return False
     is_behind = entry.row.revision < job.revision or entry.row.restarts < job.restarts
     return is_behind or entry.row.stopping or state.state != "synced"
 
