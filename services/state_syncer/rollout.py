@@ -258,6 +258,9 @@ def _changed(
     """A write that cannot be carried out now, for whatever reason, is left until the rollout has ended."""
     decision = decide(view, now)
     match decision:
+        case Begin(config) if rolling.plan.step is Stage.HALTED and _same_package(running.config, config):
+            # It would bring a rejected package to all tasks: the good one comes first.
+            return carry_on(view, now, policy)
         case Begin():
             return decision
         case Commit(then=None):

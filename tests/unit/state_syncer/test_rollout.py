@@ -292,6 +292,12 @@ def test_another_size_and_a_stop_end_it(expected: Any, kind: type) -> None:
     assert isinstance(step(rolling(begun(), expected=expected, revision=7)), kind)
 
 
+def test_another_size_waits_for_the_good_package_once_the_new_one_is_rejected() -> None:
+    roll = Roll(halted().plan, begun().commit)
+    assert isinstance(step(rolling(roll, expected={**NEW, "task_count": 4}, revision=7)), Stay)
+    assert isinstance(step(rolling(roll, expected={**OLD, "task_count": 4}, revision=8)), Begin)
+
+
 def test_a_change_that_cannot_be_made_is_left_until_the_end() -> None:
     job = rolling(begun(), task(worked=True), expected=Unusable("no", None), revision=7)
     assert isinstance(step(job), Roll)
