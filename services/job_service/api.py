@@ -50,7 +50,12 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings) -> Fa
         engine, clock, enabled=settings.authentication, cache_seconds=settings.job_service_token_cache_seconds
     )
     app.state.parts = Parts(
-        engine, clock, Writer(engine, clock), authenticator, settings.job_service_largest_body_bytes
+        engine,
+        clock,
+        Writer(engine, clock),
+        authenticator,
+        settings.job_service_largest_body_bytes,
+        settings.state_syncer_rollout_share,
     )
     _document_problems(app)
     return app

@@ -71,7 +71,7 @@ def begin(view: JobView, begun: Begin, now: datetime) -> Hold:
 
 def held(running: Running) -> Commit:
     """What runs, stopped."""
-    return Commit(running.config, running.revision, running.generation, running.restarts, stopping=True)
+    return replace(_resumed(running), stopping=True)
 
 
 def _new_plan(view: JobView, begun: Begin, now: datetime) -> Plan:
@@ -217,7 +217,8 @@ def _carried_over(plan: Plan, fresh: Plan) -> Plan:
 
 
 def _resumed(running: Running) -> Commit:
-    return Commit(running.config, running.revision, running.generation, running.restarts)
+    """What ran, as it ran: a rollout that a rescale came upon goes on from there."""
+    return Commit(running.config, running.revision, running.generation, running.restarts, rollout=running.rollout)
 
 
 def _failure(progress: Progress, found: Fact) -> Fail:

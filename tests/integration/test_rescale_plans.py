@@ -270,12 +270,12 @@ def test_no_more_jobs_are_rescaled_at_once_than_the_budget_allows(cell: RescaleC
     cell.rounds(1)
     for name in names:
         write_layer(cell.engine, name, make_layer(task_count=4, priority=5 if name == "j3" else 0))
-    cell.budget = Budget(share=0.7, count=20)
+    cell.budget = Budget(share=0.7)
     cell.restart()
     cell.rounds(1)
     assert [cell.step(name) for name in names] == ["await_stopped", None, "await_stopped"]
     assert (cell.sync("j2")["state"], cell.running("j2")["stopping"]) == ("waiting", False)
-    assert cell.sync("j2")["detail"] == "waiting: no more than 2 jobs may be rescaled at once"
+    assert cell.sync("j2")["detail"] == "waiting: no more than 2 jobs may be disrupted at once"
     cell.rounds(10)
     assert {cell.running(name)["generation"] for name in names} == {2}
     assert {cell.sync(name)["state"] for name in names} == {"synced"}

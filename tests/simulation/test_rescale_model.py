@@ -112,6 +112,7 @@ class Rescales(RuleBasedStateMachine):
         for _ in range(rounds):
             self.world.now = soon(self.world.now)
             self.world.leader.round()
+            self.no_number_is_used_twice()
 
     @rule()
     def an_old_leader_goes_on(self) -> None:
@@ -208,6 +209,7 @@ class Rescales(RuleBasedStateMachine):
 
     @invariant()
     def no_number_is_used_twice(self) -> None:
+        """Looked at after every round: a job may go and come again within one step."""
         assert all(len(containers) == 1 for containers in self.world.attempts.values())
         running = self.world.memory.running
         self.started = {job: started for job, started in self.started.items() if job in running}

@@ -37,6 +37,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/shard_manager/wiring.py",
         "services/state_syncer/decided.py",
         "services/state_syncer/generation_keeper.py",
+        "services/state_syncer/rollback_keeper.py",
         "services/state_syncer/savepoint_keeper.py",
         "services/state_syncer/savepoint_store.py",
         "services/state_syncer/simple.py",

@@ -188,7 +188,8 @@ def plan(job: Job, layer: Layer, config: Config, as_json: AsJson = False) -> Non
 
 def plan_outcome(answer: PlanView) -> Iterator[str]:
     """A plan's steps and what they cost, a line each."""
-    yield from (f"{number}. {step}" for number, step in enumerate(answer.steps, 1))
+    waves = {f"wave_{number}": f": {', '.join(tasks)}" for number, tasks in enumerate(answer.waves, 1)}
+    yield from (f"{number}. {step}{waves.get(step, '')}" for number, step in enumerate(answer.steps, 1))
     times = (("down for", answer.downtime_seconds), ("catches up in", answer.catch_up_seconds))
     costs = [f"{what} {'an unknown time' if value is None else f'{value:,.1f} s'}" for what, value in times]
     yield f"touches {len(answer.tasks_touched)} tasks; {'; '.join(costs)}"

@@ -15,6 +15,7 @@ from pydantic import Field
 from penstock.config.declare import (
     ANY_LAYER,
     DECLARED_BY_USER,
+    OF_THE_PACKAGE,
     ChangeKind,
     Identifier,
     Model,
@@ -66,18 +67,18 @@ class Package(Model):
 
     name: Name = Field(
         "builtin",
-        **declare("package name; `builtin` when the query is SQL only", ChangeKind.RESTART, layers=DECLARED_BY_USER),
+        **declare("package name; `builtin` when the query is SQL only", ChangeKind.RESTART, layers=OF_THE_PACKAGE),
     )
     version: str = Field(
         "0",
         min_length=1,
         max_length=100,
-        **declare("package version", ChangeKind.RESTART, layers=DECLARED_BY_USER),
+        **declare("package version", ChangeKind.RESTART, layers=OF_THE_PACKAGE),
     )
     digest: str | None = Field(
         None,
         pattern=r"^sha256:[0-9a-f]{64}$",
-        **declare("SHA-256 of the package file, checked before it runs", ChangeKind.RESTART, layers=DECLARED_BY_USER),
+        **declare("SHA-256 of the package file, checked before it runs", ChangeKind.RESTART, layers=OF_THE_PACKAGE),
     )
 
 
@@ -91,7 +92,7 @@ class Query(Model):
         **declare(
             "one SELECT in Spark SQL over the inputs and tables, which are views by their names",
             ChangeKind.RESTART,
-            layers=DECLARED_BY_USER,
+            layers=OF_THE_PACKAGE,
         ),
     )
     python: str | None = Field(
@@ -101,7 +102,7 @@ class Query(Model):
         **declare(
             "`module:function(session, inputs, args) -> DataFrame` in the package",
             ChangeKind.RESTART,
-            layers=DECLARED_BY_USER,
+            layers=OF_THE_PACKAGE,
         ),
     )
 

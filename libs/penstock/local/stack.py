@@ -14,6 +14,7 @@ from typing import Self
 import orjson
 import psycopg
 
+from penstock.config.declare import ROLLBACK_LAYER
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.ports import free_port
 from penstock.local.postgres import EmbeddedPostgres, create_database, database_url
@@ -118,6 +119,7 @@ class LocalStack:
             kafka_bootstrap=bootstrap,
             connections={"default": demo_url, "demo": demo_url},
             token=scaler_token(store_url, self.data_dir),
+            syncer_token=syncer_token(store_url, self.data_dir),
             task_managers=self.task_managers,
             ports={name: free_port() for name in ports} if self._free_ports else ports,
             environment=self._environment,
@@ -168,6 +170,11 @@ def admin_token(store_url: str, data_dir: Path) -> str:
 def scaler_token(store_url: str, data_dir: Path) -> str:
     """The Auto Scaler's own token: it may write the `scaler` layer and no other."""
     return _kept_token(store_url, data_dir / "scaler.token", "auto-scaler", "scaler", ("scaler",))
+
+
+def syncer_token(store_url: str, data_dir: Path) -> str:
+    """The State Syncer's own token: it may write the `rollback` layer and no other."""
+    return _kept_token(store_url, data_dir / "state-syncer.token", "state-syncer", "scaler", (ROLLBACK_LAYER,))
 
 
 def _kept_token(store_url: str, path: Path, name: str, role: str, layers: tuple[str, ...]) -> str:

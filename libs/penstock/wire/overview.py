@@ -63,8 +63,11 @@ class GenerationView(View):
 class SyncView(View):
     """How far a job is on its way from running to expected. Null: unknown, as the State Syncer never looked.
 
-    `plan` is the recorded plan of a rescale, if there is one (its steps, the generation that is written, by whom),
-    `step` the index of its step, counted from 0. `generations`: of a job that had several, as far as they are noted.
+    `plan` is the recorded plan, if there is one: of a rescale (`kind` `rescale`: its steps, the generation that is
+    written, by whom) or of a rollout (`rollout`: `wave` counted from 0, `ends` how many tasks are upgraded once each
+    wave has begun). `step` is the index of its step, counted from 0. `rejected`: the package that was rolled back, with
+    the wave, the task and its error, until it is given up or asked for again. `generations`: of a job that had
+    several, as far as they are noted.
     """
 
     job: str
@@ -79,6 +82,7 @@ class SyncView(View):
     change_kind: str | None
     changed_fields: list[str] | None
     plan: Any
+    rejected: JsonObject | None
     step: int | None
     failures: int | None
     next_attempt_at: datetime | None

@@ -61,6 +61,7 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, _: PrincipalOf) 
         after=after,
         rescale_seconds=None if running is None else (running.rescale_seconds or {}).get("total"),
         rates=rates,
+        rollout_share=parts.rollout_share,
     )
     return views.plan_view(job, body.layer, stored.version(body.layer), planned, after)
 

@@ -22,7 +22,7 @@ from penstock.store.sync import SyncRow
 from penstock.tasks.ownership import Member, Owner
 from penstock.wire.cluster import TaskReport
 
-RANKS = {"base": 0, "provisioner": 100, "scaler": 200, "oncall": 300}
+RANKS = {"base": 0, "provisioner": 100, "scaler": 200, "oncall": 300, "rollback": 1000}
 
 
 @dataclass
@@ -80,6 +80,8 @@ class MemoryStore:
         self.plans: dict[str, Mapping[str, Any]] = {}
         self.savepoints: dict[int, SavepointRow] = {}
         self.restores: dict[str, RestoreRow] = {}
+        self.rejected: dict[str, Mapping[str, Any]] = {}
+        self.rolled_back: set[str] = set()
         self.quarantined: set[str] = set()
         self.members: dict[str, Member] = {}
         self.renewed_at: dict[str, float] = {}
