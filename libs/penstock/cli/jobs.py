@@ -177,12 +177,12 @@ def plan(job: Job, layer: Layer, config: Config, as_json: AsJson = False) -> Non
         return show_json(answer)
     rows = [(change.field, change.old, change.new, change.kind) for change in answer.fields]
     table(("field", "old", "new", "change kind"), rows, title=f"{job}: change kind {answer.kind}")
-    for sentence in _outcome(answer):
+    for sentence in plan_lines(answer):
         say(sentence)
     return None
 
 
-def _outcome(answer: PlanView) -> Iterator[str]:
+def plan_lines(answer: PlanView) -> Iterator[str]:
     """A plan's steps and what they cost, a line each."""
     waves = {f"wave_{number}": f": {', '.join(tasks)}" for number, tasks in enumerate(answer.waves, 1)}
     yield from (f"{number}. {step}{waves.get(step, '')}" for number, step in enumerate(answer.steps, 1))
