@@ -13,13 +13,14 @@ from penstock.wire.app import PROBLEM, create_app
 from penstock.wire.jobs import Problem
 from services.job_service.authentication import Authenticator
 from services.job_service.requests import Parts
-from services.job_service.routes import batches, cluster, insight, jobs, layers, rescale, savepoints, tokens
+from services.job_service.routes import batches, cluster, insight, jobs, layers, rebalance, rescale, savepoints, tokens
 from services.job_service.settings import JobServiceSettings
 from services.job_service.writer import Writer
 
 _ROUTERS = (
     jobs.router,
     rescale.router,
+    rebalance.router,
     savepoints.router,
     layers.router,
     batches.router,

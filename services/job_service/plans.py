@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.config.classify import Difference, FieldChange, classify
+from penstock.config.classify import Config, Difference, FieldChange, classify
 from penstock.config.model import ChangeKind, DesiredState, JobConfig
 from penstock.tasks.rates import Rates, catch_up_seconds
 from penstock.tasks.rollout import ROLLOUT_SHARE, is_upgrade, wave_ends
@@ -21,8 +21,6 @@ _STEPS = {
     ChangeKind.FORBIDDEN: (),
 }
 INITIALIZE_SINK = "initialize_sink"
-# A rescale that comes with another output leaves it to the tasks.
-_MAKE_OUTPUTS = (ChangeKind.NONE, ChangeKind.LIVE, ChangeKind.RESTART)
 _LEAVE_TASKS_ALONE = (ChangeKind.NONE, ChangeKind.FORBIDDEN)
 
 
@@ -45,7 +43,7 @@ def plan(
     job: str,
     *,
     running: Mapping[str, Any] | None,
-    before: Mapping[str, Any],
+    before: Config,
     after: JobConfig,
     rescale_seconds: float | None = None,
     rates: Rates | None = None,
@@ -75,7 +73,7 @@ def plan(
         kind=kind,
         allowed=not forbidden,
         fields=written.fields,
-        steps=(*((INITIALIZE_SINK,) if remade and kind in _MAKE_OUTPUTS else ()), *steps),
+        steps=(*((INITIALIZE_SINK,) if remade and kind is not ChangeKind.FORBIDDEN else ()), *steps),
         tasks_touched=() if kind in _LEAVE_TASKS_ALONE else _tasks(job, max(old, new)),
         downtime_seconds=0.0 if undisturbed else downtime,
         catch_up_seconds=0.0 if undisturbed else catch_up_seconds(rates or Rates(), downtime),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from penstock.config.model import DesiredState, JobConfig
 from penstock.tasks.shards import shard_of
 from penstock.tasks.spec import task_id
 from penstock.wire.jobs import FieldChangeView, PlanView, View
-from penstock.wire.overview import SyncView, TaskView
+from penstock.wire.overview import GenerationView, SyncView, TaskView
 from services.job_service.plans import Plan
 
 UNKNOWN = "unknown"
@@ -85,7 +85,7 @@ def task_views(places: Sequence[Place], reported: Sequence[Any], owners: Mapping
     ]
 
 
-def sync_view(status: Any, sync: Any | None, running: Any | None) -> SyncView:
+def sync_view(status: Any, sync: Any | None, running: Any | None, noted: Iterable[Any]) -> SyncView:
     """How far a job is; None where the State Syncer has not been yet."""
     same = ("detail", "change_kind", "step", "failures", "next_attempt_at", "updated_at")
     return SyncView(
@@ -100,6 +100,7 @@ def sync_view(status: Any, sync: Any | None, running: Any | None) -> SyncView:
         changed_fields=None if sync is None else list(sync.changed_fields),
         rejected=None if sync is None else sync.rejected,
         plan=None if sync is None or sync.plan is None else _plan(sync.plan),
+        generations=[view_of(GenerationView, row) for row in noted],
         **{name: None if sync is None else getattr(sync, name) for name in same},
     )
 

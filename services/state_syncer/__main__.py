@@ -12,9 +12,12 @@ from penstock.wire.leader import LoopTimes, build_loop, serve_loop
 from penstock.wire.redistribution_client import RedistributionClient
 from services.state_syncer.budget import Budget
 from services.state_syncer.executor import ContainerExecutor
+from services.state_syncer.generation_keeper import GenerationKeeper
+from services.state_syncer.generations import Retention
 from services.state_syncer.loop import StateSyncer
 from services.state_syncer.rollback_keeper import JobServiceWriter, RollbackKeeper
 from services.state_syncer.savepoint_keeper import SavepointKeeper
+from services.state_syncer.savepoint_store import PostgresSavepointStore
 from services.state_syncer.settings import StateSyncerSettings
 from services.state_syncer.store import PostgresSyncStore
 from services.state_syncer.waves import RolloutPolicy
@@ -25,18 +28,18 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
     clock = SystemClock()
     engine = connect(settings.database_url)
     client = RedistributionClient()
-    executor, savepoint_executor = (
+    executor, savepoint_executor, generation_executor = (
         ContainerExecutor(
             client,
             clock.monotonic,
             workers=settings.state_syncer_rescale_workers,
             lost_after_seconds=settings.state_syncer_rescale_lost_seconds,
         )
-        for _ in range(2)
+        for _ in range(3)
     )
     days = settings.state_syncer_savepoint_days
     keeper = SavepointKeeper(
-        engine,
+        PostgresSavepointStore(engine),
         savepoint_executor,
         await_seconds=settings.state_syncer_await_seconds,
         keep_count=settings.state_syncer_savepoints_kept,
@@ -46,6 +49,13 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
         JobClient(settings.job_service_url, settings.state_syncer_token.get_secret_value() or None)
     )
     rollbacks = RollbackKeeper(engine, writer, await_seconds=settings.state_syncer_await_seconds)
+    retention = Retention(
+        count=settings.state_syncer_generations_kept,
+        seconds=settings.state_syncer_generation_hours * 3600,
+        at_once=settings.state_syncer_generations_at_once,
+    )
+    await_seconds = settings.state_syncer_await_seconds
+    collector = GenerationKeeper(engine, generation_executor, clock.monotonic, retention, await_seconds=await_seconds)
     syncer = StateSyncer(
         PostgresSyncStore(engine),
         clock.now,
@@ -69,14 +79,13 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
     )
     url = f"http://{settings.host}:{settings.port}"
 
-    def all_rounds(leader_epoch: int) -> None:
-        syncer.round(leader_epoch)
-        rollbacks.round(leader_epoch)
-        keeper.round(leader_epoch)
+    def rounds(leader_epoch: int) -> None:
+        for each in (syncer, rollbacks, keeper, collector):
+            each.round(leader_epoch)
 
-    loop = build_loop(STATE_SYNCER, all_rounds, engine, clock, times, holder=settings.identity(), url=url)
-    syncer.wake_in = keeper.wake_in = rollbacks.wake_in = loop.wake_in
-    executor.on_news = savepoint_executor.on_news = loop.wake
+    loop = build_loop(STATE_SYNCER, rounds, engine, clock, times, holder=settings.identity(), url=url)
+    syncer.wake_in = rollbacks.wake_in = keeper.wake_in = collector.wake_in = loop.wake_in
+    executor.on_news = savepoint_executor.on_news = generation_executor.on_news = loop.wake
     return loop
 
 

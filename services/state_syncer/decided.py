@@ -51,7 +51,7 @@ from services.state_syncer.rollout import (
     next_step,
     record_of_rollout,
 )
-from services.state_syncer.sinks import Sinks, awaits_sink
+from services.state_syncer.sinks import Sinks, awaits_sink, end_of
 from services.state_syncer.store import Batch, sync_row
 from services.state_syncer.story import Story, stories_of_plan, stories_of_rollout, story_of
 from services.state_syncer.waves import RolloutPolicy
@@ -80,7 +80,7 @@ class DecidedRound:
         """Decides about a job."""
         self.jobs += 1
         decision = self._decide(view)
-        if isinstance(decision, Commit | Upgrade) and self._awaits_sink(view, decision):
+        if isinstance(decision, Begin | Upgrade | Commit) and self._awaits_sink(view, decision):
             return
         match decision:
             case Begin() | Upgrade():
@@ -128,13 +128,15 @@ class DecidedRound:
         else:
             self._add(late.view, wait(late.view, put_off(late, room)))
 
-    def _awaits_sink(self, view: JobView, decision: Commit | Upgrade) -> bool:
+    def _awaits_sink(self, view: JobView, decision: Begin | Upgrade | Commit) -> bool:
         """Whether an output has to be made first, or cannot be; then that is decided."""
-        commit = decision.commit if isinstance(decision, Upgrade) else decision
-        if not awaits_sink(view, commit):
+        commit = _commit_of(view, decision)
+        if view.rolling is not None or not awaits_sink(view, commit):
             return False
         found = self._sinks.look(view, commit)
         if isinstance(found, Commit):
+            # What needs room may have to wait for room: who made its output is not forgotten meanwhile.
+            self.making += [] if isinstance(decision, Commit) else [Candidate(view, commit)]
             return False
         if found is not None:
             self._add(view, wait(view, found))
@@ -234,6 +236,16 @@ class DecidedRound:
         self._add_state(view, record_of_rollout(view, decision, self._now))
         self.stories += stories_of_rollout(view, decision)
         self.awaiting += 1
+
+
+def _commit_of(view: JobView, decision: Begin | Upgrade | Commit) -> Commit:
+    match decision:
+        case Begin():
+            return end_of(view, decision)
+        case Upgrade(commit):
+            return commit
+        case Commit():
+            return decision
 
 
 def _recorded(job: str, plan: Plan) -> PlanWrite:

@@ -1,4 +1,5 @@
-"""The step `initialize_sink`: a container makes a job's output before the commit that has tasks write to it. Pure.
+"""The step `initialize_sink`: a container makes a job's output before the commit that has tasks write to it, and
+before the stop when that commit ends a plan. Pure.
 
 Nothing is recorded, as nothing is stopped or taken for it and it may be done twice: a new leader asks again. Who is
 asked follows from the job's name, the containers and the failures so far, so every round and every leader asks the
@@ -7,15 +8,15 @@ same one until it is lost, or fails.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
 
 from penstock.config.model import JobConfig
 from penstock.tasks.sinks import SinkRequest, needs_sink
 from services.state_syncer.asks import Ask, AskKey
 from services.state_syncer.budget import Candidate, Queue
-from services.state_syncer.plan import Commit, Fail, JobView, Wait, field_names
+from services.state_syncer.plan import Begin, Commit, Fail, JobView, Wait, field_names
 from services.state_syncer.progress import Done, Failed, Lost, Outcome, Place
+from services.state_syncer.ring import Ring
 
 INITIALIZE_SINK = "initialize_sink"
 
@@ -30,6 +31,12 @@ def awaits_sink(view: JobView, commit: Commit) -> bool:
     return bool(commit.config["output"] != view.running.config["output"])
 
 
+def end_of(view: JobView, begun: Begin) -> Commit:
+    """The commit that a plan is to end in, as far as its output goes: that is made before the job is stopped."""
+    generation = 0 if view.running is None else view.running.generation
+    return Commit(begun.config, view.revision, generation, view.restarts, difference=begun.difference)
+
+
 class Sinks:
     """The outputs that are made while a round looks: at most `count` at once, `containers` by name being live."""
 
@@ -38,6 +45,7 @@ class Sinks:
         self._outcome = outcome
         self._count = count
         self._queue: Queue[Commit] = Queue(count)
+        self._rings: dict[str | None, Ring] = {}
 
     def look(self, view: JobView, commit: Commit) -> Commit | Fail | None:
         """The commit once its output is there, why that failed, or None while it has to be made."""
@@ -76,8 +84,15 @@ class Sinks:
 
     def _key(self, view: JobView, commit: Commit) -> AskKey:
         failures = view.failures_since(view.revision)
-        container = choose_by_name(view.job, self._containers, commit.config.get("region"), failures)
+        container = self._ring(commit.config.get("region")).choose(view.job, failures)
         return AskKey(view.job, INITIALIZE_SINK, commit.revision, container, failures, 0)
+
+    def _ring(self, region: str | None) -> Ring:
+        """Of the region's containers, or of all when it has none; made once, however many jobs wait."""
+        if region not in self._rings:
+            near = [name for name, place in self._containers.items() if region in (None, place.region)]
+            self._rings[region] = Ring(near or self._containers)
+        return self._rings[region]
 
     def _waits_for(self, candidate: Candidate[Commit]) -> str:
         container = self._key(*candidate).container
@@ -86,10 +101,3 @@ class Sinks:
     def _wait(self, candidate: Candidate[Commit], why: str) -> Wait:
         view, commit = candidate
         return Wait(f"{INITIALIZE_SINK}: {why}", commit.difference, view.failures_since(view.revision))
-
-
-def choose_by_name(job: str, containers: Mapping[str, Place], region: str | None, failures: int) -> str | None:
-    """Who makes a job's output: of its region if it has one there, another one after each failure."""
-    near = [name for name, place in containers.items() if region is None or place.region == region] or list(containers)
-    ranked = sorted(near, key=lambda name: hashlib.md5(f"{job}/{name}".encode(), usedforsecurity=False).digest())
-    return ranked[failures % len(ranked)] if ranked else None

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine
 
 from penstock.config.basis import merge_basis
 from penstock.config.model import ChangeKind
-from penstock.store import leases, restores, sync
+from penstock.store import generations, leases, restores, sync
 from penstock.store.alerts import clear_alert
 from penstock.store.engine import transaction
 from penstock.store.plans import (
@@ -153,6 +153,8 @@ class PostgresSyncStore:
             sync.write_sync_states(connection, batch.states)
             write_plans(connection, batch.plans)
             _tell_of_rollouts(connection, batch)
+            if batch.plans:
+                generations.note(connection, [write.job for write in batch.plans])
             restores.done(connection, batch.restored)
             sync.raise_quarantine_alerts(connection, [write for write in batch.states if _is_quarantined(write)])
             sync.clear_quarantine_alerts(connection, batch.forget + _recovered(batch.states))

@@ -1,5 +1,7 @@
 """Rescaling with state: `python -m tests.bench.rescale [--keys 1000000] [--small 10000] [--cases sum-heap,...]`.
 
+With `--concurrent 20` instead twenty small jobs at once, through the whole stack: `tests.bench.rescale_many`.
+
 A job of `--keys` keys runs as 4 tasks on one host (`local[2]`), is redistributed to 8 and then to 3; rows keep coming.
 `downtime_s`: from the command to stop the old tasks until each new task has committed its first batch.
 `redistribute_s`: the host's part of it, from command to report. `rows_per_s`: rows of state moved and verified in that
@@ -28,6 +30,7 @@ from penstock.spark.settings import SparkSettings
 from penstock.tasks.keygroups import ranges
 from penstock.tasks.redistribution import Layout, RedistributionReport, RedistributionRequest
 from tests.bench.report import finish, say
+from tests.bench.rescale_many import concurrent
 from tests.support.session import local_session, unique
 from tests.support.spark import Supervisor, make_topic, running_host, settings_for
 from tests.support.spark_hash import key_group
@@ -67,7 +70,11 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--small", type=int, default=10_000)
     parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--concurrent", type=int, metavar="JOBS")
     arguments = parser.parse_args()
+    if arguments.concurrent:
+        finish(concurrent(arguments.concurrent))
+        return
     folder = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
     figures: dict[str, Any] = {}
     try:

@@ -17,6 +17,7 @@ from penstock.spark.channel import (
     Live,
     Ready,
     Redistribute,
+    RemoveGeneration,
     RemoveSavepoint,
     Reply,
     Seal,
@@ -147,7 +148,7 @@ class FakeHost:
             case Start(spec=spec, epoch=epoch) if spec.task_id in self.tasks:
                 known = self.tasks[spec.task_id]
                 return None if (known.spec, known.epoch) == (spec, epoch) else "retryable"
-            case Redistribute() | Seal() | TakeSavepoint() | RemoveSavepoint() | Initialize():
+            case Redistribute() | Seal() | RemoveGeneration() | TakeSavepoint() | RemoveSavepoint() | Initialize():
                 return self.refuse_works
             case Live(spec=spec) if spec.task_id not in self.tasks:
                 return "retryable"

@@ -51,6 +51,7 @@ __all__ = [
 ]
 
 ShortText = Annotated[str, Field(max_length=1000)]
+Bound = Annotated[int, Field(ge=1, le=9_999)]
 ArgumentText = Annotated[str, Field(max_length=100_000)]
 
 
@@ -165,6 +166,18 @@ class JobConfig(Model):
         ge=1,
         le=10_000,
         **declare("tasks of the job, each reading its own key groups", ChangeKind.RESCALE, unit="tasks"),
+    )
+    key_group_bounds: tuple[Bound, ...] | None = Field(
+        None,
+        min_length=1,
+        max_length=9_999,
+        **declare(
+            "key groups at which the ranges of the tasks but the first begin, ascending: `[2, 5]` gives three tasks "
+            "0-1, 2-4 and the rest; ranges are as equal as can be when absent. Bounds that are not one fewer than "
+            "task_count are ignored until they are, so whoever changes task_count need not know of them",
+            ChangeKind.RESCALE,
+            unit="key groups",
+        ),
     )
     max_task_count: int = Field(
         32,

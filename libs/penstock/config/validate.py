@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from penstock.config.bounds import with_bounds_in_force
 from penstock.config.declare import ROLLBACK_LAYER
 from penstock.config.fields import dotted
 from penstock.config.model import JobConfig
@@ -57,7 +58,8 @@ def check_merged(merged: Mapping[str, Any]) -> JobConfig:
     """The merged configuration (JSON) as a `JobConfig` that keeps every rule.
 
     Types and limits are strict: `"4"` is no task count. Raises InvalidConfig with every problem in
-    `extra["errors"]`; rules between fields are looked at once types and limits are right.
+    `extra["errors"]`; rules between fields are looked at once types and limits are right. `key_group_bounds` that
+    are not in force are left out, so configurations differ in them only where that moves key groups.
     """
     try:
         config = JobConfig.model_validate_json(json.dumps(merged), strict=True)
@@ -66,7 +68,7 @@ def check_merged(merged: Mapping[str, Any]) -> JobConfig:
     problems = broken_rules(config)
     if problems:
         raise refusal(problems)
-    return config
+    return with_bounds_in_force(config)
 
 
 def _layer_problems(node: Node, value: Any, path: Path, layer: str) -> Iterator[Problem]:

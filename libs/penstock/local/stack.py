@@ -20,7 +20,7 @@ from penstock.local.ports import free_port
 from penstock.local.postgres import EmbeddedPostgres, create_database, database_url
 from penstock.local.services import HOST, StackPlan, process_specs, standard_ports, task_manager_name
 from penstock.local.settings import child_environment
-from penstock.local.supervisor import Supervisor
+from penstock.local.supervisor import ProcessSpec, Supervisor
 from penstock.store import tokens
 from penstock.store.engine import connect, libpq_url, transaction
 from penstock.store.migrate import upgrade
@@ -84,7 +84,7 @@ class LocalStack:
         self.token = admin_token(store_url, self.data_dir)
         self.plan = self._make_plan(store_url, demo_url, bootstrap)
         self._write_stack_file()
-        specs = process_specs(self.plan)
+        specs = self.processes()
         self.supervisor.start(specs)
         for spec in specs:
             seconds = self.supervisor.wait_ready(spec.name, READY_S)
@@ -97,6 +97,10 @@ class LocalStack:
         for server in (self._kafka_server, self._postgres_server):
             if server is not None:
                 server.stop()
+
+    def processes(self) -> tuple[ProcessSpec, ...]:
+        """What is started, in this order."""
+        return process_specs(self.plan)
 
     def client(self) -> JobClient:
         """A client of the Job Service with the admin token."""

@@ -1,10 +1,9 @@
 """The job store's schema (SQLAlchemy Core). Migrations sum to exactly this; tests prove it.
 
-Who writes what: expected_* and history, tokens, idempotency: Job Service. running, sync_state: State Syncer.
-savepoints: both.
-tasks, task_metrics: Task Service (and the Shard Manager forgets the reports of lost containers). containers,
-assignment: Shard Manager (a container's own lease row: also its
-Task Manager, while the Shard Manager is away). decisions: Auto Scaler. leases: every loop. alerts: all.
+Who writes what: expected_* and history, tokens, idempotency: Job Service. running, sync_state, generations: State
+Syncer. savepoints: both. tasks, task_metrics: Task Service (and the Shard Manager forgets the reports of lost
+containers). containers, assignment: Shard Manager (a container's own lease row: also its Task Manager, while the Shard
+Manager is away). decisions: Auto Scaler. leases: every loop. alerts: all.
 """
 
 from __future__ import annotations
@@ -180,6 +179,7 @@ running = Table(
     Column("rollout", JSONB(none_as_null=True)),
     CheckConstraint("generation >= 1", name="generation_positive"),
     Index("ix_running_commit_number", "commit_number"),
+    Index("ix_running_rescaled", "job", postgresql_where=text("generation > 1 OR newest_generation > 1")),
 )
 
 # Forgotten jobs, so that a delta can say that they are gone.
@@ -257,6 +257,23 @@ restores = Table(
     Column("config", JSONB, nullable=False),
     _now("created_at"),
     Index("ix_restores_savepoint", "savepoint"),
+)
+
+# Generations of jobs that have had several, or are forgotten, until their files are gone. The newest of a job stays: it
+# says up to which they are noted. unused_since NULL: it runs, or a plan writes it. attempted: no commit ever named
+# it. container to next_attempt_at: who was asked to delete its files, and when another may be.
+generations = Table(
+    "generations",
+    metadata,
+    Column("job", Text, primary_key=True),
+    Column("generation", BigInteger, primary_key=True, autoincrement=False),
+    Column("attempted", Boolean, nullable=False, server_default=text("false")),
+    Column("unused_since", DateTime(timezone=True)),
+    Column("container", Text),
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("detail", Text, nullable=False, server_default=""),
+    Column("next_attempt_at", DateTime(timezone=True)),
+    Column("collected_at", DateTime(timezone=True)),
 )
 
 # The lease of a loop. epoch grows with every new holder and fences its writes.
@@ -378,11 +395,5 @@ alerts = Table(
     _now("raised_at"),
     _now("last_at"),
     Column("cleared_at", DateTime(timezone=True)),
-    Index(
-        "uq_alerts_open",
-        "kind",
-        "subject",
-        unique=True,
-        postgresql_where=text("cleared_at IS NULL"),
-    ),
+    Index("uq_alerts_open", "kind", "subject", unique=True, postgresql_where=text("cleared_at IS NULL")),
 )

@@ -66,6 +66,11 @@ def key_group_count(config: JobConfig) -> int:
     return next(iter(config.inputs.values())).key_groups
 
 
+def key_group_ranges(config: JobConfig) -> tuple[KeyGroupRange, ...]:
+    """The key groups of each task of a job, in order of index. Raises ValueError as `ranges` does."""
+    return ranges(key_group_count(config), config.task_count, config.key_group_bounds)
+
+
 def expand(template: TaskTemplate) -> tuple[TaskSpec, ...]:
     """The specs of a job's tasks, in order of index; none when the job should be stopped."""
     config = template.config
@@ -81,5 +86,5 @@ def expand(template: TaskTemplate) -> tuple[TaskSpec, ...]:
             key_groups=key_groups,
             config=template.of(index).config,
         )
-        for index, key_groups in enumerate(ranges(key_group_count(config), config.task_count))
+        for index, key_groups in enumerate(key_group_ranges(config))
     )

@@ -84,10 +84,11 @@ class WithReason(Model):
 class RescaleWrite(Model):
     """`POST .../rescale`: another number of tasks, as a write to the highest layer that the caller may write.
 
-    Without `expires_in_seconds` it stays.
+    Without `expires_in_seconds` it stays. With `balance` the ranges of the tasks follow the measured traffic.
     """
 
     task_count: int = Field(ge=1, le=10_000)
+    balance: bool = False
     reason: Reason = ""
     expires_in_seconds: StayingExpiry = None
 
@@ -230,7 +231,8 @@ class HiddenValueView(View):
 
 
 class ExplainedLeafView(View):
-    """A leaf of the merged configuration; layer `default` when no layer sets it."""
+    """A leaf of the merged configuration; layer `default` when no layer sets it. `ignored`: why it does not count,
+    null when it does."""
 
     field: str
     path: list[str]
@@ -244,6 +246,7 @@ class ExplainedLeafView(View):
     written_at: datetime | None
     expires_at: datetime | None
     hides: list[HiddenValueView]
+    ignored: str | None = None
 
 
 class Explanation(View):

@@ -158,6 +158,24 @@ def test_a_restart_counts_and_takes_a_revision(client: JobClient) -> None:
     assert client.get_job("etl").restarts == 1
 
 
+def test_the_generations_whose_files_are_there_are_shown(service: RunningJobService, client: JobClient) -> None:
+    client.put_job("etl", CONFIG)
+    assert client.sync("etl").generations == []
+    _execute(
+        service,
+        "INSERT INTO generations (job, generation, attempted, unused_since, container, detail, collected_at) VALUES"
+        " ('etl', 1, false, now(), 'a', '', NULL), ('etl', 2, true, now(), NULL, 'disk is read-only', NULL),"
+        " ('etl', 3, false, NULL, NULL, '', NULL), ('etl', 4, true, now(), NULL, '', now())",
+    )
+    shown = client.sync("etl").generations
+    assert [(each.generation, each.attempted, each.collecting, each.detail) for each in shown] == [
+        (1, False, True, ""),
+        (2, True, False, "disk is read-only"),
+        (3, False, False, ""),
+    ]
+    assert [each.unused_since is None for each in shown] == [False, False, True]
+
+
 def test_release_ends_a_quarantine_and_nothing_else(service: RunningJobService, client: JobClient) -> None:
     revision = client.put_job("etl", CONFIG).revision
     with pytest.raises(Conflict):

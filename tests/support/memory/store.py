@@ -15,7 +15,9 @@ from typing import Any
 
 from penstock.config.merge import overlay
 from penstock.control.errors import Fenced, Unavailable
+from penstock.store.restores import RestoreRow
 from penstock.store.running import CommitRow
+from penstock.store.savepoints import SavepointRow
 from penstock.store.sync import SyncRow
 from penstock.tasks.ownership import Member, Owner
 from penstock.wire.cluster import TaskReport
@@ -78,6 +80,8 @@ class MemoryStore:
         self.plans: dict[str, Mapping[str, Any]] = {}
         self.rejected: dict[str, Mapping[str, Any]] = {}
         self.rolled_back: set[str] = set()
+        self.savepoints: dict[int, SavepointRow] = {}
+        self.restores: dict[str, RestoreRow] = {}
         self.quarantined: set[str] = set()
         self.members: dict[str, Member] = {}
         self.renewed_at: dict[str, float] = {}

@@ -33,6 +33,7 @@ from services.state_syncer.store import (
     sync_row,
     unlimited,
     with_plan,
+    with_restore,
 )
 from services.state_syncer.watch import is_rollout
 from tests.support.memory.store import MemoryPort, MemoryStore, RunningEntry
@@ -76,6 +77,9 @@ class MemorySyncStore(MemoryPort):
                 _write_state(store, write)
             for plan in batch.plans:
                 _write_plan(store, plan)
+            for job, restored in batch.restored.items():
+                if job in store.restores and store.restores[job].number == restored:
+                    del store.restores[job]
             if batch.ranks is not None:
                 store.synced_ranks = dict(batch.ranks)
             store.news.notify_all()
@@ -149,7 +153,11 @@ def _is_usual(view: JobView) -> bool:
 def _simple_commit(view: JobView) -> tuple[CommitRow, SyncWrite, str] | None:
     """What `decide` says, where that is simple and the job's state is usual."""
     before = view.running
-    if not _is_usual(view) or (before is not None and (before.stopping or before.restarts < view.restarts)):
+    if (
+        view.restore is not None
+        or not _is_usual(view)
+        or (before is not None and (before.stopping or before.restarts < view.restarts))
+    ):
         return None
     decision = decide(view, datetime.max.replace(tzinfo=UTC))
     record = next_record(view, decision, datetime.max.replace(tzinfo=UTC))
@@ -192,7 +200,7 @@ def _view(store: MemoryStore, name: str) -> JobView:
         sync=store.sync_states.get(name),
         forgotten_generation=store.forgotten.get(name, (0, 0))[1],
     )
-    return job_view(row, _presence(store, entry))
+    return with_restore(job_view(row, _presence(store, entry)), store.restores.get(name))
 
 
 def _running(entry: RunningEntry) -> RunningRow:
@@ -256,6 +264,7 @@ def _forget_one(store: MemoryStore, job: str, number: int) -> None:
     store.plans.pop(job, None)
     store.rejected.pop(job, None)
     store.rolled_back.discard(job)
+    store.restores.pop(job, None)
     store.tasks = {name: tuple(task for task in tasks if task.job != job) for name, tasks in store.tasks.items()}
     entry = store.running.pop(job, None)
     if entry is not None:

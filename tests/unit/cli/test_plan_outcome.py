@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.cli.jobs import plan_lines
+from penstock.cli.jobs import plan_outcome
 from penstock.wire.jobs import PlanView
 
 
@@ -21,4 +21,4 @@ def test_the_waves_of_a_package_are_told_with_their_tasks() -> None:
         catch_up_seconds=None,
         config={},
     )
-    assert list(plan_lines(answer))[:3] == ["1. initialize_sink", "2. wave_1: etl/0", "3. wave_2: etl/1, etl/2"]
+    assert list(plan_outcome(answer))[:3] == ["1. initialize_sink", "2. wave_1: etl/0", "3. wave_2: etl/1, etl/2"]

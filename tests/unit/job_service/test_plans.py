@@ -20,6 +20,7 @@ BASE: dict[str, Any] = {
 TWO = ("etl/0", "etl/1")
 FOUR = (*TWO, "etl/2", "etl/3")
 STOPPED = {"desired_state": "stopped"}
+RESCALED = ("stop_tasks", "await_stopped", "redistribute", "seal", "commit", "start_tasks")
 
 
 @pytest.mark.parametrize(
@@ -81,6 +82,8 @@ SIZED = {"output": {"type": "kafka", "topic": "clean", "key_groups": 4}}
         (None, STOPPED, ("commit",)),
         (SIZED, {"trigger_interval_seconds": 1}, ("commit", "restart_tasks")),
         (SIZED, {"output": {**SIZED["output"], "topic": "b"}}, ("initialize_sink", "commit", "restart_tasks")),
+        (SIZED, {"task_count": 4, "output": {**SIZED["output"], "topic": "b"}}, ("initialize_sink", *RESCALED)),
+        (SIZED, {"task_count": 4}, RESCALED),
     ],
 )
 def test_an_output_that_must_be_made_is_a_step(running: Any, change: dict[str, Any], steps: tuple[str, ...]) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import pytest
 
 from penstock.config.classify import NO_DIFFERENCE
 from penstock.store.plans import LiveContainer
-from services.state_syncer.plan import Commit, JobView, Running
+from services.state_syncer.budget import Candidate
+from services.state_syncer.plan import Commit, JobView, Running, SyncRecord, SyncState
 from services.state_syncer.progress import Unanswered
-from services.state_syncer.sinks import Sinks, awaits_sink, choose_by_name
+from services.state_syncer.sinks import Sinks, awaits_sink
 from tests.support.jobs import make_config
 
 SIZED = {"key_groups": 4}
@@ -42,15 +42,17 @@ def test_a_commit_waits_for_an_output_that_may_not_be_there(
     assert awaits_sink(JobView("j", 2, 0, False, make_config(), before), commit) is waits
 
 
-def test_jobs_are_spread_and_each_failure_brings_another_of_the_region() -> None:
-    jobs = [f"job-{number}" for number in range(300)]
-    first = {job: choose_by_name(job, CONTAINERS, None, 0) for job in jobs}
-    assert min(Counter(first.values()).values()) > 60
-    fewer = {name: place for name, place in CONTAINERS.items() if name != "b"}
-    assert all(choose_by_name(job, fewer, None, 0) == chosen for job, chosen in first.items() if chosen != "b")
-    assert {choose_by_name("j", CONTAINERS, "n", failures) for failures in range(2)} == {"a", "b"}
-    assert choose_by_name("j", CONTAINERS, "nowhere", 0) in CONTAINERS
-    assert choose_by_name("j", {}, None, 3) is None
+def test_the_region_of_the_job_makes_its_output_and_another_container_after_each_failure() -> None:
+    assert {_asked("j", "n", failures) for failures in range(2)} == {"a", "b"}
+    assert _asked("j", "nowhere", 0) in CONTAINERS
+
+
+def _asked(job: str, region: str, failures: int) -> str | None:
+    config = make_config(output=SIZED, region=region)
+    sync = SyncRecord(SyncState.FAILED, 2, failures=failures)
+    sinks = Sinks(CONTAINERS, lambda _: Unanswered(), 1)
+    asks, _ = sinks.asks([Candidate(JobView(job, 2, 0, False, config, sync=sync), Commit(config, 2, 1, 0))])
+    return asks[0].key.container
 
 
 def test_no_more_than_so_many_are_made_at_once_the_oldest_write_first() -> None:

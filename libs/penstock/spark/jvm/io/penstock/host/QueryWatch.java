@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.fasterxml.jackson.databind.util.RawValue;
+import io.penstock.kafka.source.StoppingQueries;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
@@ -15,6 +16,7 @@ import org.apache.spark.sql.streaming.StreamingQueryProgress;
 public final class QueryWatch {
   private static final int LONGEST_MESSAGE = 4000;
   private static final int MOST_CAUSES = 20;
+  private static final long LOOK_MILLIS = 2;
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final Map<String, Watched> QUERIES = new ConcurrentHashMap<>();
 
@@ -64,12 +66,20 @@ public final class QueryWatch {
     }
   }
 
-  /** Stops a query between two batches when such a moment comes within {@code patienceMillis}, else in mid-batch. */
+  /**
+   * Stops a query between two batches when such a moment comes within {@code patienceMillis}, else in mid-batch. From
+   * now on Penstock's source gives it no new rows, so the moment comes at the end of its batch, however busy it is.
+   */
   public static void stop(StreamingQuery query, long patienceMillis) throws InterruptedException, TimeoutException {
     long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(patienceMillis);
-    while (query.isActive() && query.status().isTriggerActive() && System.nanoTime() < deadline) {
-      Thread.sleep(1);
+    StoppingQueries.add(query.runId());
+    try {
+      while (query.isActive() && query.status().isTriggerActive() && System.nanoTime() < deadline) {
+        Thread.sleep(LOOK_MILLIS);
+      }
+      query.stop();
+    } finally {
+      StoppingQueries.remove(query.runId());
     }
-    query.stop();
   }
 }

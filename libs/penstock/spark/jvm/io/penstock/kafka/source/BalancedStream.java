@@ -55,6 +55,9 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
 
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
+    if (RunningQuery.current().map(RunningQuery::isStopping).orElse(false)) {
+      return nothingNew(start, false);
+    }
     ReadLimits limits = ReadLimits.of(limit);
     Offset sparks = spark.latestOffset(start, sparksShare(limit, limits));
     if (sparks == null) {

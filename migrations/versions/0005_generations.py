@@ -1,4 +1,4 @@
-"""Rollouts. The statements are in the SQL file of the same name."""
+"""Old generations and their end. The statements are in the SQL file of the same name."""
 
 from __future__ import annotations
 
