@@ -247,7 +247,7 @@ def test_an_output_stays_made_while_its_rescale_waits_for_room(cell: RescaleCell
     for _ in range(3):
         cell.rounds(1)
         told.append((cell.sync()["state"], cell.sync()["detail"]))
-    assert set(told) == {("waiting", "waiting: no more than 1 job may be rescaled at once")}
+    assert set(told) == {("waiting", "waiting: no more than 1 job may be disrupted at once")}
     assert [ask.key.step for ask in cell.containers.asked if ask.key.job == "j"] == ["initialize_sink"]
     cell.containers.works = everything_works
     cell.restart()

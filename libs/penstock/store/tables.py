@@ -304,11 +304,5 @@ alerts = Table(
     moment("raised_at"),
     moment("last_at"),
     Column("cleared_at", DateTime(timezone=True)),
-    Index(
-        "uq_alerts_open",
-        "kind",
-        "subject",
-        unique=True,
-        postgresql_where=text("cleared_at IS NULL"),
-    ),
+    Index("uq_alerts_open", "kind", "subject", unique=True, postgresql_where=text("cleared_at IS NULL")),
 )

@@ -208,6 +208,8 @@ def test_a_plan_says_what_would_happen_and_writes_nothing(service: RunningJobSer
     assert [(change.field, change.old, change.new) for change in restart.fields] == [
         ("trigger_interval_seconds", 5.0, 1)
     ]
+    upgrade = client.plan("etl", {"package": {"version": "2"}}, layer="base")
+    assert (upgrade.kind, upgrade.steps, upgrade.waves) == ("restart", ["wave_1", "wave_2"], [["etl/0"], ["etl/1"]])
     live = client.plan("etl", {"priority": 1})
     assert (live.kind, live.steps, live.downtime_seconds) == ("live", ["commit", "apply_to_tasks"], 0.0)
     rescale = client.plan("etl", {"task_count": 4})

@@ -25,9 +25,9 @@ END = "write end"
 
 
 def write_of(_: Any, batch: Batch, leader_epoch: int) -> str | None:
-    """What a round writes about a plan, by the step that it records; other rounds are no action."""
+    """What a round writes about a rescale, by the step that it records; other rounds are no action."""
     for write in batch.plans:
-        return END if write.plan is None else WRITES[write.plan["step"]]
+        return END if write.plan is None else WRITES.get(write.plan["step"])
     return None
 
 
