@@ -27,7 +27,7 @@ _LEAVE_TASKS_ALONE = (ChangeKind.NONE, ChangeKind.FORBIDDEN)
 @dataclass(frozen=True, slots=True)
 class Plan:
     """`fields`: what the write changes. All else: the way from what runs now. `waves`: the tasks of each wave of a
-    rollout. Seconds None: unknown."""
+    rollout. `completeness`: what a rescale does about watermarks, None where there are none. Seconds None: unknown."""
 
     kind: ChangeKind
     allowed: bool
@@ -37,6 +37,7 @@ class Plan:
     downtime_seconds: float | None
     catch_up_seconds: float | None
     waves: tuple[tuple[str, ...], ...] = ()
+    completeness: str | None = None
 
 
 def plan(
@@ -78,6 +79,7 @@ def plan(
         downtime_seconds=0.0 if undisturbed else downtime,
         catch_up_seconds=0.0 if undisturbed else catch_up_seconds(rates or Rates(), downtime),
         waves=waves,
+        completeness=after.completeness if kind is ChangeKind.RESCALE and _has_watermark(after) else None,
     )
 
 
@@ -103,6 +105,10 @@ def _steps(kind: ChangeKind, old: int, new: int) -> tuple[str, ...]:
         absent = {step for step, count in (("stop_tasks", old), ("start_tasks", new)) if not count}
         return tuple(step for step in _STEPS[kind] if step not in absent)
     return _STEPS[kind]
+
+
+def _has_watermark(config: JobConfig) -> bool:
+    return any(source.watermark_delay is not None for source in config.inputs.values())
 
 
 def _waves(job: str, count: int, share: float) -> tuple[tuple[str, ...], ...]:

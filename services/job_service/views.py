@@ -55,6 +55,7 @@ def plan_view(job: str, layer: str, version: int, plan: Plan, after: JobConfig) 
         fields=[FieldChangeView(**change.as_json()) for change in plan.fields],
         steps=list(plan.steps),
         waves=[list(wave) for wave in plan.waves],
+        completeness=plan.completeness,
         tasks_touched=list(plan.tasks_touched),
         downtime_seconds=plan.downtime_seconds,
         catch_up_seconds=plan.catch_up_seconds,

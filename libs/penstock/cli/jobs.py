@@ -186,6 +186,12 @@ def plan(job: Job, layer: Layer, config: Config, as_json: AsJson = False) -> Non
     return None
 
 
+_WATERMARKS = {
+    "wait": "tasks that lag read on to the others' first (completeness: wait)",
+    "drop_late": "rows that tasks which lag have not read are late (completeness: drop_late)",
+}
+
+
 def plan_outcome(answer: PlanView) -> Iterator[str]:
     """A plan's steps and what they cost, a line each."""
     waves = {f"wave_{number}": f": {', '.join(tasks)}" for number, tasks in enumerate(answer.waves, 1)}
@@ -193,6 +199,8 @@ def plan_outcome(answer: PlanView) -> Iterator[str]:
     times = (("down for", answer.downtime_seconds), ("catches up in", answer.catch_up_seconds))
     costs = [f"{what} {'an unknown time' if value is None else f'{value:,.1f} s'}" for what, value in times]
     yield f"touches {len(answer.tasks_touched)} tasks; {'; '.join(costs)}"
+    if answer.completeness is not None:
+        yield f"watermarks: {_WATERMARKS[answer.completeness]}"
     if not answer.allowed:
         yield "NOT ALLOWED: the write would be refused"
 

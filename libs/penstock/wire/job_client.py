@@ -160,11 +160,18 @@ class JobClient:
         *,
         of: str | None = None,
         task_count: int | None = None,
+        with_package: bool = False,
         reason: str = "",
         idempotency_key: str | None = None,
     ) -> jobs.Written:
-        """Rolls a job back to a savepoint, or starts it from one of the job `of`."""
-        body = {"savepoint": savepoint, "of": of, "task_count": task_count, "reason": reason}
+        """Rolls a job back to a savepoint, or starts it from one of the job `of`; with the package of then if asked."""
+        body = {
+            "savepoint": savepoint,
+            "of": of,
+            "task_count": task_count,
+            "with_package": with_package,
+            "reason": reason,
+        }
         headers = _headers(None, idempotency_key)
         return self._write("POST", f"{_job(job)}/restore", jobs.Written, body, headers=headers)
 

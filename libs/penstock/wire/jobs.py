@@ -272,7 +272,8 @@ class PlanView(View):
     `fields` are the leaves that the write changes; `kind` and `steps` are of the way from what runs now to what
     would be expected, so changes that are not in force yet count too. `allowed` false: the write would be refused.
     `waves`: a new package goes out in the steps `wave_1`, `wave_2` and so on, each to these tasks; else empty.
-    `downtime_seconds` of a rescale is what the job's last one took, up to the commit;
+    `completeness`: of a rescale of a job with watermarks, whether tasks that lag read on first (`wait`) or late rows
+    are dropped (`drop_late`). `downtime_seconds` of a rescale is what the job's last one took, up to the commit;
     `catch_up_seconds` follows from the rates of the last 10 minutes.
     """
 
@@ -284,6 +285,7 @@ class PlanView(View):
     fields: list[FieldChangeView]
     steps: list[str]
     waves: list[list[str]]
+    completeness: str | None
     tasks_touched: list[str]
     downtime_seconds: float | None
     catch_up_seconds: float | None

@@ -92,6 +92,30 @@ def test_an_output_that_must_be_made_is_a_step(running: Any, change: dict[str, A
     assert found.steps == steps
 
 
+TIMED = {
+    "flights": {
+        **BASE["inputs"]["flights"],
+        "value_schema": "a INT, at TIMESTAMP",
+        "event_time_column": "at",
+        "watermark_delay": "1 minute",
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "change", "said"),
+    [
+        ({"inputs": TIMED}, {"task_count": 4}, "wait"),
+        ({"inputs": TIMED, "completeness": "drop_late"}, {"task_count": 4}, "drop_late"),
+        ({"inputs": TIMED}, {"priority": 1}, None),
+        ({}, {"task_count": 4}, None),
+    ],
+)
+def test_a_rescale_with_watermarks_says_what_happens_to_late_rows(more: Any, change: Any, said: str | None) -> None:
+    before = {**BASE, **more}
+    assert plan("etl", running=before, before=before, after=check_merged({**before, **change})).completeness == said
+
+
 def test_a_change_that_is_not_in_force_yet_counts_for_the_kind_but_not_for_the_fields() -> None:
     before = {**BASE, "trigger_interval_seconds": 1}
     found = plan("etl", running=BASE, before=before, after=check_merged({**before, "priority": 3}))
