@@ -108,9 +108,10 @@ class Heartbeats:
     def _register(self, request: HeartbeatRequest, leader_epoch: int) -> Membership:
         member = _member(request)
         empty, above = not request.held and not request.dropped, self._view.read_up_to
-        decided, changed = self._store.register(member, empty=empty, above=above, leader_epoch=leader_epoch)
+        decided, changed, commit = self._store.register(member, empty=empty, above=above, leader_epoch=leader_epoch)
         with self._view.lock:
             self._view.take_in(changed)
+            self._view.commit_number = commit
             if decided is not Membership.REFUSED:
                 self._view.members[member.name] = member
             if decided is Membership.NEW:
@@ -128,6 +129,7 @@ class Heartbeats:
             shard_count=self._view.shard_count,
             lease_seconds=self._lease_seconds,
             shards={shard: epoch for shard, epoch in owned if shard not in self._view.withheld},
+            commit_number=self._view.commit_number,
         )
 
     def _is_news(self, request: HeartbeatRequest) -> bool:

@@ -96,14 +96,16 @@ class ShardManager:
             self._view.members = cell.members
             self._view.take_in(cell.owners)
             self._view.shard_count = cell.shard_count
+            self._view.commit_number = cell.commit_number
             self._view.listening_since = self._clock.monotonic()
             self._view.leader_epoch = leader_epoch
         log.info("took over", leader_epoch=leader_epoch, containers=len(cell.members), version=self._view.version)
 
     def _refresh(self) -> None:
-        members, changed = self._store.read(self._view.read_up_to)
+        members, changed, commit_number = self._store.read(self._view.read_up_to)
         with self._view.lock:
             self._view.members = members
+            self._view.commit_number = commit_number
             self._view.failing = frozenset()
             self._view.take_in(changed)
             epochs = {shard: owner.epoch for shard, owner in self._view.owners.items()}

@@ -10,7 +10,8 @@ from sqlalchemy import Engine
 
 from penstock.store import leases, shards
 from penstock.store.cluster import shard_count
-from penstock.store.engine import transaction
+from penstock.store.engine import present_number, transaction
+from penstock.store.running import RUNNING_COMMIT
 from penstock.store.shards import Change
 from penstock.tasks.ownership import Member, Membership, Owner
 
@@ -18,18 +19,20 @@ LEASE = "shard_manager"
 
 
 class Cell(NamedTuple):
-    """Containers by name, lost ones too, and owners by shard."""
+    """Containers by name, lost ones too, owners by shard, and the newest commit of the running table."""
 
     shard_count: int
     members: dict[str, Member]
     owners: dict[int, Owner]
+    commit_number: int
 
 
 class Changed(NamedTuple):
-    """All containers by name, and the owners of the shards that changed hands."""
+    """All containers by name, the owners of the shards that changed hands, and the newest commit."""
 
     members: dict[str, Member]
     owners: dict[int, Owner]
+    commit_number: int
 
 
 class FailedOver(NamedTuple):
@@ -40,10 +43,12 @@ class FailedOver(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """What became of a container that asked to be registered, and the owners of the shards that changed hands."""
+    """What became of a container that asked to be registered, the owners of the shards that changed hands, and a commit
+    of the running table: every later one finds the container registered."""
 
     membership: Membership
     owners: dict[int, Owner]
+    commit_number: int
 
 
 class ShardStore(Protocol):
@@ -98,19 +103,22 @@ class PostgresShardStore:
             leases.check_epoch(connection, LEASE, leader_epoch)
             count = shard_count(connection)
             shards.ensure_shards(connection, count)
-            return Cell(count, shards.read_members(connection), shards.read_owners(connection))
+            members, owners = shards.read_members(connection), shards.read_owners(connection)
+            return Cell(count, members, owners, present_number(connection, RUNNING_COMMIT))
 
     def read(self, above: int) -> Changed:
         """See the port."""
         with transaction(self._engine) as connection:
-            return Changed(shards.read_members(connection), shards.read_owners(connection, above=above))
+            members, owners = shards.read_members(connection), shards.read_owners(connection, above=above)
+            return Changed(members, owners, present_number(connection, RUNNING_COMMIT))
 
     def register(self, member: Member, *, empty: bool, above: int, leader_epoch: int) -> Registered:
         """See the port."""
         with transaction(self._engine) as connection:
             leases.check_epoch(connection, LEASE, leader_epoch)
             decided = shards.register(connection, member, empty=empty)
-            return Registered(decided, shards.read_owners(connection, above=above))
+            owners = shards.read_owners(connection, above=above)
+            return Registered(decided, owners, present_number(connection, RUNNING_COMMIT, hold=True))
 
     def fail_over(
         self,

@@ -12,6 +12,7 @@ from sqlalchemy import Engine, text
 from penstock.control.errors import Fenced, Unavailable
 from penstock.store.election import StoreElection
 from penstock.store.engine import transaction
+from penstock.store.running import RUNNING_COMMIT
 from penstock.store.shards import Change
 from penstock.tasks.ownership import Member, Membership, Owner
 from services.shard_manager.store import LEASE, PostgresShardStore, ShardStore
@@ -40,6 +41,11 @@ class PostgresForm:
         assert epoch is not None
         return epoch
 
+    def commit(self, number: int) -> None:
+        with transaction(self.engine) as connection:
+            values = {"number": number, "name": RUNNING_COMMIT}
+            connection.execute(text("UPDATE counters SET value = :number WHERE name = :name"), values)
+
     def renew_by_itself(self, container: str, incarnation: str) -> None:
         StoredLease(self.engine, container).renew(incarnation)
 
@@ -58,6 +64,9 @@ class MemoryForm:
         epoch = MemoryElection(self.memory, LEASE, holder, lease_seconds=60.0, url=URL).take()
         assert epoch is not None
         return epoch
+
+    def commit(self, number: int) -> None:
+        self.memory.counters[RUNNING_COMMIT] = number
 
     def renew_by_itself(self, container: str, incarnation: str) -> None:
         MemoryLeaseStore(self.memory, container).renew(incarnation)
@@ -97,7 +106,7 @@ def test_a_change_is_seen_above_the_epoch_before_it_and_not_above_its_own(form: 
     assert join(form.store, epoch, "c1") is Membership.NEW
     before = max(owner.epoch for owner in form.store.take_over(epoch).owners.values())
     recorded = own(form.store, epoch, "c1")
-    assert form.store.read(before) == ({"c1": member("c1")}, recorded)
+    assert form.store.read(before) == ({"c1": member("c1")}, recorded, 0)
     assert form.store.read(max(owner.epoch for owner in recorded.values())).owners == {}
 
 
@@ -118,7 +127,7 @@ def test_who_registers_is_new_restarted_or_refused(form: Any) -> None:
     assert join(form.store, epoch, "c1") is Membership.UNCHANGED
     owned = own(form.store, epoch, "c1")
     newest = max(owner.epoch for owner in owned.values())
-    decided, changed = form.store.register(member("c1", "two"), empty=True, above=newest, leader_epoch=epoch)
+    decided, changed, _ = form.store.register(member("c1", "two"), empty=True, above=newest, leader_epoch=epoch)
     assert decided is Membership.RESTARTED
     assert changed.keys() == owned.keys()
     assert {owner.container for owner in changed.values()} == {"c1"}
@@ -141,7 +150,7 @@ def test_the_shards_of_a_lost_container_go_to_its_heirs(form: Any) -> None:
     lost, inherited = form.store.fail_over(candidates, heirs, FAIL_OVER_SECONDS, epoch)
     assert lost == {"c1"}
     assert {shard: owner.container for shard, owner in inherited.items()} == {0: "heir"}
-    members, found = form.store.read(-1)
+    members, found, _ = form.store.read(-1)
     assert [name for name, each in sorted(members.items()) if not each.live] == ["c1"]
     assert [found[shard].container for shard in range(3)] == ["heir", "c2", "c3"]
 
@@ -181,3 +190,10 @@ def test_a_store_that_is_away_is_unavailable(form: Any) -> None:
         with pytest.raises(Unavailable):
             call()
     assert form.store.read(-1).members == {}
+
+
+def test_who_registers_hears_of_a_commit_that_no_later_one_comes_before(form: Any) -> None:
+    epoch = form.elect("a")
+    form.commit(7)
+    assert form.store.register(member("c1"), empty=True, above=-1, leader_epoch=epoch).commit_number == 7
+    assert form.store.read(-1).commit_number == form.store.take_over(epoch).commit_number == 7

@@ -18,17 +18,17 @@ class MemoryShardStore(MemoryPort):
     def take_over(self, leader_epoch: int) -> Cell:
         with self._transaction() as store:
             store.check_epoch(LEASE, leader_epoch)
-            return Cell(len(store.owners), dict(store.members), dict(store.owners))
+            return Cell(len(store.owners), dict(store.members), dict(store.owners), _commit(store))
 
     def read(self, above: int) -> Changed:
         with self._transaction() as store:
-            return Changed(dict(store.members), _owners(store, above))
+            return Changed(dict(store.members), _owners(store, above), _commit(store))
 
     def register(self, member: Member, *, empty: bool, above: int, leader_epoch: int) -> Registered:
         with self._transaction() as store:
             store.check_epoch(LEASE, leader_epoch)
             decided = register(store, member, empty=empty)
-            return Registered(decided, _owners(store, above))
+            return Registered(decided, _owners(store, above), _commit(store))
 
     def fail_over(
         self,
@@ -57,6 +57,10 @@ class MemoryShardStore(MemoryPort):
         with self._transaction() as store:
             held = store.leases.get(LEASE)
             return None if held is None or not held.url else held.url
+
+
+def _commit(store: MemoryStore) -> int:
+    return store.counters["running_commit"]
 
 
 def _owners(store: MemoryStore, above: int) -> dict[int, Owner]:
