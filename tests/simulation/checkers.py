@@ -28,30 +28,25 @@ class Checkers(Watcher):
         self.double_run_seconds = 0.0
         self._around = around
         self._memory = around.database.memory
+        self._tasks = around.ground.running
         self._workload = workload
         self._assignment = 0
         self._owners = dict(self._memory.owners)
         self._commit = 0
         self._running = dict(self._memory.running)
-        self._double: dict[str, float] = {}
+        self._attempts: dict[tuple[str, int], str] = {}
 
     def complain(self, what: str) -> None:
         """Notes it in the story, too."""
         self._around.ground.story.tell("checker", f"VIOLATION: {what}")
         self.complaints.append(f"{self._around.ground.scheduler.now:.3f}: {what}")
 
-    def instances(self) -> Iterator[Instance]:
-        """Every run of a task that has not ended."""
-        for hosts in self._around.hosts.values():
-            for host in hosts:
-                yield from host.instances.values()
-
     # ---- told by hosts
 
     def began(self, instance: Instance) -> None:
         """A task is in one place, and of one generation."""
-        for other in self.instances():
-            if other is instance or other.spec.job != instance.spec.job:
+        for other in self._tasks.of(instance.spec.job):
+            if other is instance:
                 continue
             if other.task_id == instance.task_id and not self._is_zombie(other.host):
                 self.complain(f"{instance.task_id} begins on {instance.host.name} and runs on {other.host.name}")
@@ -62,12 +57,19 @@ class Checkers(Watcher):
     def works(self, host: SimulatedHost, command: object) -> None:
         """No task of a job runs while its checkpoints are worked on, but for what an old request asks for."""
         request = command.request  # type: ignore[attr-defined]
+        if isinstance(command, Redistribute):
+            self._look_at_attempt(host.process.machine.name, request.job, request.target.generation)
         plan = self._memory.plans.get(request.job)
         if plan is None or (isinstance(command, Redistribute) and plan["generation"] != request.target.generation):
             return
-        for other in self.instances():
-            if other.spec.job == request.job and not self._is_zombie(other.host):
+        for other in self._tasks.of(request.job):
+            if not self._is_zombie(other.host):
                 self.complain(f"{host.name} works on {request.job} and {other.place} runs on {other.host.name}")
+
+    def _look_at_attempt(self, container: str, job: str, generation: int) -> None:
+        first = self._attempts.setdefault((job, generation), container)
+        if first != container:
+            self.complain(f"{first} and {container} both write generation {generation} of {job}")
 
     # ---- after every event
 
@@ -90,7 +92,7 @@ class Checkers(Watcher):
         }
         if not moved:
             return
-        for instance in self.instances():
+        for instance in self._tasks.all():
             shard = shard_of(instance.task_id, len(self._owners))
             here = instance.host.process.machine.name
             if moved.get(shard) == here and not self._is_zombie(instance.host):
@@ -102,8 +104,8 @@ class Checkers(Watcher):
             old = before.get(job)
             if old is not entry:
                 self._look_at_commit(job, orjson.loads(entry.row.config), entry.row.stopping)
-            if old is not None and old is not entry and old.row.generation > entry.row.generation:
-                self.complain(f"{job} goes back from generation {old.row.generation} to {entry.row.generation}")
+            if old is not None and old.row.generation != entry.row.generation:
+                self._look_at_generation(job, old.row.generation, entry.row.generation)
         for job in before.keys() - self._running.keys():
             self._look_at_the_forgotten(job)
 
@@ -113,9 +115,15 @@ class Checkers(Watcher):
         if config not in expected and not (stopping and config in stopped):
             self.complain(f"the running configuration of {job} was never expected: {config}")
 
+    def _look_at_generation(self, job: str, before: int, after: int) -> None:
+        if after < before:
+            self.complain(f"{job} goes back from generation {before} to {after}")
+        elif (job, after) not in self._around.ground.files.lines:
+            self.complain(f"generation {after} of {job} was never written")
+
     def _look_at_the_forgotten(self, job: str) -> None:
-        for instance in self.instances():
-            if instance.spec.job == job and not self._is_zombie(instance.host):
+        for instance in self._tasks.of(job):
+            if not self._is_zombie(instance.host):
                 self.complain(f"{job} is forgotten and {instance.place} runs on {instance.host.name}")
 
     # ---- in the end
@@ -143,7 +151,7 @@ class Checkers(Watcher):
         wanted = {
             (index, entry.row.generation, entry.row.revision) for index in range(int(str(expected["task_count"])))
         }
-        running = [each for each in self.instances() if each.spec.job == job and self._can_commit(each)]
+        running = [each for each in self._tasks.of(job) if self._can_commit(each)]
         found = sorted((each.spec.index, each.spec.generation) for each in running)
         if found != sorted((index, generation) for index, generation, _ in wanted):
             yield f"{job} runs {found}, expected {sorted(wanted)}"

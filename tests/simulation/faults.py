@@ -3,45 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tests.simulation.network import DATABASE, Weather
-from tests.simulation.processes import Machine
+from tests.simulation.processes import Machine, Process
 from tests.simulation.store import Trouble
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
 
+@dataclass(frozen=True)
+class Mix:
+    """What may go wrong: `kinds` by name, all when empty, `at` machines whose names begin so, on average every
+    `gap_seconds`."""
+
+    gap_seconds: float = 12.0
+    kinds: tuple[str, ...] = ()
+    at: str | tuple[str, ...] = ""
+
+
 class Faults:
     """Begins something every few seconds until it is stopped."""
 
-    def __init__(self, world: World, gap_seconds: float) -> None:
+    def __init__(self, world: World, mix: Mix) -> None:
         self._world = world
         self._random = world.scheduler.random
-        self._gap_seconds = gap_seconds
+        self._mix = mix
         self._is_over = False
-        # Each seed has its own mix, so that some are hard in one way.
-        self._kinds: list[tuple[Callable[[], None], float]] = [
-            (kind, self._random.random() ** 2)
-            for kind in (
-                self._kill,
-                self._kill_at_a_call,
-                self._stop,
-                self._switch_off,
-                self._cut,
-                self._cut_one_way,
-                self._bad_weather,
-                self._store_away,
-                self._store_in_trouble,
-                self._crash_host,
-                self._bad_habits,
-            )
+        kinds: dict[str, Callable[[], None]] = {
+            "kill": self._kill,
+            "kill at a call": self._kill_at_a_call,
+            "stop": self._stop,
+            "stop a machine": self._stop_a_machine,
+            "switch off": self._switch_off,
+            "cut": self._cut,
+            "cut a service": self._cut_a_service,
+            "weather": self._bad_weather,
+            "store away": self._store_away,
+            "store in trouble": self._store_in_trouble,
+            "crash a host": self._crash_host,
+            "habits": self._bad_habits,
+        }
+        # Each seed has its own weights, so that some are hard in one way.
+        self._kinds = [
+            (kind, self._random.random() ** 2) for name, kind in kinds.items() if name in (mix.kinds or kinds)
         ]
 
     def begin(self) -> None:
         """From now on things go wrong."""
-        self._after(self._random.expovariate(1 / self._gap_seconds), self._next)
+        self._after(self._random.expovariate(1 / self._mix.gap_seconds), self._next)
 
     def end(self) -> None:
         """Everything that can be put right is."""
@@ -76,7 +88,8 @@ class Faults:
         return self._random.expovariate(1 / 20.0)
 
     def _machine(self) -> Machine:
-        return self._random.choice(list(self._world.machines.values()))
+        machines = self._world.machines.values()
+        return self._random.choice([each for each in machines if each.name.startswith(self._mix.at)])
 
     # ---- processes
 
@@ -94,11 +107,14 @@ class Faults:
             self._tell("will kill", process=process.name, calls=process.dies_in_calls)
 
     def _stop(self) -> None:
-        """One process, or a whole machine as a hypervisor would."""
-        machine = self._machine()
-        processes = machine.living()
-        if processes and self._random.random() < 0.6:
-            processes = [self._random.choice(processes)]
+        """One process."""
+        self._stop_all([self._random.choice(processes) for processes in [self._machine().living()] if processes])
+
+    def _stop_a_machine(self) -> None:
+        """All of it, as a hypervisor would."""
+        self._stop_all(self._machine().living())
+
+    def _stop_all(self, processes: list[Process]) -> None:
         seconds = self._seconds()
         self._tell("stops", processes=[process.name for process in processes], seconds=round(seconds, 3))
         for process in processes:
@@ -136,18 +152,20 @@ class Faults:
     # ---- network and store
 
     def _cut(self) -> None:
-        self._cut_pairs(one_way=False)
-
-    def _cut_one_way(self) -> None:
-        self._cut_pairs(one_way=True)
-
-    def _cut_pairs(self, *, one_way: bool) -> None:
         """A machine from another, from the store, or from everybody."""
         names = [*self._world.machines, DATABASE]
-        first = self._random.choice(names)
-        others = [self._random.choice(names)] if self._random.random() < 0.6 else names
-        pairs = {(first, other) for other in others if other != first}
-        pairs |= set() if one_way else {(other, one) for one, other in pairs}
+        self._cut_from([self._random.choice(names)] if self._random.random() < 0.6 else names)
+
+    def _cut_a_service(self) -> None:
+        """A machine from all processes of a service, or from the store."""
+        service = self._random.choice(("shards", "tasks", "syncer", DATABASE))
+        self._cut_from([name for name in (*self._world.machines, DATABASE) if name.startswith(service)])
+
+    def _cut_from(self, others: list[str]) -> None:
+        """Both ways, or one of them."""
+        first = self._machine().name
+        to, fro = {(first, other) for other in others}, {(other, first) for other in others}
+        pairs = self._random.choice((to, fro, to | fro))
         seconds = self._seconds()
         self._tell("cuts", pairs=[f"{one}>{other}" for one, other in sorted(pairs)], seconds=round(seconds, 3))
         self._world.network.cut |= pairs

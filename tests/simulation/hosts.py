@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from penstock.control.errors import LeaseLost, PenstockError
@@ -36,7 +37,7 @@ from tests.simulation.scheduler import Scheduler
 from tests.simulation.story import Story
 
 GRACE_SECONDS = 8.0
-BATCH_SECONDS = 4.0
+PAUSE_SECONDS = 3.0
 
 
 @dataclass
@@ -58,6 +59,7 @@ class Instance:
         self.host = host
         self.place = Place(command.spec.job, command.spec.generation, command.spec.index)
         self.token = ""
+        self.number = -1
         self.is_stuck = False
         self.is_over = False
         self.stop = stop
@@ -66,6 +68,28 @@ class Instance:
     @property
     def task_id(self) -> str:
         return self.spec.task_id
+
+
+class Registry:
+    """Every run of a task that has not ended, by job, in order of their beginning."""
+
+    def __init__(self) -> None:
+        self._by_job: dict[str, dict[int, Instance]] = defaultdict(dict)
+        self._numbers = count()
+
+    def add(self, instance: Instance) -> None:
+        instance.number = next(self._numbers)
+        self._by_job[instance.spec.job][instance.number] = instance
+
+    def remove(self, instance: Instance) -> None:
+        self._by_job[instance.spec.job].pop(instance.number, None)
+
+    def of(self, job: str) -> list[Instance]:
+        return list(self._by_job[job].values())
+
+    def all(self) -> Iterator[Instance]:
+        for instances in self._by_job.values():
+            yield from instances.values()
 
 
 class Watcher:
@@ -87,6 +111,7 @@ class Ground:
     files: Files
     habits: Habits
     watcher: Watcher
+    running: Registry = field(default_factory=Registry)
 
 
 class SimulatedHosts:
@@ -118,7 +143,7 @@ class SimulatedHost:
         on_exit: Callable[[], None],
     ) -> None:
         self.scheduler, self._story, self._files = ground.scheduler, ground.story, ground.files
-        self._habits, self._watcher = ground.habits, ground.watcher
+        self._habits, self._watcher, self._running = ground.habits, ground.watcher, ground.running
         self.name = name
         self.process = Process(ground.scheduler, supervisor.machine, name)
         self.instances: dict[str, Instance] = {}
@@ -181,9 +206,8 @@ class SimulatedHost:
         self._end(HostExit("crashed"))
 
     def _on_death(self) -> None:
-        for instance in self.instances.values():
-            instance.is_over = True
-        self.instances.clear()
+        for instance in list(self.instances.values()):
+            self._over(instance)
         self._has_said.set()
 
     def _orphaned(self) -> None:
@@ -283,6 +307,7 @@ class SimulatedHost:
         offsets = self._files.open(instance.place, instance.token)
         instance.is_stuck = self._chance(self._habits.sticks)
         self.instances[instance.task_id] = instance
+        self._running.add(instance)
         self._story.tell(self.name, "runs", task=instance.task_id, token=instance.token, gen=instance.spec.generation)
         self._watcher.began(instance)
         self.process.begin(instance.task_id, lambda: self._run(instance, offsets))
@@ -292,23 +317,27 @@ class SimulatedHost:
     def _run(self, instance: Instance, offsets: dict[int, int]) -> None:
         groups = range(instance.spec.key_groups.lo, instance.spec.key_groups.hi)
         error: Fenced | None = None
-        while not instance.stop.wait(BATCH_SECONDS * (0.5 + self.scheduler.random.random())) or instance.is_stuck:
+        while not instance.stop.wait(PAUSE_SECONDS * (0.5 + self.scheduler.random.random())) or instance.is_stuck:
             if instance.stop.is_set():
-                self.scheduler.wait(BATCH_SECONDS)
+                self.scheduler.wait(PAUSE_SECONDS)
             end = self._files.plan(offsets, groups)
-            self._pass(0.5)
+            self._pass(2.0)
             try:
                 self._files.commit(instance.place, instance.token, offsets, end)
             except Fenced as fenced:
                 error = fenced
                 break
             offsets = end
-        instance.is_over = True
-        self.instances.pop(instance.task_id, None)
+        self._over(instance)
         instance.ended.set()
         self._story.tell(self.name, "ended", task=instance.task_id, token=instance.token, error=error)
         if error is not None:
             self._say(TaskEnded(task_id=instance.task_id, error=error.detail, error_kind="fenced"))
+
+    def _over(self, instance: Instance) -> None:
+        instance.is_over = True
+        self.instances.pop(instance.task_id, None)
+        self._running.remove(instance)
 
     def _stop(self, command: Stop) -> None:
         instance = self.instances.get(command.task_id)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
 from tests.simulation.checkers import Checkers
 from tests.simulation.clock import BEGIN, VirtualClock
-from tests.simulation.faults import Faults
+from tests.simulation.faults import Faults, Mix
 from tests.simulation.files import Files
 from tests.simulation.hosts import Ground, Habits, Watcher
 from tests.simulation.network import Network
@@ -42,8 +42,8 @@ class Size:
     jobs: int = 3
     shards: int = 8
     faults_seconds: float = 240.0
-    gap_seconds: float = 12.0
     tasks_per_job: int | None = None
+    mix: Mix = field(default_factory=Mix)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class World:
         self.machines: dict[str, Machine] = {}
         self._programs: dict[str, Program] = {}
         self._place()
-        self.faults = Faults(self, size.gap_seconds)
+        self.faults = Faults(self, size.mix)
 
     def run(self) -> Result:
         """The whole story."""
