@@ -51,8 +51,15 @@ class Checkers(Watcher):
             if other.task_id == instance.task_id and not self._is_zombie(other.host):
                 self.complain(f"{instance.task_id} begins on {instance.host.name} and runs on {other.host.name}")
                 self.double_run_seconds += 1.0
-            if other.spec.generation != instance.spec.generation and self._can_commit(other):
+            if other.spec.generation != instance.spec.generation and self._meets(other, instance):
                 self.complain(f"{instance.place} begins and {other.place} runs on {other.host.name}")
+
+    def _meets(self, other: Instance, instance: Instance) -> bool:
+        """Whether another generation could still commit. The last batch of a job that was deleted meanwhile may, on a
+        host that was stopped: deletion seals nothing, and a job that is made again goes on from nothing of it."""
+        files, job = self._around.ground.files, instance.spec.job
+        is_same_life = files.line(job, other.spec.generation) == files.line(job, instance.spec.generation)
+        return self._can_commit(other) and (is_same_life or not self._is_zombie(other.host))
 
     def works(self, host: SimulatedHost, command: object) -> None:
         """No task of a job runs while its checkpoints are worked on, but for what an old request asks for."""

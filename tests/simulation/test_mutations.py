@@ -24,7 +24,7 @@ CASES: dict[Mutation, tuple[Mix, tuple[int, ...]]] = {
     mutations.drop_is_answered_before_the_stop: (_COME_AND_GO, (6, 8, 9)),
     mutations.commit_of_what_nobody_asked_for: (_ANY, (0,)),
     mutations.commit_before_the_generation_is_written: (Mix(6.0, ("habits", "crash a host", "kill"), "c"), (0, 2, 5)),
-    mutations.start_from_old_specs: (_ANY, (4,)),
+    mutations.start_from_old_specs: (Mix(5.0, ("switch off",), ("c", "tasks")), (5, 12, 58)),
 }
 """Faults and seeds that bring out each mutation. Several, so that a change of the code need not bring new ones."""
 
