@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from sqlalchemy import Engine
-
 from penstock.control.clock import Clock
 from penstock.control.errors import Fenced, NotLeader, Unavailable
 from penstock.control.logs import logger
-from penstock.store import leases, shards
-from penstock.store.engine import transaction
 from penstock.tasks.ownership import Member, Membership
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest
+from services.shard_manager.store import ShardStore
 from services.shard_manager.view import View
 
 log = logger(__name__)
@@ -34,20 +31,18 @@ class Heartbeats:
 
     def __init__(
         self,
-        engine: Engine,
+        store: ShardStore,
         view: View,
         leading: Leading,
         clock: Clock,
         *,
-        lease_name: str,
         lease_seconds: float,
         wake: Callable[[], None],
     ) -> None:
-        self._engine = engine
+        self._store = store
         self._view = view
         self._leading = leading
         self._clock = clock
-        self._lease_name = lease_name
         self._lease_seconds = lease_seconds
         self._wake = wake
 
@@ -100,9 +95,7 @@ class Heartbeats:
 
     def leader_url(self) -> str | None:
         """Where the leader is, by the store; None when that is unknown."""
-        with transaction(self._engine) as connection:
-            row = leases.read(connection, self._lease_name)
-        return None if row is None or not row.url else row.url
+        return self._store.leader_url()
 
     def _leader_epoch(self) -> int:
         epoch = self._leading.epoch
@@ -114,12 +107,11 @@ class Heartbeats:
 
     def _register(self, request: HeartbeatRequest, leader_epoch: int) -> Membership:
         member = _member(request)
-        with transaction(self._engine) as connection:
-            leases.check_epoch(connection, self._lease_name, leader_epoch)
-            decided = shards.register(connection, member, empty=not request.held and not request.dropped)
-            changed = shards.read_owners(connection, above=self._view.read_up_to)
+        empty, above = not request.held and not request.dropped, self._view.read_up_to
+        decided, changed, commit = self._store.register(member, empty=empty, above=above, leader_epoch=leader_epoch)
         with self._view.lock:
             self._view.take_in(changed)
+            self._view.commit_number = commit
             if decided is not Membership.REFUSED:
                 self._view.members[member.name] = member
             if decided is Membership.NEW:
@@ -137,6 +129,7 @@ class Heartbeats:
             shard_count=self._view.shard_count,
             lease_seconds=self._lease_seconds,
             shards={shard: epoch for shard, epoch in owned if shard not in self._view.withheld},
+            commit_number=self._view.commit_number,
         )
 
     def _is_news(self, request: HeartbeatRequest) -> bool:

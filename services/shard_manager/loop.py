@@ -7,13 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 
-from sqlalchemy import Engine
-
 from penstock.control.clock import Clock
 from penstock.control.logs import logger
-from penstock.store import leases, shards
-from penstock.store.cluster import shard_count
-from penstock.store.engine import transaction
 from penstock.store.shards import Change
 from penstock.tasks.ownership import Owner
 from penstock.wire.cluster import ShardOrders
@@ -34,10 +29,10 @@ from services.shard_manager.moves import (
 from services.shard_manager.orders import Orders, Verb
 from services.shard_manager.planning import least_loaded, plan, target
 from services.shard_manager.settings import ShardManagerSettings
+from services.shard_manager.store import ShardStore
 from services.shard_manager.view import View
 
 log = logger(__name__)
-LEASE = "shard_manager"
 
 
 class ShardManager:
@@ -45,14 +40,14 @@ class ShardManager:
 
     def __init__(
         self,
-        engine: Engine,
+        store: ShardStore,
         view: View,
         orders: Orders,
         settings: ShardManagerSettings,
         clock: Clock,
         wake: Callable[[], None],
     ) -> None:
-        self._engine = engine
+        self._store = store
         self._view = view
         self._orders = orders
         self._settings = settings
@@ -92,30 +87,25 @@ class ShardManager:
         self._followed_at = self._clock.monotonic()
 
     def _take_over(self, leader_epoch: int) -> None:
-        with transaction(self._engine) as connection:
-            leases.check_epoch(connection, LEASE, leader_epoch)
-            count = shard_count(connection)
-            shards.ensure_shards(connection, count)
-            members = shards.read_members(connection)
-            owners = shards.read_owners(connection)
+        cell = self._store.take_over(leader_epoch)
         self._moves.forget_all()
         self._answers = queue.SimpleQueue()  # answers to orders from before the break speak of forgotten moves
         self._settled = None
         with self._view.lock:
             self._view.clear()
-            self._view.members = members
-            self._view.take_in(owners)
-            self._view.shard_count = count
+            self._view.members = cell.members
+            self._view.take_in(cell.owners)
+            self._view.shard_count = cell.shard_count
+            self._view.commit_number = cell.commit_number
             self._view.listening_since = self._clock.monotonic()
             self._view.leader_epoch = leader_epoch
-        log.info("took over", leader_epoch=leader_epoch, containers=len(members), version=self._view.version)
+        log.info("took over", leader_epoch=leader_epoch, containers=len(cell.members), version=self._view.version)
 
     def _refresh(self) -> None:
-        with transaction(self._engine) as connection:
-            members = shards.read_members(connection)
-            changed = shards.read_owners(connection, above=self._view.read_up_to)
+        members, changed, commit_number = self._store.read(self._view.read_up_to)
         with self._view.lock:
             self._view.members = members
+            self._view.commit_number = commit_number
             self._view.failing = frozenset()
             self._view.take_in(changed)
             epochs = {shard: owner.epoch for shard, owner in self._view.owners.items()}
@@ -134,18 +124,18 @@ class ShardManager:
             return []
         survivors = self._view.live().keys() - candidates.keys()
         wanted = target(self._view.owners, survivors, self._on_their_way())
-        with transaction(self._engine) as connection:
-            leases.check_epoch(connection, LEASE, leader_epoch)
-            gone = shards.declare_lost(connection, candidates, self._settings.fail_over_seconds)
-            orphans = {shard: epoch for name in gone for shard, epoch in self._view.shards_of(name).items()}
-            changes = {shard: Change(wanted.get(shard), epoch) for shard, epoch in orphans.items()}
-            recorded = shards.record_owners(connection, changes)
+        heirs = {
+            name: {shard: Change(wanted.get(shard), epoch) for shard, epoch in self._view.shards_of(name).items()}
+            for name in candidates
+        }
+        interval_seconds = self._settings.fail_over_seconds
+        gone, recorded = self._store.fail_over(candidates, heirs, interval_seconds, leader_epoch)
         with self._view.lock:
             self._view.mark_lost(gone)
             self._view.failing = frozenset()
             self._view.apply(recorded)
         self._count_fail_over(gone, recorded)
-        return self._take_over_orphans(changes, recorded)
+        return self._take_over_orphans(heirs, recorded)
 
     def _choose_silent(self) -> dict[str, str]:
         with self._view.lock:
@@ -166,10 +156,11 @@ class ShardManager:
             log.warning("container lost", container=name, orphans=len(recorded))
         metrics.shards_moved.labels("fail_over").inc(len(recorded))
 
-    def _take_over_orphans(self, changes: dict[int, Change], recorded: dict[int, Owner]) -> list[Instruction]:
+    def _take_over_orphans(self, heirs: dict[str, dict[int, Change]], recorded: dict[int, Owner]) -> list[Instruction]:
         """Follows recorded orphans to their new owners; moves that they were in the middle of are overtaken."""
         epochs = {shard: owner.epoch for shard, owner in self._view.owners.items()}
         self._moves.forget_outdated(epochs)
+        changes = {shard: change for inherited in heirs.values() for shard, change in inherited.items()}
         events: list[Event] = []
         for shard, owner in recorded.items():
             if owner.container is not None:
@@ -222,9 +213,7 @@ class ShardManager:
         changes = self._changes()
         if not changes:
             return []
-        with transaction(self._engine) as connection:
-            leases.check_epoch(connection, LEASE, leader_epoch)
-            recorded = shards.record_owners(connection, changes)
+        recorded = self._store.record(changes, leader_epoch)
         with self._view.lock:
             self._view.apply(recorded)
         metrics.shards_moved.labels("placement").inc(len(recorded))
@@ -306,9 +295,7 @@ class ShardManager:
             return
         with self._view.lock:
             heard_at = {name: now - timedelta(seconds=monotonic - at) for name, at in self._view.heard_at.items()}
-        with transaction(self._engine) as connection:
-            leases.check_epoch(connection, LEASE, leader_epoch)
-            shards.save_heartbeats(connection, heard_at)
+        self._store.save_heartbeats(heard_at, leader_epoch)
         self._saved_at = monotonic
 
 

@@ -35,6 +35,7 @@ class View:
         self.leader_epoch: int | None = None
         self.listening_since = float("inf")
         self.shard_count = 0
+        self.commit_number = 0
         self.members: dict[str, Member] = {}
         self.owners: dict[int, Owner] = {}
         self.version = 0

@@ -13,9 +13,10 @@ from penstock.store.election import StoreElection
 from penstock.store.engine import connect
 from services.shard_manager.api import build_app
 from services.shard_manager.heartbeats import Heartbeats
-from services.shard_manager.loop import LEASE, ShardManager
+from services.shard_manager.loop import ShardManager
 from services.shard_manager.orders import Orders
 from services.shard_manager.settings import ShardManagerSettings
+from services.shard_manager.store import LEASE, PostgresShardStore
 from services.shard_manager.view import View
 
 RENEWALS_PER_LEASE = 3
@@ -48,8 +49,8 @@ def build(settings: ShardManagerSettings, clock: Clock | None = None) -> ShardMa
     engine = connect(settings.database_url)
     election = StoreElection(engine, LEASE, settings.identity(), url=settings.url(), lease_seconds=lease_seconds)
     leadership = Leadership(LEASE, election, lease_seconds, clock.monotonic)
-    view, orders = View(), Orders()
-    manager = ShardManager(engine, view, orders, settings, clock, wake=lambda: loop.wake())
+    store, view, orders = PostgresShardStore(engine), View(), Orders()
+    manager = ShardManager(store, view, orders, settings, clock, wake=lambda: loop.wake())
     loop = LeaderLoop(
         LEASE,
         manager.round,
@@ -58,11 +59,10 @@ def build(settings: ShardManagerSettings, clock: Clock | None = None) -> ShardMa
         renew_seconds=lease_seconds / RENEWALS_PER_LEASE,
     )
     heartbeats = Heartbeats(
-        engine,
+        store,
         view,
         leadership,
         clock,
-        lease_name=LEASE,
         lease_seconds=settings.container_lease_seconds,
         wake=loop.wake,
     )

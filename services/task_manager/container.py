@@ -109,6 +109,7 @@ class Container:
                 return
             if answer.known:
                 seconds, told = answer.lease_seconds, request.dropped
+                self._tenure.joined(answer.commit_number)
                 self._tenure.grant(sent_at, seconds, answer.shards, answer.version, told, now)
             else:
                 self._begin_anew("declared lost or replaced", now)
@@ -332,7 +333,8 @@ class Container:
             self._wanted = self._catalog.wanted(self._tenure.ownership.shards)
         busy = {task.shard for task in self._state.tasks.values()}
         self._deadlines = {shard: at for shard, at in self._deadlines.items() if shard in busy}
-        tasks = {} if self._shutting_down else self._wanted
+        is_informed = self._catalog is not None and self._tenure.may_start_from(self._catalog.commit_number)
+        tasks = self._wanted if is_informed and not self._shutting_down else {}
         return Wanted(tasks, self._tenure.lease.is_good(now), self._deadlines)
 
     def _place_works(self, wanted: Wanted, decided: tuple[Action, ...], now: float) -> list[Action]:

@@ -178,8 +178,9 @@ class Specs:
         if catalog == self._catalog:
             return False
         self._catalog = catalog
-        self._container.take_specs(catalog)
+        # First of all: a later life must know whatever this one may report to have applied.
         self._file.save(catalog.snapshot())
+        self._container.take_specs(catalog)
         return True
 
 

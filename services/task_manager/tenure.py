@@ -26,6 +26,7 @@ class Tenure:
         self.incarnation = new_incarnation()
         self.lease = Lease()
         self.ownership = Ownership()
+        self._joined_after_commit = 0
 
     def expired_at(self, now: float) -> float | None:
         """When the lease ran out; None while it is good, and when there never was one."""
@@ -41,6 +42,20 @@ class Tenure:
         self.lease, self.ownership = lease, with_map(before, shards, version, told)
         if before.shards != self.ownership.shards:
             log.info("shards changed", shards=len(self.ownership.shards), before=len(before.shards), version=version)
+
+    def joined(self, commit_number: int) -> None:
+        """The first lease of this life was given at or after a commit of the running table; later ones say no more."""
+        if not self.lease.was_granted():
+            self._joined_after_commit = commit_number
+
+    def may_start_from(self, commit_number: int) -> bool:
+        """Whether specs of this commit are new enough: jobs that were stopped before this life are stopped in them.
+
+        Once some are, all are: from then on those who stop a job ask this container first.
+        """
+        if commit_number >= self._joined_after_commit:
+            self._joined_after_commit = 0
+        return self._joined_after_commit == 0
 
     def begin_anew(self) -> None:
         """Another life, without lease and shards. What is known of versions stays true."""

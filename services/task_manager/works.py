@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from pydantic import ValidationError
 
+from penstock.config.model import DesiredState
 from penstock.control.errors import Conflict
 from penstock.spark.channel import (
     Initialize,
@@ -159,8 +160,11 @@ def key_of(request: HostWork) -> WorkKey:
 
 
 def refuse_used_generation(request: HostWork, catalog: Catalog | None, specs: Iterable[TaskSpec]) -> None:
-    """A request that comes late must not write where tasks run, nor delete that; `specs` are those of the tasks that
-    are here. Raises Conflict."""
+    """A request that comes late must not write where tasks run, nor take checkpoints from tasks that were resumed, nor
+    delete any that are used; `specs` are those of the tasks that are here.
+
+    Every container knows of a stop before one is asked. Raises Conflict.
+    """
     template = None if catalog is None else catalog.templates.get(request.job)
     if isinstance(request, GenerationRemoval):
         served = {spec.generation for spec in specs if spec.job == request.job}
@@ -168,6 +172,8 @@ def refuse_used_generation(request: HostWork, catalog: Catalog | None, specs: It
         return
     if template is None or not isinstance(request, RedistributionRequest):
         return
+    if template.config.desired_state is DesiredState.RUNNING:
+        raise Conflict(f"tasks of {request.job} are to run", field="job", rule="stopped")
     if template.generation < request.target.generation:
         return
     raise Conflict(

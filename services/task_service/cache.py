@@ -10,22 +10,16 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
-from sqlalchemy import Engine
-
 from penstock.control.clock import Clock
 from penstock.control.errors import PenstockError
 from penstock.control.logs import logger
-from penstock.store.alerts import clear_alert, raise_alert
-from penstock.store.engine import transaction
-from penstock.store.reports import purge_samples
-from penstock.store.snapshot import read_changes
 from services.task_service import metrics
+from services.task_service.store import TemplateStore
 from services.task_service.templates import Templates, everything, updated
 
 log = logger(__name__)
 RETRY_SECONDS = 1.0
 PURGE_SECONDS = 3600.0
-BROKEN_ALERT = "broken_running_row"
 
 
 class Releasable(Protocol):
@@ -41,14 +35,14 @@ class TemplateCache:
 
     def __init__(
         self,
-        engine: Engine,
+        store: TemplateStore,
         clock: Clock,
         waiters: Releasable,
         *,
         expiry_seconds: float,
         keep_samples_days: int,
     ) -> None:
-        self._engine = engine
+        self._store = store
         self._clock = clock
         self._waiters = waiters
         self._expiry_seconds = expiry_seconds
@@ -111,12 +105,11 @@ class TemplateCache:
     def _read(self) -> None:
         asked_at, known = self._clock.monotonic(), self.templates
         is_expired = asked_at - self._read_all_at >= self._expiry_seconds
-        with transaction(self._engine) as connection:
-            if known is None or is_expired:
-                fresh = everything(known, read_changes(connection))
-                self._read_all_at = asked_at
-            else:
-                fresh = updated(known, read_changes(connection, after=known.commit_number))
+        if known is None or is_expired:
+            fresh = everything(known, self._store.read())
+            self._read_all_at = asked_at
+        else:
+            fresh = updated(known, self._store.read(known.commit_number))
         self._log_changes(known, fresh)
         self.templates, self._read_at = fresh, asked_at
         self.reads += 1
@@ -150,17 +143,10 @@ class TemplateCache:
         closed = before.keys() - fresh.broken.keys()
         for job, broken in opened.items():
             log.error("running row does not validate", job=job, commit_number=broken.commit_number, error=broken.reason)
-        if not opened and not closed:
-            return
-        with transaction(self._engine) as connection:
-            for job, broken in opened.items():
-                message = f"the running configuration of {job} does not validate: its tasks are left as they are"
-                raise_alert(connection, BROKEN_ALERT, job, message, {"reason": broken.reason})
-            for job in closed:
-                clear_alert(connection, BROKEN_ALERT, job)
+        if opened or closed:
+            self._store.alert({job: broken.reason for job, broken in opened.items()}, closed)
 
     def _purge(self) -> None:
-        with transaction(self._engine) as connection:
-            count = purge_samples(connection, keep_days=self._keep_samples_days)
+        count = self._store.purge_samples(self._keep_samples_days)
         self._purged_at = self._clock.monotonic()
         log.info("old samples purged", samples=count)

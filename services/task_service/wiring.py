@@ -13,6 +13,7 @@ from penstock.store.engine import CHANGED_RUNNING, connect
 from services.task_service.api import build_app
 from services.task_service.cache import TemplateCache
 from services.task_service.settings import TaskServiceSettings
+from services.task_service.store import PostgresTemplateStore
 from services.task_service.waiters import Waiters
 
 
@@ -41,7 +42,7 @@ def build(settings: TaskServiceSettings, clock: Clock | None = None) -> TaskServ
     engine = connect(settings.database_url)
     waiters = Waiters()
     cache = TemplateCache(
-        engine,
+        PostgresTemplateStore(engine),
         clock or SystemClock(),
         waiters,
         expiry_seconds=settings.task_service_cache_seconds,

@@ -133,7 +133,7 @@ class MemoryForm:
         self._syncer.write(Batch(forget=[job]), self._epoch)
 
     def register(self, incarnation: str) -> None:
-        ownership.register(self.store, first_heartbeat(incarnation))
+        ownership.register(self.store, ownership.member_of(first_heartbeat(incarnation)), empty=True)
 
     def reported(self) -> set[str]:
         return {f"{task.job}/{task.index}" for tasks in self.store.tasks.values() for task in tasks}

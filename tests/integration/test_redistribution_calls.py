@@ -107,7 +107,7 @@ def test_a_failure_comes_with_its_reason(executor: ContainerExecutor, world: Wor
 
 
 def test_a_refusal_is_a_failure(executor: ContainerExecutor, world: World, url: str) -> None:
-    world.jobs(template(generation=7))
+    world.jobs(template(generation=7, desired_state="stopped"))
     found = outcome(executor, world, Ask(KEY, url, REQUEST))
     assert isinstance(found, Failed)
     assert "generation 7" in found.error

@@ -33,6 +33,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/job_service/writer.py",
         "services/shard_manager/heartbeats.py",
         "services/shard_manager/orders.py",
+        "services/shard_manager/store.py",
         "services/shard_manager/view.py",
         "services/shard_manager/wiring.py",
         "services/state_syncer/decided.py",
@@ -49,6 +50,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/task_manager/spark_hosts.py",
         "services/task_manager/stored_lease.py",
         "services/task_service/cache.py",
+        "services/task_service/store.py",
         "services/task_service/waiters.py",
         "services/task_service/wiring.py",
     ]

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import orjson
 import psycopg
-from sqlalchemy import Connection, Engine, create_engine, text, update
+from sqlalchemy import Connection, Engine, create_engine, select, text, update
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -102,6 +102,12 @@ def next_number(connection: Connection, counter: str) -> int:
         .returning(counters.c.value)
     )
     return int(connection.execute(statement).scalar_one())
+
+
+def present_number(connection: Connection, counter: str, *, hold: bool = False) -> int:
+    """The last number that a counter handed out. With `hold` there is no next one until the transaction ends."""
+    statement = select(counters.c.value).where(counters.c.name == counter)
+    return int(connection.execute(statement.with_for_update(read=True) if hold else statement).scalar_one())
 
 
 def notify(connection: Connection, channel: str, payload: str = "") -> None:

@@ -52,6 +52,8 @@ class HeartbeatAnswer(Model):
     answer or order older than the newest it has seen. `lease_seconds` runs from the moment the request was sent.
     `known` is False when this incarnation was declared lost or replaced: it must stop everything and start anew,
     empty, as another incarnation.
+    `commit_number` is a commit of the running table, no older than the newest one when the container joined. What was
+    stopped by then was stopped without it, so a container that has just joined starts nothing from older specs.
     """
 
     known: bool
@@ -59,6 +61,7 @@ class HeartbeatAnswer(Model):
     shard_count: int
     lease_seconds: float
     shards: dict[int, int]
+    commit_number: int = 0
 
 
 class ShardOrder(Model):

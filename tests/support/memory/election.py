@@ -8,11 +8,12 @@ from tests.support.memory.store import LeaseEntry, MemoryPort, MemoryStore
 class MemoryElection(MemoryPort):
     """As `penstock.store.election.StoreElection`."""
 
-    def __init__(self, store: MemoryStore, name: str, holder: str, *, lease_seconds: float) -> None:
+    def __init__(self, store: MemoryStore, name: str, holder: str, *, lease_seconds: float, url: str = "") -> None:
         super().__init__(store)
         self._name = name
         self._holder = holder
         self._lease_seconds = lease_seconds
+        self._url = url
 
     def take(self) -> int | None:
         with self._transaction() as store:
@@ -20,7 +21,7 @@ class MemoryElection(MemoryPort):
             if held is not None and held.holder != self._holder and store.now() <= held.good_until:
                 return None
             epoch = 1 if held is None else held.epoch + (held.holder != self._holder)
-            store.leases[self._name] = LeaseEntry(self._holder, epoch, store.now() + self._lease_seconds)
+            store.leases[self._name] = LeaseEntry(self._holder, epoch, store.now() + self._lease_seconds, self._url)
             return epoch
 
     def release(self) -> None:

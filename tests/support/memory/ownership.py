@@ -47,7 +47,8 @@ class MemoryShardAuthority(MemoryPort):
 
     def heartbeat(self, request: HeartbeatRequest) -> HeartbeatAnswer:
         with self._transaction() as store:
-            known = register(store, request) is not Membership.REFUSED
+            empty = not request.held and not request.dropped
+            known = register(store, member_of(request), empty=empty) is not Membership.REFUSED
             free = [shard for shard, owner in store.owners.items() if owner.container is None]
             if known and free:
                 store.give(free, request.container)
@@ -60,12 +61,13 @@ class MemoryShardAuthority(MemoryPort):
             )
 
 
-def register(store: MemoryStore, request: HeartbeatRequest) -> Membership:
+def member_of(request: HeartbeatRequest) -> Member:
+    """The row of a container that asks to be registered."""
+    return Member(request.container, request.incarnation, request.url, request.region, **request.capacity.model_dump())
+
+
+def register(store: MemoryStore, member: Member, *, empty: bool) -> Membership:
     """As `penstock.store.shards.register`."""
-    member = Member(
-        request.container, request.incarnation, request.url, request.region, **request.capacity.model_dump()
-    )
-    empty = not request.held and not request.dropped
     decided = membership(store.members.get(member.name), member.incarnation, empty=empty)
     if decided in (Membership.NEW, Membership.RESTARTED):
         store.members[member.name] = member

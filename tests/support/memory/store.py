@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from penstock.config.merge import overlay
@@ -18,6 +19,7 @@ from penstock.control.errors import Fenced, Unavailable
 from penstock.store.restores import RestoreRow
 from penstock.store.running import CommitRow
 from penstock.store.savepoints import SavepointRow
+from penstock.store.shards import Change
 from penstock.store.sync import SyncRow
 from penstock.tasks.ownership import Member, Owner
 from penstock.wire.cluster import TaskReport
@@ -32,6 +34,7 @@ class LeaseEntry:
     holder: str
     epoch: int
     good_until: float
+    url: str = ""
 
 
 @dataclass
@@ -85,6 +88,7 @@ class MemoryStore:
         self.quarantined: set[str] = set()
         self.members: dict[str, Member] = {}
         self.renewed_at: dict[str, float] = {}
+        self.heard_at: dict[str, datetime] = {}
         self.owners = dict.fromkeys(range(shard_count), Owner(None, 0))
         self.reports: dict[str, ReportEntry] = {}
         self.tasks: dict[str, tuple[TaskReport, ...]] = {}
@@ -105,6 +109,16 @@ class MemoryStore:
         epoch = self.next_number("assignment")
         self.owners |= {shard: Owner(container, epoch) for shard in shards}
         return epoch
+
+    def record_owners(self, changes: Mapping[int, Change]) -> dict[int, Owner]:
+        """As `penstock.store.shards.record_owners`: a shard whose epoch has moved on is left alone."""
+        if not changes:
+            return {}
+        epoch = self.next_number("assignment")
+        due = {shard: change for shard, change in changes.items() if self.owners[shard].epoch == change.from_epoch}
+        recorded = {shard: Owner(change.container, epoch) for shard, change in due.items()}
+        self.owners |= recorded
+        return recorded
 
     def shards_of(self, container: str) -> dict[int, int]:
         """What a container owns: shard to epoch."""

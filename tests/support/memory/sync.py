@@ -160,8 +160,10 @@ def _simple_commit(view: JobView) -> tuple[CommitRow, SyncWrite, str] | None:
     ):
         return None
     decision = decide(view, datetime.max.replace(tzinfo=UTC))
+    if not isinstance(decision, Commit) or decision.then is not None or decision.difference.kind > GREATEST_SIMPLE:
+        return None
     record = next_record(view, decision, datetime.max.replace(tzinfo=UTC))
-    if not isinstance(decision, Commit) or record is None or decision.difference.kind > GREATEST_SIMPLE:
+    if record is None:
         return None
     if awaits_sink(view, decision) or is_special(field_names(decision.difference)):
         return None

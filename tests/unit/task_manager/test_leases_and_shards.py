@@ -240,3 +240,54 @@ def test_a_shard_under_a_new_epoch_restarts_its_tasks() -> None:
     world.heartbeat(all_shards(epoch=3))
     world.settle()
     assert {start.epoch for start in world.hosts.running().values()} == {3}
+
+
+def test_who_joins_starts_nothing_from_specs_that_are_older_than_its_membership() -> None:
+    """
+    1. A container that was away for long has a snapshot of commit 1 on its disk; it joins after commit 2.
+    2. It owns every shard and starts nothing: what it knows may have been stopped, or deleted, while it was away.
+    3. Newer specs come: it starts what they ask for.
+    4. Later commits, which its heartbeats' answers name, hold nothing up: those who stop a job ask this container.
+    """
+    world = World().jobs(template("gone"), template("stays"))
+    join(world, commit_number=2)
+    world.settle()
+    assert world.running() == set()
+    world.jobs(template("stays"))
+    world.settle()
+    assert world.running() == {"stays/0", "stays/1"}
+    join(world, commit_number=9)
+    world.settle()
+    assert world.running() == {"stays/0", "stays/1"}
+
+
+def test_another_life_of_the_process_must_be_told_anew() -> None:
+    """1. The lease runs out. 2. The container joins again, after commits that it has not heard of: it waits."""
+    world = World().jobs(template())
+    join(world, commit_number=1)
+    world.settle()
+    assert world.running() == {"flights/0", "flights/1"}
+    world.wait(45.0, heartbeats=False)
+    world.settle()
+    join(world, commit_number=2)
+    world.settle()
+    assert world.running() == set()
+    world.jobs(template())
+    world.settle()
+    assert world.running() == {"flights/0", "flights/1"}
+
+
+def join(world: World, *, commit_number: int) -> None:
+    """A heartbeat, answered with every shard and a commit of the running table."""
+    request = world.container.heartbeat_request()
+    assert request is not None
+    world.version += 1
+    answer = HeartbeatAnswer(
+        known=True,
+        version=world.version,
+        shard_count=SHARDS,
+        lease_seconds=40.0,
+        shards=all_shards(world.version),
+        commit_number=commit_number,
+    )
+    world.container.heartbeat_answered(request, answer, world.clock.monotonic())

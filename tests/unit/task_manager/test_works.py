@@ -108,10 +108,10 @@ def test_an_output_is_made_once_and_a_failure_is_told_once() -> None:
 
 def test_the_idlest_host_is_given_it_and_others_wait_for_room() -> None:
     world = ready_world(Limits(warm_hosts=2, works_per_host=1))
-    world.jobs(template())
+    world.jobs(template("others"))
     world.heartbeat(all_shards())
     world.settle()
-    busy = world.host_of("flights/0")
+    busy = world.host_of("others/0")
     for generation in (2, 3, 4):
         world.container.work(redistribution(generation), 0.0)
     world.container.tick()
@@ -179,12 +179,22 @@ def test_without_a_lease_nothing_is_begun() -> None:
 @pytest.mark.parametrize(("generation", "refused"), [(4, True), (5, True), (6, False)])
 def test_a_request_that_comes_late_never_writes_where_tasks_run(generation: int, refused: bool) -> None:
     world = ready_world()
-    world.jobs(template(generation=5))
+    world.jobs(template(generation=5, desired_state="stopped"))
     if refused:
         with pytest.raises(Conflict):
             state(world, redistribution(generation))
     else:
         assert state(world, redistribution(generation)) is WorkState.RUNNING
+
+
+def test_a_request_that_comes_after_the_tasks_were_resumed_is_refused() -> None:
+    """1. The job is to run: its tasks have the checkpoints. 2. It is stopped."""
+    world = ready_world()
+    world.jobs(template(generation=1))
+    with pytest.raises(Conflict, match="are to run"):
+        state(world)
+    world.jobs(template(generation=1, desired_state="stopped"))
+    assert state(world) is WorkState.RUNNING
 
 
 def test_a_caller_may_wait_for_the_end() -> None:

@@ -1,0 +1,153 @@
+"""The Shard Manager's port to the job store, and its Postgres form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+from sqlalchemy import Engine
+
+from penstock.store import leases, shards
+from penstock.store.cluster import shard_count
+from penstock.store.engine import present_number, transaction
+from penstock.store.running import RUNNING_COMMIT
+from penstock.store.shards import Change
+from penstock.tasks.ownership import Member, Membership, Owner
+
+LEASE = "shard_manager"
+
+
+class Cell(NamedTuple):
+    """Containers by name, lost ones too, owners by shard, and the newest commit of the running table."""
+
+    shard_count: int
+    members: dict[str, Member]
+    owners: dict[int, Owner]
+    commit_number: int
+
+
+class Changed(NamedTuple):
+    """All containers by name, the owners of the shards that changed hands, and the newest commit."""
+
+    members: dict[str, Member]
+    owners: dict[int, Owner]
+    commit_number: int
+
+
+class FailedOver(NamedTuple):
+    """The containers that are lost now, and the new owners of their shards."""
+
+    lost: frozenset[str]
+    owners: dict[int, Owner]
+
+
+class Registered(NamedTuple):
+    """What became of a container that asked to be registered, the owners of the shards that changed hands, and a commit
+    of the running table: every later one finds the container registered."""
+
+    membership: Membership
+    owners: dict[int, Owner]
+    commit_number: int
+
+
+class ShardStore(Protocol):
+    """What the Shard Manager needs of the job store. Every call is whole or nothing and raises Unavailable; those with
+    a leader epoch raise Fenced once a newer leader was elected."""
+
+    def take_over(self, leader_epoch: int) -> Cell:
+        """Everything; shards that were never assigned are added first, without an owner."""
+        ...
+
+    def read(self, above: int) -> Changed:
+        """What changed above an assignment epoch."""
+        ...
+
+    def register(self, member: Member, *, empty: bool, above: int, leader_epoch: int) -> Registered:
+        """Writes a container's row as `penstock.tasks.ownership.membership` decides; what changed `above` an epoch."""
+        ...
+
+    def fail_over(
+        self,
+        candidates: Mapping[str, str],
+        heirs: Mapping[str, Mapping[int, Change]],
+        interval_seconds: float,
+        leader_epoch: int,
+    ) -> FailedOver:
+        """Declares containers (name to incarnation) lost, but for those that renewed their lease in the store during
+        the last `interval_seconds`, and gives the shards of the lost ones to their `heirs`."""
+        ...
+
+    def record(self, changes: Mapping[int, Change], leader_epoch: int) -> dict[int, Owner]:
+        """Gives shards new owners; those that were changed. One whose epoch has moved on is left alone."""
+        ...
+
+    def save_heartbeats(self, heard_at: Mapping[str, datetime], leader_epoch: int) -> None:
+        """Writes when containers were last heard of, for people."""
+        ...
+
+    def leader_url(self) -> str | None:
+        """Where the leader is; None when that is unknown."""
+        ...
+
+
+class PostgresShardStore:
+    """The port on Postgres."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def take_over(self, leader_epoch: int) -> Cell:
+        """See the port."""
+        with transaction(self._engine) as connection:
+            leases.check_epoch(connection, LEASE, leader_epoch)
+            count = shard_count(connection)
+            shards.ensure_shards(connection, count)
+            members, owners = shards.read_members(connection), shards.read_owners(connection)
+            return Cell(count, members, owners, present_number(connection, RUNNING_COMMIT))
+
+    def read(self, above: int) -> Changed:
+        """See the port."""
+        with transaction(self._engine) as connection:
+            members, owners = shards.read_members(connection), shards.read_owners(connection, above=above)
+            return Changed(members, owners, present_number(connection, RUNNING_COMMIT))
+
+    def register(self, member: Member, *, empty: bool, above: int, leader_epoch: int) -> Registered:
+        """See the port."""
+        with transaction(self._engine) as connection:
+            leases.check_epoch(connection, LEASE, leader_epoch)
+            decided = shards.register(connection, member, empty=empty)
+            owners = shards.read_owners(connection, above=above)
+            return Registered(decided, owners, present_number(connection, RUNNING_COMMIT, hold=True))
+
+    def fail_over(
+        self,
+        candidates: Mapping[str, str],
+        heirs: Mapping[str, Mapping[int, Change]],
+        interval_seconds: float,
+        leader_epoch: int,
+    ) -> FailedOver:
+        """See the port."""
+        with transaction(self._engine) as connection:
+            leases.check_epoch(connection, LEASE, leader_epoch)
+            lost = shards.declare_lost(connection, candidates, interval_seconds)
+            changes = {shard: change for name in lost for shard, change in heirs.get(name, {}).items()}
+            return FailedOver(frozenset(lost), shards.record_owners(connection, changes))
+
+    def record(self, changes: Mapping[int, Change], leader_epoch: int) -> dict[int, Owner]:
+        """See the port."""
+        with transaction(self._engine) as connection:
+            leases.check_epoch(connection, LEASE, leader_epoch)
+            return shards.record_owners(connection, changes)
+
+    def save_heartbeats(self, heard_at: Mapping[str, datetime], leader_epoch: int) -> None:
+        """See the port."""
+        with transaction(self._engine) as connection:
+            leases.check_epoch(connection, LEASE, leader_epoch)
+            shards.save_heartbeats(connection, heard_at)
+
+    def leader_url(self) -> str | None:
+        """See the port."""
+        with transaction(self._engine) as connection:
+            row = leases.read(connection, LEASE)
+        return None if row is None or not row.url else row.url

@@ -1,0 +1,199 @@
+"""The contract of `ShardStore`: who is in the cell and who owns what, under the epoch of a leader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, text
+
+from penstock.control.errors import Fenced, Unavailable
+from penstock.store.election import StoreElection
+from penstock.store.engine import transaction
+from penstock.store.running import RUNNING_COMMIT
+from penstock.store.shards import Change
+from penstock.tasks.ownership import Member, Membership, Owner
+from services.shard_manager.store import LEASE, PostgresShardStore, ShardStore
+from services.task_manager.stored_lease import StoredLease
+from tests.contract.conftest import SHARDS
+from tests.support.memory.election import MemoryElection
+from tests.support.memory.ownership import MemoryLeaseStore
+from tests.support.memory.shards import MemoryShardStore
+from tests.support.memory.store import MemoryStore
+from tests.support.unreachable import unreachable_engine
+
+FAIL_OVER_SECONDS = 60.0
+URL = "http://leader"
+
+
+class PostgresForm:
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.store: ShardStore = PostgresShardStore(engine)
+        self.away: ShardStore = PostgresShardStore(unreachable_engine())
+
+    def elect(self, holder: str) -> int:
+        with transaction(self.engine) as connection:
+            connection.execute(text("UPDATE leases SET expires_at = '-infinity'"))
+        epoch = StoreElection(self.engine, LEASE, holder, url=URL, lease_seconds=60.0).take()
+        assert epoch is not None
+        return epoch
+
+    def commit(self, number: int) -> None:
+        with transaction(self.engine) as connection:
+            values = {"number": number, "name": RUNNING_COMMIT}
+            connection.execute(text("UPDATE counters SET value = :number WHERE name = :name"), values)
+
+    def renew_by_itself(self, container: str, incarnation: str) -> None:
+        StoredLease(self.engine, container).renew(incarnation)
+
+
+class MemoryForm:
+    def __init__(self, memory: MemoryStore) -> None:
+        self.memory = memory
+        self.store: ShardStore = MemoryShardStore(memory)
+        away = MemoryShardStore(memory)
+        away.down = True
+        self.away: ShardStore = away
+
+    def elect(self, holder: str) -> int:
+        for held in self.memory.leases.values():
+            held.good_until = float("-inf")
+        epoch = MemoryElection(self.memory, LEASE, holder, lease_seconds=60.0, url=URL).take()
+        assert epoch is not None
+        return epoch
+
+    def commit(self, number: int) -> None:
+        self.memory.counters[RUNNING_COMMIT] = number
+
+    def renew_by_itself(self, container: str, incarnation: str) -> None:
+        MemoryLeaseStore(self.memory, container).renew(incarnation)
+
+
+@pytest.fixture(params=["postgres", "memory"])
+def form(request: pytest.FixtureRequest) -> Any:
+    if request.param == "postgres":
+        return PostgresForm(request.getfixturevalue("engine"))
+    return MemoryForm(request.getfixturevalue("memory"))
+
+
+def member(name: str, incarnation: str = "one") -> Member:
+    return Member(name, incarnation, f"http://{name}", "local", 1.0, 1, 1)
+
+
+def join(store: ShardStore, epoch: int, name: str, incarnation: str = "one", *, empty: bool = True) -> Membership:
+    return store.register(member(name, incarnation), empty=empty, above=-1, leader_epoch=epoch).membership
+
+
+def own(store: ShardStore, epoch: int, container: str) -> dict[int, Owner]:
+    """Gives every shard to a container."""
+    owners = store.take_over(epoch).owners
+    return store.record({shard: Change(container, owner.epoch) for shard, owner in owners.items()}, epoch)
+
+
+def test_a_leader_takes_over_what_is_there(form: Any) -> None:
+    epoch = form.elect("a")
+    cell = form.store.take_over(epoch)
+    assert (cell.shard_count, cell.members, cell.owners.keys()) == (SHARDS, {}, set(range(SHARDS)))
+    assert {owner.container for owner in cell.owners.values()} == {None}
+    assert form.store.leader_url() == URL
+
+
+def test_a_change_is_seen_above_the_epoch_before_it_and_not_above_its_own(form: Any) -> None:
+    epoch = form.elect("a")
+    assert join(form.store, epoch, "c1") is Membership.NEW
+    before = max(owner.epoch for owner in form.store.take_over(epoch).owners.values())
+    recorded = own(form.store, epoch, "c1")
+    assert form.store.read(before) == ({"c1": member("c1")}, recorded, 0)
+    assert form.store.read(max(owner.epoch for owner in recorded.values())).owners == {}
+
+
+def test_a_change_of_a_shard_that_has_moved_on_changes_nothing(form: Any) -> None:
+    epoch = form.elect("a")
+    join(form.store, epoch, "c1")
+    old = form.store.take_over(epoch).owners[0].epoch
+    first = form.store.record({0: Change("c1", old)}, epoch)
+    assert form.store.record({0: Change("c2", old)}, epoch) == {}
+    assert form.store.read(-1).owners[0] == first[0]
+
+
+def test_who_registers_is_new_restarted_or_refused(form: Any) -> None:
+    """1. A newcomer. 2. Its next life keeps the shards under new epochs. 3. A life with shards in its hands is told
+    nothing, and nothing changes."""
+    epoch = form.elect("a")
+    assert join(form.store, epoch, "c1") is Membership.NEW
+    assert join(form.store, epoch, "c1") is Membership.UNCHANGED
+    owned = own(form.store, epoch, "c1")
+    newest = max(owner.epoch for owner in owned.values())
+    decided, changed, _ = form.store.register(member("c1", "two"), empty=True, above=newest, leader_epoch=epoch)
+    assert decided is Membership.RESTARTED
+    assert changed.keys() == owned.keys()
+    assert {owner.container for owner in changed.values()} == {"c1"}
+    assert join(form.store, epoch, "c1", "three", empty=False) is Membership.REFUSED
+    assert form.store.read(-1).members == {"c1": member("c1", "two")}
+
+
+def test_the_shards_of_a_lost_container_go_to_its_heirs(form: Any) -> None:
+    """1. Of three candidates one renewed its row by itself and one has another life now. 2. Only the third is lost,
+    and only its heirs inherit."""
+    epoch = form.elect("a")
+    for name in ("c1", "c2", "c3", "heir"):
+        join(form.store, epoch, name)
+    owners = form.store.take_over(epoch).owners
+    given = {0: Change("c1", owners[0].epoch), 1: Change("c2", owners[1].epoch), 2: Change("c3", owners[2].epoch)}
+    recorded = form.store.record(given, epoch)
+    form.renew_by_itself("c2", "one")
+    heirs = {f"c{shard + 1}": {shard: Change("heir", recorded[shard].epoch)} for shard in range(3)}
+    candidates = {"c1": "one", "c2": "one", "c3": "zero"}
+    lost, inherited = form.store.fail_over(candidates, heirs, FAIL_OVER_SECONDS, epoch)
+    assert lost == {"c1"}
+    assert {shard: owner.container for shard, owner in inherited.items()} == {0: "heir"}
+    members, found, _ = form.store.read(-1)
+    assert [name for name, each in sorted(members.items()) if not each.live] == ["c1"]
+    assert [found[shard].container for shard in range(3)] == ["heir", "c2", "c3"]
+
+
+def test_a_former_leader_writes_nothing(form: Any) -> None:
+    old = form.elect("a")
+    join(form.store, old, "c1")
+    newest = form.elect("b")
+    before = form.store.read(-1)
+    change = {0: Change("c1", before.owners[0].epoch)}
+    calls: list[Callable[[], object]] = [
+        lambda: form.store.take_over(old),
+        lambda: form.store.register(member("c2"), empty=True, above=-1, leader_epoch=old),
+        lambda: form.store.fail_over({"c1": "one"}, {"c1": change}, 0.0, old),
+        lambda: form.store.record(change, old),
+        lambda: form.store.save_heartbeats({"c1": datetime.now(UTC)}, old),
+    ]
+    for call in calls:
+        with pytest.raises(Fenced):
+            call()
+    assert form.store.read(-1) == before
+    assert form.store.record(change, newest).keys() == {0}
+
+
+def test_a_store_that_is_away_is_unavailable(form: Any) -> None:
+    epoch = form.elect("a")
+    calls: list[Callable[[], object]] = [
+        lambda: form.away.take_over(epoch),
+        lambda: form.away.read(-1),
+        lambda: form.away.register(member("c1"), empty=True, above=-1, leader_epoch=epoch),
+        lambda: form.away.fail_over({}, {}, 0.0, epoch),
+        lambda: form.away.record({}, epoch),
+        lambda: form.away.save_heartbeats({}, epoch),
+        form.away.leader_url,
+    ]
+    for call in calls:
+        with pytest.raises(Unavailable):
+            call()
+    assert form.store.read(-1).members == {}
+
+
+def test_who_registers_hears_of_a_commit_that_no_later_one_comes_before(form: Any) -> None:
+    epoch = form.elect("a")
+    form.commit(7)
+    assert form.store.register(member("c1"), empty=True, above=-1, leader_epoch=epoch).commit_number == 7
+    assert form.store.read(-1).commit_number == form.store.take_over(epoch).commit_number == 7

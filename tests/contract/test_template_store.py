@@ -1,0 +1,85 @@
+"""The contract of `TemplateStore`: what the running table has above a commit, and alerts of rows that are broken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, select
+
+from penstock.control.errors import Unavailable
+from penstock.store.engine import transaction
+from penstock.store.tables import alerts
+from services.task_service.store import PostgresTemplateStore, TemplateStore
+from tests.contract.conftest import SHARDS
+from tests.contract.task_service_forms import MemoryForm as MemoryCell
+from tests.support.memory.store import MemoryStore
+from tests.support.memory.templates import MemoryTemplateStore
+from tests.support.task_service import commit_job, forget_job
+from tests.support.unreachable import unreachable_engine
+
+
+class PostgresForm:
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.store: TemplateStore = PostgresTemplateStore(engine)
+        self.away: TemplateStore = PostgresTemplateStore(unreachable_engine())
+
+    def commit(self, job: str) -> int:
+        return commit_job(self.engine, job)
+
+    def forget(self, job: str) -> None:
+        forget_job(self.engine, job)
+
+    def alerts(self) -> set[str]:
+        with transaction(self.engine) as connection:
+            return set(connection.execute(select(alerts.c.subject).where(alerts.c.cleared_at.is_(None))).scalars())
+
+
+class MemoryForm:
+    def __init__(self, memory: MemoryStore) -> None:
+        self._cell = MemoryCell(memory)
+        self.memory = MemoryTemplateStore(memory)
+        self.store: TemplateStore = self.memory
+        away = MemoryTemplateStore(memory)
+        away.down = True
+        self.away: TemplateStore = away
+        self.commit, self.forget = self._cell.commit, self._cell.forget
+
+    def alerts(self) -> set[str]:
+        return set(self.memory.alerts)
+
+
+@pytest.fixture(params=["postgres", "memory"])
+def form(request: pytest.FixtureRequest) -> Any:
+    if request.param == "postgres":
+        return PostgresForm(request.getfixturevalue("engine"))
+    return MemoryForm(request.getfixturevalue("memory"))
+
+
+def test_what_was_committed_above_a_number(form: Any) -> None:
+    """1. Nothing yet. 2. Two jobs. 3. One of them is forgotten."""
+    assert form.store.read() == (0, SHARDS, (), {})
+    first, second = form.commit("a"), form.commit("b")
+    assert first < second
+    found = form.store.read()
+    assert (found.commit_number, [row.job for row in found.stored]) == (second, ["a", "b"])
+    assert [row.job for row in form.store.read(first).stored] == ["b"]
+    form.forget("a")
+    later = form.store.read(second)
+    assert (later.stored, later.removed) == ((), {"a": later.commit_number})
+    assert later.commit_number > second
+    assert form.store.read(later.commit_number).removed == {}
+
+
+def test_alerts_follow_what_is_broken(form: Any) -> None:
+    form.store.alert({"a": "no query", "b": "no topic"}, ())
+    form.store.alert({"a": "no query at all"}, ["b"])
+    assert form.alerts() == {"a"}
+
+
+def test_a_store_that_is_away_is_unavailable(form: Any) -> None:
+    for call in (form.away.read, lambda: form.away.alert({"a": "x"}, ()), lambda: form.away.purge_samples(1)):
+        with pytest.raises(Unavailable):
+            call()
+    assert form.store.purge_samples(1) == 0

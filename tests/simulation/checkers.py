@@ -1,0 +1,172 @@
+"""What must always hold, looked at after every event, from the outside: nothing here asks the code what it thinks.
+
+A host that is stopped, or went on a moment ago, may still hold tasks that others run by now: the fence keeps those from
+committing, so only what they commit counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import orjson
+
+from penstock.spark.channel import Redistribute
+from penstock.tasks.shards import shard_of
+from services.state_syncer.plan import SyncState
+from tests.simulation.hosts import Instance, SimulatedHost, Watcher
+from tests.simulation.programs import Surroundings
+from tests.simulation.workload import Workload
+
+GRACE_AFTER_STOP_SECONDS = 15.0
+
+
+class Checkers(Watcher):
+    """`complaints`: what did not hold, with virtual times."""
+
+    def __init__(self, around: Surroundings, workload: Workload) -> None:
+        self.complaints: list[str] = []
+        self.double_run_seconds = 0.0
+        self._around = around
+        self._memory = around.database.memory
+        self._tasks = around.ground.running
+        self._workload = workload
+        self._assignment = 0
+        self._owners = dict(self._memory.owners)
+        self._commit = 0
+        self._running = dict(self._memory.running)
+        self._attempts: dict[tuple[str, int], str] = {}
+
+    def complain(self, what: str) -> None:
+        """Notes it in the story, too."""
+        self._around.ground.story.tell("checker", f"VIOLATION: {what}")
+        self.complaints.append(f"{self._around.ground.scheduler.now:.3f}: {what}")
+
+    # ---- told by hosts
+
+    def began(self, instance: Instance) -> None:
+        """A task is in one place, and of one generation."""
+        for other in self._tasks.of(instance.spec.job):
+            if other is instance:
+                continue
+            if other.task_id == instance.task_id and not self._is_zombie(other.host):
+                self.complain(f"{instance.task_id} begins on {instance.host.name} and runs on {other.host.name}")
+                self.double_run_seconds += 1.0
+            if other.spec.generation != instance.spec.generation and self._meets(other, instance):
+                self.complain(f"{instance.place} begins and {other.place} runs on {other.host.name}")
+
+    def _meets(self, other: Instance, instance: Instance) -> bool:
+        """Whether another generation could still commit. The last batch of a job that was deleted meanwhile may, on a
+        host that was stopped: deletion seals nothing, and a job that is made again goes on from nothing of it."""
+        files, job = self._around.ground.files, instance.spec.job
+        is_same_life = files.line(job, other.spec.generation) == files.line(job, instance.spec.generation)
+        return self._can_commit(other) and (is_same_life or not self._is_zombie(other.host))
+
+    def works(self, host: SimulatedHost, command: object) -> None:
+        """No task of a job runs while its checkpoints are worked on, but for what an old request asks for."""
+        request = command.request  # type: ignore[attr-defined]
+        if isinstance(command, Redistribute):
+            self._look_at_attempt(host.process.machine.name, request.job, request.target.generation)
+        plan = self._memory.plans.get(request.job)
+        if plan is None or (isinstance(command, Redistribute) and plan["generation"] != request.target.generation):
+            return
+        for other in self._tasks.of(request.job):
+            if not self._is_zombie(other.host):
+                self.complain(f"{host.name} works on {request.job} and {other.place} runs on {other.host.name}")
+
+    def _look_at_attempt(self, container: str, job: str, generation: int) -> None:
+        first = self._attempts.setdefault((job, generation), container)
+        if first != container:
+            self.complain(f"{first} and {container} both write generation {generation} of {job}")
+
+    # ---- after every event
+
+    def look(self) -> None:
+        """What the last event wrote."""
+        counters = self._memory.counters
+        if counters["assignment"] != self._assignment:
+            self._assignment = counters["assignment"]
+            self._look_at_owners()
+        if counters["running_commit"] != self._commit:
+            self._commit = counters["running_commit"]
+            self._look_at_running()
+
+    def _look_at_owners(self) -> None:
+        before, self._owners = self._owners, dict(self._memory.owners)
+        moved = {
+            shard: old.container
+            for shard, old in before.items()
+            if old.container is not None and old.container != self._owners[shard].container
+        }
+        if not moved:
+            return
+        for instance in self._tasks.all():
+            shard = shard_of(instance.task_id, len(self._owners))
+            here = instance.host.process.machine.name
+            if moved.get(shard) == here and not self._is_zombie(instance.host):
+                self.complain(f"shard {shard} leaves {here}, where {instance.task_id} runs")
+
+    def _look_at_running(self) -> None:
+        before, self._running = self._running, dict(self._memory.running)
+        for job, entry in self._running.items():
+            old = before.get(job)
+            if old is not entry:
+                self._look_at_commit(job, orjson.loads(entry.row.config), entry.row.stopping)
+            if old is not None and old.row.generation != entry.row.generation:
+                self._look_at_generation(job, old.row.generation, entry.row.generation)
+        for job in before.keys() - self._running.keys():
+            self._look_at_the_forgotten(job)
+
+    def _look_at_commit(self, job: str, config: dict[str, object], stopping: bool) -> None:
+        expected = self._workload.expected[job]
+        stopped = [{**each, "desired_state": "stopped"} for each in expected]
+        if config not in expected and not (stopping and config in stopped):
+            self.complain(f"the running configuration of {job} was never expected: {config}")
+
+    def _look_at_generation(self, job: str, before: int, after: int) -> None:
+        if after < before:
+            self.complain(f"{job} goes back from generation {before} to {after}")
+        elif (job, after) not in self._around.ground.files.lines:
+            self.complain(f"generation {after} of {job} was never written")
+
+    def _look_at_the_forgotten(self, job: str) -> None:
+        for instance in self._tasks.of(job):
+            if not self._is_zombie(instance.host):
+                self.complain(f"{job} is forgotten and {instance.place} runs on {instance.host.name}")
+
+    # ---- in the end
+
+    def not_converged(self) -> list[str]:
+        """What is not yet as expected."""
+        missing = [f"shard {shard} has no owner" for shard in self._without_owner()]
+        for job, expected in sorted(self._workload.expected.items()):
+            missing += self._of_job(job, expected[-1])
+        return missing
+
+    def _without_owner(self) -> list[int]:
+        live = {name for name, member in self._memory.members.items() if member.live}
+        return [shard for shard, owner in sorted(self._memory.owners.items()) if owner.container not in live]
+
+    def _of_job(self, job: str, expected: dict[str, object]) -> Iterator[str]:
+        entry, state = self._memory.running.get(job), self._memory.sync_states.get(job)
+        if entry is None or state is None:
+            yield f"{job} is not there"
+            return
+        if state.state != SyncState.SYNCED.value or job in self._memory.plans or entry.row.stopping:
+            yield f"{job} is {state.state}: {state.detail}"
+        if orjson.loads(entry.row.config) != expected:
+            yield f"{job} does not run what was asked for last"
+        wanted = {
+            (index, entry.row.generation, entry.row.revision) for index in range(int(str(expected["task_count"])))
+        }
+        running = [each for each in self._tasks.of(job) if self._can_commit(each)]
+        found = sorted((each.spec.index, each.spec.generation) for each in running)
+        if found != sorted((index, generation) for index, generation, _ in wanted):
+            yield f"{job} runs {found}, expected {sorted(wanted)}"
+
+    def _can_commit(self, instance: Instance) -> bool:
+        is_here = not instance.host.process.is_dead and not instance.is_over
+        return is_here and self._around.ground.files.is_owner(instance.place, instance.token)
+
+    def _is_zombie(self, host: SimulatedHost) -> bool:
+        now = self._around.ground.scheduler.now
+        return host.process.is_paused or now - host.process.went_on_at < GRACE_AFTER_STOP_SECONDS

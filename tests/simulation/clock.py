@@ -1,0 +1,26 @@
+"""A clock for each machine: its own rate, its own offset, and never back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class VirtualClock:
+    """As `penstock.control.clock.Clock`. `rate`: seconds that it counts in a true one; offsets in seconds."""
+
+    def __init__(self, true_now: Callable[[], float], *, rate: float, boot: float, wall_offset: float) -> None:
+        self._true_now = true_now
+        self.rate = rate
+        self._boot = boot
+        self._wall_offset = wall_offset
+
+    def now(self) -> datetime:
+        """Wall time as this machine has it."""
+        return BEGIN + timedelta(seconds=round(self._true_now() * self.rate + self._wall_offset, 6))
+
+    def monotonic(self) -> float:
+        """Seconds since the machine was started."""
+        return self._boot + self._true_now() * self.rate

@@ -1,0 +1,125 @@
+"""Checkpoints on the shared file system, behind the real fence's rules, and the sinks that the tasks write to.
+
+An input grows for ever at the same rate in each key group. A batch reads from the checkpoint's offsets up to the end,
+and its commit takes the offsets on and writes the rows, both or neither. `complain` is told when a row is lost or
+written twice, or when somebody commits who must not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from penstock.control.errors import Fenced
+from penstock.spark import fence
+from penstock.tasks.redistribution import Layout
+
+ROWS_PER_SECOND = 3.0
+
+
+class Place(NamedTuple):
+    """Where a task's checkpoint of one generation is."""
+
+    job: str
+    generation: int
+    index: int
+
+
+@dataclass
+class Checkpoint:
+    """`offsets` by key group; `token` of the FENCE file."""
+
+    fence: str | None = None
+    is_sealed: bool = False
+    offsets: dict[int, int] = field(default_factory=dict)
+    batches: int = 0
+
+
+@dataclass
+class Files:
+    """All checkpoints, and for each job's line of generations how far its sink has every key group."""
+
+    now: Callable[[], float]
+    complain: Callable[[str], None]
+    checkpoints: dict[Place, Checkpoint] = field(default_factory=dict)
+    lines: dict[tuple[str, int], int] = field(default_factory=dict)
+    sinks: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    fenced_commits: int = 0
+    commits: int = 0
+
+    def claim(self, place: Place, epoch: int | None, holder: str) -> str:
+        """As `penstock.spark.fence.claim`."""
+        checkpoint = self.checkpoints.setdefault(place, Checkpoint())
+        token = fence.next_token(checkpoint.fence, epoch, str(place))
+        checkpoint.fence = fence.fence_text(token, holder)
+        return str(token)
+
+    def open(self, place: Place, token: str) -> dict[int, int]:
+        """The offsets that a task goes on from. Raises Fenced for a generation that was sealed."""
+        checkpoint = self.checkpoints[place]
+        if checkpoint.is_sealed:
+            raise Fenced(f"FENCED: {place} was sealed")
+        fence.require_newest(checkpoint.fence or "", token, str(place))
+        return dict(checkpoint.offsets)
+
+    def plan(self, offsets: Mapping[int, int], key_groups: Iterable[int]) -> dict[int, int]:
+        """Where a batch ends that begins now."""
+        end = int(self.now() * ROWS_PER_SECOND)
+        return {group: max(end, offsets.get(group, 0)) for group in key_groups}
+
+    def commit(self, place: Place, token: str, begin: Mapping[int, int], end: Mapping[int, int]) -> None:
+        """Publishes a batch. Raises Fenced when somebody else has claimed the checkpoint."""
+        checkpoint = self.checkpoints[place]
+        try:
+            fence.require_newest(checkpoint.fence or "", token, str(place))
+            if checkpoint.is_sealed:
+                raise Fenced(f"FENCED: {place} was sealed")
+        except Fenced:
+            self.fenced_commits += 1
+            raise
+        self.commits += 1
+        checkpoint.batches += 1
+        line = self.line(place.job, place.generation)
+        for group, offset in end.items():
+            self._write(place, (place.job, line, group), begin.get(group, 0), offset)
+            checkpoint.offsets[group] = offset
+
+    def redistribute(self, job: str, source: Layout, target: Layout, holder: str) -> None:
+        """Writes the target's checkpoints from the source's, which nobody owns from now on."""
+        offsets: dict[int, int] = {}
+        for index in range(len(source.ranges)):
+            place = Place(job, source.generation, index)
+            self.open(place, self.claim(place, None, holder))
+            offsets |= self.checkpoints[place].offsets
+        self.lines[job, target.generation] = self.line(job, source.generation)
+        for index, groups in enumerate(target.ranges):
+            place = Place(job, target.generation, index)
+            self.claim(place, None, holder)
+            own = {group: offsets[group] for group in range(groups.lo, groups.hi) if group in offsets}
+            self.checkpoints[place].offsets = own
+
+    def seal(self, job: str, layout: Layout, holder: str) -> None:
+        """Nothing of the generation commits any more."""
+        for index in range(len(layout.ranges)):
+            place = Place(job, layout.generation, index)
+            self.claim(place, None, holder)
+            self.checkpoints[place].is_sealed = True
+
+    def line(self, job: str, generation: int) -> int:
+        """The first generation of those that go on from each other."""
+        return self.lines.get((job, generation), generation)
+
+    def is_owner(self, place: Place, token: str) -> bool:
+        """Whether a commit under the token would be taken."""
+        checkpoint = self.checkpoints.get(place)
+        if checkpoint is None or checkpoint.fence is None or checkpoint.is_sealed:
+            return False
+        return checkpoint.fence.split("\n", 1)[0] == token
+
+    def _write(self, place: Place, sink: tuple[str, int, int], begin: int, end: int) -> None:
+        written = self.sinks.get(sink, 0)
+        if begin != written:
+            what = "twice" if begin < written else "never"
+            self.complain(f"rows {min(begin, written)} to {max(begin, written)} of {sink} come {what}: {place}")
+        self.sinks[sink] = max(end, written)

@@ -1,0 +1,372 @@
+"""Simulated Spark hosts behind the Task Manager's `Hosts`: processes of their own with tasks, works and a lease."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from penstock.control.errors import LeaseLost, PenstockError
+from penstock.spark.channel import (
+    Command,
+    Event,
+    Exit,
+    Initialize,
+    ListTasks,
+    Live,
+    Ready,
+    Redistribute,
+    Reply,
+    Seal,
+    Start,
+    Stop,
+    TaskEnded,
+)
+from penstock.spark.channel import Lease as LeaseCommand
+from penstock.spark.fence import Fenced
+from penstock.spark.host.lease import LeaseWatch
+from penstock.tasks.redistribution import RedistributionReport
+from services.task_manager.model import HostKey
+from services.task_manager.ports import HostExit
+from tests.simulation import threads
+from tests.simulation.files import Files, Place
+from tests.simulation.processes import Process
+from tests.simulation.scheduler import Scheduler
+from tests.simulation.story import Story
+
+GRACE_SECONDS = 8.0
+PAUSE_SECONDS = 3.0
+
+
+@dataclass
+class Habits:
+    """How hosts behave: seconds that things take, and shares that go wrong."""
+
+    slow: float = 1.0
+    breaks: float = 0.0
+    sticks: float = 0.0
+    dies: float = 0.0
+
+
+class Instance:
+    """One run of a task on a host, from its claim to its end."""
+
+    def __init__(self, command: Start, host: SimulatedHost, stop: threads.Event) -> None:
+        self.spec = command.spec
+        self.epoch = command.epoch
+        self.host = host
+        self.place = Place(command.spec.job, command.spec.generation, command.spec.index)
+        self.token = ""
+        self.number = -1
+        self.is_stuck = False
+        self.is_over = False
+        self.stop = stop
+        self.ended = threads.Event(host.scheduler)
+
+    @property
+    def task_id(self) -> str:
+        return self.spec.task_id
+
+
+class Registry:
+    """Every run of a task that has not ended, by job, in order of their beginning."""
+
+    def __init__(self) -> None:
+        self._by_job: dict[str, dict[int, Instance]] = defaultdict(dict)
+        self._numbers = count()
+
+    def add(self, instance: Instance) -> None:
+        instance.number = next(self._numbers)
+        self._by_job[instance.spec.job][instance.number] = instance
+
+    def remove(self, instance: Instance) -> None:
+        self._by_job[instance.spec.job].pop(instance.number, None)
+
+    def of(self, job: str) -> list[Instance]:
+        return list(self._by_job[job].values())
+
+    def all(self) -> Iterator[Instance]:
+        for instances in self._by_job.values():
+            yield from instances.values()
+
+
+class Watcher:
+    """What is told of instances and works: the checkers."""
+
+    def began(self, instance: Instance) -> None:
+        """A task runs."""
+
+    def works(self, host: SimulatedHost, command: Redistribute | Seal) -> None:
+        """Work on a job's checkpoints begins."""
+
+
+@dataclass
+class Ground:
+    """What all hosts of a world stand on."""
+
+    scheduler: Scheduler
+    story: Story
+    files: Files
+    habits: Habits
+    watcher: Watcher
+    running: Registry = field(default_factory=Registry)
+
+
+class SimulatedHosts:
+    """As `services.task_manager.spark_hosts.SparkHosts`, for one life of a Task Manager."""
+
+    def __init__(self, ground: Ground, supervisor: Process, hosts: list[SimulatedHost]) -> None:
+        self._ground = ground
+        self._supervisor = supervisor
+        self._hosts = hosts
+
+    def start(
+        self, name: str, key: HostKey, on_event: Callable[[str, Event], None], on_exit: Callable[[], None]
+    ) -> SimulatedHost:
+        host = SimulatedHost(self._ground, self._supervisor, name, on_event, on_exit)
+        self._hosts[:] = [each for each in self._hosts if not each.process.is_dead]
+        self._hosts.append(host)
+        return host
+
+
+class SimulatedHost:
+    """One host process. What it says reaches its supervisor in order."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        supervisor: Process,
+        name: str,
+        on_event: Callable[[str, Event], None],
+        on_exit: Callable[[], None],
+    ) -> None:
+        self.scheduler, self._story, self._files = ground.scheduler, ground.story, ground.files
+        self._habits, self._watcher, self._running = ground.habits, ground.watcher, ground.running
+        self.name = name
+        self.process = Process(ground.scheduler, supervisor.machine, name)
+        self.instances: dict[str, Instance] = {}
+        self.lease_ended_at: float | None = None
+        self._how = HostExit("crashed")
+        self._exit: HostExit | None = None
+        self._is_ending = False
+        self._commands: deque[Command] = deque()
+        self._said: deque[Event] = deque()
+        self._queues: dict[str, deque[Callable[[], None]]] = {}
+        self._has_commands, self._has_said = threads.Event(self.scheduler), threads.Event(self.scheduler)
+        self._lease = LeaseWatch(self.process.machine.clock, self._lease_ran_out)
+        self.process.on_death.append(self._on_death)
+        supervisor.on_death.append(self._orphaned)
+        self.process.begin("serve", self._serve)
+        supervisor.begin(f"hear {name}", lambda: self._hear(on_event, on_exit))
+
+    # ---- as the supervisor sees it
+
+    def send(self, command: Command) -> None:
+        self._commands.append(command)
+        self._has_commands.set()
+
+    def kill(self) -> None:
+        self._end(HostExit("killed"))
+
+    def exit(self) -> HostExit | None:
+        return self._exit
+
+    def _hear(self, on_event: Callable[[str, Event], None], on_exit: Callable[[], None]) -> None:
+        while True:
+            while self._said:
+                on_event(self.name, self._said.popleft())
+            if self.process.is_dead:
+                break
+            self._has_said.clear()
+            self._has_said.wait()
+        self._exit = self._how
+        on_exit()
+
+    def _say(self, event: Event) -> None:
+        self._said.append(event)
+        self._has_said.set()
+
+    def _reply(
+        self, command: Command, error: PenstockError | None = None, result: dict[str, Any] | None = None
+    ) -> None:
+        kind = None if error is None else "fenced" if isinstance(error, Fenced) else "retryable"
+        detail = None if error is None else error.detail
+        self._say(Reply(id=command.id, ok=error is None, error=detail, error_kind=kind, result=result or {}))
+
+    # ---- its end
+
+    def _end(self, how: HostExit) -> None:
+        self._how = how
+        self.scheduler.after(0.0, self.process.kill)
+
+    def crash(self) -> None:
+        """Out of memory, say."""
+        self._end(HostExit("crashed"))
+
+    def _on_death(self) -> None:
+        for instance in list(self.instances.values()):
+            self._over(instance)
+        self._has_said.set()
+
+    def _orphaned(self) -> None:
+        """The pipe from the supervisor has ended."""
+        seconds = self.scheduler.random.random() * 0.5 * self._habits.slow
+
+        def die() -> None:
+            if self.process.is_paused:
+                self.process.defer(die)
+            else:
+                self.process.kill()
+
+        self.scheduler.after(seconds, die)
+
+    def _lease_ran_out(self) -> None:
+        self._is_ending = True
+        self.lease_ended_at = self.scheduler.now
+        self._story.tell(self.name, "lease ran out", tasks=len(self.instances))
+        self.process.begin("lease-end", self._end_of_lease)
+
+    def _end_of_lease(self) -> None:
+        for instance in list(self.instances.values()):
+            instance.stop.set()
+        end = self.scheduler.now + self.process.to_true_seconds(GRACE_SECONDS)
+        while self.instances and self.scheduler.now < end:
+            self.scheduler.wait(0.2)
+        self._end(HostExit("lease lost", lease_ran_out=True))
+        self.scheduler.block()
+
+    # ---- commands
+
+    def _serve(self) -> None:
+        self._pass(3.0)
+        if self._chance(self._habits.dies):
+            self._end(HostExit("crashed"))
+            self.scheduler.block()
+        self.process.begin("lease", self._lease.watch)
+        self._say(Ready(pid=1, jvm_pid=2))
+        while True:
+            while self._commands:
+                self._lease.check()
+                self._handle(self._commands.popleft())
+            self._has_commands.clear()
+            self._has_commands.wait()
+
+    def _handle(self, command: Command) -> None:
+        match command:
+            case Start():
+                self._enqueue(command.spec.task_id, command, self._start)
+            case Stop():
+                self._enqueue(command.task_id, command, self._stop)
+            case Live():
+                self._enqueue(command.spec.task_id, command, self._live)
+            case Redistribute() | Seal() | Initialize():
+                self._enqueue(f"{command.request.job}/*", command, self._work)
+            case LeaseCommand():
+                self._lease.renew(command.seconds, command.sent_at)
+                self._reply(command)
+            case ListTasks():
+                self._reply(command, result={"tasks": {task_id: {} for task_id in self.instances}})
+            case Exit():
+                self._reply(command)
+                self._end(HostExit("asked"))
+                self.scheduler.block()
+
+    def _enqueue(self, key: str, command: Any, work: Callable[[Any], dict[str, Any] | None]) -> None:
+        """Work of one task in order, of different tasks at the same time."""
+
+        def run() -> None:
+            try:
+                self._reply(command, result=work(command))
+            except PenstockError as error:
+                self._reply(command, error)
+            queue = self._queues[key]
+            queue.popleft()
+            if queue:
+                self.process.begin(key, queue[0])
+
+        queue = self._queues.setdefault(key, deque())
+        queue.append(run)
+        if len(queue) == 1:
+            self.process.begin(key, run)
+
+    def _require_lease(self) -> None:
+        if self._is_ending or not self._lease.may_start():
+            raise LeaseLost("this host has no good lease")
+
+    def _start(self, command: Start) -> None:
+        self._require_lease()
+        instance = Instance(command, self, threads.Event(self.scheduler))
+        if instance.task_id in self.instances:
+            raise LeaseLost(f"{instance.task_id} runs")
+        self._pass(2.0)
+        if self._chance(self._habits.breaks):
+            raise LeaseLost("the query did not start")
+        instance.token = self._files.claim(instance.place, command.epoch, self.name)
+        offsets = self._files.open(instance.place, instance.token)
+        instance.is_stuck = self._chance(self._habits.sticks)
+        self.instances[instance.task_id] = instance
+        self._running.add(instance)
+        self._story.tell(self.name, "runs", task=instance.task_id, token=instance.token, gen=instance.spec.generation)
+        self._watcher.began(instance)
+        self.process.begin(instance.task_id, lambda: self._run(instance, offsets))
+        if self._is_ending:
+            instance.stop.set()
+
+    def _run(self, instance: Instance, offsets: dict[int, int]) -> None:
+        groups = range(instance.spec.key_groups.lo, instance.spec.key_groups.hi)
+        error: Fenced | None = None
+        while not instance.stop.wait(PAUSE_SECONDS * (0.5 + self.scheduler.random.random())) or instance.is_stuck:
+            if instance.stop.is_set():
+                self.scheduler.wait(PAUSE_SECONDS)
+            end = self._files.plan(offsets, groups)
+            self._pass(2.0)
+            try:
+                self._files.commit(instance.place, instance.token, offsets, end)
+            except Fenced as fenced:
+                error = fenced
+                break
+            offsets = end
+        self._over(instance)
+        instance.ended.set()
+        self._story.tell(self.name, "ended", task=instance.task_id, token=instance.token, error=error)
+        if error is not None:
+            self._say(TaskEnded(task_id=instance.task_id, error=error.detail, error_kind="fenced"))
+
+    def _over(self, instance: Instance) -> None:
+        instance.is_over = True
+        self.instances.pop(instance.task_id, None)
+        self._running.remove(instance)
+
+    def _stop(self, command: Stop) -> None:
+        instance = self.instances.get(command.task_id)
+        if instance is not None:
+            instance.stop.set()
+            instance.ended.wait()
+
+    def _live(self, command: Live) -> None:
+        if command.spec.task_id not in self.instances:
+            raise LeaseLost(f"{command.spec.task_id} does not run")
+
+    def _work(self, command: Redistribute | Seal | Initialize) -> dict[str, Any]:
+        self._require_lease()
+        if isinstance(command, Initialize):
+            self._pass(1.0)
+            return {}
+        self._watcher.works(self, command)
+        self._pass(4.0)
+        if self._chance(self._habits.breaks):
+            raise LeaseLost("the work broke")
+        request = command.request
+        if isinstance(command, Seal):
+            self._files.seal(request.job, command.request.layout, self.name)
+            return {}
+        self._files.redistribute(request.job, command.request.source, command.request.target, self.name)
+        return RedistributionReport().model_dump(mode="json")
+
+    def _pass(self, seconds: float) -> None:
+        self.scheduler.wait(seconds * self._habits.slow * (0.2 + self.scheduler.random.random()))
+
+    def _chance(self, share: float) -> bool:
+        return self.scheduler.random.random() < share

@@ -1,0 +1,123 @@
+"""Ways to break the real code, each a promise of the design that is not kept. The simulation must notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from penstock.control.loop import Leadership
+from penstock.spark import fence
+from penstock.spark.host.lease import LeaseWatch
+from services.shard_manager import loop as shard_manager_loop
+from services.shard_manager.liveness import lost
+from services.shard_manager.moves import _TRANSITIONS, DropUnanswered, Moves, Phase, Planned
+from services.state_syncer import moves, observe, store
+from services.state_syncer.observe import NO_CONTAINERS_APPLIED
+from services.state_syncer.progress import Step
+from services.task_manager import container as task_manager
+from services.task_manager.lease import Lease
+from services.task_manager.tenure import Tenure
+from tests.support.memory.store import MemoryStore
+
+Mutation = Callable[[pytest.MonkeyPatch], None]
+
+
+def no_fence(patch: pytest.MonkeyPatch) -> None:
+    """Whoever holds a checkpoint's folder commits to it."""
+    patch.setattr(fence, "require_newest", lambda *_: None)
+
+
+def move_before_drop_is_answered(patch: pytest.MonkeyPatch) -> None:
+    """The new owner is recorded while the old one is still being told."""
+    begin = Moves._begin
+
+    def hasty(self: Moves, move: Any, event: Any, now: float) -> list[Any]:
+        instructions = begin(self, move, event, now)
+        if isinstance(event, Planned):
+            self._put(replace(self._moves[event.shard], phase=Phase.DROPPED))
+        return instructions
+
+    patch.setattr(Moves, "_begin", hasty)
+
+
+def no_answer_is_a_yes(patch: pytest.MonkeyPatch) -> None:
+    """A DROP that nobody answered counts as done."""
+    patch.setitem(_TRANSITIONS, (Phase.DROPPING, DropUnanswered), Moves._on_dropped)
+
+
+def unknown_is_gone(patch: pytest.MonkeyPatch) -> None:
+    """A container that did not report is taken to have stopped everything."""
+    patch.setattr(observe, "_applied", lambda _: NO_CONTAINERS_APPLIED)
+
+
+def everybody_leads(patch: pytest.MonkeyPatch) -> None:
+    """A process that could not take the lease leads all the same, and no write looks at the leader epoch."""
+    renew = Leadership.renew
+
+    def always(self: Leadership) -> int | None:
+        epoch = renew(self)
+        self._epoch, self._good_until = epoch or 1, float("inf")
+        return self._epoch
+
+    patch.setattr(Leadership, "renew", always)
+    patch.setattr(MemoryStore, "check_epoch", lambda *_: None)
+
+
+def no_wait_after_an_election(patch: pytest.MonkeyPatch) -> None:
+    """A new leader takes those for lost that it has not heard of itself."""
+
+    def hasty(names: Any, heard_at: Mapping[str, float], *, listening_since: float, **options: Any) -> Any:
+        return lost(names, heard_at, listening_since=float("-inf"), **options)
+
+    patch.setattr(shard_manager_loop, "lost", hasty)
+
+
+def tasks_outlive_the_lease(patch: pytest.MonkeyPatch) -> None:
+    """Neither Task Managers nor hosts stop when the lease runs out."""
+    patch.setattr(Lease, "is_good", lambda self, _: self.was_granted())
+    patch.setattr(LeaseWatch, "check", lambda _: False)
+
+
+def drop_is_answered_before_the_stop(patch: pytest.MonkeyPatch) -> None:
+    """A Task Manager says SUCCESS while the tasks are still stopping."""
+    patch.setattr(task_manager.Container, "await_stopped", lambda _, dropped, __: dropped)
+
+
+def commit_of_what_nobody_asked_for(patch: pytest.MonkeyPatch) -> None:
+    """The running configuration is another than the expected one."""
+    expected = store.expected_config
+
+    def other(layers: Any) -> Any:
+        config = expected(layers)
+        return {**config, "priority": 7} if isinstance(config, dict) else config
+
+    patch.setattr(store, "expected_config", other)
+
+
+def commit_before_the_generation_is_written(patch: pytest.MonkeyPatch) -> None:
+    """A redistribution that was asked for counts as done."""
+    changed = {**moves.MOVES, (Step.REDISTRIBUTE, moves.Fact.UNANSWERED): moves.Move.SEAL}
+    patch.setattr("services.state_syncer.rescale.MOVES", changed)
+
+
+def start_from_old_specs(patch: pytest.MonkeyPatch) -> None:
+    """Who joins runs what its disk says, however old that is."""
+    patch.setattr(Tenure, "may_start_from", lambda *_: True)
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    no_fence,
+    move_before_drop_is_answered,
+    no_answer_is_a_yes,
+    unknown_is_gone,
+    everybody_leads,
+    no_wait_after_an_election,
+    tasks_outlive_the_lease,
+    drop_is_answered_before_the_stop,
+    commit_of_what_nobody_asked_for,
+    commit_before_the_generation_is_written,
+    start_from_old_specs,
+)

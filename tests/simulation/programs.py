@@ -1,0 +1,204 @@
+"""The programs of a cell, put together from the real parts as each service's wiring does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from penstock.control.loop import LeaderLoop, Leadership
+from penstock.store.running import STATE_SYNCER
+from penstock.wire.cluster import Capacity, Snapshot, TaskReportBatch
+from penstock.wire.redistribution_client import RedistributionClient
+from penstock.wire.shard_client import ShardManagerClient
+from penstock.wire.task_client import TaskServiceClient
+from services.shard_manager.heartbeats import Heartbeats as HeartbeatAnswers
+from services.shard_manager.loop import ShardManager
+from services.shard_manager.orders import Orders
+from services.shard_manager.settings import ShardManagerSettings
+from services.shard_manager.store import LEASE
+from services.shard_manager.view import View
+from services.state_syncer.budget import Budget
+from services.state_syncer.executor import ContainerExecutor
+from services.state_syncer.loop import StateSyncer
+from services.task_manager.container import Container
+from services.task_manager.disk import Lives, LivesRecord
+from services.task_manager.loop import Heartbeats, Periods, Reports, Specs, TaskManager
+from services.task_manager.model import Limits
+from services.task_manager.views import Identity
+from services.task_service.api import Specs as SpecAnswers
+from services.task_service.cache import TemplateCache
+from tests.simulation import servers, threads
+from tests.simulation.hosts import Ground, SimulatedHost, SimulatedHosts
+from tests.simulation.network import Network
+from tests.simulation.processes import Process
+from tests.simulation.store import Database, SyncPort
+from tests.support.memory.election import MemoryElection
+from tests.support.memory.ownership import MemoryLeaseStore
+from tests.support.memory.shards import MemoryShardStore
+from tests.support.memory.specs import MemoryTaskService
+from tests.support.memory.sync import MemorySyncStore
+from tests.support.memory.templates import MemoryTemplateStore
+
+CAPACITY = Capacity(cpu_cores=2.0, memory_bytes=2**31, disk_bytes=2**34)
+LEADER_LEASE_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class Times:
+    """Periods that are drawn or shortened; all others are the product's defaults."""
+
+    periods: Periods = field(default_factory=lambda: Periods(tick=2.0, report=5.0))
+    limits: Limits = field(default_factory=lambda: Limits(host_start_seconds=60.0, start_seconds=60.0))
+    set_based_from: int = 8
+
+
+@dataclass
+class Surroundings:
+    """What programs find: the network, the store, what hosts stand on, and who is where."""
+
+    network: Network
+    database: Database
+    ground: Ground
+    times: Times
+    shard_managers: str = ""
+    task_services: str = ""
+    lives: count[int] = field(default_factory=lambda: count(1))
+    containers: dict[str, Container] = field(default_factory=dict)
+    hosts: dict[str, list[SimulatedHost]] = field(default_factory=dict)
+
+
+Program = Callable[[Surroundings, Process], None]
+
+
+def shard_manager(around: Surroundings, process: Process) -> None:
+    """As `services.shard_manager.wiring`."""
+    name, clock, database = process.machine.name, process.machine.clock, around.database
+    settings = ShardManagerSettings(gather_seconds=1.0)
+    holder, url = f"{name}:{next(around.lives)}", f"http://{name}"
+    election = MemoryElection(database.memory, LEASE, holder, lease_seconds=LEADER_LEASE_SECONDS, url=url)
+    leadership = Leadership(LEASE, database.port(election, process), LEADER_LEASE_SECONDS, clock.monotonic)
+    store = database.port(MemoryShardStore(database.memory), process)
+    view, orders = View(), Orders()
+    manager = ShardManager(store, view, orders, settings, clock, wake=lambda: loop.wake())
+    loop = LeaderLoop(
+        LEASE,
+        manager.round,
+        leadership,
+        period_seconds=settings.shard_manager_round_seconds,
+        renew_seconds=LEADER_LEASE_SECONDS / 3,
+    )
+    answers = HeartbeatAnswers(
+        store, view, leadership, clock, lease_seconds=settings.container_lease_seconds, wake=loop.wake
+    )
+    around.network.listen(name, process, servers.of_shard_manager(answers))
+    loop.start()
+
+
+def state_syncer(around: Surroundings, process: Process) -> None:
+    """As `services.state_syncer.__main__`, without savepoints."""
+    clock, database = process.machine.clock, around.database
+    executor = ContainerExecutor(RedistributionClient(), clock.monotonic, workers=4, lost_after_seconds=30.0)
+    syncer = StateSyncer(
+        SyncPort(database, MemorySyncStore(database.memory), process),
+        clock.now,
+        await_seconds=1.0,
+        set_based_from=around.times.set_based_from,
+        executor=executor,
+        budget=Budget(0.5, 4),
+    )
+    holder = f"{process.machine.name}:{next(around.lives)}"
+    election = MemoryElection(database.memory, STATE_SYNCER, holder, lease_seconds=LEADER_LEASE_SECONDS)
+    leadership = Leadership(STATE_SYNCER, database.port(election, process), LEADER_LEASE_SECONDS, clock.monotonic)
+    loop = LeaderLoop(
+        STATE_SYNCER,
+        syncer.round,
+        leadership,
+        period_seconds=30.0,
+        renew_seconds=LEADER_LEASE_SECONDS / 3,
+        gather_seconds=0.02,
+    )
+    syncer.wake_in = loop.wake_in
+    executor.on_news = loop.wake
+    database.listen(process, loop.wake)
+    loop.start()
+
+
+def task_service(around: Surroundings, process: Process) -> None:
+    """As `services.task_service.wiring`."""
+    database = around.database
+    waiters: Any = servers.Waiters(threads.Condition(around.ground.scheduler))
+    store = database.port(MemoryTemplateStore(database.memory), process)
+    cache = TemplateCache(store, process.machine.clock, waiters, expiry_seconds=90.0, keep_samples_days=14)
+    specs = SpecAnswers(cache, waiters, longest_wait_seconds=60.0)
+    reports = database.port(MemoryTaskService(database.memory), process)
+
+    def save(batch: TaskReportBatch) -> None:
+        reports.report(batch)
+        if database.memory.plans:
+            database.news.notify_all()
+
+    around.network.listen(process.machine.name, process, servers.of_task_service(specs, save))
+    database.listen(process, cache.wake)
+    cache.start()
+
+
+def task_manager(around: Surroundings, process: Process) -> None:
+    """As `services.task_manager.__main__`; a former life's hosts end first."""
+    machine, database, times = process.machine, around.database, around.times
+    name, clock = machine.name, machine.clock
+    hosts = around.hosts.setdefault(name, [])
+    while any(not host.process.is_dead for host in hosts):
+        for host in hosts:
+            host.kill()
+        around.ground.scheduler.wait(0.1)
+    numbers, life = count(1), next(around.lives)
+    identity = Identity(name, f"http://{name}", "local", CAPACITY)
+    container = Container(
+        identity,
+        times.limits,
+        SimulatedHosts(around.ground, process, hosts),
+        clock,
+        lambda: f"{name}-{life}.{next(numbers)}",
+    )
+    around.containers[name] = container
+    authority = ShardManagerClient(around.shard_managers)
+    store = database.port(MemoryLeaseStore(database.memory, name), process)
+    tasks = TaskServiceClient(around.task_services)
+    manager = TaskManager(
+        container,
+        Heartbeats(container, authority, store, DiskLives(machine.disk), clock, times.periods),
+        Specs(container, tasks, DiskSnapshot(machine.disk), clock, times.periods),
+        Reports(container, tasks, clock, times.periods),
+        times.periods,
+    )
+    around.network.listen(name, process, servers.of_task_manager(container))
+    manager.start()
+
+
+class DiskSnapshot:
+    """As `services.task_manager.disk.SnapshotFile`, on a simulated disk."""
+
+    def __init__(self, disk: dict[str, Any]) -> None:
+        self._disk = disk
+
+    def load(self) -> Snapshot | None:
+        text = self._disk.get("snapshot")
+        return None if text is None else Snapshot.model_validate_json(text)
+
+    def save(self, snapshot: Snapshot) -> None:
+        self._disk["snapshot"] = snapshot.model_dump_json()
+
+
+class DiskLives(Lives):
+    """`services.task_manager.disk.Lives` on a simulated disk."""
+
+    def __init__(self, disk: dict[str, Any]) -> None:
+        self._disk = disk
+        self._record = LivesRecord.model_validate_json(disk.get("lives", "{}"))
+        self._formers = tuple(name for name in (self._record.asked, self._record.granted) if name)
+
+    def _store(self, record: LivesRecord) -> None:
+        self._record = record
+        self._disk["lives"] = record.model_dump_json()

@@ -1,0 +1,95 @@
+"""Where the real code meets the simulation: the names of threads, pools, timers, HTTP and logs in its modules.
+
+Everything else of the real code runs as it is.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import penstock.control.loop
+import penstock.spark.host.lease
+import penstock.wire.endpoints
+import penstock.wire.redistribution_client
+import services.shard_manager.orders
+import services.shard_manager.view
+import services.state_syncer.executor
+import services.task_manager.container
+import services.task_manager.host_pool
+import services.task_manager.loop
+import services.task_service.api
+import services.task_service.cache
+from tests.simulation.network import Http, Network
+from tests.simulation.scheduler import Scheduler
+from tests.simulation.story import Story, StoryLogger
+from tests.simulation.threads import Every, Once, Pool, Threading, Timers
+
+LOOK_EVERY_SECONDS = 1.0
+"""Between a host's looks at its lease: longer than in truth, which would make up half of all events."""
+
+_WITH_THREADS = (
+    penstock.control.loop,
+    penstock.spark.host.lease,
+    services.shard_manager.view,
+    services.state_syncer.executor,
+    services.task_manager.container,
+    services.task_manager.host_pool,
+    services.task_manager.loop,
+    services.task_service.cache,
+)
+_WITH_POOLS = (services.shard_manager.orders, services.state_syncer.executor)
+_WITH_HTTP = (penstock.wire.endpoints, penstock.wire.redistribution_client, services.shard_manager.orders)
+
+
+class _Now:
+    """Stands for `datetime` where only `now` is asked."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
+
+    def now(self, _: object = None) -> datetime:
+        return self._now()
+
+
+async def _at_once(call: Callable[..., Any], *args: Any) -> Any:
+    return call(*args)
+
+
+@contextmanager
+def on_virtual_time(
+    scheduler: Scheduler, network: Network, story: Story, wall_time: Callable[[], datetime]
+) -> Iterator[None]:
+    """The real code lives in the simulation until the end of the block. `wall_time`: of the running process."""
+    replaced: list[tuple[object, str, Any]] = []
+
+    def replace(module: object, name: str, value: object) -> None:
+        replaced.append((module, name, getattr(module, name)))
+        setattr(module, name, value)
+
+    threading, http, logger = Threading(scheduler), Http(network), StoryLogger(story)
+    for module in _WITH_THREADS:
+        replace(module, "threading", threading)
+    replace(penstock.spark.host.lease, "_LOOK_EVERY_SECONDS", LOOK_EVERY_SECONDS)
+    for module in _WITH_POOLS:
+        replace(module, "ThreadPoolExecutor", partial(Pool, scheduler))
+    for module in _WITH_HTTP:
+        replace(module, "httpx", http)
+    loop = penstock.control.loop
+    replace(loop, "BackgroundScheduler", lambda **_: Timers(scheduler, wall_time))
+    replace(loop, "IntervalTrigger", lambda *, seconds: Every(seconds))
+    replace(loop, "DateTrigger", Once)
+    replace(loop, "datetime", _Now(wall_time))
+    replace(services.task_service.api, "run_in_threadpool", _at_once)
+    for name, module in sorted(sys.modules.items()):
+        if name.startswith(("services.", "penstock.")) and hasattr(module, "log"):
+            replace(module, "log", logger)
+    try:
+        yield
+    finally:
+        for target, name, value in reversed(replaced):
+            setattr(target, name, value)

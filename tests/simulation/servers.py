@@ -1,0 +1,108 @@
+"""The HTTP side of the services: what their `api` modules do, by path, on the real handlers behind it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from penstock.control.errors import NotFound, NotLeader, RetryableError
+from penstock.tasks.redistribution import RedistributionRequest, SealRequest
+from penstock.tasks.sinks import SinkRequest
+from penstock.wire.cluster import HeartbeatRequest, ShardOrders, TaskReportBatch
+from services.shard_manager.heartbeats import Heartbeats
+from services.task_manager.container import Container
+from services.task_service.api import Specs
+from tests.simulation.network import Request, Response
+from tests.simulation.threads import Condition
+
+KILL_SECONDS = 2.0
+_WORKS: tuple[tuple[str, Any], ...] = (
+    (r"/v1/redistributions/[^/]+/\d+", RedistributionRequest),
+    (r"/v1/redistributions/[^/]+/\d+/seal", SealRequest),
+    (r"/v1/sinks/[^/]+/\d+", SinkRequest),
+)
+
+
+def of_shard_manager(heartbeats: Heartbeats) -> Callable[[Request], Response]:
+    """As `services.shard_manager.api`."""
+
+    def handle(request: Request) -> Response:
+        asked = HeartbeatRequest.model_validate_json(request.body)
+        try:
+            answer = heartbeats.answer_known(asked)
+            return _json(answer if answer is not None else heartbeats.register(asked))
+        except NotLeader as error:
+            raise _with_leader(heartbeats, error) from error
+
+    return handle
+
+
+def _with_leader(heartbeats: Heartbeats, error: NotLeader) -> NotLeader:
+    try:
+        return NotLeader(error.detail, leader=heartbeats.leader_url())
+    except RetryableError as unknown:
+        return NotLeader(error.detail, reason=unknown.detail)
+
+
+def of_task_manager(container: Container) -> Callable[[Request], Response]:
+    """As `services.task_manager.api`."""
+
+    def handle(request: Request) -> Response:
+        if request.path in ("/v1/shards/drop", "/v1/shards/add"):
+            order = ShardOrders.model_validate_json(request.body)
+            if request.path.endswith("add"):
+                return _json(container.add(order))
+            return _json(container.await_stopped(container.drop(order), order.deadline_seconds + KILL_SECONDS))
+        for path, model in _WORKS:
+            if re.fullmatch(path, request.path):
+                wait_seconds = float(request.query["wait_seconds"])
+                return _json(container.work(model.model_validate_json(request.body), wait_seconds))
+        raise NotFound(f"there is no {request.path}")
+
+    return handle
+
+
+def of_task_service(specs: Specs, save_report: Callable[[TaskReportBatch], None]) -> Callable[[Request], Response]:
+    """As `services.task_service.api`, uncompressed."""
+
+    def handle(request: Request) -> Response:
+        if request.path == "/v1/reports":
+            save_report(TaskReportBatch.model_validate_json(request.body))
+            return Response(204)
+        after = request.query.get("after")
+        wait_seconds = float(request.query.get("wait_seconds", 0.0))
+        encoded = run(specs.full() if after is None else specs.delta(int(after), wait_seconds))
+        headers = {"ETag": encoded.etag, "content-type": "application/json"}
+        if encoded.etag == request.headers.get("If-None-Match"):
+            return Response(304, headers=headers)
+        return Response(200, encoded.body, headers)
+
+    return handle
+
+
+class Waiters:
+    """As `services.task_service.waiters.Waiters`, for greenlets."""
+
+    def __init__(self, changed: Condition) -> None:
+        self._changed = changed
+
+    async def wait(self, is_done: Callable[[], bool], seconds: float) -> bool:
+        with self._changed:
+            return bool(self._changed.wait_for(is_done, seconds))
+
+    def release(self) -> None:
+        self._changed.notify_all()
+
+
+def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """The result of a coroutine that awaits nothing but what is there."""
+    try:
+        coroutine.send(None)
+    except StopIteration as ended:
+        return ended.value
+    raise AssertionError("a coroutine of the simulation waits for an event loop")
+
+
+def _json(model: Any) -> Response:
+    return Response(200, model.model_dump_json().encode())

@@ -1,0 +1,38 @@
+"""The simulation notices when the real code is broken: each mutation fails some of a few seeds that pass without it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation import mutations
+from tests.simulation.faults import Mix
+from tests.simulation.mutations import MUTATIONS, Mutation
+from tests.simulation.world import Size, simulate
+
+_ANY = Mix()
+_COME_AND_GO = Mix(8.0, ("kill", "switch off"), "c")
+_CUT_OFF = Mix(8.0, ("cut", "cut a service"), "c")
+
+CASES: dict[Mutation, tuple[Mix, tuple[int, ...]]] = {
+    mutations.no_fence: (Mix(5.0, ("stop a machine",), "c"), (0, 9, 12)),
+    mutations.move_before_drop_is_answered: (_ANY, (1, 3, 4)),
+    mutations.no_answer_is_a_yes: (Mix(6.0, ("switch off", "weather", "stop"), "c"), (3, 29, 43)),
+    mutations.unknown_is_gone: (Mix(8.0, ("cut a service", "habits"), "c"), (10,)),
+    mutations.everybody_leads: (_ANY, (0, 1, 2)),
+    mutations.no_wait_after_an_election: (Mix(4.0, ("kill", "stop"), "shards"), (4,)),
+    mutations.tasks_outlive_the_lease: (_CUT_OFF, (0, 1, 2)),
+    mutations.drop_is_answered_before_the_stop: (_COME_AND_GO, (6, 8, 9)),
+    mutations.commit_of_what_nobody_asked_for: (_ANY, (0,)),
+    mutations.commit_before_the_generation_is_written: (Mix(6.0, ("habits", "crash a host", "kill"), "c"), (0, 2, 5)),
+    mutations.start_from_old_specs: (Mix(5.0, ("switch off",), ("c", "tasks")), (5, 12, 58)),
+}
+"""Faults and seeds that bring out each mutation. Several, so that a change of the code need not bring new ones."""
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
+def test_a_broken_promise_is_noticed(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+    mix, seeds = CASES[mutation]
+    size = Size(mix=mix)
+    assert [seed for seed in seeds if not simulate(seed, size).is_good] == []
+    mutation(monkeypatch)
+    assert any(not simulate(seed, size).is_good for seed in seeds), "the simulation noticed nothing"

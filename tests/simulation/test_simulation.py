@@ -1,0 +1,78 @@
+"""A cell under faults, from many seeds: what must hold does, and it comes to what was expected once they end.
+
+A seed that fails here tells its story by `python -m tests.simulation --seed N`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.faults import Mix
+from tests.simulation.world import Result, Size, simulate
+
+ROOT = Path(__file__).parents[2]
+SEEDS = range(160)
+AT_ONCE = 20
+STORY_LINES = 60
+
+MIXES = {
+    "machines stop": Mix(5.0, ("stop a machine", "stop"), "c"),
+    "containers without a service": Mix(8.0, ("cut a service", "cut"), "c"),
+    "containers come and go": Mix(6.0, ("switch off", "kill", "crash a host"), "c"),
+    "leaders come and go": Mix(4.0, ("kill", "kill at a call", "stop"), "s"),
+    "the store": Mix(8.0, ("store away", "store in trouble", "kill at a call")),
+    "slow and broken hosts": Mix(8.0, ("habits", "crash a host"), "c"),
+    "everything, often": Mix(3.0),
+}
+
+
+def check(result: Result) -> None:
+    """Everything held; else the end of the story."""
+    end = "\n".join(result.story.splitlines()[-STORY_LINES:])
+    assert result.is_good, f"seed {result.seed}: {result.complaints}\n{end}"
+    assert result.double_run_seconds == 0
+    assert result.commits > 0
+
+
+@pytest.mark.parametrize("first", SEEDS[::AT_ONCE])
+def test_seeds(first: int) -> None:
+    for seed in range(first, first + AT_ONCE):
+        check(simulate(seed))
+
+
+@pytest.mark.parametrize("name", MIXES)
+def test_hard_in_one_way(name: str) -> None:
+    for seed in range(1000, 1008):
+        check(simulate(seed, Size(mix=MIXES[name])))
+
+
+def test_without_faults_a_cell_is_soon_as_expected_and_nothing_is_fenced() -> None:
+    result = simulate(0, Size(faults_seconds=0.0))
+    check(result)
+    assert (result.converged_seconds, result.fenced_commits) == (5.0, 0)
+
+
+def test_a_thousand_containers() -> None:
+    """Without faults: every task of a hundred jobs runs on one of them, once."""
+    size = Size(containers=1000, jobs=100, shards=4000, faults_seconds=0.0, tasks_per_job=8)
+    check(simulate(0, size))
+
+
+def test_the_same_seed_gives_the_same_story() -> None:
+    """In one process, and in processes that hash strings differently."""
+    first, second = simulate(11), simulate(11)
+    assert first == second
+    stories = {_story_of_a_process(hash_seed) for hash_seed in ("1", "2")}
+    assert stories == {first.story.encode()}
+
+
+def _story_of_a_process(hash_seed: str) -> bytes:
+    command = [sys.executable, "-m", "tests.simulation", "--seed", "11"]
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    told = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True).stdout
+    return told.rstrip(b"\n").rpartition(b"\n")[0]

@@ -1,0 +1,107 @@
+"""What users do: jobs are made, changed, rescaled, restarted, stopped, started and deleted, at moments of the seed."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from tests.simulation.scheduler import Scheduler
+from tests.simulation.store import Database
+from tests.simulation.story import Story
+from tests.support.jobs import make_config, make_layer
+
+OUTPUTS: tuple[tuple[Mapping[str, Any], ...], ...] = (
+    ({"type": "kafka", "topic": "out"}, {"type": "kafka", "topic": "another"}),
+    ({"type": "kafka", "topic": "parts", "key_groups": 4}, {"type": "kafka", "topic": "others", "key_groups": 4}),
+)
+"""What a job may write to: the outputs of a group can take each other's place, and those of the second must be made."""
+
+
+class Workload:
+    """`expected`: by job every configuration that anybody ever asked for, the newest last."""
+
+    def __init__(self, scheduler: Scheduler, database: Database, story: Story, jobs: int) -> None:
+        self.expected: dict[str, list[Any]] = defaultdict(list)
+        self._scheduler = scheduler
+        self._database = database
+        self._story = story
+        self._names = [f"j{number}" for number in range(jobs)]
+        self._wanted: dict[str, dict[str, Any]] = {}
+        self._is_asked_again = False
+
+    def begin(self, tasks: int | None = None) -> None:
+        """Every job is made."""
+        for name in self._names:
+            self._write(name, self._fresh() | ({} if tasks is None else {"task_count": tasks}))
+
+    def change_something(self) -> None:
+        """One call of a user's."""
+        random = self._scheduler.random
+        name = random.choice(self._names)
+        job = self._database.memory.jobs.get(name)
+        if job is None:
+            self._write(name, self._fresh())
+            return
+        if job.deleting:
+            return
+        match random.choice(("rescale", "rescale", "rescale", "change", "change", "restart", "stop", "delete")):
+            case "rescale":
+                self._write(name, self._wanted[name] | {"task_count": random.randint(1, 4), "desired_state": "running"})
+            case "change":
+                self._write(name, self._wanted[name] | {"priority": random.randint(0, 3), **self._other_output(name)})
+            case "restart":
+                self._touch(name, "restart")
+                job.restarts += 1
+            case "stop":
+                self._write(name, self._wanted[name] | {"desired_state": random.choice(("stopped", "running"))})
+            case "delete":
+                self._touch(name, "delete")
+                job.deleting = True
+        self._database.news.notify_all()
+
+    def ask_again(self) -> None:
+        """A last write to each job, so that none is left alone after its failures; deleted ones are made again."""
+        for name in self._names:
+            job = self._database.memory.jobs.get(name)
+            if job is None or (not job.deleting and not self._is_asked_again):
+                before = self._wanted.get(name) or self._fresh()
+                self._write(name, before | {"desired_state": "running", "priority": 1 + before.get("priority", 0)})
+        self._is_asked_again = True
+        self._database.news.notify_all()
+
+    def missing(self) -> bool:
+        """Whether a job is gone by now that was deleted when everything was asked for again."""
+        return any(name not in self._database.memory.jobs for name in self._names)
+
+    def _fresh(self) -> dict[str, Any]:
+        random = self._scheduler.random
+        return {"task_count": random.randint(1, 4), "output": dict(random.choice(OUTPUTS)[0])}
+
+    def _other_output(self, name: str) -> dict[str, Any]:
+        group = OUTPUTS["key_groups" in self._wanted[name]["output"]]
+        return {"output": dict(self._scheduler.random.choice(group))}
+
+    def _write(self, name: str, wanted: dict[str, Any]) -> None:
+        self._wanted[name] = wanted
+        key = repr(sorted(wanted.items()))
+        revision = self._database.memory.write_layer(name, "base", _layer(key))
+        self.expected[name].append(_config(key))
+        self._story.tell("user", "writes", job=name, revision=revision, **wanted)
+
+    def _touch(self, name: str, verb: str) -> None:
+        memory = self._database.memory
+        memory.jobs[name].revision = memory.next_number("revision")
+        self._story.tell("user", verb, job=name, revision=memory.jobs[name].revision)
+
+
+@cache
+def _layer(key: str) -> dict[str, Any]:
+    return make_layer(**dict(ast.literal_eval(key)))
+
+
+@cache
+def _config(key: str) -> Any:
+    return make_config(**dict(ast.literal_eval(key)))

@@ -1,0 +1,219 @@
+"""One simulated cell from a seed: it is started, troubled, left in peace, and must come to what was expected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+
+from tests.simulation.checkers import Checkers
+from tests.simulation.clock import BEGIN, VirtualClock
+from tests.simulation.faults import Faults, Mix
+from tests.simulation.files import Files
+from tests.simulation.hosts import Ground, Habits, Watcher
+from tests.simulation.network import Network
+from tests.simulation.processes import Machine, Process
+from tests.simulation.programs import (
+    Program,
+    Surroundings,
+    Times,
+    shard_manager,
+    state_syncer,
+    task_manager,
+    task_service,
+)
+from tests.simulation.scheduler import Scheduler, Thread
+from tests.simulation.seams import on_virtual_time
+from tests.simulation.store import Database
+from tests.simulation.story import Story
+from tests.simulation.workload import Workload
+
+WARM_UP_SECONDS = 40.0
+CONVERGENCE_SECONDS = 420.0
+LOOK_EVERY_SECONDS = 5.0
+CLOCK_DRIFT = 0.03
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a cell is, and for how long it is troubled, in virtual seconds."""
+
+    containers: int = 4
+    jobs: int = 3
+    shards: int = 8
+    faults_seconds: float = 240.0
+    tasks_per_job: int | None = None
+    mix: Mix = field(default_factory=Mix)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a seed. `converged_seconds`: after the faults' end, None if never."""
+
+    seed: int
+    complaints: tuple[str, ...]
+    story: str
+    converged_seconds: float | None
+    virtual_seconds: float
+    events: int
+    trace: int
+    commits: int
+    fenced_commits: int
+    double_run_seconds: float
+
+    @property
+    def is_good(self) -> bool:
+        """Whether everything held."""
+        return not self.complaints
+
+
+class World:
+    """All of one simulation."""
+
+    def __init__(self, seed: int, size: Size) -> None:
+        self.seed, self.size = seed, size
+        self.story = Story()
+        self.scheduler = Scheduler(f"penstock {seed}", self._on_crash)
+        self.story.now = lambda: self.scheduler.now
+        self.story.who = self._who
+        self.network = Network(self.scheduler, self.story)
+        self.database = Database(self.scheduler, self.network, size.shards)
+        files = Files(lambda: self.scheduler.now, lambda what: self.checkers.complain(what))
+        self.ground = Ground(self.scheduler, self.story, files, Habits(), Watcher())
+        times = Times(set_based_from=self.scheduler.random.choice((1, 1000)))
+        self.around = Surroundings(self.network, self.database, self.ground, times)
+        self.workload = Workload(self.scheduler, self.database, self.story, size.jobs)
+        self.checkers = self.ground.watcher = Checkers(self.around, self.workload)
+        self.machines: dict[str, Machine] = {}
+        self._programs: dict[str, Program] = {}
+        self._place()
+        self.faults = Faults(self, size.mix)
+
+    def run(self) -> Result:
+        """The whole story."""
+        with on_virtual_time(self.scheduler, self.network, self.story, self._wall_time):
+            for name in self.machines:
+                self.boot(name)
+            self.workload.begin(self.size.tasks_per_job)
+            self._pass(WARM_UP_SECONDS)
+            if self.size.faults_seconds > 0:
+                self.faults.begin()
+                self._change()
+                self._pass(self.size.faults_seconds)
+                self.faults.end()
+            self.workload.ask_again()
+            converged_seconds = self._converge()
+            self._end()
+        return self._result(converged_seconds)
+
+    def boot(self, name: str) -> None:
+        """A machine's program begins another life; it begins anew whenever it ends."""
+        machine = self.machines[name]
+        if not machine.is_up:
+            return
+        process = Process(self.scheduler, machine, name)
+        process.on_death.append(lambda: self._ended(name))
+        process.begin("main", partial(self._programs[name], self.around, process))
+
+    # ---- parts
+
+    def _place(self) -> None:
+        programs: dict[str, Program] = {"syncer": state_syncer, "shards": shard_manager, "tasks": task_service}
+        for kind, program in programs.items():
+            for number in (1, 2):
+                self._add(f"{kind}{number}", program)
+        for number in range(self.size.containers):
+            self._add(f"c{number}", task_manager)
+        self.around.shard_managers = "http://shards1,http://shards2"
+        self.around.task_services = "http://tasks1,http://tasks2"
+
+    def _add(self, name: str, program: Program) -> None:
+        random = self.scheduler.random
+        clock = VirtualClock(
+            lambda: self.scheduler.now,
+            rate=1.0 + random.uniform(-CLOCK_DRIFT, CLOCK_DRIFT),
+            boot=random.uniform(0.0, 1e6),
+            wall_offset=random.uniform(-30.0, 30.0),
+        )
+        self.machines[name] = Machine(name, clock)
+        self._programs[name] = program
+
+    def _ended(self, name: str) -> None:
+        self.story.tell(name, "ended")
+        seconds = self.scheduler.random.choice((0.5, 2.0, 10.0, 70.0))
+        if not self._is_ending:
+            self.scheduler.after(seconds, lambda: self._boot_again(name))
+
+    def _boot_again(self, name: str) -> None:
+        if all(process.name != name for process in self.machines[name].living()):
+            self.boot(name)
+
+    # ---- time
+
+    def _pass(self, seconds: float) -> None:
+        self.scheduler.run_until(self.scheduler.now + seconds, self.checkers.look)
+
+    def _change(self) -> None:
+        end = self.scheduler.now + self.size.faults_seconds
+
+        def change() -> None:
+            if self.scheduler.now < end:
+                self.workload.change_something()
+                self.scheduler.after(self.scheduler.random.expovariate(1 / 15.0), change)
+
+        self.scheduler.after(5.0, change)
+
+    def _converge(self) -> float | None:
+        """Lets time pass until all is as expected; jobs whose deletion was late are made again on the way."""
+        begin = self.scheduler.now
+        while self.scheduler.now < begin + CONVERGENCE_SECONDS:
+            self._pass(LOOK_EVERY_SECONDS)
+            if self.workload.missing():
+                self.workload.ask_again()
+            if not self.checkers.not_converged():
+                return self.scheduler.now - begin
+        for what in self.checkers.not_converged():
+            self.checkers.complain(f"not converged after {CONVERGENCE_SECONDS:.0f} s: {what}")
+        return None
+
+    def _end(self) -> None:
+        """Ends every thread, so that nothing is left of this world."""
+        self._is_ending = True
+        for machine in self.machines.values():
+            for process in machine.living():
+                process.kill()
+
+    _is_ending = False
+
+    # ---- what is told
+
+    def _who(self) -> str:
+        thread = self.scheduler.current
+        return "-" if thread is None else thread.process.name
+
+    def _wall_time(self) -> datetime:
+        thread = self.scheduler.current
+        return BEGIN if thread is None else thread.process.machine.clock.now()  # type: ignore[attr-defined]
+
+    def _on_crash(self, thread: Thread, error: Exception) -> None:
+        self.story.bug(thread.process.name, f"thread {thread.name} broke", error)
+
+    def _result(self, converged_seconds: float | None) -> Result:
+        files = self.ground.files
+        return Result(
+            seed=self.seed,
+            complaints=(*self.checkers.complaints, *self.story.bugs),
+            story=self.story.text(),
+            converged_seconds=converged_seconds,
+            virtual_seconds=self.scheduler.now,
+            events=self.scheduler.events,
+            trace=self.scheduler.trace,
+            commits=files.commits,
+            fenced_commits=files.fenced_commits,
+            double_run_seconds=self.checkers.double_run_seconds,
+        )
+
+
+def simulate(seed: int, size: Size | None = None) -> Result:
+    """Runs a seed."""
+    return World(seed, size or Size()).run()
