@@ -131,6 +131,7 @@ def _fill(service: RunningJobService) -> None:
                 INSERT INTO assignment (shard, container, epoch) SELECT n, 'c0', 1 FROM generate_series(0, 1023) AS n;
                 INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch, progress)
                     VALUES ('etl', 0, 'c0', 'running', 1, 1, 0, 1, '{"batch_id": 1}');
+                INSERT INTO task_loads (job, index, generation, load) VALUES ('etl', 0, 1, '{"cpu_cores": 0.5}');
                 INSERT INTO task_metrics (job, index, minute, backlog_records) VALUES ('etl', 0, now(), 5);
                 INSERT INTO decisions (job, symptom, action, inputs, outcome, leader_epoch)
                     VALUES ('etl', 'lag', 'none', '{}', 'kept', 1);

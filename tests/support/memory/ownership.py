@@ -62,8 +62,17 @@ class MemoryShardAuthority(MemoryPort):
 
 def register(store: MemoryStore, request: HeartbeatRequest) -> Membership:
     """As `penstock.store.shards.register`."""
+    capacity = request.capacity
     member = Member(
-        request.container, request.incarnation, request.url, request.region, **request.capacity.model_dump()
+        request.container,
+        request.incarnation,
+        request.url,
+        request.region,
+        capacity.cpu_cores,
+        capacity.memory_bytes,
+        capacity.disk_bytes,
+        further_capacity=capacity.further,
+        labels=request.labels,
     )
     empty = not request.held and not request.dropped
     decided = membership(store.members.get(member.name), member.incarnation, empty=empty)
