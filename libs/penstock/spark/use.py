@@ -1,7 +1,8 @@
 """What the queries of a host have used, and the load that it was between two looks. Pure; what is unknown is missing.
 
-CPU is that of a query's own thread, which plans its batches, and of its Spark tasks. What a host does for all of its
-queries (collection of garbage, compilation, Spark's scheduler) and Python processes are nobody's.
+CPU of its own is that of a query's thread, which plans its batches, and of its Spark tasks. What the JVM does for all
+of its queries (collection of garbage, compilation, Spark's scheduler, Kafka's threads) is theirs in proportion. What
+Python processes use is nobody's.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any, NamedTuple
 
 from penstock.config.model import KafkaOutput, Output, PostgresOutput
 from penstock.tasks.dimensions import CPU, MEMORY, NETWORK
+
+_MOST_OVERHEAD = 2.0
 
 
 class Use(NamedTuple):
@@ -40,6 +43,18 @@ def load_between(before: Use | None, after: Use, seconds: float) -> dict[str, fl
     if None not in (before.read_bytes, before.written_bytes, after.read_bytes, after.written_bytes):
         load[NETWORK] = max(0, _bytes(after) - _bytes(before)) / seconds
     return load
+
+
+def with_overhead(own: Mapping[str, dict[str, float]], jvm_cores: float | None) -> dict[str, dict[str, float]]:
+    """The same loads with each task's part of the CPU that its JVM used beside what the tasks used of their own.
+
+    At most as much again as a task's own: the rest is not for the tasks (a host that warms up, or moves state).
+    """
+    cores = sum(load.get(CPU, 0.0) for load in own.values())
+    if jvm_cores is None or cores <= 0:
+        return dict(own)
+    factor = min(max(jvm_cores / cores, 1.0), _MOST_OVERHEAD)
+    return {task_id: load | {CPU: load[CPU] * factor} if CPU in load else load for task_id, load in own.items()}
 
 
 class Kept(NamedTuple):

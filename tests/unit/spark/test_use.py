@@ -9,7 +9,7 @@ import pytest
 
 from penstock.config.model import DeltaOutput, KafkaOutput, Output, PostgresOutput
 from penstock.spark.host.loads import folder_bytes
-from penstock.spark.use import Kept, Use, load_between, memory_of, use_of
+from penstock.spark.use import Kept, Use, load_between, memory_of, use_of, with_overhead
 from penstock.tasks.dimensions import CPU, MEMORY, NETWORK
 
 DELTA = DeltaOutput(path="/t")
@@ -49,6 +49,25 @@ def test_a_load_is_what_was_used_between_two_looks() -> None:
 @pytest.mark.parametrize("before", [None, Use("earlier", 1.0, 0, 0)], ids=["first look", "another run"])
 def test_one_look_at_a_run_tells_no_load(before: Use | None) -> None:
     assert load_between(before, Use("r", 6.0, 300, 350), 10.0) == {}
+
+
+@pytest.mark.parametrize(
+    ("jvm_cores", "expected"),
+    [
+        pytest.param(0.6, (0.15, 0.45), id="what the JVM does beside is theirs in proportion"),
+        pytest.param(0.3, (0.1, 0.3), id="a JVM of which executors elsewhere do the work"),
+        pytest.param(1.9, (0.2, 0.6), id="at most as much again"),
+        pytest.param(None, (0.1, 0.3), id="unknown"),
+    ],
+)
+def test_the_cpu_of_the_host_is_shared_by_its_tasks(jvm_cores: float | None, expected: tuple[float, float]) -> None:
+    loads = with_overhead({"a": {CPU: 0.1}, "b": {CPU: 0.3, NETWORK: 7.0}, "c": {}}, jvm_cores)
+    assert (loads["a"][CPU], loads["b"][CPU]) == pytest.approx(expected)
+    assert (loads["b"][NETWORK], loads["c"]) == (7.0, {})
+
+
+def test_idle_tasks_use_nothing_whatever_their_host_does() -> None:
+    assert with_overhead({"a": {CPU: 0.0}}, 1.0) == {"a": {CPU: 0.0}}
 
 
 def test_unknown_bytes_leave_the_network_unknown() -> None:

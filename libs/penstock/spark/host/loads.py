@@ -13,7 +13,7 @@ from penstock.control.clock import Clock
 from penstock.spark.checkpoint import is_local, local_path
 from penstock.spark.host.tasks import Running
 from penstock.spark.task import Watch
-from penstock.spark.use import Kept, Use, load_between, memory_of, use_of
+from penstock.spark.use import Kept, Use, load_between, memory_of, use_of, with_overhead
 from penstock.tasks.dimensions import DISK, MEMORY
 
 Loads = dict[str, dict[str, float]]
@@ -29,12 +29,14 @@ class LoadMeter:
         self._disk_interval_seconds = disk_interval_seconds
         self._seen: dict[str, tuple[float, Use]] = {}
         self._sizes: dict[str, tuple[float, int | None]] = {}
+        self._jvm = (clock.monotonic(), 0)
 
     def measure(self, running: Mapping[str, Running]) -> Loads:
         """The load of each task that runs, by dimension; what is unknown is missing."""
         looked = json.loads(self._watch.use())
         now = self._clock.monotonic()
-        rates = self._rates(running, looked["queries"], now)
+        own = self._rates(running, looked["queries"], now)
+        rates = with_overhead(own, self._jvm_cores(looked["cpuNanos"], now))
         memory = _memory(running, looked["heapBytes"])
         disk = self._disk(running, now)
         loads = {
@@ -55,20 +57,23 @@ class LoadMeter:
                 self._seen[task.spec.task_id] = (now, use)
         return rates
 
+    def _jvm_cores(self, cpu_nanos: int, now: float) -> float | None:
+        before, self._jvm = self._jvm, (now, cpu_nanos)
+        seconds = now - before[0]
+        return (cpu_nanos - before[1]) / 1e9 / seconds if seconds > 0 else None
+
     def _disk(self, running: Mapping[str, Running], now: float) -> Loads:
-        """Checkpoints are looked at once in an interval, the longest unseen first, for a small share of the time."""
+        """Checkpoints are looked at once in an interval, for a small share of the time: the longest unseen first, and
+        a new one, which says little yet, after an interval."""
         paths = {task.checkpoint for task in running.values() if is_local(task.checkpoint)}
-        self._sizes = {path: size for path, size in self._sizes.items() if path in paths}
-        for path in sorted(paths, key=self._sized_at):
-            is_due = now - self._sized_at(path) >= self._disk_interval_seconds
+        self._sizes = {path: self._sizes.get(path, (now, None)) for path in paths}
+        for path in sorted(paths, key=lambda path: self._sizes[path][0]):
+            is_due = now - self._sizes[path][0] >= self._disk_interval_seconds
             if not is_due or self._clock.monotonic() - now > _DISK_SECONDS:
                 break
             self._sizes[path] = (now, folder_bytes(local_path(path)))
         sizes = {task_id: self._sizes.get(task.checkpoint, (now, None))[1] for task_id, task in running.items()}
         return {task_id: {DISK: float(size)} for task_id, size in sizes.items() if size is not None}
-
-    def _sized_at(self, path: str) -> float:
-        return self._sizes.get(path, (float("-inf"), None))[0]
 
 
 def folder_bytes(folder: Path) -> int | None:

@@ -211,9 +211,13 @@ class Host:
                 self._events.send(Progress(tasks=look.progress))
 
     def _measure(self) -> None:
-        """On a thread of its own: a disk that hangs must not hold up progress."""
+        """On a thread of its own: a disk that hangs must not hold up progress, nor a failure end the host."""
         while not self._ending.wait(self._settings.load_interval_seconds):
-            loads = self._meter.measure(self._tasks.running())
+            try:
+                loads = self._meter.measure(self._tasks.running())
+            except Exception:
+                log.exception("loads not measured")
+                continue
             if loads and not self._events.is_congested():
                 self._events.send(Loads(tasks=loads))
 

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.fasterxml.jackson.databind.util.RawValue;
 import com.sun.management.GarbageCollectorMXBean;
 import com.sun.management.GcInfo;
+import com.sun.management.OperatingSystemMXBean;
 import io.penstock.kafka.source.StoppingQueries;
 import java.lang.management.ManagementFactory;
 import java.lang.management.MemoryPoolMXBean;
@@ -29,6 +30,8 @@ public final class QueryWatch {
   private static final long LOOK_MILLIS = 2;
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
+  private static final OperatingSystemMXBean PROCESS =
+      ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class);
   private static final Map<String, Watched> QUERIES = new ConcurrentHashMap<>();
 
   private QueryWatch() {}
@@ -67,10 +70,13 @@ public final class QueryWatch {
 
   /**
    * JSON: {@code queries}, a record each: task, run and what it has used since it was started. CPU is that of its thread,
-   * which plans batches, and of its Spark tasks. {@code heapBytes}: of the JVM after the last collection; null before.
+   * which plans batches, and of its Spark tasks. {@code cpuNanos}: of the whole JVM. {@code heapBytes}: of its heap after
+   * the last collection; null before.
    */
   public static String use() throws com.fasterxml.jackson.core.JsonProcessingException {
-    ObjectNode all = JSON.createObjectNode().put("heapBytes", heapAfterCollection());
+    ObjectNode all = JSON.createObjectNode()
+        .put("cpuNanos", PROCESS.getProcessCpuTime())
+        .put("heapBytes", heapAfterCollection());
     ArrayNode queries = all.putArray("queries");
     QUERIES.forEach((task, watched) -> addUse(queries, task, watched.query));
     return JSON.writeValueAsString(all);
