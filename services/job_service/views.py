@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from penstock.config.model import DesiredState, JobConfig
@@ -10,7 +10,7 @@ from penstock.tasks.loads import TaskLoad
 from penstock.tasks.shards import shard_of
 from penstock.tasks.spec import task_id
 from penstock.wire.jobs import FieldChangeView, PlanView, View
-from penstock.wire.overview import SyncView, TaskView
+from penstock.wire.overview import GenerationView, SyncView, TaskView
 from services.job_service.plans import Plan
 
 UNKNOWN = "unknown"
@@ -55,6 +55,7 @@ def plan_view(job: str, layer: str, version: int, plan: Plan, after: JobConfig) 
         allowed=plan.allowed,
         fields=[FieldChangeView(**change.as_json()) for change in plan.fields],
         steps=list(plan.steps),
+        waves=[list(wave) for wave in plan.waves],
         tasks_touched=list(plan.tasks_touched),
         downtime_seconds=plan.downtime_seconds,
         catch_up_seconds=plan.catch_up_seconds,
@@ -88,7 +89,7 @@ def task_views(
     ]
 
 
-def sync_view(status: Any, sync: Any | None, running: Any | None) -> SyncView:
+def sync_view(status: Any, sync: Any | None, running: Any | None, noted: Iterable[Any]) -> SyncView:
     """How far a job is; None where the State Syncer has not been yet."""
     same = ("detail", "change_kind", "step", "failures", "next_attempt_at", "updated_at")
     return SyncView(
@@ -101,7 +102,9 @@ def sync_view(status: Any, sync: Any | None, running: Any | None) -> SyncView:
         committed_at=None if running is None else running.committed_at,
         sync_revision=None if sync is None else sync.revision,
         changed_fields=None if sync is None else list(sync.changed_fields),
+        rejected=None if sync is None else sync.rejected,
         plan=None if sync is None or sync.plan is None else _plan(sync.plan),
+        generations=[view_of(GenerationView, row) for row in noted],
         **{name: None if sync is None else getattr(sync, name) for name in same},
     )
 

@@ -174,14 +174,16 @@ class Container:
     def work(self, request: HostWork, wait_seconds: float) -> RedistributionAnswer:
         """Begins a work unless it has begun; how far it is after waiting so long for its end.
 
-        Raises Unavailable without a lease, Conflict for a generation that the job has already.
+        Raises Unavailable without a lease, Conflict for a generation that the job has already, or
+        for the removal of one that is in use.
         """
         with self._changed:
             now = self._clock.monotonic()
             self._check_lease(now)
             if not self._tenure.lease.is_good(now) or self._shutting_down:
                 raise Unavailable("this container has no lease, or ends")
-            refuse_used_generation(request, self._catalog)
+            here = [task.spec for task in self._state.tasks.values()]
+            refuse_used_generation(request, self._catalog, here)
             key = self._state.works.ask(request)
         self.wake.set()
         with self._changed:

@@ -34,11 +34,12 @@ class WorkKind(StrEnum):
     SAVEPOINT = "savepoint"
     REMOVAL = "removal"
     INITIALIZE = "initialize"
+    COLLECTION = "collection"
 
 
 class WorkKey(NamedTuple):
-    """A work for a job. `number`: the generation that is written or sealed, that of a savepoint, or the revision that
-    an output is made for."""
+    """A work for a job. `number`: the generation that is written, sealed or removed, that of a savepoint, or the
+    revision that an output is made for."""
 
     job: str
     kind: WorkKind

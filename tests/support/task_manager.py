@@ -18,6 +18,7 @@ from penstock.spark.channel import (
     Loads,
     Ready,
     Redistribute,
+    RemoveGeneration,
     RemoveSavepoint,
     Reply,
     Seal,
@@ -152,7 +153,7 @@ class FakeHost:
             case Start(spec=spec, epoch=epoch) if spec.task_id in self.tasks:
                 known = self.tasks[spec.task_id]
                 return None if (known.spec, known.epoch) == (spec, epoch) else "retryable"
-            case Redistribute() | Seal() | TakeSavepoint() | RemoveSavepoint() | Initialize():
+            case Redistribute() | Seal() | RemoveGeneration() | TakeSavepoint() | RemoveSavepoint() | Initialize():
                 return self.refuse_works
             case Live(spec=spec) if spec.task_id not in self.tasks:
                 return "retryable"

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from penstock.config.model import Model
-from penstock.tasks.redistribution import RedistributionRequest, SealRequest
+from penstock.tasks.redistribution import GenerationRemoval, RedistributionRequest, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
 from penstock.tasks.sinks import SinkRequest
 from penstock.tasks.spec import TaskSpec
@@ -83,6 +83,14 @@ class Seal(Model):
     request: SealRequest
 
 
+class RemoveGeneration(Model):
+    """Delete the checkpoints of an old generation. Safe to repeat."""
+
+    type: Literal["remove_generation"] = "remove_generation"
+    id: int
+    request: GenerationRemoval
+
+
 class TakeSavepoint(Model):
     """Copy a job's checkpoints; the result is a `SavepointReport`. Safe to repeat."""
 
@@ -107,7 +115,7 @@ class Initialize(Model):
     request: SinkRequest
 
 
-Work = Redistribute | Seal | TakeSavepoint | RemoveSavepoint | Initialize
+Work = Redistribute | Seal | RemoveGeneration | TakeSavepoint | RemoveSavepoint | Initialize
 
 
 class Exit(Model):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import orjson
 from sqlalchemy import Connection, select, text
 
-from penstock.store.tables import task_loads
+from penstock.store.cluster_tables import task_loads
 from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.wire.cluster import TaskReport
 

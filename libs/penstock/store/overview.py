@@ -9,7 +9,8 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select, text
 
-from penstock.store.tables import decisions, running, sync_state, task_metrics, tasks
+from penstock.store.cluster_tables import task_metrics, tasks
+from penstock.store.tables import decisions, running, sync_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,8 @@ class RunningRow:
 
 @dataclass(frozen=True, slots=True)
 class SyncRow:
-    """What the State Syncer says of a job. `step` counts the plan's actions from 0."""
+    """What the State Syncer says of a job. `step` counts the plan's actions from 0. `rejected`: a
+    `penstock.tasks.rollout.Rejected` as JSON."""
 
     state: str
     detail: str
@@ -38,6 +40,7 @@ class SyncRow:
     change_kind: str
     changed_fields: Sequence[str]
     plan: Any
+    rejected: Mapping[str, Any] | None
     step: int | None
     failures: int
     next_attempt_at: datetime | None

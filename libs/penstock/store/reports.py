@@ -9,9 +9,9 @@ from sqlalchemy import Connection, select, text
 from sqlalchemy.dialects.postgresql import insert
 
 from penstock.control.errors import Conflict
+from penstock.store.cluster_tables import containers, reports
 from penstock.store.engine import REPORTED_STOP
 from penstock.store.loads import purge_loads, save_loads
-from penstock.store.tables import containers, reports
 from penstock.tasks.stored import TaskSample
 from penstock.wire.cluster import TaskReport, TaskReportBatch
 

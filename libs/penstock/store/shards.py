@@ -16,8 +16,8 @@ from sqlalchemy import Connection, Row, Select, delete, func, select, text, upda
 from sqlalchemy.dialects.postgresql import insert
 
 from penstock.control.errors import LeaseLost
+from penstock.store.cluster_tables import assignment, containers, tasks
 from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify
-from penstock.store.tables import assignment, containers, tasks
 from penstock.tasks.ownership import Member, Membership, Owner, membership
 
 ASSIGNMENT_COUNTER = "assignment"

@@ -113,6 +113,17 @@ class TaskState(StrEnum):
     CRASHED = "crashed"
 
 
+class KeyGroupRates(Model):
+    """Records that came per second into each of a task's key groups, from `first` on, over the last `seconds`.
+
+    Offsets are counted, so the markers of transactions are too; topics of several inputs are summed.
+    """
+
+    first: int
+    records_per_second: tuple[float, ...]
+    seconds: float
+
+
 class TaskProgress(Model):
     """Measurements of a task's last micro-batches; None is unknown, never zero."""
 
@@ -131,6 +142,7 @@ class TaskProgress(Model):
     late_rows_dropped: int | None = None
     event_time_skew_seconds: float | None = None
     offsets: dict[str, dict[str, int]] = Field(default_factory=dict)
+    key_group_rates: KeyGroupRates | None = None
     observed_at: str | None = None
 
 

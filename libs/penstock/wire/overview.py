@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+from pydantic import Field
+
 from penstock.wire.jobs import JsonObject, View
 
 
@@ -49,11 +51,25 @@ def total(tasks: Iterable[TaskView], figure: str) -> float | None:
     return None if not values or None in values else float(sum(value for value in values if value is not None))
 
 
+class GenerationView(View):
+    """A generation of a job's checkpoints whose files are there. `attempted`: it was written and never committed.
+    `unused_since` null: it runs, or a plan writes it. `detail`: why its files could not be deleted."""
+
+    generation: int
+    attempted: bool
+    unused_since: datetime | None
+    collecting: bool
+    detail: str
+
+
 class SyncView(View):
     """How far a job is on its way from running to expected. Null: unknown, as the State Syncer never looked.
 
-    `plan` is the recorded plan of a rescale, if there is one (its steps, the generation that is written, by whom),
-    `step` the index of its step, counted from 0.
+    `plan` is the recorded plan, if there is one: of a rescale (`kind` `rescale`: its steps, the generation that is
+    written, by whom) or of a rollout (`rollout`: `wave` counted from 0, `ends` how many tasks are upgraded once each
+    wave has begun). `step` is the index of its step, counted from 0. `rejected`: the package that was rolled back, with
+    the wave, the task and its error, until it is given up or asked for again. `generations`: of a job that had
+    several, as far as they are noted.
     """
 
     job: str
@@ -68,10 +84,12 @@ class SyncView(View):
     change_kind: str | None
     changed_fields: list[str] | None
     plan: Any
+    rejected: JsonObject | None
     step: int | None
     failures: int | None
     next_attempt_at: datetime | None
     updated_at: datetime | None
+    generations: list[GenerationView] = Field(default_factory=list)
 
 
 class DecisionView(View):

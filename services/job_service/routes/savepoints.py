@@ -92,7 +92,9 @@ def restore_job(job: JobName, body: RestoreWrite, parts: PartsOf, caller: Caller
         expected.lock(connection, [job])
         if body.task_count is not None:
             layer = access.highest_layer(caller.principal, layers)
-            parts.writer.one(connection, rescale_write(connection, job, layer, body.task_count, author, body.reason))
+            parts.writer.one(
+                connection, rescale_write(connection, job, layer, {"task_count": body.task_count}, author, body.reason)
+            )
         done = parts.writer.one(connection, Write(Verb.RESTORE, job, author, reason=body.reason))
         row = _require(connection, body.of or job, body.savepoint, lock=True)
         if row.state != savepoints.READY or row.config is None:

@@ -158,6 +158,24 @@ def test_a_restart_counts_and_takes_a_revision(client: JobClient) -> None:
     assert client.get_job("etl").restarts == 1
 
 
+def test_the_generations_whose_files_are_there_are_shown(service: RunningJobService, client: JobClient) -> None:
+    client.put_job("etl", CONFIG)
+    assert client.sync("etl").generations == []
+    _execute(
+        service,
+        "INSERT INTO generations (job, generation, attempted, unused_since, container, detail, collected_at) VALUES"
+        " ('etl', 1, false, now(), 'a', '', NULL), ('etl', 2, true, now(), NULL, 'disk is read-only', NULL),"
+        " ('etl', 3, false, NULL, NULL, '', NULL), ('etl', 4, true, now(), NULL, '', now())",
+    )
+    shown = client.sync("etl").generations
+    assert [(each.generation, each.attempted, each.collecting, each.detail) for each in shown] == [
+        (1, False, True, ""),
+        (2, True, False, "disk is read-only"),
+        (3, False, False, ""),
+    ]
+    assert [each.unused_since is None for each in shown] == [False, False, True]
+
+
 def test_release_ends_a_quarantine_and_nothing_else(service: RunningJobService, client: JobClient) -> None:
     revision = client.put_job("etl", CONFIG).revision
     with pytest.raises(Conflict):
@@ -190,6 +208,8 @@ def test_a_plan_says_what_would_happen_and_writes_nothing(service: RunningJobSer
     assert [(change.field, change.old, change.new) for change in restart.fields] == [
         ("trigger_interval_seconds", 5.0, 1)
     ]
+    upgrade = client.plan("etl", {"package": {"version": "2"}}, layer="base")
+    assert (upgrade.kind, upgrade.steps, upgrade.waves) == ("restart", ["wave_1", "wave_2"], [["etl/0"], ["etl/1"]])
     live = client.plan("etl", {"priority": 1})
     assert (live.kind, live.steps, live.downtime_seconds) == ("live", ["commit", "apply_to_tasks"], 0.0)
     rescale = client.plan("etl", {"task_count": 4})

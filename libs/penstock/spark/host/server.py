@@ -27,6 +27,7 @@ from penstock.spark.channel import (
     Loads,
     Progress,
     Redistribute,
+    RemoveGeneration,
     RemoveSavepoint,
     Reply,
     Seal,
@@ -35,6 +36,7 @@ from penstock.spark.channel import (
     TakeSavepoint,
 )
 from penstock.spark.channel import Work as HostWork
+from penstock.spark.collect import collect
 from penstock.spark.errors import failure_of
 from penstock.spark.host.events import EventWriter
 from penstock.spark.host.exits import HostExit, exit_for_jvm
@@ -112,6 +114,8 @@ class Host:
                 self._enqueue(command.id, f"{command.request.job}/*", partial(self._work, command))
             case Lease():
                 self._renew(command)
+            case RemoveGeneration(request=old):
+                self._enqueue(command.id, f"{old.job}/g{old.generation}", partial(self._work, command))
             case ListTasks():
                 self._reply(command.id, {"tasks": self._tasks.describe()})
             case Exit():
@@ -149,6 +153,8 @@ class Host:
                 seal(self._runtime, sealed)
             case RemoveSavepoint(request=removal):
                 remove(self._runtime, removal)
+            case RemoveGeneration(request=old):
+                collect(self._runtime, old)
             case Initialize(request=sink):
                 initialize(self._runtime, sink)
         return {}
