@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from penstock.config.model import DesiredState, JobConfig
+from penstock.tasks.loads import TaskLoad
 from penstock.tasks.shards import shard_of
 from penstock.tasks.spec import task_id
 from penstock.wire.jobs import FieldChangeView, PlanView, View
@@ -74,13 +75,16 @@ def places(job: str, running: Running | None, reported: Sequence[Any], shard_cou
     ]
 
 
-def task_views(places: Sequence[Place], reported: Sequence[Any], owners: Mapping[int, str | None]) -> list[TaskView]:
+def task_views(
+    places: Sequence[Place], reported: Sequence[Any], owners: Mapping[int, str | None], loads: Sequence[TaskLoad]
+) -> list[TaskView]:
     """One view a report, and one with the state `unknown` for each task that nobody reports."""
+    load_of = {load.number: dict(load.load) for load in loads}
     reports: dict[int, list[Any]] = {}
     for task in reported:
         reports.setdefault(task.index, []).append(task)
     return [
-        _task_view(place, owners.get(place.shard), report)
+        _task_view(place, owners.get(place.shard), report, load_of.get(place.number))
         for place in places
         for report in reports.get(place.number, [None])
     ]
@@ -115,10 +119,11 @@ def _plan(recorded: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def _task_view(place: Place, owner: str | None, report: Any | None) -> TaskView:
+def _task_view(place: Place, owner: str | None, report: Any | None, load: dict[str, float] | None) -> TaskView:
     about = {"task": place.task, "index": place.number, "shard": place.shard} | {
         "expected": place.expected,
         "owner": owner,
+        "load": load,
     }
     if report is None:
         return TaskView(**about, state=UNKNOWN)

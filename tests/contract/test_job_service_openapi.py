@@ -134,6 +134,7 @@ def _fill(service: RunningJobService) -> None:
                     VALUES ('etl', 0, 'c0', 'running', 1, 1, 0, 1, '{"batch_id": 1,
                         "key_group_rates": {"first": 0, "records_per_second": [9, 5, 5, 1, 1, 1, 1, 1],
                             "seconds": 600}}');
+                INSERT INTO task_loads (job, index, generation, load) VALUES ('etl', 0, 1, '{"cpu_cores": 0.5}');
                 INSERT INTO task_metrics (job, index, minute, backlog_records) VALUES ('etl', 0, now(), 5);
                 INSERT INTO decisions (job, symptom, action, inputs, outcome, leader_epoch)
                     VALUES ('etl', 'lag', 'none', '{}', 'kept', 1);

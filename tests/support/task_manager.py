@@ -15,6 +15,7 @@ from penstock.spark.channel import (
     Initialize,
     ListTasks,
     Live,
+    Loads,
     Ready,
     Redistribute,
     RemoveGeneration,
@@ -107,6 +108,10 @@ class FakeHost:
     def become_ready(self) -> None:
         self.ready = True
         self._on_event(self.name, Ready(pid=1, jvm_pid=2))
+
+    def measure(self, loads: dict[str, dict[str, float]]) -> None:
+        """Tells what its tasks use."""
+        self._on_event(self.name, Loads(tasks=loads))
 
     def end_task(self, name: str, kind: str = "retryable", error: str = "boom", *, out_of_memory: bool = False) -> None:
         del self.tasks[name]

@@ -3,7 +3,8 @@
 The supervisor starts `python -m penstock.spark.host --commands FD --events FD --name NAME ...`; commands go
 down one pipe, events come up the other. End of file on the command pipe means that the supervisor is gone: the
 host kills its JVM and exits. Every command carries an `id`; exactly one `Reply` with that id answers it. Other
-events are sent unasked: `Ready` once, `Progress` once a second, `TaskEnded` when a query ends by itself.
+events are sent unasked: `Ready` once, `Progress` once a second, `Loads` every 10 seconds, `TaskEnded` when a query
+ends by itself.
 """
 
 from __future__ import annotations
@@ -153,6 +154,13 @@ class Progress(Model):
     tasks: dict[str, TaskProgress]
 
 
+class Loads(Model):
+    """What running tasks use at present: amounts by dimension (`penstock.tasks.dimensions`), by task id."""
+
+    type: Literal["loads"] = "loads"
+    tasks: dict[str, dict[str, float]]
+
+
 class TaskEnded(Model):
     """A query ended by itself. `error_kind` as in `Reply`."""
 
@@ -163,7 +171,7 @@ class TaskEnded(Model):
     out_of_memory: bool = False
 
 
-Event = Annotated[Ready | Reply | Progress | TaskEnded, Field(discriminator="type")]
+Event = Annotated[Ready | Reply | Progress | Loads | TaskEnded, Field(discriminator="type")]
 
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Command)
 EVENTS: TypeAdapter[Event] = TypeAdapter(Event)

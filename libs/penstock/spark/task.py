@@ -56,6 +56,12 @@ class Watch(Protocol):
     def poll(self) -> str:
         """JSON records of all queries."""
 
+    def listen(self, context: Any) -> None:
+        """Count what queries use from now on."""
+
+    def use(self) -> str:
+        """What all queries have used, as JSON."""
+
 
 @dataclass(frozen=True)
 class Runtime:

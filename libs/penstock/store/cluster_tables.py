@@ -34,7 +34,8 @@ leases = Table(
 )
 
 # state: live, lost. heartbeat_at is for people and new leaders; lease_renewed_at is written by the Task Manager
-# itself while no Shard Manager answers, and holds off a fail-over.
+# itself while no Shard Manager answers, and holds off a fail-over. further_capacity: amounts of other dimensions
+# by name.
 containers = Table(
     "containers",
     metadata,
@@ -45,6 +46,8 @@ containers = Table(
     Column("cpu_cores", Double, nullable=False),
     Column("memory_bytes", BigInteger, nullable=False),
     Column("disk_bytes", BigInteger, nullable=False),
+    Column("further_capacity", JSONB, nullable=False, server_default="{}"),
+    Column("labels", JSONB, nullable=False, server_default="{}"),
     Column("state", Text, nullable=False),
     moment("registered_at"),
     moment("heartbeat_at"),
@@ -91,6 +94,18 @@ tasks = Table(
     Column("progress", JSONB(none_as_null=True)),
     moment("reported_at"),
     Index("ix_tasks_container", "container"),
+)
+
+# What a task uses: amounts by dimension, a missing one is unknown. Outlives the report, for a task that moves is to be
+# placed by what it used. generation: that which was measured.
+task_loads = Table(
+    "task_loads",
+    metadata,
+    Column("job", Text, primary_key=True),
+    Column("index", Integer, primary_key=True),
+    Column("generation", BigInteger, nullable=False),
+    Column("load", JSONB, nullable=False),
+    moment("measured_at"),
 )
 
 # A sample a job and minute, for the Auto Scaler and `/metrics` of a job. NULL is unknown.

@@ -106,6 +106,8 @@ class ContainerRow:
     cpu_cores: float
     memory_bytes: int
     disk_bytes: int
+    further_capacity: Mapping[str, float]
+    labels: Mapping[str, str]
     state: str
     registered_at: datetime
     heartbeat_at: datetime
@@ -127,7 +129,8 @@ class ShardRow:
 _CONTAINERS = text(
     """
     WITH page AS (SELECT * FROM containers WHERE name > :after ORDER BY name LIMIT :limit)
-    SELECT name, url, region, cpu_cores, memory_bytes, disk_bytes, state, registered_at, heartbeat_at, lease_renewed_at,
+    SELECT name, url, region, cpu_cores, memory_bytes, disk_bytes, further_capacity, labels, state, registered_at,
+        heartbeat_at, lease_renewed_at,
         (SELECT count(*) FROM assignment WHERE assignment.container = page.name) AS shards,
         (SELECT count(*) FROM tasks WHERE tasks.container = page.name) AS tasks
     FROM page ORDER BY name

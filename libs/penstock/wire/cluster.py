@@ -20,11 +20,12 @@ from penstock.tasks.spec import TaskTemplate
 
 
 class Capacity(Model):
-    """What a container offers."""
+    """What a container offers. `further`: amounts of other dimensions by name (`penstock.tasks.dimensions`)."""
 
     cpu_cores: float
     memory_bytes: int
     disk_bytes: int
+    further: dict[str, float] = Field(default_factory=dict)
 
 
 class HeartbeatRequest(Model):
@@ -41,6 +42,7 @@ class HeartbeatRequest(Model):
     url: str
     region: str
     capacity: Capacity
+    labels: dict[str, str] = Field(default_factory=dict)
     held: dict[int, int]
     dropped: dict[int, int] = Field(default_factory=dict)
 
@@ -148,7 +150,10 @@ class TaskProgress(Model):
 
 
 class TaskReport(Model):
-    """One task as its container runs it. `epoch` is the assignment epoch under which it was started."""
+    """One task as its container runs it. `epoch` is the assignment epoch under which it was started.
+
+    `load`: its use by dimension (`penstock.tasks.dimensions`), a missing one is unknown; None: as it was last told.
+    """
 
     job: str
     index: int
@@ -161,6 +166,7 @@ class TaskReport(Model):
     error: str | None = None
     out_of_memory: bool = False
     progress: TaskProgress | None = None
+    load: dict[str, float] | None = None
 
 
 class TaskReportBatch(Model):

@@ -15,7 +15,8 @@ class TaskView(View):
     """A task of a job: where it should run (`owner`), and where and how it is reported.
 
     `expected` false: the running configuration has no such task. `state` is `unknown` while nobody reports it; what
-    depends on a report is null then.
+    depends on a report is null then. `load`: its mean use over 10 minutes by dimension, as it was last known (null:
+    never); a dimension that is missing is unknown.
     """
 
     task: str
@@ -33,6 +34,7 @@ class TaskView(View):
     error: str | None = None
     out_of_memory: bool | None = None
     progress: JsonObject | None = None
+    load: dict[str, float] | None = None
     reported_at: datetime | None = None
 
 
@@ -135,7 +137,7 @@ class Series(View):
 
 
 class ContainerView(View):
-    """A container; `shards` and `tasks` are counts."""
+    """A container; `shards` and `tasks` are counts, `further_capacity` amounts of other dimensions by name."""
 
     name: str
     url: str
@@ -143,6 +145,8 @@ class ContainerView(View):
     cpu_cores: float
     memory_bytes: int
     disk_bytes: int
+    further_capacity: dict[str, float]
+    labels: dict[str, str]
     state: str
     registered_at: datetime
     heartbeat_at: datetime

@@ -15,6 +15,7 @@ from penstock.control.errors import InvalidConfig, NotFound
 from penstock.store import cluster, expected, generations, history, jobs, overview
 from penstock.store.engine import snapshot
 from penstock.store.layers import all_layers
+from penstock.store.loads import read_loads
 from penstock.store.rates import read_rates
 from penstock.store.records import StoredJob, layer_configs
 from penstock.tasks.rates import Rates
@@ -106,10 +107,11 @@ def job_tasks(job: JobName, parts: PartsOf, _: PrincipalOf) -> Tasks:
         if running is None:
             _require(connection, job)
         reported = overview.reported_tasks(connection, job)
+        loads = read_loads(connection, job)
         shard_count = cluster.shard_count(connection)
         places = views.places(job, running, reported, shard_count)
         owners = overview.owners(connection, [place.shard for place in places])
-    return Tasks(job=job, tasks=views.task_views(places, reported, owners))
+    return Tasks(job=job, tasks=views.task_views(places, reported, owners, loads))
 
 
 @router.get("/v1/jobs/{job}/sync", response_model=SyncView)

@@ -244,6 +244,22 @@ def test_tasks_show_where_they_should_run_and_do(service: RunningJobService, cli
     assert client.tasks("etl").tasks[0].owner == "c9"
 
 
+def test_tasks_show_the_load_that_is_known_of_them_also_when_nobody_runs_them(
+    service: RunningJobService, client: JobClient
+) -> None:
+    revision = client.put_job("etl", {**CONFIG, "task_count": 2}).revision
+    _commit(service, {"task_count": 2}, revision)
+    _execute(
+        service,
+        "INSERT INTO task_loads (job, index, generation, load) VALUES ('etl', 1, 1, CAST(:load AS jsonb))",
+        load='{"cpu_cores": 0.5}',
+    )
+    assert [(view.state, view.load) for view in client.tasks("etl").tasks] == [
+        ("unknown", None),
+        ("unknown", {"cpu_cores": 0.5}),
+    ]
+
+
 def test_a_batch_gives_each_write_its_own_result(client: JobClient) -> None:
     writes = [
         BatchWrite(action=BatchAction.PUT_JOB, job="a", config=dict(CONFIG), if_match=0),

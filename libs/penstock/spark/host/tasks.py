@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.control.errors import Unavailable
 from penstock.control.logs import logger
@@ -28,6 +28,15 @@ class _Entry:
     state: TaskState
     progress: TaskProgress | None = None
     traffic: Samples = ()
+
+
+class Running(NamedTuple):
+    """A task that runs. `run` is Spark's id of its query."""
+
+    spec: TaskSpec
+    run: str | None
+    checkpoint: str
+    progress: TaskProgress | None
 
 
 @dataclass(frozen=True)
@@ -99,6 +108,16 @@ class TaskTable:
         """The tasks that run, start or stop."""
         with self._lock:
             return list(self._entries)
+
+    def running(self) -> dict[str, Running]:
+        """The tasks that run, by id."""
+        with self._lock:
+            entries = dict(self._entries)
+        return {
+            task_id: Running(entry.task.spec, entry.task.run_id, entry.task.checkpoint, entry.progress)
+            for task_id, entry in entries.items()
+            if entry.state is TaskState.RUNNING
+        }
 
     def look(self) -> Look:
         """Takes in the newest progress and removes the tasks whose query has ended by itself."""

@@ -1,5 +1,6 @@
 package io.penstock.kafka.source;
 
+import io.penstock.host.QueryUse;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -116,7 +117,8 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return spark.createReaderFactory();
+    PartitionReaderFactory readers = spark.createReaderFactory();
+    return QueryUse.sourceBytes().<PartitionReaderFactory>map(bytes -> new CountedReads(readers, bytes)).orElse(readers);
   }
 
   @Override
