@@ -29,6 +29,8 @@ _PATIENCE_TO_TIGHTEN = 1
 _ROUNDS_TO_TIGHTEN = 6
 _INNER = 0.9
 """What goes on is brought to this share of the band, so that it does not sit on its edge."""
+EDGE = 1e-9
+"""What rounding may add to a deviation."""
 _LEAST_GAIN_OF_MOVES = 0.05
 _LEAST_GAIN = 0.01
 _LONGEST = 24
@@ -99,7 +101,7 @@ def _round(frame: Frame, solution: Solution, costs: Costs, search: _Search, idle
     scale = band_scale(frame, solution.total)
     deviation = deviations(scale, solution.total)
     badness = np.where(frame.tier >= 0, np.abs(deviation).max(axis=1), 0)
-    bad = np.flatnonzero(badness > search.band)
+    bad = np.flatnonzero(badness > search.band + EDGE)
     if len(bad) == 0:
         return None
     bad = bad[np.argsort(-badness[bad], kind="stable")]

@@ -46,11 +46,12 @@ def _doubled_replicas(frame: Frame, holder: Ints) -> Ints:
 
 
 def _most_relieving(frame: Frame, holder: Ints, excess: Floats, over: Flags) -> Ints:
-    """One shard of each container that is over capacity."""
+    """One shard of each container that is over capacity; of those that relieve as much, the smallest."""
     rows = np.flatnonzero(np.append(over, False)[holder])
     container = holder[rows]
     per_unit = 1 / np.where(frame.usable > 0, frame.usable, 1.0)
     relief = (np.minimum(frame.load[rows], excess[container]) * per_unit[container]).sum(axis=1)
-    order = np.lexsort((rows, -relief / frame.cost[rows], container))
+    size = (frame.load[rows] * per_unit[container]).sum(axis=1)
+    order = np.lexsort((rows, size, -relief / frame.cost[rows], container))
     first = np.append(True, np.diff(container[order]) > 0)
     return np.asarray(rows[order[first]])

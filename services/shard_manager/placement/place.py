@@ -9,6 +9,7 @@ import numpy as np
 
 from services.shard_manager.placement import checks
 from services.shard_manager.placement.balance import Costs, balance, tighten
+from services.shard_manager.placement.exhaust import exhaust
 from services.shard_manager.placement.frame import Frame, frame_of
 from services.shard_manager.placement.keep import keep, relieve
 from services.shard_manager.placement.problem import NOBODY, Ints, Problem, State
@@ -82,13 +83,21 @@ def _place_and_balance(frame: Frame, relieved: Solution, costs: Costs) -> tuple[
         checks.check_capacity(frame, roomy)
         checks.check_constraints(frame, roomy, costs.home)
         tight = tighten(frame, roomy, costs, frame.problem.band * _TIGHT) if number == 0 else roomy
-        solution, settled = balance(frame, tight, costs, _budget_left(frame, costs, tight))
+        balanced, settled = balance(frame, tight, costs, _budget_left(frame, costs, tight))
+        solution = exhaust(frame, balanced, costs, _budget_left(frame, costs, balanced))
         checks.check_same_placed(roomy, solution)
         checks.check_capacity(frame, solution)
         checks.check_constraints(frame, solution, costs.home)
         if np.array_equal(before, solution.holder):
-            return solution, settled
+            return solution, settled and not _may_go_on(frame, costs, solution)
     return solution, False
+
+
+def _may_go_on(frame: Frame, costs: Costs, solution: Solution) -> bool:
+    """Whether another round, with a budget of its own, might do more."""
+    left = _budget_left(frame, costs, solution)
+    deviation = np.abs(deviations(band_scale(frame, solution.total), solution.total)).max(initial=0.0)
+    return left != frame.problem.move_budget and bool(deviation > frame.problem.band)
 
 
 def _budget_left(frame: Frame, costs: Costs, solution: Solution) -> int | None:
@@ -107,7 +116,6 @@ def _placement(frame: Frame, solution: Solution, home: Ints, costs: Costs, settl
     names = np.array(problem.containers.names, dtype=object)
     moved = np.flatnonzero((home != NOBODY) & (holder != home))
     deviation = deviations(band_scale(frame, solution.total), solution.total)
-    deviation[frame.tier < 0] = 0
     return Placement(
         assignment=dict(zip(problem.shards.ids[placed].tolist(), names[holder[placed]].tolist(), strict=True)),
         unplaceable=explain(frame, solution, unplaced, left),

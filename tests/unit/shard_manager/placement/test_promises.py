@@ -75,6 +75,8 @@ def test_a_budget_bounds_the_moves_that_need_not_be_and_rounds_come_to_rest(host
             break
         answer = place(problem, answer.assignment)
     assert answer.settled or budget == 0
+    if answer.settled:
+        assert place(problem, answer.assignment).assignment == answer.assignment
 
 
 @MANY
