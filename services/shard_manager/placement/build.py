@@ -66,7 +66,7 @@ def problem_of(
 ) -> Problem:
     """The columns. Raises UserError: a dimension that is not declared, or what `Problem` refuses."""
     return Problem(
-        _containers(sorted(containers, key=lambda container: container.name), dimensions),
+        containers_of(containers, dimensions),
         _shards(sorted(shards, key=lambda shard: shard.id), dimensions),
         tuple(dimensions),
         band,
@@ -74,7 +74,9 @@ def problem_of(
     )
 
 
-def _containers(rows: Sequence[Container], dimensions: Sequence[str]) -> Containers:
+def containers_of(unordered: Iterable[Container], dimensions: Sequence[str]) -> Containers:
+    """The columns of containers. Raises UserError: a dimension that is not declared."""
+    rows = sorted(unordered, key=lambda container: container.name)
     regions = sorted({row.region for row in rows})
     labels = sorted({label for row in rows for label in row.labels})
     has = [[label in row.labels for label in labels] for row in rows]

@@ -8,7 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from services.shard_manager.placement.build import Container, Shard, problem_of
-from services.shard_manager.placement.place import place
+from services.shard_manager.placement.place import Placement, place
+from services.shard_manager.placement.problem import Problem
 from tests.support.fleets import changed, constrained, fleet, without
 from tests.support.placements import DIMENSIONS, best_possible, worst_deviation
 
@@ -41,3 +42,11 @@ def test_a_story_of_a_cell(shape):
         assert answer.worst_band <= 0.1 + 1e-9
         assert place(case, answer.assignment).assignment == answer.assignment
     assert len(again.moved) <= 0.01 * 3_000
+    assert _beside_their_own(first, problem) == 0
+
+
+def _beside_their_own(answer: Placement, problem: Problem) -> int:
+    """How many shards are on a container with an earlier one of their job."""
+    job = problem.shards.spread
+    taken = {(group, holder) for group, holder in zip(job.tolist(), answer.holder.tolist(), strict=True) if group >= 0}
+    return int((job >= 0).sum()) - len(taken)

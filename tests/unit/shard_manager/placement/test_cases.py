@@ -135,6 +135,26 @@ def test_replicas_never_share_a_region():
         assert {answer.assignment[10 * n + copy][0] for copy in range(3)} == {"a", "b", "c"}
 
 
+def test_balance_brings_no_replica_to_a_region_that_has_one():
+    hosts = [Container(region, {"cpu": 20}, region=region) for region in "ab"]
+    rows = [*_shards(4, 1, replicas="r"), *_shards(4, first=2)]
+    assert _place(hosts, rows, {0: "a", 1: "b", 2: "a"}, band=0.2).assignment == {0: "a", 1: "b", 2: "b"}
+
+
+def test_balance_brings_no_two_replicas_to_a_region_at_the_same_time():
+    hosts = [Container(name, {"cpu": 20}, region=name[0]) for name in ("a", "b", "c1", "c2")]
+    rows = [*_shards(5, 5, replicas="r"), *_shards(5, 5, first=2)]
+    answer = _place(hosts, rows, {0: "a", 1: "b", 2: "a", 3: "b"})
+    assert sorted(answer.assignment.values()) == ["a", "b", "c1", "c2"]
+    assert answer.assignment[0][0] != answer.assignment[1][0]
+
+
+def test_of_replicas_that_share_a_region_the_important_one_stays():
+    hosts = [Container(name, {"cpu": 20}, region=name[0]) for name in ("a1", "a2", "b")]
+    rows = [Shard(0, {"cpu": 1}, replicas="r"), Shard(1, {"cpu": 1}, replicas="r", priority=1)]
+    assert _place(hosts, rows, {0: "a1", 1: "a2"}).assignment == {0: "b", 1: "a2"}
+
+
 def test_of_shards_that_would_do_the_cheaper_one_moves():
     rows = [*_shards(2, state_bytes=1e11), *_shards(2, 4, 6, 4, first=1)]
     answer = _place(_hosts(2), rows, {0: "c0", 1: "c0", 2: "c0", 3: "c0", 4: "c1"}, band=0.3)
