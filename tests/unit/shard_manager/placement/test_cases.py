@@ -156,9 +156,16 @@ def test_of_replicas_that_share_a_region_the_important_one_stays():
 
 
 def test_of_shards_that_would_do_the_cheaper_one_moves():
-    rows = [*_shards(2, state_bytes=1e11), *_shards(2, 4, 6, 4, first=1)]
-    answer = _place(_hosts(2), rows, {0: "c0", 1: "c0", 2: "c0", 3: "c0", 4: "c1"}, band=0.3)
-    assert [rows[row].id for row in answer.moved] == [2]
+    rows = [*_shards(4, state_bytes=1e11), *_shards(4, 6, 4, first=1)]
+    answer = _place(_hosts(2, cpu=20), rows, {0: "c0", 1: "c0", 2: "c0", 3: "c1"}, band=0.2)
+    assert [rows[row].id for row in answer.moved] == [1]
+
+
+def test_where_no_exchange_of_two_helps_a_small_tier_is_searched_for_the_way():
+    loads = [(0.5, 0), (0.5, 0), (0.5, 0), (1.0, 2), (1.2, 2), (1.2, 0)]
+    rows = [Shard(number, {"cpu": cpu, "memory": memory}) for number, (cpu, memory) in enumerate(loads)]
+    answer = _place([Container(name, {"cpu": 12, "memory": 12}) for name in "ab"], rows)
+    assert answer.worst_band <= 0.1
 
 
 def test_a_new_container_is_filled_by_the_budget():
