@@ -116,7 +116,7 @@ def broken_promises(
     regions = Counter(
         (by_id[number].replicas, by_name[name].region)
         for number, name in answer.assignment.items()
-        if by_id[number].replicas is not None and by_name[name].state is not State.DRAINING
+        if by_id[number].replicas is not None
     )
     yield from (f"replicas {pair} share a region" for pair, count in regions.items() if count > 1)
 

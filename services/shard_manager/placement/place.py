@@ -12,11 +12,17 @@ from services.shard_manager.placement.balance import Costs, balance, tighten
 from services.shard_manager.placement.exhaust import exhaust
 from services.shard_manager.placement.frame import Frame, frame_of
 from services.shard_manager.placement.keep import keep, relieve
-from services.shard_manager.placement.problem import NOBODY, Ints, Problem, State
+from services.shard_manager.placement.problem import NO_GROUP, NOBODY, Ints, Problem, State
 from services.shard_manager.placement.reasons import Unplaceable, explain
 from services.shard_manager.placement.room import make_room
 from services.shard_manager.placement.settle import settle
-from services.shard_manager.placement.solution import Solution, band_scale, deviations, fits, solution_of
+from services.shard_manager.placement.solution import (
+    Solution,
+    band_scale,
+    deviations,
+    replicas_by_region,
+    solution_of,
+)
 
 _TIGHT = 0.5
 """Shards that have to move anyway are brought to this share of the band, which saves moves later."""
@@ -127,12 +133,16 @@ def _placement(frame: Frame, solution: Solution, home: Ints, costs: Costs, settl
 
 
 def _left_on_draining(frame: Frame, solution: Solution, home: Ints) -> Ints:
-    """The draining container [S] that a shard without a place goes on running on, as long as it can; or `NOBODY`."""
+    """The draining container [S] that a shard without a place goes on running on; or `NOBODY`.
+
+    Not where that would be over capacity, against its constraint, or in a region with another of its replicas.
+    """
     state = np.append(frame.problem.containers.state, State.OPEN)
     satisfied = np.append(frame.satisfies, np.zeros((len(frame.satisfies), 1), dtype=np.bool_), axis=1)
     stays = (solution.holder == NOBODY) & (state[home] == State.DRAINING)
     stays &= satisfied[frame.problem.shards.constraint, home]
-    left = np.where(stays, home, NOBODY)
-    crowded = ~fits(frame, solution_of(frame, left).total)
-    left[np.append(crowded, False)[left]] = NOBODY
+    left = relieve(frame, solution_of(frame, np.where(stays, home, NOBODY))).holder
+    rows = np.flatnonzero((left != NOBODY) & (frame.problem.shards.replica != NO_GROUP))
+    replicas = replicas_by_region(frame, np.where(left != NOBODY, left, solution.holder))
+    left[rows[replicas[frame.problem.shards.replica[rows], frame.region[left[rows]]] > 1]] = NOBODY
     return left

@@ -99,6 +99,13 @@ def test_a_draining_container_is_emptied_and_what_has_no_other_place_runs_on():
     assert [(lack.cause, lack.stays_on) for lack in answer.unplaceable] == [(Cause.CAPACITY_SHORT, "z")]
 
 
+def test_a_draining_container_over_its_capacity_keeps_what_it_can():
+    hosts = [Container("z", {"cpu": 2.0}, state=State.DRAINING)]
+    answer = _place(hosts, _shards(1, 1, 1), dict.fromkeys(range(3), "z"))
+    assert sorted(answer.assignment.values()) == ["z", "z"]
+    assert [lack.stays_on for lack in answer.unplaceable].count("z") == 2
+
+
 def test_an_overloaded_container_gives_away_only_what_it_must():
     answer = _place(_hosts(2), _shards(6, 4, 2, 6), {0: "c0", 1: "c0", 2: "c0", 3: "c1"}, band=0.9)
     assert answer.assignment == {0: "c0", 1: "c0", 2: "c1", 3: "c1"}
