@@ -25,14 +25,16 @@ from services.shard_manager.placement.solution import (
 
 _PATIENCE = 8
 _MOST_ROUNDS = 2_000
-_PATIENCE_TO_TIGHTEN = 1
-_ROUNDS_TO_TIGHTEN = 6
+_PATIENCE_TO_TIGHTEN = 2
+_ROUNDS_TO_TIGHTEN = 8
 _INNER = 0.9
 """What goes on is brought to this share of the band, so that it does not sit on its edge."""
 EDGE = 1e-9
 """What rounding may add to a deviation."""
-_LEAST_GAIN_OF_MOVES = 0.05
 _LEAST_GAIN = 0.01
+_LEAST_GAIN_OF_MOVES = 0.34
+_FAR = 3.0
+"""From so many bands on, a container needs many moves, and each may be a small part of them."""
 _LONGEST = 24
 _LONGEST_OF_FEW = 48
 
@@ -58,19 +60,22 @@ class _Search(NamedTuple):
     band: float
     rounds: int
     patience: int
+    least_gain_of_moves: float
 
 
 def tighten(frame: Frame, solution: Solution, costs: Costs, band: float) -> Solution:
     """Exchanges of shards that have to move in any case, to a narrower band: the closer now, the fewer moves later."""
     if not costs.free.any():
         return solution
-    search = _Search(costs.free, band, _ROUNDS_TO_TIGHTEN, _PATIENCE_TO_TIGHTEN)
+    search = _Search(costs.free, band, _ROUNDS_TO_TIGHTEN, _PATIENCE_TO_TIGHTEN, _LEAST_GAIN)
     return _exchange(frame, solution, costs, search, None).solution
 
 
 def balance(frame: Frame, solution: Solution, costs: Costs, budget: int | None) -> Balanced:
     """Exchanges of any shards to the band of the problem, at most `budget` of them away from home."""
-    search = _Search(np.ones(len(costs.free), dtype=np.bool_), frame.problem.band, _MOST_ROUNDS, _PATIENCE)
+    search = _Search(
+        np.ones(len(costs.free), dtype=np.bool_), frame.problem.band, _MOST_ROUNDS, _PATIENCE, _LEAST_GAIN_OF_MOVES
+    )
     return _exchange(frame, solution, costs, search, budget)
 
 
@@ -127,9 +132,17 @@ def _round(frame: Frame, solution: Solution, costs: Costs, search: _Search, idle
         pairs.b,
         swaps=swaps,
         longest=_LONGEST_OF_FEW if len(bad) < 100 else _LONGEST,
-        least_gain=_LEAST_GAIN if swaps else _LEAST_GAIN_OF_MOVES,
+        least_gain=_least_gain(badness[pairs.a] / search.band, _LEAST_GAIN if swaps else search.least_gain_of_moves),
     )
     return _without_double_replicas(frame, found.only(disjoint(found.a, found.b, found.worth, len(frame.tier))))
+
+
+def _least_gain(badness: Floats, usual: float) -> Floats:
+    """The share of a pair's faults that an exchange must take away, by how many bands the first is off.
+
+    Where moves count, one that helps little is worse than a swap that helps much.
+    """
+    return np.where(badness > _FAR, _LEAST_GAIN, usual)
 
 
 _EMPTY = np.zeros(0, dtype=np.int64)

@@ -66,8 +66,9 @@ def faults(deviation: Floats, aim: float) -> Floats:
     return np.asarray((np.maximum(np.abs(deviation) - aim, 0) ** 2).sum(axis=-1))
 
 
-def best_exchanges(scene: Scene, a: Ints, b: Ints, *, swaps: bool, longest: int, least_gain: float) -> Exchanges:
-    """For each pair (a, b) the exchange that is worth most, where one gains `least_gain` of the pair's faults or more.
+def best_exchanges(scene: Scene, a: Ints, b: Ints, *, swaps: bool, longest: int, least_gain: Floats) -> Exchanges:
+    """For each pair (a, b) the exchange that is worth most, where one gains `least_gain` [pairs] of the pair's
+    faults or more.
 
     Judged are moves either way and, with `swaps`, swaps; of `longest` shards a container at most.
     """
@@ -75,8 +76,8 @@ def best_exchanges(scene: Scene, a: Ints, b: Ints, *, swaps: bool, longest: int,
     width = (lists.width + 1) ** 2 if swaps else 2 * (lists.width + 1)
     step = max(1, CELLS // width)
     parts = [
-        _judge(scene, lists, a[start : start + step], b[start : start + step], swaps, least_gain)
-        for start in range(0, len(a), step)
+        _judge(scene, lists, a[part], b[part], swaps, least_gain[part])
+        for part in (slice(start, start + step) for start in range(0, len(a), step))
     ]
     return Exchanges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
@@ -112,7 +113,7 @@ def _mixed(rows: Ints, salt: int) -> Ints:
     return np.asarray((mixed >> np.uint64(33)).astype(np.int64))
 
 
-def _judge(scene: Scene, lists: _Lists, a: Ints, b: Ints, swaps: bool, least_gain: float) -> Exchanges:
+def _judge(scene: Scene, lists: _Lists, a: Ints, b: Ints, swaps: bool, least_gain: Floats) -> Exchanges:
     from_a, from_b = lists.of(a), lists.of(b)
     barred_a = _barred(scene, from_a, a, b)
     barred_b = _barred(scene, from_b, b, a)

@@ -10,7 +10,7 @@ from services.shard_manager.placement.problem import Flags, Floats, Ints
 
 _LOOKED_AT = 24_000
 _FEWEST_LOOKED_AT = 32
-_PAIRS_OF_MOVES = 4_000
+_PAIRS_OF_MOVES = 1_500
 _PAIRS_OF_SWAPS = 1_000
 _MOST = 32
 _PASSES = 4
