@@ -151,20 +151,19 @@ _NONE = Exchanges(_EMPTY, _EMPTY, _EMPTY, _EMPTY, np.zeros(0), np.zeros(0))
 
 def _without_double_replicas(frame: Frame, exchanges: Exchanges) -> Exchanges:
     """Of exchanges that would bring replicas of one group to one region at the same time, the first."""
-    shards = np.concatenate([exchanges.out, exchanges.back])
+    shards = np.stack([exchanges.out, exchanges.back], axis=1).reshape(-1)
     replica = np.where(shards == NOBODY, NO_GROUP, _at(frame.problem.shards.replica, shards))
     if (replica == NO_GROUP).all():
         return exchanges
-    regions = frame.region[np.concatenate([exchanges.b, exchanges.a])]
+    regions = frame.region[np.stack([exchanges.b, exchanges.a], axis=1).reshape(-1)]
     key = np.where(replica == NO_GROUP, -1 - np.arange(len(shards)), replica * len(frame.region) + regions)
     first = np.zeros(len(key), dtype=np.bool_)
     first[np.unique(key, return_index=True)[1]] = True
-    both = first[: len(exchanges.a)] & first[len(exchanges.a) :]
-    return exchanges.only(both)
+    return exchanges.only(np.asarray(first.reshape(-1, 2).all(axis=1)))
 
 
 def _within_budget(exchanges: Exchanges, costs: Costs, budget: int) -> Exchanges:
-    """The first exchanges that together take no more than `budget` shards away from where they were."""
+    """The exchanges, best first, that together take no more than `budget` shards away from where they were."""
     more = np.zeros(len(exchanges.a), dtype=np.int64)
     for shards, source, destination in (
         (exchanges.out, exchanges.a, exchanges.b),
@@ -173,7 +172,12 @@ def _within_budget(exchanges: Exchanges, costs: Costs, budget: int) -> Exchanges
         home = _at(costs.home, shards)
         counts = (shards != NOBODY) & ~_at(costs.free, shards)
         more += np.where(counts, (destination != home).astype(np.int64) - (source != home), 0)
-    return exchanges.only(np.cumsum(np.maximum(more, 0)) <= budget)
+    allowed = []
+    for place, moves in enumerate(more.tolist()):
+        if moves <= budget:
+            allowed.append(place)
+            budget -= max(0, moves)
+    return exchanges.only(np.array(allowed, dtype=np.int64))
 
 
 def _count_away(costs: Costs, holder: Ints) -> int:

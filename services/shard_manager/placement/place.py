@@ -34,9 +34,10 @@ class Placement:
     """The answer.
 
     `holder` [S]: the container of each shard, an index, or `NOBODY`; `assignment`: the same by number and name, with
-    unplaced shards left out. `moved` [..]: rows of shards that leave a container of the problem, those that have to go
-    first. `deviation` [C, D]: 0.1 is 10 % above the tier's mean; 0 for containers that are not open. `settled`: False
-    when the move budget ended the round with more to do: placing again then moves on.
+    unplaced shards left out. `moved`: numbers of shards that leave a container of the problem: those that have to go
+    first, then those that leave the containers furthest from even. `deviation` [C, D]: 0.1 is 10 % above the tier's
+    mean; 0 for containers that are not open. `settled`: False when the move budget ended the round with more to do:
+    placing again then moves on.
     """
 
     assignment: dict[int, str]
@@ -120,16 +121,23 @@ def _placement(frame: Frame, solution: Solution, home: Ints, costs: Costs, settl
     holder = np.where(left != NOBODY, left, solution.holder)
     problem, placed = frame.problem, np.flatnonzero(holder != NOBODY)
     names = np.array(problem.containers.names, dtype=object)
-    moved = np.flatnonzero((home != NOBODY) & (holder != home))
     deviation = deviations(band_scale(frame, solution.total), solution.total)
     return Placement(
         assignment=dict(zip(problem.shards.ids[placed].tolist(), names[holder[placed]].tolist(), strict=True)),
         unplaceable=explain(frame, solution, unplaced, left),
         holder=holder,
-        moved=moved[np.argsort(~costs.free[moved], kind="stable")],
+        moved=problem.shards.ids[_moved(frame, home, holder, costs)],
         deviation=deviation,
         settled=settled,
     )
+
+
+def _moved(frame: Frame, home: Ints, holder: Ints, costs: Costs) -> Ints:
+    """Rows of shards that leave a container, in the order in which they should."""
+    total = solution_of(frame, home).total
+    badness = np.abs(deviations(band_scale(frame, total), total)).max(axis=1, initial=0.0)
+    rows = np.flatnonzero((home != NOBODY) & (holder != home))
+    return np.asarray(rows[np.lexsort((rows, -badness[home[rows]], ~costs.free[rows]))])
 
 
 def _left_on_draining(frame: Frame, solution: Solution, home: Ints) -> Ints:

@@ -87,7 +87,8 @@ class Problem:
     """Shards to be placed on containers.
 
     `band`: how far a container's load may be from its tier's mean, as a share of the mean. `move_budget`: how many
-    shards a round may move for balance; None: any number. Raises UserError that names the field and the rule.
+    shards a round may move for balance; None: any number; 1 allows no swaps. Raises UserError that names the field and
+    the rule.
     """
 
     containers: Containers

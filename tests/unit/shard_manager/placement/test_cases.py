@@ -165,7 +165,7 @@ def test_of_replicas_that_share_a_region_the_important_one_stays():
 def test_of_shards_that_would_do_the_cheaper_one_moves():
     rows = [*_shards(4, state_bytes=1e11), *_shards(4, 6, 4, first=1)]
     answer = _place(_hosts(2, cpu=20), rows, {0: "c0", 1: "c0", 2: "c0", 3: "c1"}, band=0.2)
-    assert [rows[row].id for row in answer.moved] == [1]
+    assert answer.moved.tolist() == [1]
 
 
 def test_where_no_exchange_of_two_helps_a_small_tier_is_searched_for_the_way():
@@ -186,6 +186,17 @@ def test_a_new_container_is_filled_by_the_budget():
         assert len(answer.moved) <= 3
     assert counts == [3, 6, 9, 9, 9, 9]
     assert answer.settled
+
+
+def test_what_has_to_move_is_named_first_and_then_what_is_worst():
+    hosts = [*_hosts(4, cpu=20), Container("z", {"cpu": 20}, state=State.DRAINING)]
+    rows = _shards(*[2] * 16, 1)
+    previous = {n: "c0" if n < 6 else "c1" if n < 13 else "c2" if n < 16 else "z" for n in range(17)}
+    answer = _place(hosts, rows, previous)
+    assert answer.moved[0] == 16
+    sources = [previous[number] for number in answer.moved[1:].tolist()]
+    assert sources == sorted(sources, key=lambda name: ["c1", "c0", "c2"].index(name))
+    assert set(sources) == {"c0", "c1"}
 
 
 def test_homeless_shards_do_not_count_against_the_budget():
