@@ -111,7 +111,8 @@ def _budget_left(frame: Frame, costs: Costs, solution: Solution) -> int | None:
     """What the moves that have to be leave of the budget."""
     if frame.problem.move_budget is None:
         return None
-    moved = int(((solution.holder != costs.home) & (costs.home != NOBODY)).sum())
+    both = (solution.holder != NOBODY) & (costs.home != NOBODY)
+    moved = int((both & (solution.holder != costs.home)).sum())
     return max(0, frame.problem.move_budget - moved)
 
 

@@ -188,6 +188,14 @@ def test_a_new_container_is_filled_by_the_budget():
     assert answer.settled
 
 
+def test_what_is_stuck_on_a_draining_container_takes_nothing_of_the_budget():
+    hosts = [*_hosts(2), Container("z", {"cpu": 20}, state=State.DRAINING)]
+    rows = [*_shards(2, 2), *_shards(11, first=2)]
+    answer = _place(hosts, rows, {0: "c0", 1: "c0", 2: "z"}, move_budget=1)
+    assert answer.assignment[0] != answer.assignment[1]
+    assert (answer.settled, len(answer.moved)) == (True, 1)
+
+
 def test_what_has_to_move_is_named_first_and_then_what_is_worst():
     hosts = [*_hosts(4, cpu=20), Container("z", {"cpu": 20}, state=State.DRAINING)]
     rows = _shards(*[2] * 16, 1)
