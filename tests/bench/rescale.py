@@ -3,7 +3,8 @@
 With `--concurrent 20` instead twenty small jobs at once, through the whole stack: `tests.bench.rescale_many`.
 
 A job of `--keys` keys runs as 4 tasks on one host (`local[2]`), is redistributed to 8 and then to 3; rows keep coming.
-`downtime_s`: from the command to stop the old tasks until each new task has committed its first batch.
+`downtime_s`: from the command to stop the old tasks until each new task has committed its first batch, without the
+time in which the bench itself writes rows for that.
 `redistribute_s`: the host's part of it, from command to report. `rows_per_s`: rows of state moved and verified in that
 time. `spark_own`: Spark's offline repartition inside one checkpoint (RocksDB, 1 -> 4 partitions), and beside it what
 `Redistribute` takes for the same. Figures of the worst of the two changes.
@@ -182,19 +183,29 @@ class Bench:
         """A change of size while rows come: the new tasks have something to commit."""
         begun = time.perf_counter()
         _stop(host, request.job, request.source)
+        stopped = time.perf_counter()
         _fill(self._bootstrap, request.source.config.inputs["events"].topic, KEY_GROUPS * 20)
+        filled = time.perf_counter()
         report, seconds = _redistribute(host, request)
         specs = task_specs(request.job, request.target)
         for answer in [host.send_start(spec) for spec in specs]:
             if not (reply := answer.result(WAIT_S)).ok:
                 raise RuntimeError(reply.error)
+        started = time.perf_counter()
         root = self._settings.checkpoint_root
         checkpoints = [task_checkpoint(root, request.job, request.target.generation, spec.index) for spec in specs]
         wait_until(lambda: all((last_commit(path) or 0) >= 1 for path in checkpoints), WAIT_S, "commits", poll_s=0.005)
-        downtime = time.perf_counter() - begun
-        say(f"{request.job} to {len(specs)}: downtime {downtime:.2f} s, {report.state_rows} rows, {report.seconds}")
-        rows_per_s = report.state_rows / seconds
-        return {"downtime_s": downtime, "redistribute_s": seconds, "rows_per_s": rows_per_s}
+        committed = time.perf_counter()
+        downtime = committed - begun - (filled - stopped)
+        parts = {
+            "stop": stopped - begun,
+            **report.seconds,
+            "start": started - filled - seconds,
+            "first batches": committed - started,
+        }
+        told = ", ".join(f"{name} {part:.2f}" for name, part in parts.items())
+        say(f"{request.job} to {len(specs)}: downtime {downtime:.2f} s ({told}), {report.state_rows} rows")
+        return {"downtime_s": downtime, "redistribute_s": seconds, "rows_per_s": report.state_rows / seconds}
 
 
 def _fill(bootstrap: str, topic: str, keys: int) -> None:

@@ -17,7 +17,7 @@ from tests.support.counts import Change, CountJob
 TRIGGER_S = 1.0
 BEFORE, AFTER = 2, 3
 # The budget is for tens of thousands of jobs: of a few, a tenth is one or two.
-ENVIRONMENT = {"PENSTOCK_STATE_SYNCER_RESCALE_SHARE": "1"}
+ENVIRONMENT = {"PENSTOCK_STATE_SYNCER_BLAST_SHARE": "1"}
 
 
 def concurrent(count: int) -> dict[str, float]:
