@@ -32,7 +32,7 @@ CASES: dict[Mutation, tuple[Mix, tuple[int, ...]]] = {
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
 def test_a_broken_promise_is_noticed(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
     mix, seeds = CASES[mutation]
-    size = Size(mix=mix)
+    size = Size(mix=mix, faults_seconds=240.0)
     assert [seed for seed in seeds if not simulate(seed, size).is_good] == []
     mutation(monkeypatch)
     assert any(not simulate(seed, size).is_good for seed in seeds), "the simulation noticed nothing"
