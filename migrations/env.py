@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from penstock.store.tables import metadata
+from penstock.store.schema import metadata
 
 context.configure(
     connection=context.config.attributes["connection"], target_metadata=metadata, compare_server_default=True

@@ -16,7 +16,7 @@ DEFAULT_LAYERS: dict[str, tuple[str, ...]] = {
     "reader": (),
     "provisioner": (BASE, "provisioner"),
     "scaler": ("scaler",),
-    "oncall": ("oncall",),
+    "oncall": ("oncall", "rollback"),
     "admin": (ANY_LAYER,),
 }
 MAY_DELETE_JOBS = ("provisioner", "admin")

@@ -13,13 +13,14 @@ from penstock.wire.app import PROBLEM, create_app
 from penstock.wire.jobs import Problem
 from services.job_service.authentication import Authenticator
 from services.job_service.requests import Parts
-from services.job_service.routes import batches, cluster, insight, jobs, layers, rescale, savepoints, tokens
+from services.job_service.routes import batches, cluster, insight, jobs, layers, rebalance, rescale, savepoints, tokens
 from services.job_service.settings import JobServiceSettings
 from services.job_service.writer import Writer
 
 _ROUTERS = (
     jobs.router,
     rescale.router,
+    rebalance.router,
     savepoints.router,
     layers.router,
     batches.router,
@@ -49,7 +50,12 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings) -> Fa
         engine, clock, enabled=settings.authentication, cache_seconds=settings.job_service_token_cache_seconds
     )
     app.state.parts = Parts(
-        engine, clock, Writer(engine, clock), authenticator, settings.job_service_largest_body_bytes
+        engine,
+        clock,
+        Writer(engine, clock),
+        authenticator,
+        settings.job_service_largest_body_bytes,
+        settings.state_syncer_rollout_share,
     )
     _document_problems(app)
     return app

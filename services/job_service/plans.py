@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.config.classify import Difference, FieldChange, classify
+from penstock.config.classify import Config, Difference, FieldChange, classify
 from penstock.config.model import ChangeKind, DesiredState, JobConfig
 from penstock.tasks.rates import Rates, catch_up_seconds
+from penstock.tasks.rollout import ROLLOUT_SHARE, is_upgrade, wave_ends
 from penstock.tasks.sinks import needs_sink
 from penstock.tasks.spec import task_id
 
@@ -20,14 +21,13 @@ _STEPS = {
     ChangeKind.FORBIDDEN: (),
 }
 INITIALIZE_SINK = "initialize_sink"
-# A rescale that comes with another output leaves it to the tasks.
-_MAKE_OUTPUTS = (ChangeKind.NONE, ChangeKind.LIVE, ChangeKind.RESTART)
 _LEAVE_TASKS_ALONE = (ChangeKind.NONE, ChangeKind.FORBIDDEN)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`fields`: what the write changes. All else: the way from what runs now. Seconds None: unknown."""
+    """`fields`: what the write changes. All else: the way from what runs now. `waves`: the tasks of each wave of a
+    rollout. `completeness`: what a rescale does about watermarks, None where there are none. Seconds None: unknown."""
 
     kind: ChangeKind
     allowed: bool
@@ -36,29 +36,37 @@ class Plan:
     tasks_touched: tuple[str, ...]
     downtime_seconds: float | None
     catch_up_seconds: float | None
+    waves: tuple[tuple[str, ...], ...] = ()
+    completeness: str | None = None
 
 
 def plan(
     job: str,
     *,
     running: Mapping[str, Any] | None,
-    before: Mapping[str, Any],
+    before: Config,
     after: JobConfig,
     rescale_seconds: float | None = None,
     rates: Rates | None = None,
+    rollout_share: float = ROLLOUT_SHARE,
 ) -> Plan:
     """The plan of a write that makes the expected configuration `after` of `before`.
 
     `running` is the running configuration, None for a job that never started: nothing is forbidden to that one.
     `rescale_seconds` is what the job's last rescale took, None when it had none; `rates` is what it measured lately.
+    `rollout_share`: of the tasks a wave.
     """
     written = classify(before, after)
     if running is None:
         return _first_start(job, written, after)
-    kind = classify(running, after).kind
+    difference = classify(running, after)
+    kind = difference.kind
     forbidden = written.kind is ChangeKind.FORBIDDEN
     wanted = after.model_dump(mode="json")
     old, new = _task_count(running), _task_count(wanted)
+    rolls = kind is ChangeKind.RESTART and old and new and is_upgrade(tuple(each.path for each in difference.fields))
+    waves = _waves(job, new, rollout_share) if rolls else ()
+    steps = tuple(f"wave_{number}" for number in range(1, len(waves) + 1)) or _steps(kind, old, new)
     remade = needs_sink(wanted) and wanted["output"] != running["output"]
     undisturbed = kind in (ChangeKind.NONE, ChangeKind.LIVE) or old == 0
     downtime = rescale_seconds if kind is ChangeKind.RESCALE else None
@@ -66,10 +74,12 @@ def plan(
         kind=kind,
         allowed=not forbidden,
         fields=written.fields,
-        steps=(*((INITIALIZE_SINK,) if remade and kind in _MAKE_OUTPUTS else ()), *_steps(kind, old, new)),
+        steps=(*((INITIALIZE_SINK,) if remade and kind is not ChangeKind.FORBIDDEN else ()), *steps),
         tasks_touched=() if kind in _LEAVE_TASKS_ALONE else _tasks(job, max(old, new)),
         downtime_seconds=0.0 if undisturbed else downtime,
         catch_up_seconds=0.0 if undisturbed else catch_up_seconds(rates or Rates(), downtime),
+        waves=waves,
+        completeness=after.completeness if kind is ChangeKind.RESCALE and _has_watermark(after) else None,
     )
 
 
@@ -95,6 +105,15 @@ def _steps(kind: ChangeKind, old: int, new: int) -> tuple[str, ...]:
         absent = {step for step, count in (("stop_tasks", old), ("start_tasks", new)) if not count}
         return tuple(step for step in _STEPS[kind] if step not in absent)
     return _STEPS[kind]
+
+
+def _has_watermark(config: JobConfig) -> bool:
+    return any(source.watermark_delay is not None for source in config.inputs.values())
+
+
+def _waves(job: str, count: int, share: float) -> tuple[tuple[str, ...], ...]:
+    tasks, ends = _tasks(job, count), wave_ends(count, share)
+    return tuple(tasks[begin:end] for begin, end in zip((0, *ends), ends, strict=False))
 
 
 def _task_count(config: Mapping[str, Any]) -> int:

@@ -39,6 +39,7 @@ class Parts:
     writer: Writer
     authenticator: Authenticator
     largest_body_bytes: int
+    rollout_share: float
 
 
 class StrictRequest(Request):

@@ -8,10 +8,11 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from penstock.control.settings import CommonSettings
+from penstock.tasks.rollout import ROLLOUT_SHARE
 
 
 class JobServiceSettings(CommonSettings):
-    """Beside the common ones. Periods are in seconds."""
+    """Beside the common ones. Periods are in seconds. `state_syncer_rollout_share`: as the State Syncer has it."""
 
     port: int = Field(7070, ge=0, le=65535)
     job_service_connections: int = Field(20, ge=2)
@@ -20,6 +21,7 @@ class JobServiceSettings(CommonSettings):
     expiry_period_seconds: float = Field(1.0, gt=0)
     expiry_lease_seconds: float = Field(10.0, gt=0)
     idempotency_kept_seconds: float = Field(86_400.0, gt=0)
+    state_syncer_rollout_share: float = Field(ROLLOUT_SHARE, gt=0, le=1)
 
     @model_validator(mode="after")
     def _open_only_to_this_machine(self) -> Self:

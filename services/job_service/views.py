@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from penstock.config.model import DesiredState, JobConfig
+from penstock.tasks.loads import TaskLoad
 from penstock.tasks.shards import shard_of
 from penstock.tasks.spec import task_id
 from penstock.wire.jobs import FieldChangeView, PlanView, View
-from penstock.wire.overview import SyncView, TaskView
+from penstock.wire.overview import GenerationView, SyncView, TaskView
 from services.job_service.plans import Plan
 
 UNKNOWN = "unknown"
@@ -54,6 +55,8 @@ def plan_view(job: str, layer: str, version: int, plan: Plan, after: JobConfig) 
         allowed=plan.allowed,
         fields=[FieldChangeView(**change.as_json()) for change in plan.fields],
         steps=list(plan.steps),
+        waves=[list(wave) for wave in plan.waves],
+        completeness=plan.completeness,
         tasks_touched=list(plan.tasks_touched),
         downtime_seconds=plan.downtime_seconds,
         catch_up_seconds=plan.catch_up_seconds,
@@ -72,19 +75,22 @@ def places(job: str, running: Running | None, reported: Sequence[Any], shard_cou
     ]
 
 
-def task_views(places: Sequence[Place], reported: Sequence[Any], owners: Mapping[int, str | None]) -> list[TaskView]:
+def task_views(
+    places: Sequence[Place], reported: Sequence[Any], owners: Mapping[int, str | None], loads: Sequence[TaskLoad]
+) -> list[TaskView]:
     """One view a report, and one with the state `unknown` for each task that nobody reports."""
+    load_of = {load.number: dict(load.load) for load in loads}
     reports: dict[int, list[Any]] = {}
     for task in reported:
         reports.setdefault(task.index, []).append(task)
     return [
-        _task_view(place, owners.get(place.shard), report)
+        _task_view(place, owners.get(place.shard), report, load_of.get(place.number))
         for place in places
         for report in reports.get(place.number, [None])
     ]
 
 
-def sync_view(status: Any, sync: Any | None, running: Any | None) -> SyncView:
+def sync_view(status: Any, sync: Any | None, running: Any | None, noted: Iterable[Any]) -> SyncView:
     """How far a job is; None where the State Syncer has not been yet."""
     same = ("detail", "change_kind", "step", "failures", "next_attempt_at", "updated_at")
     return SyncView(
@@ -97,7 +103,9 @@ def sync_view(status: Any, sync: Any | None, running: Any | None) -> SyncView:
         committed_at=None if running is None else running.committed_at,
         sync_revision=None if sync is None else sync.revision,
         changed_fields=None if sync is None else list(sync.changed_fields),
+        rejected=None if sync is None else sync.rejected,
         plan=None if sync is None or sync.plan is None else _plan(sync.plan),
+        generations=[view_of(GenerationView, row) for row in noted],
         **{name: None if sync is None else getattr(sync, name) for name in same},
     )
 
@@ -111,10 +119,11 @@ def _plan(recorded: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def _task_view(place: Place, owner: str | None, report: Any | None) -> TaskView:
+def _task_view(place: Place, owner: str | None, report: Any | None, load: dict[str, float] | None) -> TaskView:
     about = {"task": place.task, "index": place.number, "shard": place.shard} | {
         "expected": place.expected,
         "owner": owner,
+        "load": load,
     }
     if report is None:
         return TaskView(**about, state=UNKNOWN)

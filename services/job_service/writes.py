@@ -120,18 +120,6 @@ def forbidden_changes(before: Mapping[str, Any], after: JobConfig) -> Sequence[F
     return [change for change in classify(before, after).fields if change.kind is ChangeKind.FORBIDDEN]
 
 
-def require_compatible(saved: Mapping[str, Any], after: JobConfig) -> None:
-    """A savepoint of configuration `saved` can become the checkpoints of `after`. Raises InvalidConfig."""
-    changes = forbidden_changes(saved, after)
-    if changes:
-        raise InvalidConfig(
-            f"{changes[0].field}: the savepoint was taken with another value, which its state does not fit",
-            field=changes[0].field,
-            rule="as_in_savepoint",
-            errors=[{"field": change.field, "rule": "as_in_savepoint"} for change in changes],
-        )
-
-
 def require_layer_row(layers: Layers, layer: str) -> LayerRow:
     """The layer's row. Raises NotFound."""
     if layer not in layers:
@@ -226,7 +214,8 @@ def _is_due(layer: StoredLayer | None, now: datetime) -> bool:
 def _refuse_forbidden(changes: Sequence[FieldChange]) -> None:
     if changes:
         raise InvalidConfig(
-            f"{changes[0].field}: a job that has run cannot change this; make a new job",
+            f"{changes[0].field}: a job that has run cannot change this, since its checkpoints would not fit: make a "
+            "new job with the new value, let it read its inputs from the earliest position, and delete this one then",
             field=changes[0].field,
             rule="forbidden_change",
             errors=[{"field": change.field, "rule": "forbidden_change"} for change in changes],

@@ -148,4 +148,6 @@ def _member(request: HeartbeatRequest) -> Member:
         cpu_cores=request.capacity.cpu_cores,
         memory_bytes=request.capacity.memory_bytes,
         disk_bytes=request.capacity.disk_bytes,
+        further_capacity=request.capacity.further,
+        labels=request.labels,
     )

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 from penstock.config.classify import classify
 from penstock.config.model import ChangeKind, JobConfig
-from penstock.tasks.keygroups import ranges
 from penstock.tasks.redistribution import Layout, RedistributionRequest, SealRequest
-from penstock.tasks.spec import key_group_count
+from penstock.tasks.spec import key_group_ranges
 from penstock.tasks.work import HostWork
 from services.state_syncer.diff import Config
 from services.state_syncer.plan import Running, only
@@ -66,9 +65,9 @@ def target_config(running: Running, plan: Plan) -> Config:
 
 
 def layout(generation: int, config: Config) -> Layout:
-    """A generation's layout, of key groups that are spread evenly."""
+    """A generation's layout."""
     checked = JobConfig.model_validate(dict(config))
-    return Layout(generation=generation, config=checked, ranges=ranges(key_group_count(checked), checked.task_count))
+    return Layout(generation=generation, config=checked, ranges=key_group_ranges(checked))
 
 
 def _replaced(config: Mapping[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:

@@ -6,26 +6,42 @@ import heapq
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from services.state_syncer.plan import Begin, Commit, JobView, Wait
+from services.state_syncer.plan import Begin, Commit, JobView, Upgrade, Wait
+
+
+class Room(NamedTuple):
+    """How many jobs may be disrupted at once, `rescales` of them by a rescale; and for how many more there is room."""
+
+    limit: int
+    free: int
+    rescales: int
+    free_rescales: int
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """At most `count` jobs at once, and at most this share of all jobs; one is always allowed."""
+    """At most `count` jobs are disrupted at once, and at most this share of all jobs, by rescales and rollouts
+    together; one is always allowed. `rescales`: of these, at most so many by a rescale."""
 
     share: float = 0.1
-    count: int = 20
+    count: int = 10_000
+    rescales: int = 20
 
     def limit(self, jobs: int) -> int:
-        """How many plans there may be in a cell of so many jobs."""
+        """How many jobs may be disrupted at once, of so many."""
         return max(1, min(self.count, int(self.share * jobs)))
 
+    def room(self, jobs: int, *, active: int, rescales: int) -> Room:
+        """The room in a cell of so many jobs, while `active` plans are recorded, `rescales` of them of rescales."""
+        limit = self.limit(jobs)
+        return Room(limit, limit - active, self.rescales, self.rescales - rescales)
 
-Change = TypeVar("Change", Begin, Commit)
+
+Change = TypeVar("Change", bound=Begin | Upgrade | Commit)
 
 
 class Candidate(NamedTuple, Generic[Change]):
-    """A rescale, or the making of an output for a commit, that may begin."""
+    """A rescale, a rollout, or the making of an output for a commit, that may begin."""
 
     view: JobView
     begun: Change
@@ -69,8 +85,42 @@ class _LastFirst(str):
         return str.__lt__(self, other)
 
 
-def put_off(candidate: Candidate[Begin], limit: int) -> Wait:
+def put_off(candidate: Candidate[Begin | Upgrade], room: Room) -> Wait:
     """What a candidate without room is told."""
+    change = candidate.begun
+    limit, what = room.limit, "disrupted"
+    if isinstance(change, Begin) and room.rescales < limit:
+        limit, what = room.rescales, "rescaled"
     plural = "s" if limit > 1 else ""
-    detail = f"waiting: no more than {limit} job{plural} may be rescaled at once"
-    return Wait(detail, candidate.begun.difference)
+    return Wait(f"waiting: no more than {limit} job{plural} may be {what} at once", change.difference)
+
+
+class Turns:
+    """Which rescales and rollouts may begin: one order for both, and a limit more for rescales. A job that is
+    disrupted already, since a rollout goes on, needs no room of its own."""
+
+    def __init__(self, room: Room) -> None:
+        self.room = room
+        self._rescales: Queue[Begin | Upgrade] = Queue(room.free_rescales)
+        self._upgrades: Queue[Begin | Upgrade] = Queue(room.free)
+
+    def offer(self, candidate: Candidate[Begin | Upgrade]) -> Candidate[Begin | Upgrade] | None:
+        """Takes a candidate in; one that must wait, if it is known already."""
+        queue = self._rescales if isinstance(candidate.begun, Begin) else self._upgrades
+        return queue.offer(candidate)
+
+    def picked(self) -> tuple[list[Candidate[Begin | Upgrade]], list[Candidate[Begin | Upgrade]]]:
+        """Those that may begin, first come first, and those that must wait."""
+        begin: list[Candidate[Begin | Upgrade]] = []
+        late: list[Candidate[Begin | Upgrade]] = []
+        free = self.room.free
+        for candidate in heapq.merge(self._rescales.picked(), self._upgrades.picked(), key=_turn):
+            needs = candidate.view.rolling is None
+            (begin if free > 0 or not needs else late).append(candidate)
+            free -= needs and free > 0
+        return begin, late
+
+
+def _turn(candidate: Candidate[Begin | Upgrade]) -> tuple[int, int, str]:
+    view = candidate.view
+    return -int(candidate.begun.config["priority"]), view.revision, view.job

@@ -11,7 +11,7 @@ from penstock.control.logs import logger
 from penstock.store.plans import PlanWrite
 from penstock.store.running import CommitRow
 from penstock.store.sync import SyncWrite
-from services.state_syncer.budget import Candidate, Queue, put_off
+from services.state_syncer.budget import Candidate, Room, Turns, put_off
 from services.state_syncer.moves import (
     Finish,
     Hold,
@@ -31,26 +31,39 @@ from services.state_syncer.plan import (
     Forget,
     JobView,
     SyncRecord,
+    Upgrade,
     Wait,
     next_record,
     wait,
 )
 from services.state_syncer.progress import Plan, step_number
-from services.state_syncer.rescale import begin, next_decision, record_of
-from services.state_syncer.sinks import Sinks, awaits_sink
+from services.state_syncer.rescale import begin, record_of
+from services.state_syncer.rollout import (
+    End,
+    Halt,
+    Note,
+    Roll,
+    RolloutDecision,
+    Settle,
+    Stay,
+    begin_rollout,
+    carry_on,
+    next_step,
+    record_of_rollout,
+)
+from services.state_syncer.sinks import Sinks, awaits_sink, end_of
 from services.state_syncer.store import Batch, sync_row
-from services.state_syncer.story import Story, stories_of_plan, story_of
+from services.state_syncer.story import Story, stories_of_plan, stories_of_rollout, story_of
+from services.state_syncer.waves import RolloutPolicy
 
 log = logger(__name__)
-Room = Callable[[], tuple[int, int]]
 
 
 class DecidedRound:
-    """All decisions of a round. `room` gives the limit of plans at once, and how many may begin; it is asked for
-    only when one would. `working`: plans whose container is to be asked once all is written; `making`: jobs whose
-    output is to be made first."""
+    """All decisions of a round. `room` for plans is asked for only when one would begin. `working`: plans whose
+    container is to be asked once all is written; `making`: jobs whose output is to be made first."""
 
-    def __init__(self, now: datetime, room: Room, sinks: Sinks) -> None:
+    def __init__(self, now: datetime, room: Callable[[], Room], sinks: Sinks, policy: RolloutPolicy) -> None:
         self.batch = Batch()
         self.stories: list[Story] = []
         self.jobs = 0
@@ -60,20 +73,22 @@ class DecidedRound:
         self._now = now
         self._room = room
         self._sinks = sinks
-        self._limit = 0
-        self._queue: Queue[Begin] | None = None
+        self._policy = policy
+        self._turns: Turns | None = None
 
     def add(self, view: JobView) -> None:
         """Decides about a job."""
         self.jobs += 1
         decision = self._decide(view)
+        if isinstance(decision, Begin | Commit | Upgrade) and self._awaits_sink(view, decision):
+            return
         match decision:
-            case Begin():
+            case Begin() | Upgrade():
                 self._queue_up(Candidate(view, decision))
+            case Roll() | Note() | Stay() | Settle() | Halt() | End():
+                self._add_rollout(view, decision)
             case Hold() | Record() | Look() | Finish() | Resume() | Stumble():
                 self._add_plan(view, decision)
-            case Commit() if awaits_sink(view, decision):
-                self._await_sink(view, decision)
             case _:
                 self._add(view, decision)
 
@@ -82,35 +97,54 @@ class DecidedRound:
         for candidate, waits in self._sinks.picked():
             self._put_off(candidate.view, waits)
             self.making.append(candidate)
-        if self._queue is not None:
-            for view, begun in self._queue.picked():
-                self._add_plan(view, begin(view, begun, self._now))
+        if self._turns is not None:
+            may_begin, late = self._turns.picked()
+            for view, begun in may_begin:
+                if isinstance(begun, Begin):
+                    self._add_plan(view, begin(view, begun, self._now))
+                else:
+                    self._add_rollout(view, begin_rollout(view, begun, self._now, self._policy))
+            for each in late:
+                self._wait_for_room(each, self._turns.room)
 
-    def _decide(self, view: JobView) -> Decision | PlanDecision:
+    def _decide(self, view: JobView) -> Decision | PlanDecision | RolloutDecision:
         try:
-            return next_decision(view, self._now)
+            return next_step(view, self._now, self._policy)
         except IllegalMove as bug:
             log.exception("a plan broke", job=view.job)
             return Fail(f"this is a bug in Penstock: {bug}")
 
-    def _queue_up(self, candidate: Candidate[Begin]) -> None:
-        if self._queue is None:
-            self._limit, free = self._room()
-            self._queue = Queue(free)
-        late = self._queue.offer(candidate)
+    def _queue_up(self, candidate: Candidate[Begin | Upgrade]) -> None:
+        if self._turns is None:
+            self._turns = Turns(self._room())
+        late = self._turns.offer(candidate)
         if late is not None:
-            self._add(late.view, wait(late.view, put_off(late, self._limit)))
+            self._wait_for_room(late, self._turns.room)
 
-    def _await_sink(self, view: JobView, commit: Commit) -> None:
+    def _wait_for_room(self, late: Candidate[Begin | Upgrade], room: Room) -> None:
+        """A rollout that is under way goes on meanwhile."""
+        if late.view.rolling is not None:
+            self._add_rollout(late.view, carry_on(late.view, self._now, self._policy))
+        else:
+            self._add(late.view, wait(late.view, put_off(late, room)))
+
+    def _awaits_sink(self, view: JobView, decision: Begin | Commit | Upgrade) -> bool:
+        """Whether an output has to be made first, or cannot be; then that is decided."""
+        commit = _end_of(view, decision)
+        if not awaits_sink(view, commit):
+            return False
         found = self._sinks.look(view, commit)
         if isinstance(found, Commit):
-            self._add(view, found)
-        elif found is not None:
+            # What may have to wait for room: who made its output is not forgotten meanwhile.
+            self.making += [Candidate(view, commit)] if isinstance(decision, Begin | Upgrade) else []
+            return False
+        if found is not None:
             self._add(view, wait(view, found))
         else:
             late = self._sinks.offer(view, commit)
             if late is not None:
                 self._put_off(*late)
+        return True
 
     def _put_off(self, view: JobView, waits: Wait) -> None:
         self._add(view, wait(view, waits))
@@ -139,7 +173,14 @@ class DecidedRound:
         started = started or commit.asks_for_tasks
         self.batch.commits.append(
             CommitRow(
-                view.job, config, commit.revision, commit.generation, commit.restarts, commit.stopping, started=started
+                view.job,
+                config,
+                commit.revision,
+                commit.generation,
+                commit.restarts,
+                commit.stopping,
+                started,
+                None if commit.rollout is None else commit.rollout.model_dump(mode="json"),
             )
         )
         self.awaiting += commit.stopping
@@ -175,6 +216,37 @@ class DecidedRound:
         self.stories += stories_of_plan(view, decision)
         # Whatever comes next, be it a write that waited, should come soon.
         self.awaiting += 1
+
+    def _add_rollout(self, view: JobView, decision: RolloutDecision) -> None:
+        plan = decision.plan
+        record = PlanWrite(view.job, plan.model_dump(mode="json"), plan.step_number)
+        match decision:
+            case Roll(_, commit):
+                self._commit(view, commit)
+                self.batch.plans.append(record)
+            case Note():
+                self.batch.plans.append(record)
+            case Halt(_, rejected):
+                self.batch.plans.append(record._replace(rejected=rejected.model_dump(mode="json")))
+            case End(_, commit):
+                self._commit(view, commit)
+                self.batch.plans.append(PlanWrite(view.job, None))
+            case Settle():
+                self.batch.plans.append(PlanWrite(view.job, None))
+        self._add_state(view, record_of_rollout(view, decision, self._now))
+        self.stories += stories_of_rollout(view, decision)
+        self.awaiting += 1
+
+
+def _end_of(view: JobView, decision: Begin | Commit | Upgrade) -> Commit:
+    """The commit that a decision comes to."""
+    match decision:
+        case Begin():
+            return end_of(view, decision)
+        case Upgrade():
+            return decision.commit
+        case Commit():
+            return decision
 
 
 def _recorded(job: str, plan: Plan) -> PlanWrite:

@@ -8,7 +8,7 @@ from datetime import datetime
 from penstock.control.logs import logger
 from services.state_syncer import metrics
 from services.state_syncer.asks import Ask, key_of, request_of
-from services.state_syncer.budget import Budget
+from services.state_syncer.budget import Budget, Room
 from services.state_syncer.decided import DecidedRound
 from services.state_syncer.executor import Executor, NobodyToAsk
 from services.state_syncer.moves import Look, Record
@@ -19,6 +19,7 @@ from services.state_syncer.sinks import Sinks
 from services.state_syncer.store import RoundInput, SyncStore
 from services.state_syncer.story import tell, tell_simple
 from services.state_syncer.watch import Watch
+from services.state_syncer.waves import RolloutPolicy
 
 log = logger(__name__)
 
@@ -35,6 +36,7 @@ class StateSyncer:
         set_based_from: int = SET_BASED_FROM,
         executor: Executor | None = None,
         budget: Budget | None = None,
+        rollouts: RolloutPolicy | None = None,
         initialize_count: int = 32,
     ) -> None:
         self._store = store
@@ -43,6 +45,7 @@ class StateSyncer:
         self._set_based_from = set_based_from
         self._executor = executor or NobodyToAsk()
         self._budget = budget or Budget()
+        self._rollouts = rollouts or RolloutPolicy()
         self._initialize_count = initialize_count
         self.wake_in: Callable[[float], None] = wait_for_the_period
 
@@ -61,27 +64,26 @@ class StateSyncer:
 
     def _settle_and_decide(self, leader_epoch: int) -> tuple[int, DecidedRound, Watch, Sinks]:
         """How many jobs the set-based way settled, if there was enough for it; and what to do about the others."""
-        with self._store.read() as found:
+        with self._store.read(self._budget.limit) as found:
             if found.usual < self._set_based_from:
                 return 0, *self._decide(found)
         simple = self._store.commit_simple(leader_epoch)
         tell_simple(simple.committed, simple.number)
-        with self._store.read() as found:
+        with self._store.read(self._budget.limit) as found:
             return simple.jobs, *self._decide(found)
 
     def _decide(self, found: RoundInput) -> tuple[DecidedRound, Watch, Sinks]:
         watch = Watch(found.plans, found.containers, self._executor.outcome)
         sinks = Sinks(found.containers, self._executor.outcome, self._initialize_count)
-        decided = DecidedRound(self._now(), lambda: self._room(found, watch), sinks)
+        decided = DecidedRound(self._now(), lambda: self._room(found, watch), sinks, self._rollouts)
         for view in found.views:
             decided.add(watch.look(view))
         decided.begin_plans()
         decided.batch.ranks = found.new_ranks
         return decided, watch, sinks
 
-    def _room(self, found: RoundInput, watch: Watch) -> tuple[int, int]:
-        limit = self._budget.limit(found.count_running())
-        return limit, limit - watch.active
+    def _room(self, found: RoundInput, watch: Watch) -> Room:
+        return self._budget.room(found.count_running(), active=watch.active, rescales=watch.rescales)
 
     def _ask(self, decided: DecidedRound, watch: Watch, sinks: Sinks) -> None:
         """What is recorded by now is asked for, and outputs to be made; everybody else's work is forgotten."""

@@ -12,3 +12,4 @@ COMMITS = Counter("penstock_syncer_commits", "running configurations committed",
 FAILURES = Counter("penstock_syncer_failures", "attempts on a job that failed", ["kind"])
 FORGOTTEN = Counter("penstock_syncer_forgotten", "deleted jobs whose tasks were gone")
 JOBS = Gauge("penstock_syncer_jobs", "jobs by sync state", ["state"])
+COLLECTED = Counter("penstock_generations_collected", "old generations whose files were deleted")

@@ -12,9 +12,11 @@ from enum import StrEnum
 
 from penstock.config.classify import NO_DIFFERENCE, Difference, classify
 from penstock.config.model import ChangeKind, DesiredState
+from penstock.tasks.rollout import RunningRollout, is_upgrade
 from services.state_syncer.diff import Config, Unusable
 from services.state_syncer.observe import Presence
 from services.state_syncer.progress import Progress, Restore
+from services.state_syncer.waves import Rolling
 
 QUARANTINE_AFTER_FAILURES = 5
 FIRST_BACKOFF_SECONDS = 30.0
@@ -28,6 +30,7 @@ class SyncState(StrEnum):
     PENDING = "pending"
     WAITING = "waiting"
     RESCALING = "rescaling"
+    ROLLING = "rolling"
     FAILED = "failed"
     QUARANTINED = "quarantined"
     DELETING = "deleting"
@@ -35,7 +38,8 @@ class SyncState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What the job has been brought to. `started`: some commit asked for tasks, so checkpoints may exist."""
+    """What the job has been brought to. `started`: some commit asked for tasks, so checkpoints may exist. `rollout`:
+    only some of the tasks run `config`."""
 
     config: Config
     revision: int
@@ -44,6 +48,17 @@ class Running:
     stopping: bool
     started: bool
     commit_number: int
+    rollout: RunningRollout | None = None
+
+    @property
+    def asks_for_tasks(self) -> bool:
+        """Whether tasks shall run."""
+        return not self.stopping and bool(self.config["desired_state"] == DesiredState.RUNNING)
+
+    @property
+    def settled(self) -> Config:
+        """The configuration that all tasks ran last."""
+        return self.config if self.rollout is None else self.rollout.before.config
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +80,7 @@ class JobView:
 
     `last_generation` is that of a job of the same name that was forgotten, 0 without one. `presence` is looked at
     only for a job whose stop has been committed. `progress` is that of the recorded plan, if there is one. `restore`:
-    the one that was asked for and is not done.
+    the one that was asked for and is not done. `rolling` is the recorded rollout, if there is one.
     """
 
     job: str
@@ -79,6 +94,7 @@ class JobView:
     presence: Presence = Presence.UNKNOWN
     progress: Progress | None = None
     restore: Restore | None = None
+    rolling: Rolling | None = None
 
     @property
     def failures(self) -> int:
@@ -119,6 +135,24 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True)
+class Upgrade:
+    """A new package for tasks that run: it goes out in waves, when there is room (`rollout`, `budget`). `commit`: what
+    it comes to."""
+
+    commit: Commit
+
+    @property
+    def config(self) -> Config:
+        """What is to run."""
+        return self.commit.config
+
+    @property
+    def difference(self) -> Difference:
+        """What changes."""
+        return self.commit.difference
+
+
+@dataclass(frozen=True, slots=True)
 class Fail:
     """The attempt failed and leaves the job as it runs."""
 
@@ -129,7 +163,8 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Make this the running row. `then` is the decision about the rest when only a restart could be committed."""
+    """Make this the running row. `then` is the decision about the rest when only a restart could be committed.
+    `rollout`: which tasks do not run `config` yet."""
 
     config: Config
     revision: int
@@ -138,6 +173,7 @@ class Commit:
     stopping: bool = False
     difference: Difference = field(default=NO_DIFFERENCE)
     then: Wait | Fail | Held | None = None
+    rollout: RunningRollout | None = None
 
     @property
     def asks_for_tasks(self) -> bool:
@@ -157,7 +193,7 @@ class Forget:
     """No task of the deleted job is left: remove it."""
 
 
-Decision = Nothing | Held | Wait | Begin | Fail | Commit | AwaitStopped | Forget
+Decision = Nothing | Held | Wait | Begin | Upgrade | Fail | Commit | AwaitStopped | Forget
 
 
 def decide(view: JobView, now: datetime) -> Decision:
@@ -165,7 +201,7 @@ def decide(view: JobView, now: datetime) -> Decision:
     if view.deleting:
         return _decide_deletion(view)
     decision = _decide_change(view, now)
-    return decision if isinstance(decision, Nothing | Begin | Commit) else wait(view, decision)
+    return decision if isinstance(decision, Nothing | Begin | Upgrade | Commit) else wait(view, decision)
 
 
 def wait(view: JobView, decision: Wait | Fail | Held) -> Wait | Fail | Held | Commit:
@@ -184,7 +220,7 @@ def _decide_deletion(view: JobView) -> Commit | AwaitStopped | Forget:
     return Forget() if view.presence is Presence.ABSENT else AwaitStopped(view.presence)
 
 
-def _decide_change(view: JobView, now: datetime) -> Nothing | Held | Begin | Fail | Commit:
+def _decide_change(view: JobView, now: datetime) -> Nothing | Held | Begin | Upgrade | Fail | Commit:
     if is_held(view.sync, view.revision, now):
         return Held()
     if isinstance(view.expected, Unusable):
@@ -197,15 +233,26 @@ def _decide_change(view: JobView, now: datetime) -> Nothing | Held | Begin | Fai
     return _bring(view, view.expected, view.running)
 
 
-def _bring(view: JobView, expected: Config, running: Running) -> Nothing | Begin | Fail | Commit:
+def _bring(view: JobView, expected: Config, running: Running) -> Nothing | Begin | Upgrade | Fail | Commit:
     difference = classify(running.config, expected)
     if running.started and difference.kind is ChangeKind.FORBIDDEN:
         return _refuse(difference)
     if running.started and difference.kind is ChangeKind.RESCALE:
         return Begin(expected, only(difference, ChangeKind.RESCALE))
-    if not difference.fields and not running.stopping and _is_current(view, running):
+    is_whole = not running.stopping and running.rollout is None
+    if not difference.fields and is_whole and _is_current(view, running):
         return Nothing()
-    return Commit(expected, view.revision, running.generation, view.restarts, difference=difference)
+    commit = Commit(expected, view.revision, running.generation, view.restarts, difference=difference)
+    return Upgrade(commit) if _is_upgrade(running, commit) else commit
+
+
+def _is_upgrade(running: Running, commit: Commit) -> bool:
+    """Whether tasks that run get another package than all of them had last."""
+    if not (running.started and running.asks_for_tasks and commit.asks_for_tasks):
+        return False
+    is_mixed = running.rollout is not None
+    difference = classify(running.settled, commit.config) if is_mixed else commit.difference
+    return is_upgrade(tuple(change.path for change in difference.fields))
 
 
 def _restore(view: JobView, expected: Config, restore: Restore) -> Begin | Fail | Commit:
@@ -254,7 +301,22 @@ def _restart_meanwhile(view: JobView, rest: Wait | Fail | Held) -> Commit | None
     running = view.running
     if running is None or running.stopping or running.restarts >= view.restarts:
         return None
-    return Commit(running.config, running.revision, running.generation, view.restarts, then=rest)
+    return Commit(
+        running.config,
+        running.revision,
+        running.generation,
+        view.restarts,
+        then=rest,
+        rollout=restarted(running.rollout, view.restarts),
+    )
+
+
+def restarted(rollout: RunningRollout | None, restarts: int) -> RunningRollout | None:
+    """A restart that was asked for is one of all tasks."""
+    if rollout is None:
+        return None
+    before = rollout.before.model_copy(update={"restarts": restarts})
+    return rollout.model_copy(update={"before": before})
 
 
 def is_held(sync: SyncRecord | None, revision: int, now: datetime) -> bool:
@@ -269,7 +331,7 @@ def is_held(sync: SyncRecord | None, revision: int, now: datetime) -> bool:
 def next_record(view: JobView, decision: Decision, now: datetime) -> SyncRecord | None:
     """The sync state that a decision leads to; None when the row goes, or stays as it is."""
     match decision:
-        case Held() | Forget() | Begin():
+        case Held() | Forget() | Begin() | Upgrade():
             return None
         case Nothing():
             return _synced(view)

@@ -9,6 +9,7 @@ only goes forward, to the configuration that it has recorded.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from penstock.config.classify import classify
@@ -37,6 +38,7 @@ from services.state_syncer.plan import (
     Running,
     SyncRecord,
     SyncState,
+    Wait,
     decide,
     failed,
     field_names,
@@ -45,6 +47,7 @@ from services.state_syncer.plan import (
     only,
 )
 from services.state_syncer.progress import Done, Failed, Lost, Plan, Progress, Step, elapsed
+from services.state_syncer.sinks import awaits_sink, end_of
 
 LOSSES_BEFORE_ABORT = 3
 LONGEST_SECONDS = {Step.AWAIT_STOPPED: 300.0, Step.REDISTRIBUTE: 3600.0}
@@ -68,7 +71,7 @@ def begin(view: JobView, begun: Begin, now: datetime) -> Hold:
 
 def held(running: Running) -> Commit:
     """What runs, stopped."""
-    return Commit(running.config, running.revision, running.generation, running.restarts, stopping=True)
+    return replace(_resumed(running), stopping=True)
 
 
 def _new_plan(view: JobView, begun: Begin, now: datetime) -> Plan:
@@ -180,9 +183,12 @@ def _finish(view: JobView, running: Running, plan: Plan, now: datetime) -> Finis
 
 def _replan(view: JobView, running: Running, plan: Plan, now: datetime) -> PlanDecision:
     """The same redistribution goes on when only the rest of the write is new; another one begins at the stopped job;
-    without any the old generation goes on."""
+    without any the old generation goes on, as it does when another output has to be made first."""
     decision = decide(view, now)
     match decision:
+        case Begin() | Commit(then=None) if _has_other_output(view, plan, decision):
+            waits = Wait("initialize_sink: once the job runs again", decision.difference)
+            return Resume(plan, replace(_resumed(running), then=waits))
         case Begin():
             fresh = _new_plan(view, decision, now)
             return Record(_carried_over(plan, fresh) if _same_target(running, plan, fresh) else fresh)
@@ -192,6 +198,12 @@ def _replan(view: JobView, running: Running, plan: Plan, now: datetime) -> PlanD
             return Resume(plan, _resumed(running), decision)
         case _:
             raise IllegalMove(f"{decision} cannot follow from a change of {plan}")
+
+
+def _has_other_output(view: JobView, plan: Plan, decision: Begin | Commit) -> bool:
+    """Whether an output would have to be made that the plan's is not: a job does not stay stopped for that."""
+    commit = end_of(view, decision) if isinstance(decision, Begin) else decision
+    return awaits_sink(view, commit) and bool(commit.config["output"] != plan.config["output"])
 
 
 def _same_target(running: Running, plan: Plan, fresh: Plan) -> bool:
@@ -205,7 +217,8 @@ def _carried_over(plan: Plan, fresh: Plan) -> Plan:
 
 
 def _resumed(running: Running) -> Commit:
-    return Commit(running.config, running.revision, running.generation, running.restarts)
+    """What ran, as it ran: a rollout that a rescale came upon goes on from there."""
+    return Commit(running.config, running.revision, running.generation, running.restarts, rollout=running.rollout)
 
 
 def _failure(progress: Progress, found: Fact) -> Fail:

@@ -163,11 +163,15 @@ def _bind(row: Row, running: Running | None, helpers: Sequence[Helper]) -> Decis
     first = row.state != DELETING and row.generation is None
     if first and (running is None or not running.started):
         return Broken("the job does not run and has no checkpoint")
-    if not helpers:
-        return Nobody()
-    # Each attempt begins with another one: a container that answers nobody may be live for all that the store knows.
+    chosen = next_helper(row.attempts, helpers)
+    return Nobody() if chosen is None else Bind(chosen, first)
+
+
+def next_helper(attempts: int, helpers: Sequence[Helper]) -> str | None:
+    """Who is asked after so many attempts: the least busy, then the next. Each attempt begins with another one: a
+    container that answers nobody may be live for all that the store knows."""
     ordered = sorted(helpers, key=lambda helper: (helper.load, helper.name))
-    return Bind(ordered[row.attempts % len(ordered)].name, first)
+    return ordered[attempts % len(ordered)].name if ordered else None
 
 
 def _done(row: Row, report: SavepointReport | None) -> Decision:

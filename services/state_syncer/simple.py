@@ -4,7 +4,7 @@ Configurations stay in the store. The Job Service has stored what the layers of 
 field by field, whether that is the same as what runs. Jobs that differ alike are one answer, and only the distinct
 answers come here, to be judged by the field table (`penstock.config.sameness`). Jobs whose answer is simple, and first
 configurations, are committed with their sync states in the same transaction, under one commit number, but for those
-whose output has to be made first (`sinks`). All others are
+whose output has to be made first (`sinks`), and those with a new package, which goes out in waves. All others are
 left to the ordinary way in the same round, which gives its commits the next number.
 
 A property test runs both ways side by side on random layers and finds the same rows. One difference is known: a field
@@ -60,11 +60,11 @@ def commit_simple(connection: Connection, basis: str, leader_epoch: int) -> Simp
 
 
 def _judge(samenesses: list[Sameness]) -> dict[Sameness, SimpleChange]:
-    """Another output may have to be made first (`sinks`), which the ordinary way sees to."""
     judged = ((sameness, simple_change(sameness)) for sameness in samenesses)
-    return {sameness: change for sameness, change in judged if change is not None and not is_of_output(change.fields)}
+    return {sameness: change for sameness, change in judged if change is not None and not is_special(change.fields)}
 
 
-def is_of_output(fields: Iterable[str]) -> bool:
-    """Whether a difference in these fields is one of the output."""
-    return any(field == "output" or field.startswith("output.") for field in fields)
+def is_special(fields: Iterable[str]) -> bool:
+    """Whether the ordinary way sees to a difference in these fields: another output may have to be made first
+    (`sinks`), and another package goes out in waves (`rollout`)."""
+    return any(field.partition(".")[0] in ("output", "package") for field in fields)

@@ -1,4 +1,5 @@
-"""The step `initialize_sink`: a container makes a job's output before the commit that has tasks write to it. Pure.
+"""The step `initialize_sink`: a container makes a job's output before the commit that has tasks write to it, and
+before the stop when that commit ends a plan. Pure.
 
 Nothing is recorded, as nothing is stopped or taken for it and it may be done twice: a new leader asks again. Who is
 asked follows from the job's name, the containers and the failures so far, so every round and every leader asks the
@@ -13,7 +14,7 @@ from penstock.config.model import JobConfig
 from penstock.tasks.sinks import SinkRequest, needs_sink
 from services.state_syncer.asks import Ask, AskKey
 from services.state_syncer.budget import Candidate, Queue
-from services.state_syncer.plan import Commit, Fail, JobView, Wait, field_names
+from services.state_syncer.plan import Begin, Commit, Fail, JobView, Wait, field_names
 from services.state_syncer.progress import Done, Failed, Lost, Outcome, Place
 from services.state_syncer.ring import Ring
 
@@ -28,6 +29,12 @@ def awaits_sink(view: JobView, commit: Commit) -> bool:
     if view.running is None or not view.running.started:
         return commit.asks_for_tasks
     return bool(commit.config["output"] != view.running.config["output"])
+
+
+def end_of(view: JobView, begun: Begin) -> Commit:
+    """The commit that a plan is to end in, as far as its output goes: that is made before the job is stopped."""
+    generation = 0 if view.running is None else view.running.generation
+    return Commit(begun.config, view.revision, generation, view.restarts, difference=begun.difference)
 
 
 class Sinks:

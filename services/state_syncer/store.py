@@ -11,7 +11,8 @@ from sqlalchemy import Connection, Engine
 
 from penstock.config.basis import merge_basis
 from penstock.config.model import ChangeKind
-from penstock.store import leases, restores, sync
+from penstock.store import generations, leases, restores, sync
+from penstock.store.alerts import clear_alert
 from penstock.store.engine import transaction
 from penstock.store.plans import (
     LiveContainer,
@@ -23,13 +24,17 @@ from penstock.store.plans import (
     write_plans,
 )
 from penstock.store.restores import RestoreRow
+from penstock.store.rollouts import ROLLED_BACK, raise_rolled_back, read_wave_tasks
 from penstock.store.running import STATE_SYNCER, CommitRow, commit_many, forget_many
 from penstock.tasks.redistribution import SavepointName
+from penstock.tasks.rollout import Rejected, RunningRollout, SeenTask
 from services.state_syncer.diff import Unusable, expected_config
 from services.state_syncer.observe import ClusterView, Presence, Sighting, observe_stopped, survey
 from services.state_syncer.plan import JobView, Running, SyncRecord, SyncState
 from services.state_syncer.progress import Plan, Progress, Restore
 from services.state_syncer.simple import SimpleCommits, commit_simple
+from services.state_syncer.watch import is_rollout
+from services.state_syncer.waves import Rolling, Rollout
 
 Ranks = Mapping[str, int]
 
@@ -67,11 +72,29 @@ class Batch:
         return bool(self.commits or self.forget or self.states or self.plans or self.ranks is not None)
 
 
+Limit = Callable[[int], int]
+
+
+def unlimited(_: int) -> int:
+    """No limit of jobs that are disrupted at once."""
+    return 2**31
+
+
+def is_full(recorded: Mapping[str, PlanRow], limit: Limit, count: Callable[[], int]) -> bool:
+    """Whether as many jobs are disrupted as may be."""
+    active = sum(not row.deleting for row in recorded.values())
+    return active > 0 and active >= limit(count())
+
+
 class SyncStore(Protocol):
     """What the loop needs of the job store."""
 
-    def read(self) -> AbstractContextManager[RoundInput]:
-        """What a round must look at, at one moment; the views are good inside the context. Raises Unavailable."""
+    def read(self, limit: Limit = unlimited) -> AbstractContextManager[RoundInput]:
+        """What a round must look at, at one moment; the views are good inside the context. Raises Unavailable.
+
+        `limit`: of the jobs that may be disrupted at once, by the number of all jobs. While so many are, those that
+        wait for room are not looked at.
+        """
         ...
 
     def commit_simple(self, leader_epoch: int) -> SimpleCommits:
@@ -96,12 +119,13 @@ class PostgresSyncStore:
         self._snapshot = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
     @contextmanager
-    def read(self) -> Iterator[RoundInput]:
+    def read(self, limit: Limit = unlimited) -> Iterator[RoundInput]:
         """See the port."""
         with transaction(self._snapshot) as connection:
             ranks = sync.read_ranks(connection)
-            found = sync.survey(connection) if ranks.present == ranks.synced else None
             recorded = read_plans(connection)
+            full = is_full(recorded, limit, lambda: count_running(connection))
+            found = sync.survey(connection, full=full) if ranks.present == ranks.synced else None
             yield RoundInput(
                 views=_views(connection, found, merge_basis(ranks.lowest_first), recorded),
                 new_ranks=ranks.present if found is None else None,
@@ -128,6 +152,9 @@ class PostgresSyncStore:
             number = commit_many(connection, batch.commits, leader_epoch, remade=batch.remade)
             sync.write_sync_states(connection, batch.states)
             write_plans(connection, batch.plans)
+            if batch.plans:
+                generations.note(connection, [write.job for write in batch.plans])
+            _tell_of_rollouts(connection, batch)
             restores.done(connection, batch.restored)
             sync.raise_quarantine_alerts(connection, [write for write in batch.states if _is_quarantined(write)])
             sync.clear_quarantine_alerts(connection, batch.forget + _recovered(batch.states))
@@ -147,9 +174,19 @@ def _views(
     holders = sync.read_holders(connection) if found is None or found.stopping else {}
     cluster = _read_cluster(connection) if holders else None
     wanted = restores.read(connection)
+    tasks = read_wave_tasks(connection, [job for job, row in recorded.items() if is_rollout(row)])
     for row in sync.read_jobs(connection, found, basis):
         presence = _presence(row, cluster, holders.get(row.job, set()))
-        yield with_restore(with_plan(job_view(row, presence), recorded.get(row.job)), wanted.get(row.job))
+        view = with_plan(job_view(row, presence), recorded.get(row.job), tasks.get(row.job, {}))
+        yield with_restore(view, wanted.get(row.job))
+
+
+def _tell_of_rollouts(connection: Connection, batch: Batch) -> None:
+    for job in batch.forget:
+        clear_alert(connection, ROLLED_BACK, job)
+    for write in batch.plans:
+        if write.rejected is not None:
+            raise_rolled_back(connection, write.job, Rejected.model_validate(write.rejected))
 
 
 def _read_cluster(connection: Connection) -> ClusterView:
@@ -171,18 +208,37 @@ def job_view(row: sync.JobRow, presence: Presence) -> JobView:
         restarts=row.restarts,
         deleting=row.deleting,
         expected=row.merged or expected_config(row.layers),
-        running=None if row.running is None else Running(*row.running),
+        running=None if row.running is None else _running(row.running),
         sync=None if row.sync is None else sync_record(row.sync),
         last_generation=row.forgotten_generation or 0,
         presence=presence,
     )
 
 
-def with_plan(view: JobView, row: PlanRow | None) -> JobView:
-    """The view with the recorded plan. One that this version cannot read leaves the job as it is, with the reason."""
+def _running(row: sync.RunningRow) -> Running:
+    """A rollout of another revision was left by a State Syncer that knew of none: it is over."""
+    rollout = None if row.rollout is None else RunningRollout.model_validate(row.rollout)
+    is_of_row = rollout is not None and rollout.revision == row.revision
+    return Running(
+        config=row.config,
+        revision=row.revision,
+        generation=row.generation,
+        restarts=row.restarts,
+        stopping=row.stopping,
+        started=row.started,
+        commit_number=row.commit_number,
+        rollout=rollout if is_of_row else None,
+    )
+
+
+def with_plan(view: JobView, row: PlanRow | None, tasks: Mapping[int, SeenTask]) -> JobView:
+    """The view with the recorded plan, and the tasks of a rollout. One that this version cannot read leaves the job
+    as it is, with the reason."""
     if row is None:
         return view
     try:
+        if is_rollout(row):
+            return replace(view, rolling=Rolling(Rollout.model_validate(row.plan), tasks))
         plan = Plan.model_validate(row.plan)
     except ValueError as error:
         return replace(view, expected=Unusable(f"its recorded plan cannot be read: {error}", "plan"))

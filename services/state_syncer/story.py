@@ -19,9 +19,11 @@ from services.state_syncer.plan import (
     Held,
     JobView,
     Nothing,
+    Upgrade,
     Wait,
     field_names,
 )
+from services.state_syncer.rollout import End, Halt, Note, Roll, RolloutDecision, Settle, Stay, describe
 
 log = logger(__name__)
 # A release of one package may change every job: beyond this many commits a round logs them as one line.
@@ -38,7 +40,7 @@ class Story(NamedTuple):
     details: Mapping[str, Any]
 
 
-COMMITTED, WAITS, FAILED, STOPPING, FORGOTTEN, RESCALING, RESUMED = (
+COMMITTED, WAITS, FAILED, STOPPING, FORGOTTEN, RESCALING, RESUMED, ROLLING, ROLLED_OUT, REJECTED = (
     "job committed",
     "job waits",
     "job failed to sync",
@@ -46,8 +48,11 @@ COMMITTED, WAITS, FAILED, STOPPING, FORGOTTEN, RESCALING, RESUMED = (
     "job forgotten",
     "job rescales",
     "job resumes",
+    "job rolls",
+    "package rolled out",
+    "package rejected",
 )
-RESCALE = "rescale"
+RESCALE, ROLLOUT = "rescale", "rollout"
 
 
 def story_of(view: JobView, decision: Decision) -> Story | None:
@@ -64,7 +69,7 @@ def story_of(view: JobView, decision: Decision) -> Story | None:
             return Story(STOPPING, view.job, view.revision, "delete", {"tasks": presence.value})
         case Forget():
             return Story(FORGOTTEN, view.job, view.revision, "delete", {})
-        case Nothing() | Held() | Begin():
+        case Nothing() | Held() | Begin() | Upgrade():
             return None
 
 
@@ -84,6 +89,23 @@ def stories_of_plan(view: JobView, decision: PlanDecision) -> list[Story]:
             return _failure(view, decision.failure)
         case Look():
             return []
+
+
+def stories_of_rollout(view: JobView, decision: RolloutDecision) -> list[Story]:
+    """The lines about a decision on a rollout."""
+    plan = decision.plan
+    match decision:
+        case Roll():
+            story = Story(ROLLING, view.job, plan.revision, ROLLOUT, {"step": describe(plan)})
+        case Settle():
+            story = Story(ROLLED_OUT, view.job, plan.revision, ROLLOUT, {"tasks": plan.upgraded})
+        case Halt(_, rejected):
+            story = Story(REJECTED, view.job, plan.revision, ROLLOUT, {"package": rejected.package, "why": plan.why})
+        case End(_, commit):
+            story = Story(COMMITTED, view.job, commit.revision, _commit_kind(view, commit), {})
+        case Note() | Stay():
+            return []
+    return [story]
 
 
 def _failure(view: JobView, failure: Fail | None) -> list[Story]:

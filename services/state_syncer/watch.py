@@ -11,6 +11,8 @@ from services.state_syncer.asks import AskKey, key_of
 from services.state_syncer.plan import JobView
 from services.state_syncer.progress import Helper, Outcome, Place, Progress, Step, choose
 
+ROLLOUT = "rollout"
+
 
 class Recorded(Protocol):
     """What is used of a recorded plan."""
@@ -26,14 +28,21 @@ class Recorded(Protocol):
         ...
 
 
+def is_rollout(row: Recorded) -> bool:
+    """Whether the plan is that of a rollout; all others are of rescales."""
+    return row.plan.get("kind") == ROLLOUT
+
+
 class Watch:
-    """All plans and live containers of one moment. `active`: the plans that disrupt a job."""
+    """All plans and live containers of one moment. `active`: the plans that disrupt a job, `rescales` those of them
+    that redistribute."""
 
     def __init__(
         self, plans: Mapping[str, Recorded], containers: Mapping[str, Place], outcome: Callable[[AskKey], Outcome]
     ) -> None:
         under_way = [row for row in plans.values() if not row.deleting]
         self.active = len(under_way)
+        self.rescales = sum(not is_rollout(row) for row in under_way)
         self._containers = containers
         self._outcome = outcome
         self._load = Counter(str(row.plan.get("container")) for row in under_way)

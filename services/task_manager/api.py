@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Query
 
 from penstock.control.errors import Conflict, Unavailable
-from penstock.tasks.redistribution import RedistributionRequest, SealRequest
+from penstock.tasks.redistribution import GenerationRemoval, RedistributionRequest, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
 from penstock.tasks.sinks import SinkRequest
 from penstock.wire.app import create_app
@@ -76,6 +76,14 @@ def _add_redistributions(app: FastAPI, container: Container) -> None:
     def seal(job: str, generation: int, request: SealRequest, wait_seconds: WaitSeconds = 0.0) -> RedistributionAnswer:
         """Ends a generation for good, or tells how far that is."""
         _require_same("generation", job, generation, request.job, request.layout.generation)
+        return container.work(request, wait_seconds)
+
+    @app.put("/v1/redistributions/{job}/{generation}/removal", tags=["redistributions"])
+    def remove_generation(
+        job: str, generation: int, request: GenerationRemoval, wait_seconds: WaitSeconds = 0.0
+    ) -> RedistributionAnswer:
+        """Deletes the checkpoints of an old generation, or tells how far that is."""
+        _require_same("generation", job, generation, request.job, request.generation)
         return container.work(request, wait_seconds)
 
     @app.put("/v1/sinks/{job}/{revision}", tags=["sinks"])

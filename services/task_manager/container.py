@@ -17,7 +17,7 @@ from dataclasses import replace
 from penstock.control.clock import Clock
 from penstock.control.errors import Unavailable
 from penstock.control.logs import logger
-from penstock.spark.channel import Event, Progress, Ready, Reply, TaskEnded
+from penstock.spark.channel import Event, Loads, Progress, Ready, Reply, TaskEnded
 from penstock.spark.channel import Lease as LeaseCommand
 from penstock.tasks.work import HostWork
 from penstock.wire.cluster import (
@@ -36,7 +36,7 @@ from services.task_manager.model import HostPhase, Limits, TaskView, WantedTask
 from services.task_manager.overrun import OverrunMeter
 from services.task_manager.ports import Hosts, StoredShards
 from services.task_manager.reconcile import Wanted, reconcile
-from services.task_manager.reporting import skews, task_reports
+from services.task_manager.reporting import skews, task_reports, told_loads
 from services.task_manager.state import State
 from services.task_manager.tenure import Tenure
 from services.task_manager.views import Identity, Summary
@@ -97,6 +97,7 @@ class Container:
                 url=self._identity.url,
                 region=self._identity.region,
                 capacity=self._identity.capacity,
+                labels=dict(self._identity.labels),
                 held=self._held(),
                 dropped=self._dropped(),
             )
@@ -174,14 +175,16 @@ class Container:
     def work(self, request: HostWork, wait_seconds: float) -> RedistributionAnswer:
         """Begins a work unless it has begun; how far it is after waiting so long for its end.
 
-        Raises Unavailable without a lease, Conflict for a generation that the job has already.
+        Raises Unavailable without a lease, Conflict for a generation that the job has already, or
+        for the removal of one that is in use.
         """
         with self._changed:
             now = self._clock.monotonic()
             self._check_lease(now)
             if not self._tenure.lease.is_good(now) or self._shutting_down:
                 raise Unavailable("this container has no lease, or ends")
-            refuse_used_generation(request, self._catalog)
+            here = [task.spec for task in self._state.tasks.values()]
+            refuse_used_generation(request, self._catalog, here)
             key = self._state.works.ask(request)
         self.wake.set()
         with self._changed:
@@ -247,16 +250,24 @@ class Container:
     # ---- what it tells
 
     def report(self) -> TaskReportBatch:
-        """What runs here now."""
+        """What runs here now, with the loads that are to be told."""
         with self._changed:
-            self._want(self._clock.monotonic())
+            now = self._clock.monotonic()
+            self._want(now)
             return TaskReportBatch(
                 container=self._identity.container,
                 incarnation=self._tenure.incarnation,
                 commit_number=self._catalog.commit_number if self._catalog else 0,
                 version=self._tenure.ownership.version,
-                tasks=task_reports(self._wanted, self._state.running(), self._state.progress),
+                tasks=task_reports(
+                    self._wanted, self._state.running(), self._state.progress, self._state.loads.due(now)
+                ),
             )
+
+    def reported(self, batch: TaskReportBatch) -> None:
+        """The Task Service has taken a report."""
+        with self._changed:
+            self._state.loads.told(told_loads(batch), self._clock.monotonic())
 
     def summary(self) -> Summary:
         """The container at this moment."""
@@ -353,6 +364,8 @@ class Container:
                 return self._state.replied(host, event, now)
             case Progress():
                 self._state.progressed(host, event.tasks)
+            case Loads():
+                self._state.measured(host, event, now)
             case TaskEnded():
                 return self._state.task_ended(host, event, now)
         return None

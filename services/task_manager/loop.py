@@ -196,7 +196,9 @@ class Reports:
     def step(self) -> float:
         """One report; seconds until the next."""
         try:
-            self._sink.report(self._container.report())
+            batch = self._container.report()
+            self._sink.report(batch)
+            self._container.reported(batch)
             self._outage.ended()
         except RetryableError as error:
             self._outage.failed(error)

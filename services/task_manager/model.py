@@ -34,11 +34,12 @@ class WorkKind(StrEnum):
     SAVEPOINT = "savepoint"
     REMOVAL = "removal"
     INITIALIZE = "initialize"
+    COLLECTION = "collection"
 
 
 class WorkKey(NamedTuple):
-    """A work for a job. `number`: the generation that is written or sealed, that of a savepoint, or the revision that
-    an output is made for."""
+    """A work for a job. `number`: the generation that is written, sealed or removed, that of a savepoint, or the
+    revision that an output is made for."""
 
     job: str
     kind: WorkKind
@@ -137,6 +138,17 @@ class Backoff:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadPeriods:
+    """Seconds. A task's load is its mean use over the last `window` (002 section IV-B), known once it was measured for
+    `first`, because a start is no measure of what follows, and told every `report`.
+    """
+
+    window: float = 600.0
+    first: float = 60.0
+    report: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """The periods and bounds of reconciliation; seconds unless named otherwise."""
 
@@ -152,3 +164,4 @@ class Limits:
     healthy_seconds: float = 60.0
     crash_backoff: Backoff = Backoff(1.0, 60.0)
     broken_backoff: Backoff = Backoff(10.0, 600.0)
+    loads: LoadPeriods = LoadPeriods()

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.wire.cluster import TaskProgress, TaskReport, TaskState
+from penstock.tasks.dimensions import Amounts
+from penstock.tasks.spec import task_id as name_of
+from penstock.wire.cluster import TaskProgress, TaskReport, TaskReportBatch, TaskState
 from services.task_manager.model import Crash, HostFailure, HostKey, TaskView, WantedTask
 from services.task_manager.placement import host_key
 from services.task_manager.reconcile import Running
 
 
 def task_reports(
-    wanted: Mapping[str, WantedTask], running: Running, progress: Mapping[str, TaskProgress]
+    wanted: Mapping[str, WantedTask],
+    running: Running,
+    progress: Mapping[str, TaskProgress],
+    loads: Mapping[str, Amounts],
 ) -> tuple[TaskReport, ...]:
-    """ALL tasks of the container in order of id: those on hosts, and wanted ones that wait after a failure."""
+    """ALL tasks of the container in order of id: those on hosts, and wanted ones that wait after a failure.
+
+    `loads` has those that are to be told, by task.
+    """
     reports = {
-        task_id: _of_task(task, running.crashes.get(task_id), progress.get(task_id))
+        task_id: _of_task(task, running.crashes.get(task_id), progress.get(task_id), loads.get(task_id))
         for task_id, task in running.tasks.items()
     }
     for task_id, task in wanted.items():
@@ -25,13 +33,18 @@ def task_reports(
     return tuple(reports[task_id] for task_id in sorted(reports))
 
 
+def told_loads(batch: TaskReportBatch) -> dict[str, dict[str, float]]:
+    """The loads that a report has, by task."""
+    return {name_of(task.job, task.index): task.load for task in batch.tasks if task.load is not None}
+
+
 def skews(progress: Mapping[str, TaskProgress]) -> dict[str, float]:
     """Event-time skew in seconds by task; tasks of which it is unknown are absent."""
     known = {task_id: measured.event_time_skew_seconds for task_id, measured in progress.items()}
     return {task_id: seconds for task_id, seconds in known.items() if seconds is not None}
 
 
-def _of_task(task: TaskView, crash: Crash | None, progress: TaskProgress | None) -> TaskReport:
+def _of_task(task: TaskView, crash: Crash | None, progress: TaskProgress | None, load: Amounts | None) -> TaskReport:
     spec = task.spec
     return TaskReport(
         job=spec.job,
@@ -45,6 +58,7 @@ def _of_task(task: TaskView, crash: Crash | None, progress: TaskProgress | None)
         error=crash.error if crash else None,
         out_of_memory=crash.out_of_memory if crash else False,
         progress=progress,
+        load=None if load is None else dict(load),
     )
 
 

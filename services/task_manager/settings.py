@@ -11,11 +11,12 @@ import psutil
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from penstock.config.declare import Name
+from penstock.config.declare import Identifier, Name
 from penstock.control.settings import CommonSettings
+from penstock.tasks.dimensions import NETWORK
 from penstock.wire.cluster import Capacity
 from services.task_manager.loop import Periods
-from services.task_manager.model import Backoff, Limits
+from services.task_manager.model import Backoff, Limits, LoadPeriods
 from services.task_manager.orphans import MARK
 from services.task_manager.views import Identity
 
@@ -32,6 +33,11 @@ class TaskManagerSettings(CommonSettings):
     cpu_cores: float | None = Field(None, gt=0, description="cores on offer; the machine's when absent")
     memory_bytes: int | None = Field(None, gt=0, description="memory on offer; the machine's when absent")
     disk_bytes: int | None = Field(None, gt=0, description="disk on offer; what is free when absent")
+    network_bytes_per_second: float = Field(125e6, gt=0, description="network on offer, both ways together")
+    further_capacity: dict[Identifier, float] = Field(
+        default_factory=dict, description="what is on offer in further dimensions, by their names"
+    )
+    container_labels: dict[Name, str] = Field(default_factory=dict, description="labels of the container")
     task_service_url: str = Field("http://127.0.0.1:7072", description="addresses, comma separated")
     shard_manager_url: str = Field("http://127.0.0.1:7073", description="addresses, comma separated")
 
@@ -44,6 +50,9 @@ class TaskManagerSettings(CommonSettings):
     full_fetch_seconds: float = Field(60.0, gt=0)
     delta_wait_seconds: float = Field(20.0, gt=0)
     report_seconds: float = Field(2.0, gt=0)
+    load_window_seconds: float = Field(600.0, gt=0, description="a task's load is its mean use over so long")
+    load_first_seconds: float = Field(60.0, ge=0, description="its load is unknown until it was measured for so long")
+    load_report_seconds: float = Field(600.0, gt=0, description="time between two reports of a task's load")
     drop_deadline_seconds: float = Field(10.0, gt=0, description="of a DROP that names none")
     shutdown_seconds: float = Field(10.0, gt=0, description="for tasks to stop at SIGTERM")
 
@@ -67,7 +76,7 @@ class TaskManagerSettings(CommonSettings):
     def identity_of_container(self) -> Identity:
         """Who this container is and what it offers."""
         url = self.public_url or f"http://{self.host}:{self.port}"
-        return Identity(self.container, url, self.region, self._capacity())
+        return Identity(self.container, url, self.region, self._capacity(), self.container_labels)
 
     def limits(self) -> Limits:
         """The bounds of reconciliation."""
@@ -83,6 +92,7 @@ class TaskManagerSettings(CommonSettings):
             healthy_seconds=self.healthy_seconds,
             crash_backoff=Backoff(self.crash_first_seconds, self.crash_cap_seconds),
             broken_backoff=Backoff(self.broken_first_seconds, self.broken_cap_seconds),
+            loads=LoadPeriods(self.load_window_seconds, self.load_first_seconds, self.load_report_seconds),
         )
 
     def periods(self) -> Periods:
@@ -104,6 +114,7 @@ class TaskManagerSettings(CommonSettings):
             cpu_cores=self.cpu_cores or float(psutil.cpu_count() or 1),
             memory_bytes=self.memory_bytes or psutil.virtual_memory().total,
             disk_bytes=self.disk_bytes or shutil.disk_usage(folder).free,
+            further={NETWORK: self.network_bytes_per_second, **self.further_capacity},
         )
 
 

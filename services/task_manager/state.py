@@ -13,10 +13,12 @@ from typing import NamedTuple, TypeVar
 
 from penstock.control.logs import logger
 from penstock.spark.channel import Event, Exit, Live, Progress, Reply, Start, Stop, TaskEnded, Work
+from penstock.spark.channel import Loads as LoadsEvent
 from penstock.tasks.spec import TaskSpec
 from penstock.wire.cluster import TaskProgress, TaskState
 from services.task_manager.actions import ApplyLive, DoWork, StartHost, StartTask, StopTask
 from services.task_manager.backoff import delay_seconds, retry_seconds
+from services.task_manager.loads import Loads
 from services.task_manager.model import (
     Crash,
     ErrorKind,
@@ -59,6 +61,7 @@ class State:
         self.progress: dict[str, TaskProgress] = {}
         self.totals: Counter[str] = Counter()
         self.works = Works()
+        self.loads = Loads(limits.loads)
 
     def running(self) -> Running:
         """A view for `reconcile`; read it before the next event."""
@@ -131,7 +134,7 @@ class State:
         """Whether an event can change what to do: measurements cannot, nor replies that nobody waits for."""
         if isinstance(event, Reply):
             return event.id in self._waiting or self.works.awaits(event.id)
-        return not isinstance(event, Progress)
+        return not isinstance(event, Progress | LoadsEvent)
 
     def host_ready(self, name: str, now: float) -> None:
         """The host's session is up."""
@@ -192,6 +195,13 @@ class State:
             task = self.tasks.get(task_id)
             if task is not None and task.host == host:
                 self.progress[task_id] = measured
+
+    def measured(self, host: str, event: LoadsEvent, now: float) -> None:
+        """What a host's tasks use."""
+        for task_id, load in event.tasks.items():
+            task = self.tasks.get(task_id)
+            if task is not None and task.host == host:
+                self.loads.take(task_id, load, now)
 
     def forget_old_crashes(self, wanted: set[str], now: float) -> None:
         """Crashes of tasks that are healthy again, or no longer ours."""
@@ -280,6 +290,7 @@ class State:
     def _remove(self, task: TaskView, now: float) -> None:
         del self.tasks[task.task_id]
         self.progress.pop(task.task_id, None)
+        self.loads.forget(task.task_id)
         self._rest(task.host, now)
 
     def _rest(self, name: str, now: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.wire.cluster import Capacity
 from services.task_manager.reconcile import Running
@@ -17,6 +17,7 @@ class Identity:
     url: str
     region: str
     capacity: Capacity
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

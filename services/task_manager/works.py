@@ -7,7 +7,7 @@ told again, what failed once: asked again it is tried again. Not thread-safe: `c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -15,11 +15,25 @@ from pydantic import ValidationError
 
 from penstock.config.model import DesiredState
 from penstock.control.errors import Conflict
-from penstock.spark.channel import Initialize, Redistribute, RemoveSavepoint, Reply, Seal, TakeSavepoint
+from penstock.spark.channel import (
+    Initialize,
+    Redistribute,
+    RemoveGeneration,
+    RemoveSavepoint,
+    Reply,
+    Seal,
+    TakeSavepoint,
+)
 from penstock.spark.channel import Work as Command
-from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest, SealRequest
+from penstock.tasks.redistribution import (
+    GenerationRemoval,
+    RedistributionReport,
+    RedistributionRequest,
+    SealRequest,
+)
 from penstock.tasks.savepoint import SavepointRemoval, SavepointReport, SavepointRequest
 from penstock.tasks.sinks import SinkRequest
+from penstock.tasks.spec import TaskSpec
 from penstock.tasks.work import HostWork
 from penstock.wire.redistributions import LOST, RedistributionAnswer, WorkState
 from services.task_manager.actions import Action, DoWork, EndHost, KillHost, StartHost
@@ -99,6 +113,8 @@ class Works:
                 return TakeSavepoint(id=command_id, request=request)
             case SavepointRemoval() as request:
                 return RemoveSavepoint(id=command_id, request=request)
+            case GenerationRemoval() as request:
+                return RemoveGeneration(id=command_id, request=request)
             case SinkRequest() as request:
                 return Initialize(id=command_id, request=request)
 
@@ -137,16 +153,23 @@ def key_of(request: HostWork) -> WorkKey:
             return WorkKey(request.job, WorkKind.SAVEPOINT, request.number)
         case SavepointRemoval():
             return WorkKey(request.job, WorkKind.REMOVAL, request.number)
+        case GenerationRemoval():
+            return WorkKey(request.job, WorkKind.COLLECTION, request.generation)
         case SinkRequest():
             return WorkKey(request.job, WorkKind.INITIALIZE, request.revision)
 
 
-def refuse_used_generation(request: HostWork, catalog: Catalog | None) -> None:
-    """A request that comes late must not write where tasks run, nor take checkpoints from tasks that were resumed.
+def refuse_used_generation(request: HostWork, catalog: Catalog | None, specs: Iterable[TaskSpec]) -> None:
+    """A request that comes late must not write where tasks run, nor take checkpoints from tasks that were resumed, nor
+    delete any that are used; `specs` are those of the tasks that are here.
 
     Every container knows of a stop before one is asked. Raises Conflict.
     """
     template = None if catalog is None else catalog.templates.get(request.job)
+    if isinstance(request, GenerationRemoval):
+        served = {spec.generation for spec in specs if spec.job == request.job}
+        _refuse_removal(request, served | ({template.generation} if template else set()))
+        return
     if template is None or not isinstance(request, RedistributionRequest):
         return
     if template.config.desired_state is DesiredState.RUNNING:
@@ -158,6 +181,12 @@ def refuse_used_generation(request: HostWork, catalog: Catalog | None) -> None:
         field="target.generation",
         rule="never_used_before",
     )
+
+
+def _refuse_removal(request: GenerationRemoval, used: Collection[int]) -> None:
+    if request.generation in used:
+        detail = f"generation {request.generation} of {request.job} is in use"
+        raise Conflict(detail, field="generation", rule="not_in_use")
 
 
 def place(

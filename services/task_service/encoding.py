@@ -60,6 +60,11 @@ class Encoder:
     def _template(self, template: TaskTemplate) -> bytes:
         known = self._templates.get(template.job)
         if known is None or known[0] is not template:
-            known = (template, template.model_dump_json().encode())
+            # A Task Manager of the release before refuses a field that it does not know.
+            known = (template, template.model_dump_json(exclude=_absent(template)).encode())
             self._templates[template.job] = known
         return known[1]
+
+
+def _absent(template: TaskTemplate) -> set[str]:
+    return {"before"} if template.before is None else set()

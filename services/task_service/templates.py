@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.config.model import DesiredState, JobConfig
-from penstock.tasks.spec import TaskTemplate, expand
+from penstock.tasks.rollout import RunningRollout
+from penstock.tasks.spec import Before, TaskTemplate, expand
 from penstock.tasks.stored import Changes, StoredTemplate
 
 
@@ -103,6 +104,17 @@ def template_of(stored: StoredTemplate) -> TaskTemplate:
         generation=stored.generation,
         restarts=stored.restarts,
         config=config,
+        before=_before(stored),
     )
     expand(template)
     return template
+
+
+def _before(stored: StoredTemplate) -> Before | None:
+    """A rollout of another revision was left by a State Syncer that knew of none: it is over."""
+    if stored.rollout is None:
+        return None
+    rollout = RunningRollout.model_validate_json(stored.rollout)
+    if rollout.revision != stored.revision:
+        return None
+    return Before(upgraded=rollout.upgraded, **rollout.before.model_dump())

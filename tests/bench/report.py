@@ -30,9 +30,11 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def finish(figures: Mapping[str, Any]) -> None:
-    """The last line: one JSON object, numbers to three places."""
-    print(json.dumps({name: round(v, 3) if isinstance(v, float) else v for name, v in figures.items()}), flush=True)
+def finish(figures: Mapping[str, Any], *, places: int = 3) -> None:
+    """The last line: one JSON object, numbers to so many places."""
+    print(
+        json.dumps({name: round(v, places) if isinstance(v, float) else v for name, v in figures.items()}), flush=True
+    )
 
 
 @contextmanager

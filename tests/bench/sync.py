@@ -2,9 +2,11 @@
 
 All jobs are written as the Job Service writes them (validated, merged, with history), in batches; a round commits them
 for the first time (`first_s`). Then the provisioner's layer of every job gets a new package version, and rounds of the
-real State Syncer are timed: `changed_s` brings every job to the release, commit included; `unchanged_s` finds nothing
-to do (the median of five). Beside them in the same run `floor_s`: one bare UPDATE that gives as many rows of
-the same size, in a copy of the running table with its indexes, their new configuration.
+real State Syncer are timed, with a budget that lets all jobs be disrupted at once: `changed_s` begins the rollout of
+every job, commit included (jobs of one task: the first wave is the last); `settled_s` finds every task healthy, as a
+container of the bench's own reports it; `unchanged_s` finds nothing to do (the median of five). Beside them in the same
+run `floor_s`: one bare UPDATE that gives as many rows of the same size, in a copy of the running table with its
+indexes, their new configuration.
 
 The server is the embedded Postgres of the tests, without safety against power loss; `peak_rss_mb` is this process's.
 """
@@ -34,6 +36,7 @@ from penstock.store.migrate import upgrade
 from penstock.store.running import STATE_SYNCER
 from services.job_service.writer import Writer
 from services.job_service.writes import Precondition, Verb, Write
+from services.state_syncer.budget import Budget
 from services.state_syncer.loop import StateSyncer
 from services.state_syncer.store import PostgresSyncStore
 from tests.bench.report import finish, say
@@ -53,6 +56,14 @@ _BARE = """
         committed_at = now()
     FROM expected_configs e WHERE e.job = floor.job
 """
+_HEALTHY = """
+    INSERT INTO containers (name, incarnation, url, region, cpu_cores, memory_bytes, disk_bytes, state)
+    VALUES ('a', 'life-1', 'http://x', 'r', 1, 1, 1, 'live');
+    INSERT INTO assignment (shard, container, epoch) SELECT n, 'a', 1 FROM generate_series(0, 1023) AS n;
+    INSERT INTO reports (container, incarnation, commit_number, version) VALUES ('a', 'life-1', 2, 1);
+    INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch, progress)
+    SELECT job, 0, 'a', 'running', revision, generation, restarts, 1, '{"batch_id": 1, "input_rows": 5}' FROM running;
+"""
 
 
 def main() -> None:
@@ -66,7 +77,9 @@ def main() -> None:
 
 
 def _measure(engine: Engine, count: int) -> dict[str, float]:
-    syncer = StateSyncer(PostgresSyncStore(engine), lambda: datetime.now(UTC), await_seconds=1.0)
+    syncer = StateSyncer(
+        PostgresSyncStore(engine), lambda: datetime.now(UTC), await_seconds=1.0, budget=Budget(1.0, count)
+    )
     epoch = _lead(engine)
     syncer.round(epoch)
     written_s = _timed(lambda: _write(engine, map(_new, range(count))))
@@ -80,10 +93,14 @@ def _measure(engine: Engine, count: int) -> dict[str, float]:
     changed_s = _timed(lambda: syncer.round(epoch))
     _require_all_run(engine, count)
     floor_s = _timed(lambda: _execute(engine, _BARE))
+    _execute(engine, _HEALTHY)
+    settled_s = _timed(lambda: syncer.round(epoch))
+    _require_none_rolls(engine)
     unchanged = [_timed(lambda: syncer.round(epoch)) for _ in range(UNCHANGED_ROUNDS)]
     return {
         "first_s": first_s,
         "changed_s": changed_s,
+        "settled_s": settled_s,
         "unchanged_s": statistics.median(unchanged),
         "floor_s": floor_s,
         "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB_PER_MB,
@@ -143,6 +160,13 @@ def _require_all_run(engine: Engine, count: int) -> None:
         found = connection.execute(text(statement)).scalar_one()
     if found != count:
         raise RuntimeError(f"{found} of {count} jobs run the release")
+
+
+def _require_none_rolls(engine: Engine) -> None:
+    with transaction(engine) as connection:
+        left = connection.execute(text("SELECT count(*) FROM sync_state WHERE state <> 'synced'")).scalar_one()
+    if left:
+        raise RuntimeError(f"{left} jobs are not settled")
 
 
 def _execute(engine: Engine, statements: str) -> None:

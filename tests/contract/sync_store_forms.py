@@ -54,6 +54,45 @@ class PostgresForm:
         with transaction(self.engine) as connection:
             return set(connection.execute(text(statement)).scalars())
 
+    def own(self, container: str) -> None:
+        """The container owns all shards."""
+        self._do("UPDATE cluster SET value = '4' WHERE key = 'shard_count'")
+        self._do(
+            """
+            INSERT INTO assignment (shard, container, epoch) SELECT n, :name, 1 FROM generate_series(0, 3) AS n
+            ON CONFLICT (shard) DO UPDATE SET container = excluded.container
+            """,
+            name=container,
+        )
+
+    def report_task(self, container: str, task: TaskReport) -> None:
+        """One task more in what the container reported last."""
+        self._do(
+            """
+            INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch, crashes, error,
+                progress)
+            VALUES (:job, :index, :container, :state, :revision, :generation, :restarts, :epoch, :crashes, :error,
+                NULLIF(CAST(:progress AS jsonb), 'null'))
+            """,
+            container=container,
+            **task.model_dump(mode="json", exclude={"progress", "out_of_memory"}),
+            progress="null" if task.progress is None else task.progress.model_dump_json(),
+        )
+
+    def new_life(self, container: str) -> None:
+        """Another process of the container, which has reported nothing."""
+        self._do("UPDATE containers SET incarnation = 'life-2' WHERE name = :name", name=container)
+
+    def rejected(self, job: str) -> Any:
+        with transaction(self.engine) as connection:
+            found = connection.execute(text("SELECT rejected FROM sync_state WHERE job = :job"), {"job": job})
+            return found.scalar_one()
+
+    def rolled_back(self) -> set[str]:
+        statement = "SELECT subject FROM alerts WHERE kind = 'rolled_back' AND cleared_at IS NULL"
+        with transaction(self.engine) as connection:
+            return set(connection.execute(text(statement)).scalars())
+
     def _do(self, sql: str, **values: Any) -> None:
         with transaction(self.engine) as connection:
             connection.execute(text(sql), values)
@@ -105,6 +144,21 @@ class MemoryForm:
 
     def quarantined(self) -> set[str]:
         return self.memory.quarantined
+
+    def own(self, container: str) -> None:
+        self.memory.give(self.memory.owners, container)
+
+    def report_task(self, container: str, task: TaskReport) -> None:
+        self.memory.tasks[container] = (*self.memory.tasks.get(container, ()), task)
+
+    def new_life(self, container: str) -> None:
+        self.memory.members[container] = self.memory.members[container]._replace(incarnation="life-2")
+
+    def rejected(self, job: str) -> Any:
+        return self.memory.rejected.get(job)
+
+    def rolled_back(self) -> set[str]:
+        return self.memory.rolled_back
 
     def _touch(self, job: str) -> int:
         self.memory.jobs[job].revision = self.memory.next_number("revision")

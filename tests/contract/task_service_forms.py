@@ -12,10 +12,10 @@ from sqlalchemy import Engine, select
 
 from penstock.control.process import wait_until
 from penstock.local.ports import free_port
+from penstock.store.cluster_tables import tasks
 from penstock.store.engine import connect, transaction
 from penstock.store.running import STATE_SYNCER, CommitRow
 from penstock.store.shards import register
-from penstock.store.tables import tasks
 from penstock.tasks.ownership import Member
 from penstock.tasks.spec import TaskTemplate
 from penstock.wire.cluster import HeartbeatRequest
@@ -32,7 +32,7 @@ from tests.support.memory.store import MemoryStore
 from tests.support.memory.sync import MemorySyncStore
 from tests.support.shard_manager import serving
 from tests.support.task_manager import CAPACITY, template
-from tests.support.task_service import break_row, commit_job, forget_job
+from tests.support.task_service import FIRST_WAVE, break_row, commit_job, commit_mixed, forget_job
 from tests.support.unreachable import NOWHERE
 
 
@@ -53,6 +53,9 @@ class TaskServiceForm:
 
     def commit(self, job: str, *, stopping: bool = False) -> int:
         return self._once_read(commit_job(self.engine, job, stopping=stopping))
+
+    def commit_mixed(self, job: str) -> int:
+        return self._once_read(commit_mixed(self.engine, job))
 
     def break_row(self, job: str) -> int:
         return self._once_read(break_row(self.engine, job))
@@ -117,6 +120,9 @@ class MemoryForm:
     def commit(self, job: str, *, stopping: bool = False) -> int:
         return self._write(job, make_config(), stopping=stopping)
 
+    def commit_mixed(self, job: str) -> int:
+        return self._write(job, make_config(priority=2), stopping=False, rollout=FIRST_WAVE)
+
     def break_row(self, job: str) -> int:
         return self._write(job, {"query": {}, "task_count": -1}, stopping=False)
 
@@ -132,8 +138,8 @@ class MemoryForm:
     def reported(self) -> set[str]:
         return {f"{task.job}/{task.index}" for tasks in self.store.tasks.values() for task in tasks}
 
-    def _write(self, job: str, config: Any, *, stopping: bool) -> int:
-        row = CommitRow(job, json.dumps(config).encode(), 1, 1, 0, stopping, True)
+    def _write(self, job: str, config: Any, *, stopping: bool, rollout: Any = None) -> int:
+        row = CommitRow(job, json.dumps(config).encode(), 1, 1, 0, stopping, True, rollout)
         assert self._epoch is not None
         number = self._syncer.write(Batch(commits=[row], remade=[job]), self._epoch)
         assert number is not None

@@ -72,7 +72,8 @@ def test_the_document_names_the_calls_of_the_design(document: BaseSchema) -> Non
         *(f"{method} {one_job}/layers/{{layer}}" for method in ("GET", "PUT", "PATCH", "DELETE")),
         f"POST {one_job}/layers/{{layer}}/revert",
         *(f"GET {one_job}/{what}" for what in ("explain", "history", "tasks", "sync", "decisions", "metrics")),
-        *(f"POST {one_job}/{what}" for what in ("plans", "release", "rescale", "restart", "restore")),
+        *(f"POST {one_job}/{what}" for what in ("plans", "rebalance", "release", "rescale", "restart", "restore")),
+        f"GET {one_job}/rebalance",
         *(f"GET /v1/{what}" for what in ("jobs", "containers", "shards", "alerts", "fields", "layers", "tokens")),
         *(f"POST /v1/{what}" for what in ("batches", "layers", "tokens")),
         "DELETE /v1/tokens/{name}",
@@ -130,13 +131,17 @@ def _fill(service: RunningJobService) -> None:
                     VALUES ('c0', 'i', 'http://c0', 'here', 2, 1, 1, 'live');
                 INSERT INTO assignment (shard, container, epoch) SELECT n, 'c0', 1 FROM generate_series(0, 1023) AS n;
                 INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch, progress)
-                    VALUES ('etl', 0, 'c0', 'running', 1, 1, 0, 1, '{"batch_id": 1}');
+                    VALUES ('etl', 0, 'c0', 'running', 1, 1, 0, 1, '{"batch_id": 1,
+                        "key_group_rates": {"first": 0, "records_per_second": [9, 5, 5, 1, 1, 1, 1, 1],
+                            "seconds": 600}}');
+                INSERT INTO task_loads (job, index, generation, load) VALUES ('etl', 0, 1, '{"cpu_cores": 0.5}');
                 INSERT INTO task_metrics (job, index, minute, backlog_records) VALUES ('etl', 0, now(), 5);
                 INSERT INTO decisions (job, symptom, action, inputs, outcome, leader_epoch)
                     VALUES ('etl', 'lag', 'none', '{}', 'kept', 1);
                 INSERT INTO savepoints (job, name, state, generation, revision, config, tasks, bytes, author)
                     VALUES ('etl', 'nightly', 'ready', 1, 1, '{"task_count": 1}',
                         '[{"index": 0, "batch": 1, "taken_from": null, "why": null}]', 10, 'me');
+                INSERT INTO generations (job, generation, unused_since) VALUES ('etl', 1, now()), ('etl', 2, NULL);
                 INSERT INTO alerts (kind, subject, message) VALUES ('lag', 'etl', 'it lags');
                 """
             )

@@ -300,10 +300,11 @@ def test_simple_changes_and_first_configurations_are_settled_at_once_and_others_
     """1. Jobs run, and one waits. 2. Some get simple changes, others a rescale, a restart, a deletion; one is new.
     3. The simple ones are settled under one number, with states that say what changed. 4. The rest is left."""
     settle_ranks(form)
-    run(form, "released", "labelled", "rescaled", "restarted", "going", "waits")
+    run(form, "released", "upgraded", "labelled", "rescaled", "restarted", "going", "waits")
     write(form, states=[state(SyncState.WAITING, SyncRecord(SyncState.SYNCED, 1, "why"), job="waits")])
     for job, change in (
-        ("released", {"package": {"version": "2"}}),
+        ("released", {"query": {"sql": "SELECT key FROM events"}}),
+        ("upgraded", {"package": {"version": "2"}}),
         ("labelled", {"labels": {"a": "b"}}),
         ("rescaled", {"task_count": 4}),
         ("restarted", {"priority": 1}),
@@ -319,14 +320,15 @@ def test_simple_changes_and_first_configurations_are_settled_at_once_and_others_
         ("none", 1, ["labelled"]),
         ("restart", 1, ["released"]),
     ]
-    assert set(views(form)) == {"rescaled", "restarted", "going", "waits"}
+    assert set(views(form)) == {"rescaled", "upgraded", "restarted", "going", "waits"}
     form.restart("released")
     seen = view(form, "released")
     assert seen.running is not None
-    assert (seen.running.config["package"]["version"], seen.running.commit_number) == ("2", simple.number)
-    assert seen.sync == SyncRecord(
-        SyncState.SYNCED, seen.running.revision, "", ChangeKind.RESTART, ("package.version",)
+    assert (seen.running.config["query"]["sql"], seen.running.commit_number) == (
+        "SELECT key FROM events",
+        simple.number,
     )
+    assert seen.sync == SyncRecord(SyncState.SYNCED, seen.running.revision, "", ChangeKind.RESTART, ("query.sql",))
     assert settled(form) == [], "nothing simple is left"
     assert write(form, commits=[commit("released", revision=99)]) == simple.number + 1, "and no number was taken"
 
@@ -345,8 +347,8 @@ def test_a_job_whose_output_must_be_made_is_left(form: Any, output: Any, *, is_l
     """1. A job that was never started, and another one that is not to start yet. 2. The latter shall start."""
     settle_ranks(form)
     layer = {**make_layer(), "output": {"type": "kafka", **output}}
-    for job, desired_state in (("j", "running"), ("later", "stopped")):
-        form.layer(job, "base", layer | {"desired_state": desired_state})
+    form.layer("j", "base", layer)
+    form.layer("later", "base", layer | {"desired_state": "stopped"})
     assert needs_sink(make_config(output=output) if "topic" in output else layer) == is_left
     assert settled(form) == [("first", 1 if is_left else 2)]
     form.layer("later", "oncall", {"desired_state": "running"})
@@ -367,8 +369,7 @@ def test_how_many_jobs_may_be_settled_is_told(form: Any) -> None:
         assert found.usual == 0, "new ranks: every job is merged anew"
     settle_ranks(form)
     run(form, "a", "b")
-    for job in ("a", "b"):
-        form.layer(job, "oncall", {"priority": 2})
+    form.layer("a", "oncall", {"priority": 2})
     form.delete("b")
     with form.store.read() as found:
         assert found.usual == 2

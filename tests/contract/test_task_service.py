@@ -11,6 +11,7 @@ import pytest
 
 from penstock.config.model import DesiredState
 from penstock.control.errors import Unavailable
+from penstock.tasks.spec import expand
 from penstock.wire.cluster import Snapshot, TaskReport, TaskReportBatch, TaskState
 from tests.contract.task_service_forms import a_fake_cell, a_task_service, in_memory
 
@@ -36,6 +37,14 @@ def jobs(snapshot: Snapshot | None) -> set[str]:
 
 
 # ---- SpecSource
+
+
+def test_a_rollout_says_what_the_other_tasks_run(form_on_rows: Any) -> None:
+    form_on_rows.commit_mixed("a")
+    snapshot = form_on_rows.client().full()
+    assert snapshot is not None
+    (template,) = snapshot.templates
+    assert [spec.config.priority for spec in expand(template)] == [2, 0]
 
 
 def test_a_full_snapshot_has_everything_once(form: Any) -> None:

@@ -17,7 +17,7 @@ from penstock.store import cluster
 from penstock.store.engine import connect, transaction
 from penstock.store.layers import all_layers
 from penstock.store.migrate import head, upgrade
-from penstock.store.tables import metadata
+from penstock.store.schema import metadata
 from tests.support.database import fresh_database
 
 CONSTRAINTS = """
@@ -40,7 +40,7 @@ def test_many_processes_may_upgrade_an_empty_database_at_once(empty_database_url
     engine = connect(empty_database_url)
     with transaction(engine) as connection:
         assert connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all() == [head()]
-        assert list(all_layers(connection)) == ["base", "provisioner", "scaler", "oncall"]
+        assert list(all_layers(connection)) == ["base", "provisioner", "scaler", "oncall", "rollback"]
         assert cluster.shard_count(connection) == 1024
     engine.dispose()
 

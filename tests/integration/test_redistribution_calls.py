@@ -10,7 +10,7 @@ import pytest
 from penstock.control.clock import SystemClock
 from penstock.control.process import wait_until
 from penstock.local.ports import free_port
-from penstock.tasks.redistribution import RedistributionReport, SealRequest
+from penstock.tasks.redistribution import GenerationRemoval, RedistributionReport, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
 from penstock.tasks.sinks import SinkRequest
 from penstock.wire.cluster import as_json
@@ -18,6 +18,7 @@ from penstock.wire.redistribution_client import RedistributionClient
 from penstock.wire.redistributions import WorkState
 from services.state_syncer.asks import Ask, AskKey
 from services.state_syncer.executor import ContainerExecutor
+from services.state_syncer.generations import REMOVE_GENERATION
 from services.state_syncer.progress import Done, Failed, Lost, Outcome, Step, Unanswered
 from services.state_syncer.sinks import INITIALIZE_SINK
 from services.task_manager.api import build_app
@@ -81,6 +82,14 @@ def test_a_savepoint_is_taken_and_removed(world: World, url: str) -> None:
     client.close()
     for path in ("savepoints/flights/3", "savepoints/flights/3/removal"):
         assert httpx.put(f"{url}/v1/{path}", json=as_json(taken)).status_code in (409, 422)
+
+
+def test_an_old_generation_is_removed(executor: ContainerExecutor, world: World, url: str) -> None:
+    request = GenerationRemoval(job="flights", generation=1)
+    key = KEY._replace(step=REMOVE_GENERATION, number=1)
+    assert outcome(executor, world, Ask(key, url, request)) == Done()
+    wrong = httpx.put(f"{url}/v1/redistributions/flights/2/removal", json=as_json(request))
+    assert (wrong.status_code, wrong.json()["rule"]) == (409, "as_in_path")
 
 
 def test_an_output_is_made(executor: ContainerExecutor, world: World, url: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 from penstock.control.errors import Fenced
 from penstock.store import jobs
 from penstock.store.engine import connect, transaction
-from penstock.tasks.redistribution import RedistributionRequest
+from penstock.tasks.redistribution import RedistributionRequest, SealRequest
 from services.state_syncer.budget import Budget
 from services.state_syncer.progress import Lost, Step, Unanswered
 from services.state_syncer.store import PostgresSyncStore
@@ -63,6 +63,28 @@ def test_a_rescale_goes_through_its_steps_and_commits_the_whole_write(cell: Resc
     before = cell.rows("SELECT xmin::text, * FROM running")
     cell.rounds(2)
     assert cell.rows("SELECT xmin::text, * FROM running") == before, "it is over"
+
+
+def test_uneven_ranges_are_a_rescale_and_bounds_that_do_not_count_are_nothing(cell: RescaleCell) -> None:
+    """1. Bounds for as many tasks as run: a plan from even ranges to these. 2. The scaler adds tasks: a plan from these
+    to even ones. 3. The bounds are dropped, and nothing moves. 4. What is sealed is always what ran."""
+    write_layer(cell.engine, "j", make_layer())
+    cell.rounds(1)
+    write_layer(cell.engine, "j", {"key_group_bounds": [1]}, layer="oncall")
+    cell.rounds(5)
+    assert (cell.running()["generation"], cell.running()["config"]["key_group_bounds"]) == (2, [1])
+    write_layer(cell.engine, "j", {"task_count": 4}, layer="scaler")
+    cell.rounds(5)
+    assert (cell.running()["generation"], cell.running()["config"]["key_group_bounds"]) == (3, None)
+    revision = write_layer(cell.engine, "j", None, layer="oncall")
+    cell.rounds(2)
+    assert (cell.running()["generation"], cell.running()["revision"]) == (3, revision)
+    assert (cell.sync()["state"], cell.sync()["change_kind"]) == ("synced", "none")
+    even, uneven, four = ((0, 4), (4, 8)), ((0, 1), (1, 8)), ((0, 2), (2, 4), (4, 6), (6, 8))
+    requests = [ask.request for ask in cell.containers.asked]
+    moved = [(ask.source.ranges, ask.target.ranges) for ask in requests if isinstance(ask, RedistributionRequest)]
+    assert moved == [(even, uneven), (uneven, four)]
+    assert [ask.layout.ranges for ask in requests if isinstance(ask, SealRequest)] == [even, uneven]
 
 
 def test_the_state_that_users_see(cell: RescaleCell) -> None:
@@ -248,12 +270,12 @@ def test_no_more_jobs_are_rescaled_at_once_than_the_budget_allows(cell: RescaleC
     cell.rounds(1)
     for name in names:
         write_layer(cell.engine, name, make_layer(task_count=4, priority=5 if name == "j3" else 0))
-    cell.budget = Budget(share=0.7, count=20)
+    cell.budget = Budget(share=0.7)
     cell.restart()
     cell.rounds(1)
     assert [cell.step(name) for name in names] == ["await_stopped", None, "await_stopped"]
     assert (cell.sync("j2")["state"], cell.running("j2")["stopping"]) == ("waiting", False)
-    assert cell.sync("j2")["detail"] == "waiting: no more than 2 jobs may be rescaled at once"
+    assert cell.sync("j2")["detail"] == "waiting: no more than 2 jobs may be disrupted at once"
     cell.rounds(10)
     assert {cell.running(name)["generation"] for name in names} == {2}
     assert {cell.sync(name)["state"] for name in names} == {"synced"}

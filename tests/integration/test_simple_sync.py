@@ -64,9 +64,9 @@ WRITE = st.one_of(
 # What happens to a job between one round and the next; at first it is made.
 STORY = st.tuples(st.tuples(st.just("base"), BASE).map(lambda made: [made]), *[st.lists(WRITE, max_size=2)] * 3)
 
-RUNNING = "SELECT job, config, revision, generation, restarts, stopping, started FROM running ORDER BY job"
+RUNNING = "SELECT job, config, revision, generation, restarts, stopping, started, rollout FROM running ORDER BY job"
 STATES = (
-    "SELECT job, state, detail, revision, change_kind, changed_fields, failures, next_attempt_at"
+    "SELECT job, state, detail, revision, change_kind, changed_fields, failures, next_attempt_at, plan"
     " FROM sync_state ORDER BY job"
 )
 
@@ -133,14 +133,14 @@ class SettlingOnly(PostgresSyncStore):
         raise AssertionError(f"decided one by one: {batch}")
 
 
-def test_a_release_and_first_commits_are_settled_without_deciding_about_a_job(cell: Cell) -> None:
-    """1. Jobs run. 2. Every one gets a package version and one its labels; another job is made. 3. All are committed
+def test_another_query_and_first_commits_are_settled_without_deciding_about_a_job(cell: Cell) -> None:
+    """1. Jobs run. 2. Every one gets another query and one its labels; another job is made. 3. All are committed
     under one number, notified once, by the set-based way alone."""
     for number in range(3):
         write_layer(cell.engine, f"j{number}", make_layer())
     cell.round()
     for number in range(3):
-        write_layer(cell.engine, f"j{number}", {"package": {"version": "2"}}, layer="provisioner")
+        write_layer(cell.engine, f"j{number}", {"query": {"sql": "SELECT key FROM events"}}, layer="provisioner")
     write_layer(cell.engine, "j2", {"labels": {"a.b": "c"}}, layer="oncall")
     write_layer(cell.engine, "new", make_layer(desired_state="stopped"))
     cell.syncer = cell.make_syncer(SettlingOnly(cell.engine))
@@ -149,7 +149,7 @@ def test_a_release_and_first_commits_are_settled_without_deciding_about_a_job(ce
     ) as connection:
         cell.round()
         assert [notice.payload for notice in connection.notifies(timeout=5, stop_after=1)] == ["2"]
-    released = make_config(package={"version": "2"})
+    released = make_config(query={"sql": "SELECT key FROM events"})
     assert [row["config"] for row in cell.rows("SELECT config FROM running ORDER BY job")] == [
         released,
         released,
@@ -158,9 +158,9 @@ def test_a_release_and_first_commits_are_settled_without_deciding_about_a_job(ce
     ]
     assert cell.rows("SELECT DISTINCT commit_number FROM running") == [{"commit_number": 2}]
     assert [row["changed_fields"] for row in cell.rows("SELECT changed_fields FROM sync_state ORDER BY job")] == [
-        ["package.version"],
-        ["package.version"],
-        ["labels.a.b", "package.version"],
+        ["query.sql"],
+        ["query.sql"],
+        ["labels.a.b", "query.sql"],
         [],
     ]
     assert [cell.running(job)["started"] for job in ("j0", "new")] == [True, False]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +15,7 @@ from services.state_syncer.asks import AskKey
 from services.state_syncer.plan import QUARANTINE_AFTER_FAILURES
 from services.state_syncer.progress import Done, Failed, Lost, Outcome, Unanswered
 from tests.support.jobs import make_config, make_layer, release_job, restart_job, write_layer
-from tests.support.rescales import RescaleCell
+from tests.support.rescales import RescaleCell, everything_works
 from tests.support.syncer_cell import Interfering, depose, elect
 
 SIZED = {"key_groups": 4}
@@ -169,6 +170,113 @@ def test_a_job_runs_on_while_another_output_is_made_or_fails(cell: RescaleCell, 
     cell.rounds(2)
     assert cell.running()["config"] == make_config(output=SIZED | {"topic": "third"})
     assert (cell.sync()["state"], cell.sync()["failures"]) == ("synced", 0)
+
+
+ELSEWHERE = {"task_count": 4, "output": SIZED | {"topic": "elsewhere"}}
+
+
+def steps(cell: RescaleCell) -> list[str]:
+    """What containers were asked, in order."""
+    return [str(ask.key.step) for ask in cell.containers.asked]
+
+
+def runs(cell: RescaleCell) -> None:
+    """The job runs with two tasks."""
+    write(cell, output=SIZED)
+    cell.rounds(3)
+    cell.containers.asked.clear()
+
+
+def test_a_rescale_with_another_output_stops_nothing_until_that_is_made(cell: RescaleCell) -> None:
+    """1. A job shall have more tasks and write elsewhere: that cannot be made, and it runs on as before. 2. It can be:
+    it is made first, then the job stops and is rescaled."""
+    runs(cell)
+    before = cell.running()
+    cell.containers.works = fails
+    write(cell, **ELSEWHERE)
+    for failures in range(1, QUARANTINE_AFTER_FAILURES + 1):
+        cell.rounds(3)
+        assert (cell.sync()["failures"], cell.sync()["plan"], cell.running()) == (failures, None, before)
+        cell.now += timedelta(hours=1)
+    assert (cell.sync()["state"], set(steps(cell))) == ("quarantined", {"initialize_sink"})
+    assert "step initialize_sink on" in cell.sync()["detail"]
+    cell.containers.asked.clear()
+    cell.containers.works = everything_works
+    release_job(cell.engine, "j")
+    cell.restart()
+    cell.rounds(7)
+    assert steps(cell) == ["initialize_sink", "redistribute", "seal"]
+    assert (cell.running()["config"], cell.sync()["state"]) == (make_config(**ELSEWHERE), "synced")
+
+
+@pytest.mark.parametrize("after_write", [False, True])
+@pytest.mark.parametrize("round_", range(6))
+def test_a_rescale_with_another_output_survives_the_death_of_a_syncer_in_any_round(
+    cell: RescaleCell, round_: int, *, after_write: bool
+) -> None:
+    runs(cell)
+    write(cell, **ELSEWHERE)
+    cell.rounds(round_)
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    executor = cell.executor
+    cell.restart(Interfering(cell.engine, die, after_write=after_write))
+    cell.syncer._executor = executor
+    with suppress(KeyboardInterrupt):
+        cell.rounds(2)
+    depose(cell.engine)
+    cell.epoch = elect(cell.engine, "second")
+    cell.restart()
+    cell.rounds(8)
+    assert (cell.running()["config"], cell.sync()["state"]) == (make_config(**ELSEWHERE), "synced")
+    assert (cell.sync()["plan"], steps(cell)) == (None, ["initialize_sink", "redistribute", "seal"])
+
+
+def test_an_output_stays_made_while_its_rescale_waits_for_room(cell: RescaleCell) -> None:
+    """1. The only rescale that may be made goes on. 2. Another waits, its output made. 3. Its turn comes."""
+    write_layer(cell.engine, "k", make_layer())
+    runs(cell)
+    cell.containers.works = lambda key: Unanswered() if key.job == "k" else everything_works(key)
+    write_layer(cell.engine, "k", make_layer(task_count=4))
+    cell.rounds(3)
+    write(cell, **ELSEWHERE)
+    cell.rounds(3)
+    told = [(cell.sync()["state"], cell.sync()["detail"])]
+    for _ in range(3):
+        cell.rounds(1)
+        told.append((cell.sync()["state"], cell.sync()["detail"]))
+    assert set(told) == {("waiting", "waiting: no more than 1 job may be disrupted at once")}
+    assert [ask.key.step for ask in cell.containers.asked if ask.key.job == "j"] == ["initialize_sink"]
+    cell.containers.works = everything_works
+    cell.restart()
+    cell.rounds(10)
+    assert (cell.running()["config"], cell.sync()["state"]) == (make_config(**ELSEWHERE), "synced")
+
+
+@pytest.mark.parametrize("task_count", [2, 4, 3])
+def test_another_output_takes_a_rescale_back_until_it_is_made(cell: RescaleCell, task_count: int) -> None:
+    """1. A rescale goes on. 2. A write has another output, which cannot be made: the job runs as before. 3. It can
+    be."""
+    runs(cell)
+    before = cell.running()
+    cell.containers.works = lambda key: Unanswered() if key.step == "redistribute" else fails(key)
+    write(cell, output=SIZED, task_count=4)
+    cell.rounds(3)
+    assert cell.step() == "redistribute"
+    wanted = ELSEWHERE | {"task_count": task_count}
+    write(cell, **wanted)
+    cell.rounds(1)
+    assert (cell.sync()["state"], cell.sync()["plan"]) == ("waiting", None)
+    cell.rounds(2)
+    assert (cell.sync()["state"], cell.running()["config"]) == ("failed", before["config"])
+    assert (cell.running()["stopping"], cell.running()["generation"]) == (False, before["generation"])
+    cell.containers.works = everything_works
+    cell.now += timedelta(hours=1)
+    cell.restart()
+    cell.rounds(8)
+    assert (cell.running()["config"], cell.sync()["state"]) == (make_config(**wanted), "synced")
 
 
 def test_what_is_written_while_an_output_is_made_replaces_it(cell: RescaleCell) -> None:

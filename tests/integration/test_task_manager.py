@@ -22,8 +22,8 @@ from penstock.control.process import kill_group, start_child, stop_group, wait_u
 from penstock.local.jars import share_dir
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.ports import free_port
+from penstock.store.cluster_tables import containers
 from penstock.store.engine import connect, transaction
-from penstock.store.tables import containers
 from penstock.tasks.spec import TaskTemplate
 from tests.support.fake_cell import FakeCell, fake_cell
 from tests.support.spark import job_config, make_topic, produce, quick_start, rows_of_files

@@ -15,11 +15,11 @@ from sqlalchemy import Engine, select, text
 from penstock.control.process import wait_until
 from penstock.local.ports import free_port
 from penstock.local.postgres import EmbeddedPostgres
+from penstock.store.cluster_tables import reports, tasks
 from penstock.store.engine import REPORTED_STOP, connect, listen, notify, transaction
 from penstock.store.migrate import upgrade
 from penstock.store.reports import purge_samples
 from penstock.store.shards import register
-from penstock.store.tables import reports, tasks
 from penstock.tasks.ownership import Member
 from penstock.wire.cluster import Snapshot, TaskProgress, TaskReport, TaskReportBatch, TaskState, as_json
 from services.task_service.settings import TaskServiceSettings

@@ -1,4 +1,5 @@
-"""A model test of rescales: any order of writes, crashes, leaders, lost and silent containers, stale reports."""
+"""A model test of rescales and restores: any order of writes, savepoints, crashes, leaders, lost and silent
+containers, stale reports."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from penstock.control.errors import Fenced
 from services.state_syncer.progress import Failed
+from tests.support.memory.savepoints import ask_for_restore, ask_for_savepoint, ask_to_delete, newest
 from tests.support.memory.store import RunningEntry
 from tests.support.rescale_world import DONE, NAMES, Killed, World, soon
 
@@ -32,6 +34,7 @@ class Rescales(RuleBasedStateMachine):
         self.world = World()
         self.newest: dict[str, int] = {}
         self.started: dict[str, bool] = {}
+        self.restored: list[int] = []
 
     # ---- what users do
 
@@ -69,6 +72,39 @@ class Rescales(RuleBasedStateMachine):
                 self.all_containers(lag=lag)
             self.round(rounds=1)
 
+    @rule(job=jobs)
+    def ask_for_a_savepoint(self, job: str) -> None:
+        entry = self.world.memory.jobs.get(job)
+        if entry is not None and not entry.deleting:
+            ask_for_savepoint(self.world.memory, job)
+
+    @rule(job=jobs, of=jobs, config=CONFIGS)
+    def restore(self, job: str, of: str, config: dict[str, object]) -> None:
+        """From the newest savepoint of a job, which may be another one, at any size; the job may be new."""
+        savepoint, entry = newest(self.world.memory, of), self.world.memory.jobs.get(job)
+        if savepoint is not None and (entry is None or not entry.deleting):
+            self.world.expect(job, config)
+            ask_for_restore(self.world.memory, job, savepoint)
+
+    @rule(job=jobs)
+    def delete_a_savepoint(self, job: str) -> None:
+        savepoint = newest(self.world.memory, job)
+        if savepoint is not None:
+            ask_to_delete(self.world.memory, savepoint)
+
+    @rule(job=jobs, config=CONFIGS, lag=st.sampled_from([*LAGS, LAGS[-1]]))
+    def go_back(self, job: str, config: dict[str, object], lag: str) -> None:
+        """What mostly happens here: a savepoint is taken, and the restore goes well up to the stop."""
+        self.ask_for_a_savepoint(job=job)
+        self.round(rounds=2)
+        for name in NAMES:
+            self.world.finish(name, DONE)
+        self.round(rounds=2)
+        self.restore(job=job, of=job, config=config)
+        for _ in range(2):
+            self.round(rounds=1)
+            self.all_containers(lag=lag)
+
     # ---- syncers
 
     @rule(rounds=st.integers(1, 3))
@@ -76,6 +112,7 @@ class Rescales(RuleBasedStateMachine):
         for _ in range(rounds):
             self.world.now = soon(self.world.now)
             self.world.leader.round()
+            self.no_number_is_used_twice()
 
     @rule()
     def an_old_leader_goes_on(self) -> None:
@@ -85,15 +122,16 @@ class Rescales(RuleBasedStateMachine):
             except Fenced:
                 continue
 
-    @rule(when=st.sampled_from(["before", "after"]))
-    def crash(self, when: str) -> None:
-        self.world.leader.store.dies = when
+    @rule(when=st.sampled_from(["before", "after"]), writes=st.sampled_from(["store", "savepoints"]))
+    def crash(self, when: str, writes: str) -> None:
+        store = getattr(self.world.leader, writes)
+        store.dies = when
         try:
             self.world.leader.round()
         except Killed:
             self.world.syncers.pop()
         else:
-            self.world.leader.store.dies = None
+            store.dies = None
         self.world.elect()
 
     @rule()
@@ -155,7 +193,9 @@ class Rescales(RuleBasedStateMachine):
         for job, entry in self.world.memory.running.items():
             config = orjson.loads(entry.row.config)
             stopped = [{**each, "desired_state": "stopped"} for each in self.world.expected[job]]
-            assert config in self.world.expected[job] or (entry.row.stopping and config in stopped)
+            # A job that is to begin with a savepoint is stopped until it has it.
+            may_be_stopped = entry.row.stopping or not entry.row.started
+            assert config in self.world.expected[job] or (may_be_stopped and config in stopped)
 
     @invariant()
     def no_two_generations_of_a_job_run(self) -> None:
@@ -169,6 +209,7 @@ class Rescales(RuleBasedStateMachine):
 
     @invariant()
     def no_number_is_used_twice(self) -> None:
+        """Looked at after every round: a job may go and come again within one step."""
         assert all(len(containers) == 1 for containers in self.world.attempts.values())
         running = self.world.memory.running
         self.started = {job: started for job, started in self.started.items() if job in running}
@@ -176,11 +217,25 @@ class Rescales(RuleBasedStateMachine):
             generation, before = entry.row.generation, self.newest.get(job, 0)
             assert generation >= before, "a generation never goes back"
             if generation > before:
-                is_first = not self.started.get(job, False)
-                assert is_first is ((job, generation) not in self.world.attempts)
-                assert is_first or (job, generation) in self.world.written
+                redistributed = (job, generation) in self.world.attempts
+                is_restore = (job, generation) in self.world.restoring
+                assert redistributed is (self.started.get(job, False) or is_restore)
+                assert not redistributed or (job, generation) in self.world.written
+                self.restored += [self.world.restoring[job, generation]] if is_restore else []
             self.newest[job] = generation
             self.started[job] = entry.row.started
+
+    @invariant()
+    def a_restore_is_done_once(self) -> None:
+        assert len(set(self.restored)) == len(self.restored)
+        assert not {row.number for row in self.world.memory.restores.values()}.intersection(self.restored)
+
+    @invariant()
+    def what_a_restore_waits_for_is_there(self) -> None:
+        savepoints = {(row.job, row.name): row.state for row in self.world.memory.savepoints.values()}
+        for row in self.world.memory.restores.values():
+            name = (row.savepoint_job, row.savepoint_name)
+            assert (savepoints.get(name), name in self.world.saved) == ("ready", True)
 
     # ---- and in the end
 
@@ -200,6 +255,8 @@ class Rescales(RuleBasedStateMachine):
             for name in NAMES:
                 world.finish(name, DONE)
             self.check_all()
+        assert world.memory.restores == {}
+        assert {row.state for row in world.memory.savepoints.values()} <= {"ready", "failed"}
         for job, job_entry in world.memory.jobs.items():
             assert not job_entry.deleting
             self._assert_synced(job, world.memory.running[job])
@@ -209,6 +266,8 @@ class Rescales(RuleBasedStateMachine):
         self.no_two_generations_of_a_job_run()
         self.work_begins_only_when_no_task_runs()
         self.no_number_is_used_twice()
+        self.a_restore_is_done_once()
+        self.what_a_restore_waits_for_is_there()
 
     def _attempts_due(self) -> list[object]:
         states = self.world.memory.sync_states.values()

@@ -26,6 +26,7 @@ WORDS = 40
 CONVERGE_S = 180.0
 ROWS_AT_ONCE = 10
 PAUSE_S = 0.05
+_LEAST_GAIN = 0.05
 
 
 class Change(NamedTuple):
@@ -78,10 +79,39 @@ class CountJob:
             client.put_job(self.name, config)
         self.wait_runs(task_count)
 
+    def size(self) -> int:
+        """The number of tasks that the job is to have."""
+        with self._stack.client() as client:
+            return int(client.get_job(self.name).config["task_count"])
+
     def rescale(self, task_count: int) -> None:
         """Asks for another number of tasks."""
         with self._stack.client() as client:
             client.rescale(self.name, task_count, reason="test")
+
+    def rebalance_and_wait(self, bounds: list[int]) -> None:
+        """Waits until the measured traffic proposes these bounds, asks for them, and waits until they are in force.
+
+        Prints how long both took.
+        """
+
+        def proposed() -> bool:
+            with self._stack.client() as client:
+                found = client.balance(self.name, min_measured_seconds=1)
+            return found.bounds == bounds and (found.gain or 0.0) > _LEAST_GAIN
+
+        begun_at = time.time()
+        wait_until(proposed, CONVERGE_S, f"the traffic of {self.name} to be measured", poll_s=0.1)
+        measured_at = time.time()
+        with self._stack.client() as client:
+            asked = client.rebalance(self.name, min_gain=0.0, min_measured_seconds=1, reason="test")
+        assert asked.bounds == bounds
+        self.wait_runs(len(bounds) + 1)
+        with self._stack.client() as client:
+            assert client.get_job(self.name).config["key_group_bounds"] == bounds
+        print(
+            f"{self.name} measured in {measured_at - begun_at:.1f} s, rebalanced in {time.time() - measured_at:.1f} s"
+        )
 
     def save(self, name: str) -> None:
         """Takes a savepoint and waits until it is ready."""
@@ -95,6 +125,17 @@ class CountJob:
         with self._stack.client() as client:
             client.create_savepoint(self.name, name, reason="test")
         wait_until(ready, CONVERGE_S, f"the savepoint {name} of {self.name}", poll_s=0.05)
+
+    def remove(self, savepoint: str) -> None:
+        """Deletes a savepoint and waits until it is gone."""
+
+        def gone() -> bool:
+            with self._stack.client() as client:
+                return savepoint not in [view.name for view in client.savepoints(self.name).savepoints]
+
+        with self._stack.client() as client:
+            client.delete_savepoint(self.name, savepoint)
+        wait_until(gone, CONVERGE_S, f"the savepoint {savepoint} of {self.name} to go", poll_s=0.05)
 
     def restore(self, savepoint: str, task_count: int) -> None:
         """Goes back to a savepoint with so many tasks, and waits until they run."""
@@ -112,10 +153,16 @@ class CountJob:
 
         wait_until(runs, CONVERGE_S, f"{self.name} to run {task_count} tasks", poll_s=0.05)
 
-    def wait_step(self, step: str) -> SyncView:
-        """Waits until the job's plan is in a step, and says what it is."""
-        wait_until(lambda: _step(self.sync()) == step, CONVERGE_S, f"{self.name} to be in step {step}", poll_s=0.02)
-        return self.sync()
+    def wait_settled(self) -> None:
+        """Waits until the State Syncer has nothing left to do about the job; nobody is to be alarmed about it."""
+
+        def settled() -> bool:
+            sync = self.sync()
+            return (sync.state, sync.plan, sync.failures) == ("synced", None, 0)
+
+        wait_until(settled, CONVERGE_S, f"the plan of {self.name} to end", poll_s=0.05)
+        with self._stack.client() as client:
+            assert client.alerts(subject=self.name).alerts == []
 
     def sync(self) -> SyncView:
         """How far the job is."""
@@ -169,11 +216,15 @@ class CountJob:
 
     def wait_counted(self) -> None:
         """Waits until every row that was sent is counted, and nothing else was."""
-        wait_until(lambda: self._newest() == self._due(), CONVERGE_S, f"{self.name} to count every row", poll_s=0.2)
+        wait_until(self.is_counted, CONVERGE_S, f"{self.name} to count every row", poll_s=0.2)
+
+    def is_counted(self) -> bool:
+        """Whether the newest counts are those of all rows that were sent."""
+        return self._newest() == self._due()
 
     def assert_exact(self) -> None:
         """Every row was counted once, and no count was sent twice or after a higher one."""
-        assert self._newest() == self._due()
+        assert self.is_counted()
         repeated = {word: ns for word, ns in self._counts().items() if ns != sorted(set(ns))}
         assert not repeated
 
@@ -266,7 +317,3 @@ def _is_sealed(task: Path) -> bool:
 
 def _word(number: int) -> str:
     return f"w{number % WORDS}"
-
-
-def _step(view: SyncView) -> str | None:
-    return None if view.plan is None else str(view.plan["step"])

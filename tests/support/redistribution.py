@@ -26,8 +26,8 @@ from penstock.spark.redistribute.positions import trace
 from penstock.spark.session import HostSession
 from penstock.spark.settings import SparkSettings
 from penstock.spark.task import RunningTask, Runtime
-from penstock.tasks.keygroups import ranges
 from penstock.tasks.redistribution import Layout, RedistributionReport, RedistributionRequest
+from penstock.tasks.spec import key_group_ranges
 from tests.support.session import unique
 from tests.support.spark import make_topic
 
@@ -107,7 +107,7 @@ class Job:
     @property
     def layout(self) -> Layout:
         """The present generation."""
-        return Layout(generation=self.generation, config=self.config, ranges=ranges(KEY_GROUPS, self.config.task_count))
+        return Layout(generation=self.generation, config=self.config, ranges=key_group_ranges(self.config))
 
     def run(self, indices: Iterable[int] | None = None) -> None:
         """Runs tasks, all by default, until they have read all that there is and done what its watermark asks for."""
@@ -128,6 +128,10 @@ class Job:
         if last.batch is None or not LOCAL_FILES.names(f"{checkpoint}/state"):
             return True
         return last.watermark_ms == last.batch.metadata["batchWatermarkMs"]
+
+    def watermark_ms(self, index: int) -> int:
+        """The watermark of a stopped task."""
+        return trace(str(self.checkpoint(index)), LOCAL_FILES).watermark_ms
 
     def rows(self) -> Counter[Row]:
         """What the job wrote to its Kafka topic, never nothing."""
@@ -155,7 +159,7 @@ class Job:
     def target(self, **changes: Any) -> RedistributionRequest:
         """What asks for the next generation, with some fields of the configuration changed."""
         config = self.config.model_copy(update=changes)
-        layout = Layout(generation=self.generation + 1, config=config, ranges=ranges(KEY_GROUPS, config.task_count))
+        layout = Layout(generation=self.generation + 1, config=config, ranges=key_group_ranges(config))
         return RedistributionRequest(job=self.name, source=self.layout, target=layout)
 
     def rescale(self, **changes: Any) -> RedistributionReport:
@@ -218,6 +222,11 @@ def deduplicated(session: SparkSession, inputs: Mapping[str, DataFrame], args: M
 def deduplicated_within(session: SparkSession, inputs: Mapping[str, DataFrame], args: Mapping[str, Any]) -> DataFrame:
     """A Python query: `dropDuplicatesWithinWatermark`."""
     return inputs["events"].dropDuplicatesWithinWatermark(["k", "v"])
+
+
+def with_own_watermark(session: SparkSession, inputs: Mapping[str, DataFrame], args: Mapping[str, Any]) -> DataFrame:
+    """A Python query that makes its watermark itself, of which the configuration knows nothing."""
+    return inputs["events"].withWatermark("at", "10 seconds").dropDuplicatesWithinWatermark(["k", "v"])
 
 
 def settings_below(folder: Path, bootstrap: str) -> SparkSettings:

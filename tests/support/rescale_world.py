@@ -7,7 +7,7 @@ stopped its tasks before, by its lease; what it redistributes for the State Sync
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -16,16 +16,22 @@ from typing import Any, NamedTuple
 from penstock.store.running import STATE_SYNCER
 from penstock.tasks.ownership import Member
 from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest, SealRequest
+from penstock.tasks.savepoint import SavepointRemoval, SavepointReport, SavepointRequest
+from penstock.tasks.work import HostWork
 from penstock.wire.cluster import TaskReport, TaskState
 from services.state_syncer.asks import Ask, AskKey
 from services.state_syncer.loop import StateSyncer
-from services.state_syncer.progress import Done, Failed, Lost, Outcome, Step, Unanswered
+from services.state_syncer.progress import Done, Failed, Lost, Outcome, Unanswered
+from services.state_syncer.savepoint_keeper import SavepointKeeper
+from services.state_syncer.savepoint_store import Decided
 from services.state_syncer.store import Batch
 from tests.support.jobs import make_config, make_layer
+from tests.support.memory.savepoints import MemorySavepointStore
 from tests.support.memory.store import LeaseEntry, MemoryStore, ReportEntry, RunningEntry
 from tests.support.memory.sync import MemorySyncStore
 
 NAMES = ("a", "b", "c")
+SAVEPOINTS_KEPT = 2
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -68,6 +74,19 @@ class MortalStore(MemorySyncStore):
         return number
 
 
+class MortalSavepoints(MemorySavepointStore):
+    """As `MortalStore`, for what the keeper of savepoints writes."""
+
+    dies: str | None = None
+
+    def write(self, decided: Sequence[Decided], leader_epoch: int) -> None:
+        if self.dies == "before":
+            raise Killed
+        super().write(decided, leader_epoch)
+        if self.dies == "after":
+            raise Killed
+
+
 class World:
     """The store, the containers, and the syncers that lead or think that they do."""
 
@@ -82,7 +101,10 @@ class World:
         self.attempts: dict[tuple[str, int], set[str]] = defaultdict(set)
         self.sealed: set[tuple[str, int]] = set()
         self.complaints: list[str] = []
+        self.requests: dict[tuple[str, tuple[str, int, str]], HostWork] = {}
         self.written: set[tuple[str, int]] = set()
+        self.saved: set[tuple[str, str]] = set()
+        self.restoring: dict[tuple[str, int], int] = {}
         self.syncers: list[Syncer] = []
         self._epochs = count(1)
         self.elect()
@@ -167,23 +189,55 @@ class World:
 
     def asked(self, name: str, ask: Ask) -> None:
         """A container is asked: what must hold when its work begins is checked here."""
-        work = (ask.key.job, int(ask.key.number or 0), ask.key.step.value)
+        work = (ask.key.job, int(ask.key.number or 0), str(ask.key.step))
         if work in self.containers[name].works:
             return
         self.containers[name].works[work] = Unanswered()
+        self.requests[name, work] = ask.request
         job, request = ask.key.job, ask.request
+        if isinstance(request, SavepointRequest):
+            return
+        if isinstance(request, SavepointRemoval):
+            self._removal_asked(request)
+            return
         if any(task.job == job for container in self.containers.values() for task in container.tasks):
             self.complaints.append(f"{name} begins {work} while tasks of {job} run")
         if isinstance(request, RedistributionRequest):
             self.attempts[job, request.target.generation].add(name)
+            self._restore_asked(request)
+
+    def _removal_asked(self, request: SavepointRemoval) -> None:
+        name = (request.job, request.name)
+        if any((row.savepoint_job, row.savepoint_name) == name for row in self.memory.restores.values()):
+            self.complaints.append(f"{name} is to go while a restore waits for it")
+
+    def _restore_asked(self, request: RedistributionRequest) -> None:
+        savepoint = request.source.savepoint
+        if savepoint is None:
+            return
+        if (savepoint.job, savepoint.name) not in self.saved:
+            self.complaints.append(f"{request.job} is restored from {savepoint}, which is not there")
+        number = self.memory.plans[request.job]["restore"]["number"]
+        self.restoring[request.job, request.target.generation] = number
 
     def finish(self, name: str, outcome: Outcome) -> None:
         """All that the container works on comes to an end."""
         works = self.containers[name].works
         for work in [work for work, found in works.items() if isinstance(found, Unanswered)]:
-            works[work] = outcome
-            if isinstance(outcome, Done) and work[2] == Step.REDISTRIBUTE:
-                self.written.add(work[:2])
+            works[work] = self._done(self.requests[name, work]) if isinstance(outcome, Done) else outcome
+
+    def _done(self, request: HostWork) -> Done:
+        """What a work leaves, and what is said of it."""
+        match request:
+            case RedistributionRequest():
+                self.written.add((request.job, request.target.generation))
+                return DONE
+            case SavepointRequest():
+                self.saved.add((request.job, request.name))
+                return Done(savepoint=SavepointReport(tasks=(), bytes=0))
+            case SavepointRemoval():
+                self.saved.discard((request.job, request.name))
+        return Done()
 
     def forget_failures(self) -> None:
         """A failure is told once; asked again it is tried again."""
@@ -200,10 +254,14 @@ class Syncer:
         self.executor = WorldExecutor(world)
         self.store = MortalStore(world.memory)
         self.syncer = StateSyncer(self.store, lambda: world.now, await_seconds=1.0, executor=self.executor)
+        self.savepoints = MortalSavepoints(world.memory)
+        asker = WorldExecutor(world)
+        self.keeper = SavepointKeeper(self.savepoints, asker, await_seconds=1.0, keep_count=SAVEPOINTS_KEPT)
 
     def round(self) -> None:
         """Raises Fenced."""
         self.syncer.round(self.epoch)
+        self.keeper.round(self.epoch)
 
 
 class WorldExecutor:
@@ -230,7 +288,7 @@ class WorldExecutor:
         if not container.answers:
             return Lost("no answer")
         self._world.asked(container.name, ask)
-        found = container.works[ask.key.job, int(ask.key.number or 0), ask.key.step.value]
+        found = container.works[ask.key.job, int(ask.key.number or 0), str(ask.key.step)]
         if isinstance(found, Done) and isinstance(ask.request, SealRequest):
             self._world.sealed.add((ask.key.job, ask.request.layout.generation))
         return found

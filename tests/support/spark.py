@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from penstock.config.model import JobConfig
 from penstock.control.process import wait_until
 from penstock.local.jars import share_dir
-from penstock.spark.channel import Event, Progress, Reply, Start, Stop, TaskEnded
+from penstock.spark.channel import Event, Loads, Progress, Reply, Start, Stop, TaskEnded
 from penstock.spark.checkpoint import local_path
 from penstock.spark.host.client import ExitReason, HostProcess
 from penstock.spark.settings import SparkSettings
@@ -32,11 +32,12 @@ QUICK_JVM = "-XX:TieredStopAtLevel=1"
 
 
 class Supervisor:
-    """What a Task Manager is to a host: it keeps the newest progress and everything that ended."""
+    """What a Task Manager is to a host: it keeps the newest progress and loads, and everything that ended."""
 
     def __init__(self, name: str, settings: SparkSettings, log_path: Path) -> None:
         self.ended: queue.SimpleQueue[TaskEnded] = queue.SimpleQueue()
         self.progress: dict[str, Any] = {}
+        self.loads: dict[str, dict[str, float]] = {}
         self.exit: Future[ExitReason] = Future()
         self.log_path = log_path
         self.host = HostProcess.start(
@@ -49,6 +50,8 @@ class Supervisor:
                 self.ended.put(event)
             case Progress():
                 self.progress.update(event.tasks)
+            case Loads():
+                self.loads = event.tasks
 
     def start(self, spec: TaskSpec, epoch: int = 1) -> Reply:
         return self.send_start(spec, epoch).result(REPLY_SECONDS)

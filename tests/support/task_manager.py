@@ -15,8 +15,10 @@ from penstock.spark.channel import (
     Initialize,
     ListTasks,
     Live,
+    Loads,
     Ready,
     Redistribute,
+    RemoveGeneration,
     RemoveSavepoint,
     Reply,
     Seal,
@@ -107,6 +109,10 @@ class FakeHost:
         self.ready = True
         self._on_event(self.name, Ready(pid=1, jvm_pid=2))
 
+    def measure(self, loads: dict[str, dict[str, float]]) -> None:
+        """Tells what its tasks use."""
+        self._on_event(self.name, Loads(tasks=loads))
+
     def end_task(self, name: str, kind: str = "retryable", error: str = "boom", *, out_of_memory: bool = False) -> None:
         del self.tasks[name]
         event = TaskEnded(task_id=name, error=error, error_kind=kind, out_of_memory=out_of_memory)
@@ -147,7 +153,7 @@ class FakeHost:
             case Start(spec=spec, epoch=epoch) if spec.task_id in self.tasks:
                 known = self.tasks[spec.task_id]
                 return None if (known.spec, known.epoch) == (spec, epoch) else "retryable"
-            case Redistribute() | Seal() | TakeSavepoint() | RemoveSavepoint() | Initialize():
+            case Redistribute() | Seal() | RemoveGeneration() | TakeSavepoint() | RemoveSavepoint() | Initialize():
                 return self.refuse_works
             case Live(spec=spec) if spec.task_id not in self.tasks:
                 return "retryable"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from sqlalchemy import Engine, text
 
@@ -17,6 +18,14 @@ _LEADER = "test-syncer"
 def commit_job(engine: Engine, job: str, *, stopping: bool = False, **config: object) -> int:
     """Commits a configuration of a job; the commit number."""
     return _commit(engine, job, json.dumps(make_config(**config)), stopping=stopping)
+
+
+def commit_mixed(engine: Engine, job: str) -> int:
+    """Commits the first wave of a rollout: only task 0 has priority 2; the commit number."""
+    return _commit(engine, job, json.dumps(make_config(priority=2)), stopping=False, rollout=FIRST_WAVE)
+
+
+FIRST_WAVE = {"revision": 1, "upgraded": 1, "before": {"config": make_config(), "revision": 1, "restarts": 0}}
 
 
 def break_row(engine: Engine, job: str) -> int:
@@ -36,11 +45,11 @@ def forget_job(engine: Engine, job: str) -> None:
         assert forget_many(connection, [job], epoch) == (job,)
 
 
-def _commit(engine: Engine, job: str, config: str, *, stopping: bool) -> int:
+def _commit(engine: Engine, job: str, config: str, *, stopping: bool, rollout: Any = None) -> int:
     with transaction(engine) as connection:
         epoch = leases.take(connection, STATE_SYNCER, _LEADER, url="", seconds=60.0)
         assert epoch is not None
-        row = CommitRow(job, config.encode(), 1, 1, 0, stopping, True)
+        row = CommitRow(job, config.encode(), 1, 1, 0, stopping, True, rollout)
         number = commit_many(connection, [row], epoch, remade=[job])
         assert number is not None
         return number

@@ -151,11 +151,15 @@ def explain(
     if as_json:
         return show_json(answer)
     shown = [leaf for leaf in answer.leaves if all_ or leaf.layer != DEFAULT_LAYER or leaf.hides]
-    rows = [(leaf.field, leaf.value, leaf.layer, _origin(leaf), _hidden(leaf.hides)) for leaf in shown]
+    rows = [(leaf.field, _value(leaf), leaf.layer, _origin(leaf), _hidden(leaf.hides)) for leaf in shown]
     table(("field", "value", "layer", "set by", "hides"), rows, title=f"{job} at revision {answer.revision}")
     if len(shown) < len(answer.leaves):
         say(f"{len(answer.leaves) - len(shown)} fields at their defaults are not shown: --all")
     return None
+
+
+def _value(leaf: ExplainedLeafView) -> Any:
+    return leaf.value if leaf.ignored is None else f"{cell(leaf.value)} (ignored: {leaf.ignored})"
 
 
 def _origin(leaf: ExplainedLeafView) -> str | None:
@@ -177,17 +181,26 @@ def plan(job: Job, layer: Layer, config: Config, as_json: AsJson = False) -> Non
         return show_json(answer)
     rows = [(change.field, change.old, change.new, change.kind) for change in answer.fields]
     table(("field", "old", "new", "change kind"), rows, title=f"{job}: change kind {answer.kind}")
-    for sentence in _outcome(answer):
+    for sentence in plan_outcome(answer):
         say(sentence)
     return None
 
 
-def _outcome(answer: PlanView) -> Iterator[str]:
+_WATERMARKS = {
+    "wait": "tasks that lag read on to the others' first (completeness: wait)",
+    "drop_late": "rows that tasks which lag have not read are late (completeness: drop_late)",
+}
+
+
+def plan_outcome(answer: PlanView) -> Iterator[str]:
     """A plan's steps and what they cost, a line each."""
-    yield from (f"{number}. {step}" for number, step in enumerate(answer.steps, 1))
+    waves = {f"wave_{number}": f": {', '.join(tasks)}" for number, tasks in enumerate(answer.waves, 1)}
+    yield from (f"{number}. {step}{waves.get(step, '')}" for number, step in enumerate(answer.steps, 1))
     times = (("down for", answer.downtime_seconds), ("catches up in", answer.catch_up_seconds))
     costs = [f"{what} {'an unknown time' if value is None else f'{value:,.1f} s'}" for what, value in times]
     yield f"touches {len(answer.tasks_touched)} tasks; {'; '.join(costs)}"
+    if answer.completeness is not None:
+        yield f"watermarks: {_WATERMARKS[answer.completeness]}"
     if not answer.allowed:
         yield "NOT ALLOWED: the write would be refused"
 

@@ -72,13 +72,14 @@ def restore(
     name: Name,
     of: Annotated[str | None, typer.Option("--of", help="the savepoint's job; this one if absent")] = None,
     tasks: Annotated[int | None, typer.Option("--tasks", min=1, help="another number of tasks")] = None,
+    package: Annotated[bool, typer.Option("--with-package", help="and to the package and query of then")] = False,
     reason: Reason = "",
     wait: Annotated[str, typer.Option("--wait", help="how long to wait for the end")] = "10m",
     no_wait: Annotated[bool, typer.Option("--no-wait", help="return at once; `penstock sync` shows the plan")] = False,
 ) -> None:
     """Roll a job back to a savepoint, or start it from another job's. What it wrote since is not undone."""
     connection, seconds = client(), duration_seconds(wait)
-    written = connection.restore(job, name, of=of, task_count=tasks, reason=reason)
+    written = connection.restore(job, name, of=of, task_count=tasks, with_package=package, reason=reason)
     say_written(written)
     if not no_wait:
         watch(connection, job, written.revision, seconds)

@@ -18,9 +18,12 @@ class ChangeKind(IntEnum):
     FORBIDDEN = 4
 
 
-ANY_LAYER: tuple[str, ...] = ("*",)
-# Layers are rows of a table, so the rule names the one layer that may not, and a layer added later may.
-DECLARED_BY_USER: tuple[str, ...] = ("*", "!scaler")
+# What the State Syncer writes when a package was not healthy: the package before, and its query.
+ROLLBACK_LAYER = "rollback"
+# Layers are rows of a table, so the rule names the layers that may not, and a layer added later may.
+ANY_LAYER: tuple[str, ...] = ("*", f"!{ROLLBACK_LAYER}")
+DECLARED_BY_USER: tuple[str, ...] = ("*", "!scaler", f"!{ROLLBACK_LAYER}")
+OF_THE_PACKAGE: tuple[str, ...] = ("*", "!scaler")
 
 
 def declare(

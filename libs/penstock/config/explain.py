@@ -6,10 +6,11 @@ Fields that no layer sets are listed too, with the layer `default`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from penstock.config.bounds import FIELD, why_ignored
 from penstock.config.fields import dotted, row_for
 from penstock.config.merge import Hidden, LayerConfig, Provenance, merge_with_provenance
 from penstock.config.tree import ROOT, FreeMap, Group, Leaf, Node, Path, child, default_of
@@ -32,7 +33,7 @@ class ExplainedLeaf:
     """One leaf. All but path, value and change is that of the layer that set it; None for defaults.
 
     `change` is the change kind's lower case name, None for a field this version does not know. `hides` lists the
-    nearest layer first.
+    nearest layer first. `ignored` says why the value does not count, None when it does.
     """
 
     path: Path
@@ -46,6 +47,7 @@ class ExplainedLeaf:
     written_at: datetime | None = None
     expires_at: datetime | None = None
     hides: tuple[HiddenValue, ...] = ()
+    ignored: str | None = None
 
     @property
     def field(self) -> str:
@@ -70,6 +72,7 @@ class ExplainedLeaf:
                 {"layer": hidden.layer, "version": hidden.version, "field": hidden.field, "value": hidden.value}
                 for hidden in self.hides
             ],
+            "ignored": self.ignored,
         }
 
 
@@ -84,7 +87,8 @@ def explain(layers: Sequence[LayerConfig]) -> tuple[ExplainedLeaf, ...]:
     defaults = dict(_defaults(ROOT, merged, (), sink))
     explained = [_set_leaf(path, found, defaults.get(path)) for path, found in provenance.items()]
     explained += [_default_leaf(path, value) for path, (value, is_set) in defaults.items() if not is_set]
-    return tuple(sorted(explained, key=lambda leaf: leaf.path))
+    found = [replace(leaf, ignored=why_ignored(merged)) if leaf.path == (FIELD,) else leaf for leaf in explained]
+    return tuple(sorted(found, key=lambda leaf: leaf.path))
 
 
 def _defaults(node: Node, config: Any, path: Path, sink: Any) -> Iterator[tuple[Path, tuple[Any, bool]]]:

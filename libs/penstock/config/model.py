@@ -15,6 +15,7 @@ from pydantic import Field
 from penstock.config.declare import (
     ANY_LAYER,
     DECLARED_BY_USER,
+    OF_THE_PACKAGE,
     ChangeKind,
     Identifier,
     Model,
@@ -50,6 +51,7 @@ __all__ = [
 ]
 
 ShortText = Annotated[str, Field(max_length=1000)]
+Bound = Annotated[int, Field(ge=1, le=9_999)]
 ArgumentText = Annotated[str, Field(max_length=100_000)]
 
 
@@ -65,18 +67,18 @@ class Package(Model):
 
     name: Name = Field(
         "builtin",
-        **declare("package name; `builtin` when the query is SQL only", ChangeKind.RESTART, layers=DECLARED_BY_USER),
+        **declare("package name; `builtin` when the query is SQL only", ChangeKind.RESTART, layers=OF_THE_PACKAGE),
     )
     version: str = Field(
         "0",
         min_length=1,
         max_length=100,
-        **declare("package version", ChangeKind.RESTART, layers=DECLARED_BY_USER),
+        **declare("package version", ChangeKind.RESTART, layers=OF_THE_PACKAGE),
     )
     digest: str | None = Field(
         None,
         pattern=r"^sha256:[0-9a-f]{64}$",
-        **declare("SHA-256 of the package file, checked before it runs", ChangeKind.RESTART, layers=DECLARED_BY_USER),
+        **declare("SHA-256 of the package file, checked before it runs", ChangeKind.RESTART, layers=OF_THE_PACKAGE),
     )
 
 
@@ -90,7 +92,7 @@ class Query(Model):
         **declare(
             "one SELECT in Spark SQL over the inputs and tables, which are views by their names",
             ChangeKind.RESTART,
-            layers=DECLARED_BY_USER,
+            layers=OF_THE_PACKAGE,
         ),
     )
     python: str | None = Field(
@@ -100,7 +102,7 @@ class Query(Model):
         **declare(
             "`module:function(session, inputs, args) -> DataFrame` in the package",
             ChangeKind.RESTART,
-            layers=DECLARED_BY_USER,
+            layers=OF_THE_PACKAGE,
         ),
     )
 
@@ -164,6 +166,18 @@ class JobConfig(Model):
         ge=1,
         le=10_000,
         **declare("tasks of the job, each reading its own key groups", ChangeKind.RESCALE, unit="tasks"),
+    )
+    key_group_bounds: tuple[Bound, ...] | None = Field(
+        None,
+        min_length=1,
+        max_length=9_999,
+        **declare(
+            "key groups at which the ranges of the tasks but the first begin, ascending: `[2, 5]` gives three tasks "
+            "0-1, 2-4 and the rest; ranges are as equal as can be when absent. Bounds that are not one fewer than "
+            "task_count are ignored until they are, so whoever changes task_count need not know of them",
+            ChangeKind.RESCALE,
+            unit="key groups",
+        ),
     )
     max_task_count: int = Field(
         32,

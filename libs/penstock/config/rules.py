@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 from penstock.config.model import DeltaOutput, FilesOutput, Input, JobConfig, PostgresOutput
 from penstock.config.problems import Problem
@@ -40,6 +41,18 @@ def _task_count(config: JobConfig) -> Iterator[Problem]:
     if count > key_groups:
         detail = f"task_count {count} is above the {key_groups} key groups of the inputs: a task would read nothing"
         yield Problem("task_count", "key_groups", detail)
+
+
+def _key_group_bounds(config: JobConfig) -> Iterator[Problem]:
+    field, bounds = "key_group_bounds", config.key_group_bounds
+    if bounds is None:
+        return
+    if any(after <= before for before, after in pairwise(bounds)):
+        yield Problem(field, "ascending", f"{field} must ascend: a task reads one key group or more")
+    key_groups = min(source.key_groups for source in config.inputs.values())
+    if max(bounds) >= key_groups:
+        detail = f"{field} must be below the {key_groups} key groups of the inputs: a task reads one or more"
+        yield Problem(field, "key_groups", detail)
 
 
 def _equal_key_groups(config: JobConfig) -> Iterator[Problem]:
@@ -152,6 +165,7 @@ RULES: tuple[Rule, ...] = (
     _one_query,
     _python_has_a_package,
     _task_count,
+    _key_group_bounds,
     _equal_key_groups,
     _different_names,
     _table_paths,

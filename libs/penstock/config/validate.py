@@ -4,7 +4,8 @@ A layer is partial, so only what is true of it alone is checked: its fields exis
 values have the right type and limits. All else (required fields, rules between fields) is checked on the merge.
 
 `null` is refused anywhere in a layer: absence already means "as the lower layers have it", and PATCH uses `null`
-to drop a key (RFC 7386), so a `null` that is kept could not be told from one that drops.
+to drop a key (RFC 7386), so a `null` that is kept could not be told from one that drops. Only the layer `rollback`,
+which is replaced as a whole, may have it: a package without a digest must hide the digest of the one after it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from penstock.config.bounds import with_bounds_in_force
+from penstock.config.declare import ROLLBACK_LAYER
 from penstock.config.fields import dotted
 from penstock.config.model import JobConfig
 from penstock.config.problems import Problem, refusal
@@ -55,7 +58,8 @@ def check_merged(merged: Mapping[str, Any]) -> JobConfig:
     """The merged configuration (JSON) as a `JobConfig` that keeps every rule.
 
     Types and limits are strict: `"4"` is no task count. Raises InvalidConfig with every problem in
-    `extra["errors"]`; rules between fields are looked at once types and limits are right.
+    `extra["errors"]`; rules between fields are looked at once types and limits are right. `key_group_bounds` that
+    are not in force are left out, so configurations differ in them only where that moves key groups.
     """
     try:
         config = JobConfig.model_validate_json(json.dumps(merged), strict=True)
@@ -64,12 +68,12 @@ def check_merged(merged: Mapping[str, Any]) -> JobConfig:
     problems = broken_rules(config)
     if problems:
         raise refusal(problems)
-    return config
+    return with_bounds_in_force(config)
 
 
 def _layer_problems(node: Node, value: Any, path: Path, layer: str) -> Iterator[Problem]:
     field = dotted(path)
-    if value is None:
+    if value is None and not (layer == ROLLBACK_LAYER and isinstance(node, Leaf) and node.row.default is None):
         yield Problem(field, "null_in_layer", f"{field}: null is not a value of a layer; leave the key out")
     elif isinstance(node, Leaf):
         yield from _leaf_problems(node, value, path, layer)

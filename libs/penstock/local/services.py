@@ -32,6 +32,7 @@ class StackPlan:
     kafka_bootstrap: str
     connections: Mapping[str, str]
     token: str
+    syncer_token: str
     task_managers: int
     ports: Mapping[str, int]
     environment: Mapping[str, str]
@@ -73,6 +74,7 @@ def _shared_environment(plan: StackPlan) -> dict[str, str]:
         "PENSTOCK_TASK_SERVICE_URL": plan.url("task_service"),
         "PENSTOCK_SHARD_MANAGER_URL": plan.url("shard_manager"),
         "PENSTOCK_SCALER_TOKEN": plan.token,
+        "PENSTOCK_STATE_SYNCER_TOKEN": plan.syncer_token,
         "PENSTOCK_KAFKA_BOOTSTRAP": plan.kafka_bootstrap,
         "PENSTOCK_CONNECTIONS": json.dumps(dict(plan.connections)),
         "PENSTOCK_CHECKPOINT_ROOT": str(plan.data_dir / "checkpoints"),

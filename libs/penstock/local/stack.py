@@ -14,12 +14,13 @@ from typing import Self
 import orjson
 import psycopg
 
+from penstock.config.declare import ROLLBACK_LAYER
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.ports import free_port
 from penstock.local.postgres import EmbeddedPostgres, create_database, database_url
 from penstock.local.services import HOST, StackPlan, process_specs, standard_ports, task_manager_name
 from penstock.local.settings import child_environment
-from penstock.local.supervisor import Supervisor
+from penstock.local.supervisor import ProcessSpec, Supervisor
 from penstock.store import tokens
 from penstock.store.engine import connect, libpq_url, transaction
 from penstock.store.migrate import upgrade
@@ -83,7 +84,7 @@ class LocalStack:
         self.token = admin_token(store_url, self.data_dir)
         self.plan = self._make_plan(store_url, demo_url, bootstrap)
         self._write_stack_file()
-        specs = process_specs(self.plan)
+        specs = self.processes()
         self.supervisor.start(specs)
         for spec in specs:
             seconds = self.supervisor.wait_ready(spec.name, READY_S)
@@ -96,6 +97,10 @@ class LocalStack:
         for server in (self._kafka_server, self._postgres_server):
             if server is not None:
                 server.stop()
+
+    def processes(self) -> tuple[ProcessSpec, ...]:
+        """What is started, in this order."""
+        return process_specs(self.plan)
 
     def client(self) -> JobClient:
         """A client of the Job Service with the admin token."""
@@ -114,6 +119,7 @@ class LocalStack:
             kafka_bootstrap=bootstrap,
             connections={"default": demo_url, "demo": demo_url},
             token=scaler_token(store_url, self.data_dir),
+            syncer_token=syncer_token(store_url, self.data_dir),
             task_managers=self.task_managers,
             ports={name: free_port() for name in ports} if self._free_ports else ports,
             environment=self._environment,
@@ -164,6 +170,11 @@ def admin_token(store_url: str, data_dir: Path) -> str:
 def scaler_token(store_url: str, data_dir: Path) -> str:
     """The Auto Scaler's own token: it may write the `scaler` layer and no other."""
     return _kept_token(store_url, data_dir / "scaler.token", "auto-scaler", "scaler", ("scaler",))
+
+
+def syncer_token(store_url: str, data_dir: Path) -> str:
+    """The State Syncer's own token: it may write the `rollback` layer and no other."""
+    return _kept_token(store_url, data_dir / "state-syncer.token", "state-syncer", "scaler", (ROLLBACK_LAYER,))
 
 
 def _kept_token(store_url: str, path: Path, name: str, role: str, layers: tuple[str, ...]) -> str:

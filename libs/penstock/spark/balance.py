@@ -5,11 +5,16 @@ Pure. Partitions are balanced only where there is an event time; without one the
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.config.model import Input, JobConfig
 from penstock.config.value_schema import spelling_of
+from penstock.tasks.keygroups import KeyGroupRange
+
+Ends = Mapping[str, Mapping[int, int]]
 
 SKEW_EVERY_BATCHES = 10
 _SECONDS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
@@ -41,6 +46,18 @@ def balance_options(source: Input, limits: BatchLimits) -> dict[str, str]:
     if source.event_time_column is None and source.balance_field is None and source.balance == "auto":
         return options | {"balance": "off"}
     return options | _field_options(source) | _skew_options(source)
+
+
+def bounded(options: Mapping[str, str], source: Input, part: KeyGroupRange, stop_at: Ends) -> dict[str, str]:
+    """`options` of a source that reads exactly to `stop_at`, which may lack topics that the query does not read.
+
+    Its watermark comes from rows only: the clock must not carry it beyond what these offsets allow.
+    """
+    kept = {name: value for name, value in options.items() if name != "idleTimeoutMillis"}
+    ends = stop_at.get(source.topic)
+    if ends is None:
+        return kept
+    return kept | {"stopAtOffsets": json.dumps({source.topic: {str(group): ends[group] for group in part.members()}})}
 
 
 def delay_millis(watermark_delay: str) -> int:

@@ -3,7 +3,8 @@
 The supervisor starts `python -m penstock.spark.host --commands FD --events FD --name NAME ...`; commands go
 down one pipe, events come up the other. End of file on the command pipe means that the supervisor is gone: the
 host kills its JVM and exits. Every command carries an `id`; exactly one `Reply` with that id answers it. Other
-events are sent unasked: `Ready` once, `Progress` once a second, `TaskEnded` when a query ends by itself.
+events are sent unasked: `Ready` once, `Progress` once a second, `Loads` every 10 seconds, `TaskEnded` when a query
+ends by itself.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from penstock.config.model import Model
-from penstock.tasks.redistribution import RedistributionRequest, SealRequest
+from penstock.tasks.redistribution import GenerationRemoval, RedistributionRequest, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
 from penstock.tasks.sinks import SinkRequest
 from penstock.tasks.spec import TaskSpec
@@ -82,6 +83,14 @@ class Seal(Model):
     request: SealRequest
 
 
+class RemoveGeneration(Model):
+    """Delete the checkpoints of an old generation. Safe to repeat."""
+
+    type: Literal["remove_generation"] = "remove_generation"
+    id: int
+    request: GenerationRemoval
+
+
 class TakeSavepoint(Model):
     """Copy a job's checkpoints; the result is a `SavepointReport`. Safe to repeat."""
 
@@ -106,7 +115,7 @@ class Initialize(Model):
     request: SinkRequest
 
 
-Work = Redistribute | Seal | TakeSavepoint | RemoveSavepoint | Initialize
+Work = Redistribute | Seal | RemoveGeneration | TakeSavepoint | RemoveSavepoint | Initialize
 
 
 class Exit(Model):
@@ -145,6 +154,13 @@ class Progress(Model):
     tasks: dict[str, TaskProgress]
 
 
+class Loads(Model):
+    """What running tasks use at present: amounts by dimension (`penstock.tasks.dimensions`), by task id."""
+
+    type: Literal["loads"] = "loads"
+    tasks: dict[str, dict[str, float]]
+
+
 class TaskEnded(Model):
     """A query ended by itself. `error_kind` as in `Reply`."""
 
@@ -155,7 +171,7 @@ class TaskEnded(Model):
     out_of_memory: bool = False
 
 
-Event = Annotated[Ready | Reply | Progress | TaskEnded, Field(discriminator="type")]
+Event = Annotated[Ready | Reply | Progress | Loads | TaskEnded, Field(discriminator="type")]
 
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Command)
 EVENTS: TypeAdapter[Event] = TypeAdapter(Event)

@@ -6,6 +6,7 @@
         commits/<batch>     a batch that was finished
         state/, sources/    Spark's
         FENCE, FENCE.lock   who may publish here (`penstock.spark.fence`)
+    <root>/<job>/g<generation>/COLLECTED    it has come to its end (`penstock.spark.collect`)
 
 Only names of digits count: Spark leaves temporary files beside them. Reading goes through `CheckpointFiles`, so
 that local folders need no JVM and other file systems are read by Hadoop.
@@ -22,6 +23,7 @@ from urllib.parse import unquote, urlsplit
 
 from penstock.control.errors import BrokenCheckpoint
 
+COLLECTED = "COLLECTED"
 _LOG_VERSION = "v1"
 _NO_OFFSET = "-"
 
@@ -70,9 +72,14 @@ class PlannedBatch:
     sources: tuple[str | None, ...]
 
 
+def generation_folder(root: str, job: str, generation: int) -> str:
+    """The Hadoop path of all checkpoints of a generation."""
+    return f"{root.rstrip('/')}/{job}/g{generation}"
+
+
 def task_checkpoint(root: str, job: str, generation: int, index: int) -> str:
     """The Hadoop path of a task's checkpoint."""
-    return f"{root.rstrip('/')}/{job}/g{generation}/task-{index}"
+    return f"{generation_folder(root, job, generation)}/task-{index}"
 
 
 def is_local(path: str) -> bool:

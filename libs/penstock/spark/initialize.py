@@ -5,9 +5,8 @@ from __future__ import annotations
 from penstock.control.logs import logger
 from penstock.spark.sinks import writer
 from penstock.spark.task import Runtime, make_frame, sink_context
-from penstock.tasks.keygroups import ranges
 from penstock.tasks.sinks import SinkRequest
-from penstock.tasks.spec import TaskSpec, key_group_count
+from penstock.tasks.spec import TaskSpec, key_group_ranges
 
 log = logger(__name__)
 
@@ -24,7 +23,7 @@ def initialize(runtime: Runtime, request: SinkRequest) -> None:
         revision=request.revision,
         generation=0,
         restarts=0,
-        key_groups=ranges(key_group_count(config), config.task_count)[0],
+        key_groups=key_group_ranges(config)[0],
         config=config,
     )
     # No checkpoint is opened, so the session is fenced by nothing: a token that no FENCE file says.

@@ -44,6 +44,17 @@ def task_progress(record: Record) -> TaskProgress:
     )
 
 
+def newest_offsets(record: Record) -> Offsets | None:
+    """The newest offsets by topic and partition when the batch began; None unless every source tells them."""
+    newest: Offsets = {}
+    for source in _records(record.get("sources")):
+        found = _offsets(source.get("latestOffset"))
+        if not found:
+            return None
+        newest |= found
+    return newest or None
+
+
 def _backlog_records(source: Record) -> int | None:
     latest, read = _offsets(source.get("latestOffset")), _offsets(source.get("endOffset"))
     if not latest or not read:

@@ -41,9 +41,11 @@ class SparkSettings(BaseSettings):
 
     max_concurrent_starts: int = Field(8, ge=1, description="commands of different tasks carried out at once")
     progress_interval_seconds: float = Field(1.0, gt=0, description="time between two looks at all queries")
-    boundary_wait_seconds: float = Field(0.5, ge=0, description="how long a stop waits for the end of a batch")
+    load_interval_seconds: float = Field(10.0, gt=0, description="time between two measurements of what tasks use")
+    disk_interval_seconds: float = Field(60.0, gt=0, description="time between two looks at the size of a checkpoint")
+    boundary_wait_seconds: float = Field(5.0, ge=0, description="how long a stop waits for the end of a batch")
     settle_timeout_seconds: float = Field(120.0, gt=0, description="how long finishing a pending batch may take")
-    level_timeout_seconds: float = Field(30.0, gt=0, description="how long a rescale waits for a common watermark")
+    level_timeout_seconds: float = Field(30.0, gt=0, description="how long tasks may read on to a common watermark")
     lease_grace_seconds: float = Field(10.0, gt=0, le=10.0, description="time to stop tasks after the lease ran out")
     unlocked_checkpoints: bool = Field(
         False, description="allow checkpoint roots without file locks, where the fence is checked but not atomic"

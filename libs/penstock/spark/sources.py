@@ -20,7 +20,7 @@ from pyspark.sql.classic.column import Column as JvmColumn
 
 from penstock.config.model import Input, JobConfig, Table
 from penstock.control.errors import BrokenTask
-from penstock.spark.balance import BatchLimits, balance_options, limits_per_input
+from penstock.spark.balance import BatchLimits, Ends, balance_options, bounded, limits_per_input
 from penstock.spark.settings import SparkSettings
 from penstock.tasks.keygroups import KeyGroupRange
 
@@ -30,14 +30,21 @@ _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 
 
 def register_inputs(
-    session: SparkSession, config: JobConfig, part: KeyGroupRange, settings: SparkSettings
+    session: SparkSession,
+    config: JobConfig,
+    part: KeyGroupRange,
+    settings: SparkSettings,
+    stop_at: Ends | None = None,
 ) -> dict[str, DataFrame]:
     """Makes a view of each input, restricted to the key groups of `part`, and returns the frames by name.
 
+    With `stop_at`, offsets by topic and key group, they are read exactly to there, without an idle watermark.
     Raises BrokenTask when an input needs a schema and has none; Spark's own errors for a bad schema.
     """
     limits = limits_per_input(config)
-    frames = {name: read_input(session, source, part, limits, settings) for name, source in config.inputs.items()}
+    frames = {
+        name: read_input(session, source, part, limits, settings, stop_at) for name, source in config.inputs.items()
+    }
     for name, frame in frames.items():
         frame.createOrReplaceTempView(name)
     return frames
@@ -50,11 +57,18 @@ def register_tables(session: SparkSession, config: JobConfig) -> None:
 
 
 def read_input(
-    session: SparkSession, source: Input, part: KeyGroupRange, limits: BatchLimits, settings: SparkSettings
+    session: SparkSession,
+    source: Input,
+    part: KeyGroupRange,
+    limits: BatchLimits,
+    settings: SparkSettings,
+    stop_at: Ends | None = None,
 ) -> DataFrame:
     """A streaming frame of one input: its decoded columns, or Kafka's for `raw`, with its watermark."""
-    reader = session.readStream.format("penstock-kafka").options(**kafka_options(source, part, limits, settings))
-    frame = decode(reader.load(), source)
+    options = kafka_options(source, part, limits, settings)
+    if stop_at is not None:
+        options = bounded(options, source, part, stop_at)
+    frame = decode(session.readStream.format("penstock-kafka").options(**options).load(), source)
     if source.event_time_column is not None and source.watermark_delay is not None:
         frame = frame.withWatermark(source.event_time_column, source.watermark_delay)
     return frame
@@ -63,11 +77,7 @@ def read_input(
 def kafka_options(source: Input, part: KeyGroupRange, limits: BatchLimits, settings: SparkSettings) -> dict[str, str]:
     """The options of the Kafka source. `startingOffsets` counts only for a checkpoint without offsets."""
     options = {
-        "kafka.bootstrap.servers": settings.kafka_bootstrap,
-        "kafka.isolation.level": "read_committed",
-        # Spark reads up to offsets that are there, so a fetch never has to wait for rows. With Kafka's 500 ms the fetch
-        # that a consumer sends ahead at the end of the log holds up its next question, once for each key group.
-        "kafka.fetch.max.wait.ms": "10",
+        **connection_options(settings),
         "assign": json.dumps({source.topic: list(part.members())}),
         "startingOffsets": source.starting_position,
         "failOnDataLoss": "true",
@@ -75,11 +85,35 @@ def kafka_options(source: Input, part: KeyGroupRange, limits: BatchLimits, setti
     return options | balance_options(source, limits)
 
 
+def connection_options(settings: SparkSettings) -> dict[str, str]:
+    """How Kafka is read, by streaming and batch queries."""
+    return {
+        "kafka.bootstrap.servers": settings.kafka_bootstrap,
+        "kafka.isolation.level": "read_committed",
+        # Spark reads up to offsets that are there, so a fetch never has to wait for rows. With Kafka's 500 ms the fetch
+        # that a consumer sends ahead at the end of the log holds up its next question, once for each key group.
+        "kafka.fetch.max.wait.ms": "10",
+    }
+
+
 def decode(records: DataFrame, source: Input) -> DataFrame:
     """Kafka's records to the columns of their value, by the input's format."""
     if source.format == "raw":
         return records
     return records.select(_decoded(records, source).alias(_DECODED)).select(f"{_DECODED}.*")
+
+
+def event_times(records: DataFrame, source: Input) -> DataFrame:
+    """Of each record, streaming or not: `partition`, `offset`, and `millis`, when it happened, null if it has no time.
+
+    Only of an input with an `event_time_column`.
+    """
+    if source.format == "raw":
+        column, decoded = str(source.event_time_column), records
+    else:
+        column = f"{_DECODED}.{source.event_time_column}"
+        decoded = records.select("partition", "offset", _decoded(records, source).alias(_DECODED))
+    return decoded.select("partition", "offset", F.unix_millis(F.col(column)).alias("millis"))
 
 
 def _decoded(records: DataFrame, source: Input) -> Column:

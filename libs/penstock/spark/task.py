@@ -11,10 +11,12 @@ from pyspark.errors.exceptions.captured import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.control.errors import Unavailable
+from penstock.control.errors import Fenced, Unavailable
 from penstock.control.logs import logger
 from penstock.control.process import wait_until
+from penstock.spark.balance import Ends
 from penstock.spark.checkpoint import (
+    COLLECTED,
     LOCAL_FILES,
     CheckpointFiles,
     is_clean,
@@ -53,6 +55,12 @@ class Watch(Protocol):
 
     def poll(self) -> str:
         """JSON records of all queries."""
+
+    def listen(self, context: Any) -> None:
+        """Count what queries use from now on."""
+
+    def use(self) -> str:
+        """What all queries have used, as JSON."""
 
 
 @dataclass(frozen=True)
@@ -127,11 +135,14 @@ class RunningTask:
         finally:
             self._halt(patient=True)
 
-    def run_until(self, reached: Callable[[], bool], timeout_seconds: float) -> None:
+    def run_until(self, reached: Callable[[], bool], timeout_seconds: float, stop_at: Ends | None = None) -> None:
         """Runs the query, batch after batch, until `reached`; then stops it, with no batch pending. After `claim`.
 
-        Raises TimeoutError when that takes too long, Spark's errors when the query fails.
+        With `stop_at`, offsets by topic and key group, the inputs are read exactly to there. Raises TimeoutError when
+        that takes too long, Spark's errors when the query fails.
         """
+        if stop_at is not None:
+            self._frame = make_frame(self.runtime, self.spec, f"{self.checkpoint}/{FENCE}", self.token, stop_at)
         self._run("0 seconds")
         try:
             wait_until(lambda: reached() or self._require_no_failure(), timeout_seconds, f"{self.spec.task_id}")
@@ -192,14 +203,15 @@ class RunningTask:
         return False
 
 
-def make_frame(runtime: Runtime, spec: TaskSpec, fence_path: str, token: str) -> DataFrame:
+def make_frame(runtime: Runtime, spec: TaskSpec, fence_path: str, token: str, stop_at: Ends | None = None) -> DataFrame:
     """The streaming frame of a task's query, in a session of its own that `token` in the file `fence_path` fences.
 
-    Raises BrokenTask or Spark's errors when the query cannot run as written.
+    With `stop_at`, offsets by topic and key group, it reads its inputs exactly to there. Raises BrokenTask or Spark's
+    errors when the query cannot run as written.
     """
     config, settings = spec.config, runtime.settings
     session = task_session(runtime.host.spark, config, fence_path, token, settings.unlocked_checkpoints)
-    inputs = register_inputs(session, config, spec.key_groups, settings)
+    inputs = register_inputs(session, config, spec.key_groups, settings, stop_at)
     register_tables(session, config)
     return result_of(session, inputs, config, settings)
 
@@ -212,8 +224,12 @@ def sink_context(runtime: Runtime) -> SinkContext:
 def claim_checkpoint(runtime: Runtime, checkpoint: str, epoch: int | None) -> str:
     """Makes this host the only owner of a checkpoint and returns its token.
 
-    Raises Fenced for a newer owner, Unavailable where there are no file locks unless the settings allow that.
+    Raises Fenced for a newer owner or a generation that was collected, Unavailable where there are no file locks unless
+    the settings allow that.
     """
+    generation, _, _ = checkpoint.rpartition("/")
+    if COLLECTED in checkpoint_files(runtime, checkpoint).names(generation):
+        raise Fenced(f"FENCED: {generation} was collected: its job runs in a later generation, or is forgotten")
     if is_local(checkpoint):
         return claim(checkpoint, epoch, runtime.holder)
     if not runtime.settings.unlocked_checkpoints:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from sqlalchemy import Connection, exists, select, update
 
 from penstock.control.errors import Conflict
-from penstock.store.tables import assignment, cluster
+from penstock.store.cluster_tables import assignment
+from penstock.store.tables import cluster
 
 SHARD_COUNT = "shard_count"
 

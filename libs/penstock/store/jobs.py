@@ -3,6 +3,7 @@
 The state of a job, in this order:
 `deleting`     its tasks are being stopped, then it is forgotten;
 `rescaling`    its tasks are stopped while its checkpoints are redistributed, by a plan that `/sync` shows;
+`rolling`      a new package goes out in waves, by a plan that `/sync` shows;
 `stopped`      the running configuration is the expected one, and it says that no task shall run;
 `synced`       the running configuration is the expected one;
 otherwise what the State Syncer says of this very revision (`waiting`, `failed`, `quarantined`), else `pending`.
@@ -40,9 +41,10 @@ _STATUS = """
     WITH status AS (
         SELECT jobs.name, jobs.owner, jobs.revision, jobs.restarts,
             running.revision AS running_revision, running.generation,
+            running.rollout IS NOT NULL AND running.rollout->>'revision' = running.revision::text AS mixed,
             CASE
                 WHEN jobs.deleting THEN 'deleting'
-                WHEN sync_state.state = 'rescaling' THEN 'rescaling'
+                WHEN sync_state.state IN ('rescaling', 'rolling') THEN sync_state.state
                 WHEN running.revision >= jobs.revision AND running.config->>'desired_state' = 'stopped'
                     THEN 'stopped'
                 WHEN running.revision >= jobs.revision THEN 'synced'
@@ -62,7 +64,7 @@ _STATUS = """
     )
     SELECT name, owner, revision, restarts, state, running_revision, generation,
         CASE state
-            WHEN 'synced' THEN task_count = (
+            WHEN 'synced' THEN NOT mixed AND task_count = (
                 SELECT count(DISTINCT tasks.index) FROM tasks
                 WHERE tasks.job = name AND tasks.state = 'running' AND tasks.index < task_count
                     AND tasks.revision = running_revision AND tasks.generation = picked.generation

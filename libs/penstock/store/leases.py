@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, select, text
 
 from penstock.control.errors import Fenced
-from penstock.store.tables import leases
+from penstock.store.cluster_tables import leases
 
 _TAKE = text(
     """

@@ -9,7 +9,8 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select, text
 
-from penstock.store.tables import decisions, running, sync_state, task_metrics, tasks
+from penstock.store.cluster_tables import task_metrics, tasks
+from penstock.store.tables import decisions, running, sync_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,8 @@ class RunningRow:
 
 @dataclass(frozen=True, slots=True)
 class SyncRow:
-    """What the State Syncer says of a job. `step` counts the plan's actions from 0."""
+    """What the State Syncer says of a job. `step` counts the plan's actions from 0. `rejected`: a
+    `penstock.tasks.rollout.Rejected` as JSON."""
 
     state: str
     detail: str
@@ -38,6 +40,7 @@ class SyncRow:
     change_kind: str
     changed_fields: Sequence[str]
     plan: Any
+    rejected: Mapping[str, Any] | None
     step: int | None
     failures: int
     next_attempt_at: datetime | None
@@ -103,6 +106,8 @@ class ContainerRow:
     cpu_cores: float
     memory_bytes: int
     disk_bytes: int
+    further_capacity: Mapping[str, float]
+    labels: Mapping[str, str]
     state: str
     registered_at: datetime
     heartbeat_at: datetime
@@ -124,7 +129,8 @@ class ShardRow:
 _CONTAINERS = text(
     """
     WITH page AS (SELECT * FROM containers WHERE name > :after ORDER BY name LIMIT :limit)
-    SELECT name, url, region, cpu_cores, memory_bytes, disk_bytes, state, registered_at, heartbeat_at, lease_renewed_at,
+    SELECT name, url, region, cpu_cores, memory_bytes, disk_bytes, further_capacity, labels, state, registered_at,
+        heartbeat_at, lease_renewed_at,
         (SELECT count(*) FROM assignment WHERE assignment.container = page.name) AS shards,
         (SELECT count(*) FROM tasks WHERE tasks.container = page.name) AS tasks
     FROM page ORDER BY name

@@ -19,12 +19,19 @@ _CONTAINERS = text("SELECT name, url, region FROM containers WHERE state = 'live
 _COUNT = text("SELECT count(*) FROM running")
 
 _NEW = """json_to_recordset(CAST(:rows AS json)) AS new(
-        job text, plan jsonb, step int, generation bigint, seconds jsonb)"""
+        job text, plan jsonb, step int, generation bigint, seconds jsonb, rejected jsonb)"""
 _WRITE = text(f"UPDATE sync_state AS held SET plan = new.plan, step = new.step FROM {_NEW} WHERE held.job = new.job")
 _TAKE = text(
     f"""
     UPDATE running AS held SET newest_generation = GREATEST(held.newest_generation, new.generation)
     FROM {_NEW} WHERE held.job = new.job AND new.generation IS NOT NULL
+    """
+)
+_REJECT = text(
+    f"""
+    UPDATE sync_state AS held SET rejected = new.rejected || jsonb_build_object('layer_version', coalesce(
+        (SELECT version FROM expected_layers e WHERE e.job = new.job AND e.layer = 'rollback'), 0))
+    FROM {_NEW} WHERE held.job = new.job AND new.rejected IS NOT NULL
     """
 )
 _MEASURED = text(
@@ -54,6 +61,7 @@ class PlanWrite(NamedTuple):
     """The record of a job's plan to be; None ends it. `step` is its index among the plan's steps.
 
     `generation` is the number that the plan takes. `seconds`: what the plan's steps took, once it has ended well.
+    `rejected`: a `penstock.tasks.rollout.Rejected` as JSON, for a rollout that is halted.
     """
 
     job: str
@@ -61,6 +69,7 @@ class PlanWrite(NamedTuple):
     step: int | None = None
     generation: int | None = None
     seconds: Mapping[str, float] | None = None
+    rejected: Mapping[str, Any] | None = None
 
 
 def read_plans(connection: Connection) -> dict[str, PlanRow]:
@@ -83,5 +92,5 @@ def write_plans(connection: Connection, writes: Sequence[PlanWrite]) -> None:
     if not writes:
         return
     rows = {"rows": orjson.dumps([write._asdict() for write in writes]).decode()}
-    for statement in (_WRITE, _TAKE, _MEASURED):
+    for statement in (_WRITE, _TAKE, _MEASURED, _REJECT):
         connection.execute(statement, rows)

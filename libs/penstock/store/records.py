@@ -35,6 +35,7 @@ class JobState(StrEnum):
     STOPPED = "stopped"
     WAITING = "waiting"
     RESCALING = "rescaling"
+    ROLLING = "rolling"
     FAILED = "failed"
     QUARANTINED = "quarantined"
     DELETING = "deleting"

@@ -9,8 +9,9 @@ from sqlalchemy import Connection, select, text
 from sqlalchemy.dialects.postgresql import insert
 
 from penstock.control.errors import Conflict
+from penstock.store.cluster_tables import containers, reports
 from penstock.store.engine import REPORTED_STOP
-from penstock.store.tables import containers, reports
+from penstock.store.loads import purge_loads, save_loads
 from penstock.tasks.stored import TaskSample
 from penstock.wire.cluster import TaskReport, TaskReportBatch
 
@@ -79,7 +80,7 @@ _PURGE = text("DELETE FROM task_metrics WHERE minute < clock_timestamp() - make_
 
 
 def save_report(connection: Connection, batch: TaskReportBatch, samples: Sequence[TaskSample]) -> None:
-    """Replaces what a container reported last, and its tasks' samples of this minute.
+    """Replaces what a container reported last, and its tasks' samples of this minute; keeps the loads that it tells.
 
     Wakes the listeners of `REPORTED_STOP` when a plan is recorded, and the container knows a newer commit or has fewer
     tasks than before.
@@ -95,12 +96,14 @@ def save_report(connection: Connection, batch: TaskReportBatch, samples: Sequenc
     connection.execute(_WRITE_TASKS, {"container": batch.container, "rows": rows})
     if samples:
         connection.execute(_WRITE_SAMPLES, {"rows": orjson.dumps(list(samples)).decode()})
+    save_loads(connection, batch.tasks)
     if ended or knew != batch.commit_number:
         connection.execute(_WAKE_PLANS, {"channel": REPORTED_STOP})
 
 
 def purge_samples(connection: Connection, *, keep_days: int) -> int:
-    """Deletes samples that are older; how many."""
+    """Deletes samples that are older, and loads; how many samples."""
+    purge_loads(connection, keep_days=keep_days)
     return connection.execute(_PURGE, {"days": keep_days}).rowcount
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import Connection, text
@@ -19,11 +19,12 @@ _COMMIT = text(
     """
     INSERT INTO running AS held
         (job, config, revision, generation, restarts, stopping, started, commit_number, leader_epoch, committed_at,
-        newest_generation)
+        newest_generation, rollout)
     SELECT new.job, new.config, new.revision, new.generation, new.restarts, new.stopping, new.started,
-        :commit_number, :leader_epoch, now(), new.generation
+        :commit_number, :leader_epoch, now(), new.generation, new.rollout
     FROM json_to_recordset(CAST(:rows AS json)) AS new(
-        job text, config jsonb, revision bigint, generation bigint, restarts int, stopping bool, started bool)
+        job text, config jsonb, revision bigint, generation bigint, restarts int, stopping bool, started bool,
+        rollout jsonb)
     ON CONFLICT (job) DO UPDATE SET
         config = excluded.config,
         revision = excluded.revision,
@@ -34,7 +35,8 @@ _COMMIT = text(
         commit_number = excluded.commit_number,
         leader_epoch = excluded.leader_epoch,
         committed_at = excluded.committed_at,
-        newest_generation = GREATEST(held.newest_generation, held.generation, excluded.generation)
+        newest_generation = GREATEST(held.newest_generation, held.generation, excluded.generation),
+        rollout = excluded.rollout
     WHERE held.revision <= excluded.revision
     """
 )
@@ -71,7 +73,10 @@ _FORGET = text(
 
 
 class CommitRow(NamedTuple):
-    """A running row to be: `config` is the JSON text of a complete configuration; `started` when it asks for tasks."""
+    """A running row to be: `config` is the JSON text of a complete configuration; `started` when it asks for tasks.
+
+    `rollout`: a `penstock.tasks.rollout.RunningRollout` as JSON; None when all tasks run `config`.
+    """
 
     job: str
     config: bytes
@@ -80,6 +85,7 @@ class CommitRow(NamedTuple):
     restarts: int
     stopping: bool
     started: bool
+    rollout: Mapping[str, Any] | None = None
 
 
 def commit_many(

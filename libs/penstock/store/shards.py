@@ -16,8 +16,8 @@ from sqlalchemy import Connection, Row, Select, delete, func, select, text, upda
 from sqlalchemy.dialects.postgresql import insert
 
 from penstock.control.errors import LeaseLost
+from penstock.store.cluster_tables import assignment, containers, tasks
 from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify
-from penstock.store.tables import assignment, containers, tasks
 from penstock.tasks.ownership import Member, Membership, Owner, membership
 
 ASSIGNMENT_COUNTER = "assignment"
@@ -56,6 +56,7 @@ def register(connection: Connection, member: Member, *, empty: bool) -> Membersh
 
 def _write_member(connection: Connection, member: Member) -> None:
     values = {key: value for key, value in member._asdict().items() if key != "live"}
+    values |= {"further_capacity": dict(member.further_capacity), "labels": dict(member.labels)}
     statement = insert(containers).values(**values, state="live")
     again: dict[str, Any] = {key: statement.excluded[key] for key in (*values, "state")}
     again |= {"registered_at": func.clock_timestamp(), "heartbeat_at": func.clock_timestamp(), "lease_renewed_at": None}
@@ -216,12 +217,11 @@ def _reissue(connection: Connection, container: str) -> None:
     record_owners(connection, {shard: Change(container, epoch) for shard, epoch in owned.items()})
 
 
-def _select_members() -> Select[tuple[str, str, str, str, float, int, int, bool]]:
+def _select_members() -> Select[Any]:
     row = containers.c
-    is_live = (row.state == "live").label("live")
-    columns = (row.name, row.incarnation, row.url, row.region, row.cpu_cores, row.memory_bytes, row.disk_bytes, is_live)
-    return select(*columns)
+    own = [row[name] for name in Member._fields if name != "live"]
+    return select(*own, (row.state == "live").label("live"))
 
 
-def _member(row: Row[tuple[str, str, str, str, float, int, int, bool]]) -> Member:
-    return Member._make(row)
+def _member(row: Row[Any]) -> Member:
+    return Member(**row._mapping)

@@ -6,8 +6,8 @@ answers were found simple. `commit_first` commits jobs that never ran. All in on
 after its epoch was checked.
 
 Jobs are left to the rounds' ordinary way when anything about them is unusual: a state other than `synced`, a plan, a
-restart or restore that was asked for, a deletion, an output that must be made first, or no configuration that was
-merged on the `basis` given.
+rollout, a restart or restore that was asked for, a deletion, an output that must be made first, or no configuration
+that was merged on the `basis` given.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ _COMPARE = text(
                 JOIN sync_state s ON s.job = j.name
                 JOIN expected_configs e ON e.job = j.name
             WHERE r.revision < j.revision AND r.restarts = j.restarts AND NOT r.stopping AND NOT j.deleting
-                AND s.state = 'synced' AND s.failures = 0 AND s.plan IS NULL
+                AND s.state = 'synced' AND s.failures = 0 AND s.plan IS NULL AND r.rollout IS NULL
                 AND e.revision = j.revision AND e.basis = :basis AND {_is_ready("e.config", "r.started")}
                 AND NOT EXISTS (SELECT FROM restores w WHERE w.job = j.name)
             OFFSET 0

@@ -11,12 +11,13 @@ from penstock.tasks.stored import Changes, StoredTemplate
 # it also keeps the generations that were used, so every delta can name every removal.
 _CHANGES = text(
     """
-    SELECT job, config::text AS config, revision, generation, restarts, stopping, commit_number
+    SELECT job, config::text AS config, revision, generation, restarts, stopping, commit_number,
+        rollout::text AS rollout
     FROM running WHERE commit_number > :after
     UNION ALL
-    SELECT job, NULL, NULL, NULL, NULL, NULL, commit_number FROM forgotten WHERE commit_number > :after
+    SELECT job, NULL, NULL, NULL, NULL, NULL, commit_number, NULL FROM forgotten WHERE commit_number > :after
     UNION ALL
-    SELECT NULL, NULL, NULL, NULL, NULL, NULL, value FROM counters WHERE name = 'running_commit'
+    SELECT NULL, NULL, NULL, NULL, NULL, NULL, value, NULL FROM counters WHERE name = 'running_commit'
     """
 )
 

@@ -14,7 +14,9 @@ _BATCH = 1000
 _NAMED = 1000
 
 _BEHIND = """(r.job IS NULL OR s.job IS NULL OR r.revision < j.revision OR r.restarts < j.restarts OR r.stopping
-            OR j.deleting OR s.state <> 'synced')"""
+            OR j.deleting OR s.state <> 'synced')
+    AND (:full AND NOT j.deleting AND s.state = 'waiting' AND s.detail LIKE '%may be disrupted at once'
+        AND s.revision >= j.revision AND r.restarts >= j.restarts) IS NOT TRUE"""
 _JOBS = "jobs j LEFT JOIN running r ON r.job = j.name LEFT JOIN sync_state s ON s.job = j.name"
 
 # Three narrow columns of each table; `usual` are jobs that `penstock.store.simple_sync` may commit.
@@ -34,7 +36,7 @@ _READ = """
     )
     SELECT c.name, c.revision, c.restarts, c.deleting,
         r.config AS running_config, r.revision AS running_revision, r.generation, r.restarts AS running_restarts,
-        r.stopping, r.started, r.commit_number,
+        r.stopping, r.started, r.commit_number, r.rollout,
         s.state, s.detail, s.revision AS sync_revision, s.change_kind, s.changed_fields, s.failures, s.next_attempt_at,
         f.generation AS forgotten_generation,
         m.config AS merged, CASE WHEN m.job IS NULL THEN layered.configs END AS configs
@@ -121,7 +123,7 @@ _UPDATE = text(
 
 
 class RunningRow(NamedTuple):
-    """A row of the running table; `config` as JSON."""
+    """A row of the running table; `config` and `rollout` as JSON."""
 
     config: Mapping[str, Any]
     revision: int
@@ -130,6 +132,7 @@ class RunningRow(NamedTuple):
     stopping: bool
     started: bool
     commit_number: int
+    rollout: Mapping[str, Any] | None = None
 
 
 class SyncRow(NamedTuple):
@@ -146,12 +149,13 @@ class SyncRow(NamedTuple):
 
 class Survey(NamedTuple):
     """How many jobs a round must look at, how many of them are new or were synced before, whether any is being
-    stopped for good, and the names: of all of them, or of some."""
+    stopped for good, and the names: of all of them, or of some. `full` as asked for."""
 
     jobs: int
     usual: int
     stopping: bool
     names: tuple[str, ...]
+    full: bool
 
 
 class JobRow(NamedTuple):
@@ -201,10 +205,13 @@ class SyncWrite(NamedTuple):
     seen: SyncRow | None
 
 
-def survey(connection: Connection) -> Survey:
-    """The jobs whose running row is behind, that are being deleted or are not `synced`; at most `_NAMED` names."""
-    row = connection.execute(_SURVEY, {"limit": _NAMED}).one()
-    return Survey(row.jobs, row.usual, row.stopping, tuple(row.names or ()))
+def survey(connection: Connection, *, full: bool = False) -> Survey:
+    """The jobs whose running row is behind, that are being deleted or are not `synced`; at most `_NAMED` names.
+
+    `full`: no more jobs may be disrupted now, so those that are known to wait for that are left out.
+    """
+    row = connection.execute(_SURVEY, {"limit": _NAMED, "full": full}).one()
+    return Survey(row.jobs, row.usual, row.stopping, tuple(row.names or ()), full)
 
 
 def read_jobs(connection: Connection, found: Survey | None, basis: str) -> Iterator[JobRow]:
@@ -225,7 +232,7 @@ def _read_statement(found: Survey | None, basis: str) -> tuple[TextClause, dict[
     if found is None:
         return _READ_ALL, {"basis": basis}
     if found.jobs > len(found.names):
-        return _READ_BEHIND, {"basis": basis}
+        return _READ_BEHIND, {"basis": basis, "full": found.full}
     return _READ_NAMED, {"basis": basis, "names": list(found.names)}
 
 
@@ -254,6 +261,7 @@ def _running_row(row: Row[Any]) -> RunningRow | None:
         row.stopping,
         row.started,
         row.commit_number,
+        row.rollout,
     )
 
 

@@ -1,10 +1,9 @@
 """The job store's schema (SQLAlchemy Core). Migrations sum to exactly this; tests prove it.
 
-Who writes what: expected_* and history, tokens, idempotency: Job Service. running, sync_state: State Syncer.
-savepoints: both.
-tasks, task_metrics: Task Service (and the Shard Manager forgets the reports of lost containers). containers,
-assignment: Shard Manager (a container's own lease row: also its
-Task Manager, while the Shard Manager is away). decisions: Auto Scaler. leases: every loop. alerts: all.
+Who writes what: expected_* and history, tokens, idempotency: Job Service. running, sync_state, generations: State
+Syncer. savepoints: both. tasks, task_metrics: Task Service (and the Shard Manager forgets the reports of lost
+containers). containers, assignment: Shard Manager (a container's own lease row: also its Task Manager, while the Shard
+Manager is away). decisions: Auto Scaler. leases: every loop. alerts: all.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     DateTime,
-    Double,
     ForeignKey,
     Identity,
     Index,
@@ -38,7 +36,8 @@ NAMING = {
 metadata = MetaData(naming_convention=NAMING)
 
 
-def _now(name: str, *, nullable: bool = False) -> Column[object]:
+def moment(name: str, *, nullable: bool = False) -> Column[object]:
+    """A column for a time, now by default."""
     return Column(name, DateTime(timezone=True), nullable=nullable, server_default=func.now())
 
 
@@ -77,7 +76,7 @@ jobs = Table(
     Column("restarts", Integer, nullable=False, server_default="0"),
     Column("deleting", Boolean, nullable=False, server_default=text("false")),
     Column("owner", Text, nullable=False, server_default=""),
-    _now("created_at"),
+    moment("created_at"),
     CheckConstraint("restarts >= 0", name="restarts_not_negative"),
     Index("ix_jobs_revision", "revision"),
     Index("ix_jobs_owner", "owner"),
@@ -94,7 +93,7 @@ expected_layers = Table(
     Column("revision", BigInteger, nullable=False),
     Column("author", Text, nullable=False),
     Column("reason", Text, nullable=False, server_default=""),
-    _now("written_at"),
+    moment("written_at"),
     Column("expires_at", DateTime(timezone=True)),
     CheckConstraint("version >= 1", name="version_positive"),
     Index("ix_expected_layers_expires_at", "expires_at", postgresql_where=text("expires_at IS NOT NULL")),
@@ -123,7 +122,7 @@ history = Table(
     Column("action", Text, nullable=False),
     Column("author", Text, nullable=False),
     Column("reason", Text, nullable=False, server_default=""),
-    _now("at"),
+    moment("at"),
     Column("old", JSONB(none_as_null=True)),
     Column("new", JSONB(none_as_null=True)),
     Column("expires_at", DateTime(timezone=True)),
@@ -139,7 +138,7 @@ tokens = Table(
     Column("hash", Text, nullable=False, unique=True),
     Column("role", Text, nullable=False),
     Column("layers", ARRAY(Text), nullable=False),
-    _now("created_at"),
+    moment("created_at"),
     Column("revoked_at", DateTime(timezone=True)),
     CheckConstraint("role IN ('reader','provisioner','scaler','oncall','admin')", name="role_known"),
 )
@@ -153,14 +152,15 @@ idempotency = Table(
     Column("status", Integer, nullable=False),
     Column("headers", JSONB, nullable=False),
     Column("body", JSONB(none_as_null=True)),
-    _now("at"),
+    moment("at"),
     Index("ix_idempotency_at", "at"),
 )
 
 # commit_number orders commits for deltas. stopping: no task may run, since the job is being deleted or a plan holds it.
 # started: some commit of the job asked for tasks; while false no checkpoint can exist, so any change is a simple one.
 # newest_generation: the highest that any plan took, used or not (0: none but `generation`). rescale_seconds: what the
-# steps of the last rescale took.
+# steps of the last rescale took. rollout: which tasks do not run `config` yet, and what they run
+# (`penstock.tasks.rollout`).
 running = Table(
     "running",
     metadata,
@@ -173,11 +173,13 @@ running = Table(
     Column("started", Boolean, nullable=False, server_default=text("true")),
     Column("commit_number", BigInteger, nullable=False),
     Column("leader_epoch", BigInteger, nullable=False),
-    _now("committed_at"),
+    moment("committed_at"),
     Column("newest_generation", BigInteger, nullable=False, server_default="0"),
     Column("rescale_seconds", JSONB(none_as_null=True)),
+    Column("rollout", JSONB(none_as_null=True)),
     CheckConstraint("generation >= 1", name="generation_positive"),
     Index("ix_running_commit_number", "commit_number"),
+    Index("ix_running_rescaled", "job", postgresql_where=text("generation > 1 OR newest_generation > 1")),
 )
 
 # Forgotten jobs, so that a delta can say that they are gone.
@@ -187,12 +189,13 @@ forgotten = Table(
     Column("job", Text, primary_key=True),
     Column("commit_number", BigInteger, nullable=False),
     Column("generation", BigInteger, nullable=False),
-    _now("at"),
+    moment("at"),
     Index("ix_forgotten_commit_number", "commit_number"),
 )
 
-# state: synced, pending, waiting, rescaling, failed, quarantined, deleting. No row: never looked at. plan: the recorded
-# intent of a rescale, step: the index of the step that it is in.
+# state: synced, pending, waiting, rescaling, rolling, failed, quarantined, deleting. No row: never looked at. plan: the
+# recorded intent of a rescale or a rollout, step: the index of the step that it is in. rejected: the package that a
+# rollout was halted with (`penstock.tasks.rollout`), until nothing holds it back any more.
 sync_state = Table(
     "sync_state",
     metadata,
@@ -206,9 +209,11 @@ sync_state = Table(
     Column("step", Integer),
     Column("failures", Integer, nullable=False, server_default="0"),
     Column("next_attempt_at", DateTime(timezone=True)),
-    _now("updated_at"),
+    moment("updated_at"),
+    Column("rejected", JSONB(none_as_null=True)),
     CheckConstraint("failures >= 0", name="failures_not_negative"),
     Index("ix_sync_state_plan", "job", postgresql_where=text("plan IS NOT NULL")),
+    Index("ix_sync_state_rejected", "job", postgresql_where=text("rejected IS NOT NULL")),
     # Room for a page's rows to be changed in place, without their index: a release changes all of them.
     postgresql_with={"fillfactor": 50},
 )
@@ -232,7 +237,7 @@ savepoints = Table(
     Column("bytes", BigInteger),
     Column("author", Text, nullable=False),
     Column("reason", Text, nullable=False, server_default=""),
-    _now("created_at"),
+    moment("created_at"),
     Column("finished_at", DateTime(timezone=True)),
     CheckConstraint("state IN ('asked','ready','failed','deleting')", name="state_known"),
     Index("uq_savepoints_job_name", "job", "name", unique=True),
@@ -250,99 +255,25 @@ restores = Table(
     Column("savepoint_name", Text, nullable=False),
     Column("generation", BigInteger, nullable=False),
     Column("config", JSONB, nullable=False),
-    _now("created_at"),
+    moment("created_at"),
     Index("ix_restores_savepoint", "savepoint"),
 )
 
-# The lease of a loop. epoch grows with every new holder and fences its writes.
-leases = Table(
-    "leases",
+# Generations of jobs that have had several, or are forgotten, until their files are gone. The newest of a job stays: it
+# says up to which they are noted. unused_since NULL: it runs, or a plan writes it. attempted: no commit ever named
+# it. container to next_attempt_at: who was asked to delete its files, and when another may be.
+generations = Table(
+    "generations",
     metadata,
-    Column("name", Text, primary_key=True),
-    Column("holder", Text, nullable=False),
-    Column("epoch", BigInteger, nullable=False),
-    Column("url", Text, nullable=False, server_default=""),
-    Column("expires_at", DateTime(timezone=True), nullable=False),
-)
-
-# state: live, lost. heartbeat_at is for people and new leaders; lease_renewed_at is written by the Task Manager
-# itself while no Shard Manager answers, and holds off a fail-over.
-containers = Table(
-    "containers",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("incarnation", Text, nullable=False),
-    Column("url", Text, nullable=False),
-    Column("region", Text, nullable=False),
-    Column("cpu_cores", Double, nullable=False),
-    Column("memory_bytes", BigInteger, nullable=False),
-    Column("disk_bytes", BigInteger, nullable=False),
-    Column("state", Text, nullable=False),
-    _now("registered_at"),
-    _now("heartbeat_at"),
-    Column("lease_renewed_at", DateTime(timezone=True)),
-    CheckConstraint("state IN ('live','lost')", name="state_known"),
-)
-
-# epoch: from the counter `assignment`, new at every change of owner. container NULL: nobody owns it.
-assignment = Table(
-    "assignment",
-    metadata,
-    Column("shard", Integer, primary_key=True),
+    Column("job", Text, primary_key=True),
+    Column("generation", BigInteger, primary_key=True, autoincrement=False),
+    Column("attempted", Boolean, nullable=False, server_default=text("false")),
+    Column("unused_since", DateTime(timezone=True)),
     Column("container", Text),
-    Column("epoch", BigInteger, nullable=False),
-    _now("moved_at"),
-    Index("ix_assignment_container", "container"),
-)
-
-# The newest full report of each container; `tasks` holds its tasks.
-reports = Table(
-    "reports",
-    metadata,
-    Column("container", Text, primary_key=True),
-    Column("incarnation", Text, nullable=False),
-    Column("commit_number", BigInteger, nullable=False),
-    Column("version", BigInteger, nullable=False),
-    _now("reported_at"),
-)
-
-tasks = Table(
-    "tasks",
-    metadata,
-    Column("job", Text, primary_key=True),
-    Column("index", Integer, primary_key=True),
-    Column("container", Text, primary_key=True),
-    Column("state", Text, nullable=False),
-    Column("revision", BigInteger, nullable=False),
-    Column("generation", BigInteger, nullable=False),
-    Column("restarts", Integer, nullable=False),
-    Column("epoch", BigInteger, nullable=False),
-    Column("crashes", Integer, nullable=False, server_default="0"),
-    Column("error", Text),
-    Column("out_of_memory", Boolean, nullable=False, server_default=text("false")),
-    Column("progress", JSONB(none_as_null=True)),
-    _now("reported_at"),
-    Index("ix_tasks_container", "container"),
-)
-
-# A sample a job and minute, for the Auto Scaler and `/metrics` of a job. NULL is unknown.
-task_metrics = Table(
-    "task_metrics",
-    metadata,
-    Column("job", Text, primary_key=True),
-    Column("index", Integer, primary_key=True),
-    Column("minute", DateTime(timezone=True), primary_key=True),
-    Column("input_rows_per_second", Double),
-    Column("processed_rows_per_second", Double),
-    Column("input_bytes_per_second", Double),
-    Column("backlog_records", BigInteger),
-    Column("backlog_bytes", BigInteger),
-    Column("lag_seconds", Double),
-    Column("state_rows", BigInteger),
-    Column("state_memory_bytes", BigInteger),
-    Column("batch_seconds", Double),
-    Column("out_of_memory", Boolean, nullable=False, server_default=text("false")),
-    Index("ix_task_metrics_minute", "minute"),
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("detail", Text, nullable=False, server_default=""),
+    Column("next_attempt_at", DateTime(timezone=True)),
+    Column("collected_at", DateTime(timezone=True)),
 )
 
 decisions = Table(
@@ -350,7 +281,7 @@ decisions = Table(
     metadata,
     Column("id", BigInteger, Identity(always=True), primary_key=True),
     Column("job", Text, nullable=False),
-    _now("at"),
+    moment("at"),
     Column("symptom", Text, nullable=False),
     Column("action", Text, nullable=False),
     Column("inputs", JSONB, nullable=False),
@@ -370,14 +301,8 @@ alerts = Table(
     Column("message", Text, nullable=False),
     Column("details", JSONB, nullable=False, server_default="{}"),
     Column("times", Integer, nullable=False, server_default="1"),
-    _now("raised_at"),
-    _now("last_at"),
+    moment("raised_at"),
+    moment("last_at"),
     Column("cleared_at", DateTime(timezone=True)),
-    Index(
-        "uq_alerts_open",
-        "kind",
-        "subject",
-        unique=True,
-        postgresql_where=text("cleared_at IS NULL"),
-    ),
+    Index("uq_alerts_open", "kind", "subject", unique=True, postgresql_where=text("cleared_at IS NULL")),
 )

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from penstock.tasks.dimensions import CPU, DISK, MEMORY, Amounts
+
+_NOTHING: Amounts = {}
+_NO_LABELS: Mapping[str, str] = {}
+
 
 class Member(NamedTuple):
-    """A container's row. `live` is False once it was declared lost. CPU in cores, memory and disk in bytes."""
+    """A container's row. `live` is False once it was declared lost. CPU in cores, memory and disk in bytes.
+
+    `further_capacity`: amounts of other dimensions by name (`penstock.tasks.dimensions`).
+    """
 
     name: str
     incarnation: str
@@ -17,6 +26,13 @@ class Member(NamedTuple):
     memory_bytes: int
     disk_bytes: int
     live: bool = True
+    further_capacity: Amounts = _NOTHING
+    labels: Mapping[str, str] = _NO_LABELS
+
+    def capacity(self) -> dict[str, float]:
+        """What it offers in each dimension, by name."""
+        own = {CPU: self.cpu_cores, MEMORY: float(self.memory_bytes), DISK: float(self.disk_bytes)}
+        return {**own, **self.further_capacity}
 
 
 class Owner(NamedTuple):

@@ -61,3 +61,14 @@ class SealRequest(Model):
 
     job: str
     layout: Layout
+
+
+class GenerationRemoval(Model):
+    """Delete the checkpoints of a generation that no task of the job will run in again.
+
+    `forgotten`: the job is. Else the host wants to see that the generation is over, or never began.
+    """
+
+    job: str
+    generation: int = Field(ge=1)
+    forgotten: bool = False

@@ -10,11 +10,20 @@ from penstock.config.model import DesiredState, JobConfig, Model
 from penstock.tasks.keygroups import KeyGroupRange, ranges
 
 
+class Before(Model):
+    """What the tasks from index `upgraded` on still run while a new package goes out in waves."""
+
+    upgraded: int
+    revision: int
+    restarts: int
+    config: JobConfig
+
+
 class TaskTemplate(Model):
     """A row of the running table, as Task Managers see it.
 
     `commit_number` orders the rows: it is taken anew at every commit of the State Syncer, so a delta is "all
-    templates above number n". `restarts` counts restarts that were asked for.
+    templates above number n". `restarts` counts restarts that were asked for. `before` is there in a rollout only.
     """
 
     job: str
@@ -23,6 +32,11 @@ class TaskTemplate(Model):
     generation: int
     restarts: int
     config: JobConfig
+    before: Before | None = None
+
+    def of(self, index: int) -> TaskTemplate | Before:
+        """What the task `index` runs."""
+        return self if self.before is None or index < self.before.upgraded else self.before
 
 
 class TaskSpec(Model):
@@ -52,6 +66,11 @@ def key_group_count(config: JobConfig) -> int:
     return next(iter(config.inputs.values())).key_groups
 
 
+def key_group_ranges(config: JobConfig) -> tuple[KeyGroupRange, ...]:
+    """The key groups of each task of a job, in order of index. Raises ValueError as `ranges` does."""
+    return ranges(key_group_count(config), config.task_count, config.key_group_bounds)
+
+
 def expand(template: TaskTemplate) -> tuple[TaskSpec, ...]:
     """The specs of a job's tasks, in order of index; none when the job should be stopped."""
     config = template.config
@@ -61,11 +80,11 @@ def expand(template: TaskTemplate) -> tuple[TaskSpec, ...]:
         TaskSpec(
             job=template.job,
             index=index,
-            revision=template.revision,
+            revision=template.of(index).revision,
             generation=template.generation,
-            restarts=template.restarts,
+            restarts=template.of(index).restarts,
             key_groups=key_groups,
-            config=config,
+            config=template.of(index).config,
         )
-        for index, key_groups in enumerate(ranges(key_group_count(config), config.task_count))
+        for index, key_groups in enumerate(key_group_ranges(config))
     )

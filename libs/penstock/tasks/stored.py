@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class StoredTemplate(NamedTuple):
-    """A running row, not validated: `config` is JSON text. `stopping`: no task may run."""
+    """A running row, not validated: `config` and `rollout` are JSON text. `stopping`: no task may run."""
 
     job: str
     config: str
@@ -16,6 +16,7 @@ class StoredTemplate(NamedTuple):
     restarts: int
     stopping: bool
     commit_number: int
+    rollout: str | None = None
 
 
 class Changes(NamedTuple):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.tasks.redistribution import RedistributionRequest, SealRequest
+from penstock.tasks.redistribution import GenerationRemoval, RedistributionRequest, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
 from penstock.tasks.sinks import SinkRequest
 
-HostWork = RedistributionRequest | SealRequest | SavepointRequest | SavepointRemoval | SinkRequest
+HostWork = RedistributionRequest | SealRequest | GenerationRemoval | SavepointRequest | SavepointRemoval | SinkRequest

@@ -20,11 +20,12 @@ from penstock.tasks.spec import TaskTemplate
 
 
 class Capacity(Model):
-    """What a container offers."""
+    """What a container offers. `further`: amounts of other dimensions by name (`penstock.tasks.dimensions`)."""
 
     cpu_cores: float
     memory_bytes: int
     disk_bytes: int
+    further: dict[str, float] = Field(default_factory=dict)
 
 
 class HeartbeatRequest(Model):
@@ -41,6 +42,7 @@ class HeartbeatRequest(Model):
     url: str
     region: str
     capacity: Capacity
+    labels: dict[str, str] = Field(default_factory=dict)
     held: dict[int, int]
     dropped: dict[int, int] = Field(default_factory=dict)
 
@@ -114,6 +116,17 @@ class TaskState(StrEnum):
     CRASHED = "crashed"
 
 
+class KeyGroupRates(Model):
+    """Records that came per second into each of a task's key groups, from `first` on, over the last `seconds`.
+
+    Offsets are counted, so the markers of transactions are too; topics of several inputs are summed.
+    """
+
+    first: int
+    records_per_second: tuple[float, ...]
+    seconds: float
+
+
 class TaskProgress(Model):
     """Measurements of a task's last micro-batches; None is unknown, never zero."""
 
@@ -132,11 +145,15 @@ class TaskProgress(Model):
     late_rows_dropped: int | None = None
     event_time_skew_seconds: float | None = None
     offsets: dict[str, dict[str, int]] = Field(default_factory=dict)
+    key_group_rates: KeyGroupRates | None = None
     observed_at: str | None = None
 
 
 class TaskReport(Model):
-    """One task as its container runs it. `epoch` is the assignment epoch under which it was started."""
+    """One task as its container runs it. `epoch` is the assignment epoch under which it was started.
+
+    `load`: its use by dimension (`penstock.tasks.dimensions`), a missing one is unknown; None: as it was last told.
+    """
 
     job: str
     index: int
@@ -149,6 +166,7 @@ class TaskReport(Model):
     error: str | None = None
     out_of_memory: bool = False
     progress: TaskProgress | None = None
+    load: dict[str, float] | None = None
 
 
 class TaskReportBatch(Model):

@@ -10,6 +10,7 @@ import httpx
 
 from penstock.store.records import JobState
 from penstock.wire import jobs, overview
+from penstock.wire.balance import BalanceView, Rebalanced
 from penstock.wire.http import HttpClient
 from penstock.wire.savepoints import SavepointPage, SavepointView
 
@@ -95,17 +96,42 @@ class JobClient:
         job: str,
         task_count: int,
         *,
+        balance: bool = False,
         reason: str = "",
         expires_in_seconds: Expires = "default",
         idempotency_key: str | None = None,
     ) -> jobs.Written:
         """Asks for another number of tasks, in the highest layer that the token may write; by default it stays.
 
+        With `balance` their ranges follow the measured traffic; raises Conflict when too little of it is known.
         Raises Conflict when the layer ends by itself already and `expires_in_seconds` is not given.
         """
-        body = {"task_count": task_count, "reason": reason} | _expiry(expires_in_seconds)
+        body = {"task_count": task_count, "balance": balance, "reason": reason} | _expiry(expires_in_seconds)
         headers = _headers(None, idempotency_key)
         return self._write("POST", f"{_job(job)}/rescale", jobs.Written, body, headers=headers)
+
+    def balance(self, job: str, *, min_measured_seconds: int = 60) -> BalanceView:
+        """The job's traffic by key group, and the ranges that would share it evenly; writes nothing."""
+        return self._read(BalanceView, f"{_job(job)}/rebalance", min_measured_seconds=min_measured_seconds)
+
+    def rebalance(
+        self,
+        job: str,
+        *,
+        min_gain: float = 0.1,
+        min_measured_seconds: int = 60,
+        reason: str = "",
+        expires_in_seconds: Expires = "default",
+        idempotency_key: str | None = None,
+    ) -> Rebalanced:
+        """Asks for ranges of key groups that share the measured traffic evenly, as `rescale` asks for tasks.
+
+        Raises Conflict when too little is measured or gained, and as `rescale` does.
+        """
+        body = {"min_gain": min_gain, "min_measured_seconds": min_measured_seconds, "reason": reason}
+        headers = _headers(None, idempotency_key)
+        path = f"{_job(job)}/rebalance"
+        return self._write("POST", path, Rebalanced, body | _expiry(expires_in_seconds), headers=headers)
 
     def create_savepoint(
         self, job: str, name: str | None = None, *, reason: str = "", idempotency_key: str | None = None
@@ -134,11 +160,18 @@ class JobClient:
         *,
         of: str | None = None,
         task_count: int | None = None,
+        with_package: bool = False,
         reason: str = "",
         idempotency_key: str | None = None,
     ) -> jobs.Written:
-        """Rolls a job back to a savepoint, or starts it from one of the job `of`."""
-        body = {"savepoint": savepoint, "of": of, "task_count": task_count, "reason": reason}
+        """Rolls a job back to a savepoint, or starts it from one of the job `of`; with the package of then if asked."""
+        body = {
+            "savepoint": savepoint,
+            "of": of,
+            "task_count": task_count,
+            "with_package": with_package,
+            "reason": reason,
+        }
         headers = _headers(None, idempotency_key)
         return self._write("POST", f"{_job(job)}/restore", jobs.Written, body, headers=headers)
 

@@ -84,10 +84,11 @@ class WithReason(Model):
 class RescaleWrite(Model):
     """`POST .../rescale`: another number of tasks, as a write to the highest layer that the caller may write.
 
-    Without `expires_in_seconds` it stays.
+    Without `expires_in_seconds` it stays. With `balance` the ranges of the tasks follow the measured traffic.
     """
 
     task_count: int = Field(ge=1, le=10_000)
+    balance: bool = False
     reason: Reason = ""
     expires_in_seconds: StayingExpiry = None
 
@@ -230,7 +231,8 @@ class HiddenValueView(View):
 
 
 class ExplainedLeafView(View):
-    """A leaf of the merged configuration; layer `default` when no layer sets it."""
+    """A leaf of the merged configuration; layer `default` when no layer sets it. `ignored`: why it does not count,
+    null when it does."""
 
     field: str
     path: list[str]
@@ -244,6 +246,7 @@ class ExplainedLeafView(View):
     written_at: datetime | None
     expires_at: datetime | None
     hides: list[HiddenValueView]
+    ignored: str | None = None
 
 
 class Explanation(View):
@@ -268,7 +271,9 @@ class PlanView(View):
 
     `fields` are the leaves that the write changes; `kind` and `steps` are of the way from what runs now to what
     would be expected, so changes that are not in force yet count too. `allowed` false: the write would be refused.
-    `downtime_seconds` of a rescale is what the job's last one took, up to the commit;
+    `waves`: a new package goes out in the steps `wave_1`, `wave_2` and so on, each to these tasks; else empty.
+    `completeness`: of a rescale of a job with watermarks, whether tasks that lag read on first (`wait`) or late rows
+    are dropped (`drop_late`). `downtime_seconds` of a rescale is what the job's last one took, up to the commit;
     `catch_up_seconds` follows from the rates of the last 10 minutes.
     """
 
@@ -279,6 +284,8 @@ class PlanView(View):
     allowed: bool
     fields: list[FieldChangeView]
     steps: list[str]
+    waves: list[list[str]]
+    completeness: str | None
     tasks_touched: list[str]
     downtime_seconds: float | None
     catch_up_seconds: float | None

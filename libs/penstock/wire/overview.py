@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+from pydantic import Field
+
 from penstock.wire.jobs import JsonObject, View
 
 
@@ -13,7 +15,8 @@ class TaskView(View):
     """A task of a job: where it should run (`owner`), and where and how it is reported.
 
     `expected` false: the running configuration has no such task. `state` is `unknown` while nobody reports it; what
-    depends on a report is null then.
+    depends on a report is null then. `load`: its mean use over 10 minutes by dimension, as it was last known (null:
+    never); a dimension that is missing is unknown.
     """
 
     task: str
@@ -31,6 +34,7 @@ class TaskView(View):
     error: str | None = None
     out_of_memory: bool | None = None
     progress: JsonObject | None = None
+    load: dict[str, float] | None = None
     reported_at: datetime | None = None
 
 
@@ -47,11 +51,25 @@ def total(tasks: Iterable[TaskView], figure: str) -> float | None:
     return None if not values or None in values else float(sum(value for value in values if value is not None))
 
 
+class GenerationView(View):
+    """A generation of a job's checkpoints whose files are there. `attempted`: it was written and never committed.
+    `unused_since` null: it runs, or a plan writes it. `detail`: why its files could not be deleted."""
+
+    generation: int
+    attempted: bool
+    unused_since: datetime | None
+    collecting: bool
+    detail: str
+
+
 class SyncView(View):
     """How far a job is on its way from running to expected. Null: unknown, as the State Syncer never looked.
 
-    `plan` is the recorded plan of a rescale, if there is one (its steps, the generation that is written, by whom),
-    `step` the index of its step, counted from 0.
+    `plan` is the recorded plan, if there is one: of a rescale (`kind` `rescale`: its steps, the generation that is
+    written, by whom) or of a rollout (`rollout`: `wave` counted from 0, `ends` how many tasks are upgraded once each
+    wave has begun). `step` is the index of its step, counted from 0. `rejected`: the package that was rolled back, with
+    the wave, the task and its error, until it is given up or asked for again. `generations`: of a job that had
+    several, as far as they are noted.
     """
 
     job: str
@@ -66,10 +84,12 @@ class SyncView(View):
     change_kind: str | None
     changed_fields: list[str] | None
     plan: Any
+    rejected: JsonObject | None
     step: int | None
     failures: int | None
     next_attempt_at: datetime | None
     updated_at: datetime | None
+    generations: list[GenerationView] = Field(default_factory=list)
 
 
 class DecisionView(View):
@@ -117,7 +137,7 @@ class Series(View):
 
 
 class ContainerView(View):
-    """A container; `shards` and `tasks` are counts."""
+    """A container; `shards` and `tasks` are counts, `further_capacity` amounts of other dimensions by name."""
 
     name: str
     url: str
@@ -125,6 +145,8 @@ class ContainerView(View):
     cpu_cores: float
     memory_bytes: int
     disk_bytes: int
+    further_capacity: dict[str, float]
+    labels: dict[str, str]
     state: str
     registered_at: datetime
     heartbeat_at: datetime

@@ -6,7 +6,7 @@ import httpx
 from pydantic import ValidationError
 
 from penstock.control.errors import Unavailable
-from penstock.tasks.redistribution import RedistributionRequest, SealRequest
+from penstock.tasks.redistribution import GenerationRemoval, RedistributionRequest, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
 from penstock.tasks.sinks import SinkRequest
 from penstock.tasks.work import HostWork
@@ -54,6 +54,8 @@ def _path(request: HostWork) -> str:
             return f"/v1/redistributions/{request.job}/{request.layout.generation}/seal"
         case RedistributionRequest():
             return f"/v1/redistributions/{request.job}/{request.target.generation}"
+        case GenerationRemoval():
+            return f"/v1/redistributions/{request.job}/{request.generation}/removal"
         case SavepointRequest():
             return f"/v1/savepoints/{request.job}/{request.number}"
         case SavepointRemoval():

@@ -2,13 +2,14 @@
 
 Task Manager (7100+): PUT /v1/redistributions/{job}/{generation}       (RedistributionRequest -> RedistributionAnswer)
                       PUT /v1/redistributions/{job}/{generation}/seal  (SealRequest -> RedistributionAnswer)
+                      PUT /v1/redistributions/{job}/{generation}/removal  (GenerationRemoval -> RedistributionAnswer)
                       PUT /v1/savepoints/{job}/{number}                (SavepointRequest -> RedistributionAnswer)
                       PUT /v1/savepoints/{job}/{number}/removal        (SavepointRemoval -> RedistributionAnswer)
                       PUT /v1/sinks/{job}/{revision}                   (SinkRequest -> RedistributionAnswer)
 
-`generation` is that of the request: the target's, the sealed one's; `number` that of the savepoint; `revision` that of
-the write. The first call begins the work, each further one tells how far it is. What is done is told again; what failed
-is told once, and asked again it is tried again.
+`generation` is that of the request: the target's, the sealed or removed one's; `number` that of the savepoint;
+`revision` that of the write. The first call begins the work, each further one tells how far it is. What is done is told
+again; what failed is told once, and asked again it is tried again.
 """
 
 from __future__ import annotations

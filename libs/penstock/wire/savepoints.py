@@ -19,12 +19,14 @@ class SavepointWrite(Model):
 
 
 class RestoreWrite(Model):
-    """`POST .../restore`: from a savepoint of this job or of the job `of`; with `task_count` at another size, as a
-    write to the highest layer that the caller may write."""
+    """`POST .../restore`: from a savepoint of this job or of the job `of`; with `task_count` at another size, with
+    `with_package` by the package and the query of then: both are a write to the highest layer that the caller may
+    write."""
 
     savepoint: Name
     of: Annotated[Name | None, Field(description="the savepoint's job; this one if absent")] = None
     task_count: Annotated[int | None, Field(ge=1, le=10_000)] = None
+    with_package: bool = False
     reason: Reason = ""
 
 

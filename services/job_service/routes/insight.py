@@ -8,11 +8,14 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from sqlalchemy import Connection
 
+from penstock.config.classify import Config
 from penstock.config.explain import explain
-from penstock.control.errors import NotFound
-from penstock.store import cluster, expected, history, jobs, overview
+from penstock.config.validate import check_merged
+from penstock.control.errors import InvalidConfig, NotFound
+from penstock.store import cluster, expected, generations, history, jobs, overview
 from penstock.store.engine import snapshot
 from penstock.store.layers import all_layers
+from penstock.store.loads import read_loads
 from penstock.store.rates import read_rates
 from penstock.store.records import StoredJob, layer_configs
 from penstock.tasks.rates import Rates
@@ -21,7 +24,7 @@ from penstock.wire.overview import DecisionPage, DecisionView, SampleView, Serie
 from services.job_service import cursors, requests, views
 from services.job_service.plans import plan
 from services.job_service.requests import JobName, PartsOf, PrincipalOf
-from services.job_service.writes import Verb, Write, merged_with, new_content, require_layer_row
+from services.job_service.writes import Layers, Verb, Write, merged_with, new_content, require_layer_row
 from services.job_service.writes import expected as merged_of
 
 router = APIRouter(tags=["one job"], route_class=requests.StrictRoute)
@@ -55,12 +58,22 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, _: PrincipalOf) 
     planned = plan(
         job,
         running=running.config if running is not None and has_run else None,
-        before=merged_of(stored, layers),
+        before=_before(stored, layers),
         after=after,
         rescale_seconds=None if running is None else (running.rescale_seconds or {}).get("total"),
         rates=rates,
+        rollout_share=parts.rollout_share,
     )
     return views.plan_view(job, body.layer, stored.version(body.layer), planned, after)
+
+
+def _before(stored: StoredJob, layers: Layers) -> Config:
+    """What the layers merge to; as it stands where it is no valid job, which a write may mend."""
+    merged = merged_of(stored, layers)
+    try:
+        return check_merged(merged)
+    except InvalidConfig:
+        return merged
 
 
 def _rates(connection: Connection, job: str, running: overview.RunningRow) -> Rates:
@@ -94,10 +107,11 @@ def job_tasks(job: JobName, parts: PartsOf, _: PrincipalOf) -> Tasks:
         if running is None:
             _require(connection, job)
         reported = overview.reported_tasks(connection, job)
+        loads = read_loads(connection, job)
         shard_count = cluster.shard_count(connection)
         places = views.places(job, running, reported, shard_count)
         owners = overview.owners(connection, [place.shard for place in places])
-    return Tasks(job=job, tasks=views.task_views(places, reported, owners))
+    return Tasks(job=job, tasks=views.task_views(places, reported, owners, loads))
 
 
 @router.get("/v1/jobs/{job}/sync", response_model=SyncView)
@@ -107,9 +121,10 @@ def job_sync(job: JobName, parts: PartsOf, _: PrincipalOf) -> SyncView:
         status = jobs.status(connection, job)
         sync = overview.sync(connection, job)
         running = overview.running_job(connection, job)
+        noted = generations.of_job(connection, job)
     if status is None:
         raise NotFound(f"there is no job {job}", field="job", rule="known")
-    return views.sync_view(status, sync, running)
+    return views.sync_view(status, sync, running, noted)
 
 
 @router.get("/v1/jobs/{job}/decisions", response_model=DecisionPage)

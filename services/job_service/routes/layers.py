@@ -12,6 +12,7 @@ from penstock.control.errors import NotFound
 from penstock.store import expected, history
 from penstock.store.engine import snapshot
 from penstock.store.layers import all_layers
+from penstock.wire.balance import RebalanceWrite
 from penstock.wire.jobs import BatchWrite, LayerView, LayerWrite, RescaleWrite, RevertWrite, Written
 from services.job_service import access, requests
 from services.job_service.answers import Answer, etag, layer_view, write_answer
@@ -96,7 +97,7 @@ def revert_layer(
     return respond(parts.writer.run(caller, work))
 
 
-def expiry_of(body: LayerWrite | RevertWrite | BatchWrite | RescaleWrite) -> Expiry | None:
+def expiry_of(body: LayerWrite | RevertWrite | BatchWrite | RescaleWrite | RebalanceWrite) -> Expiry | None:
     """None when the body leaves it to the layer; `Expiry(None)` when it says null: never."""
     given = "expires_in_seconds" in body.model_fields_set
     return Expiry(body.expires_in_seconds) if given else None

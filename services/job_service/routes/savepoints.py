@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Response
 from sqlalchemy import Connection
 
-from penstock.config.validate import check_merged
+from penstock.config.model import JobConfig
 from penstock.control.errors import Conflict, NotFound
 from penstock.store import expected, overview, restores, savepoints
 from penstock.store.engine import snapshot
@@ -18,9 +19,9 @@ from penstock.wire.savepoints import RestoreWrite, SavepointPage, SavepointView,
 from services.job_service import access, cursors, requests, views
 from services.job_service.answers import Answer, write_answer
 from services.job_service.requests import CallerOf, JobName, PartsOf, PrincipalOf, respond
-from services.job_service.routes.rescale import rescale_write
-from services.job_service.writes import Verb, Write, require_compatible
-from services.job_service.writes import expected as merged_of
+from services.job_service.routes.rescale import expected_config, rescale_write
+from services.job_service.savepoints import code_of, require_compatible
+from services.job_service.writes import Verb, Write
 
 router = APIRouter(tags=["savepoints"], route_class=requests.StrictRoute)
 SavepointName = Annotated[str, Path(pattern=requests.NAME, description="the savepoint's name")]
@@ -90,19 +91,25 @@ def restore_job(job: JobName, body: RestoreWrite, parts: PartsOf, caller: Caller
     def work(connection: Connection) -> Answer:
         layers = all_layers(connection)
         expected.lock(connection, [job])
-        if body.task_count is not None:
-            layer = access.highest_layer(caller.principal, layers)
-            parts.writer.one(connection, rescale_write(connection, job, layer, body.task_count, author, body.reason))
-        done = parts.writer.one(connection, Write(Verb.RESTORE, job, author, reason=body.reason))
         row = _require(connection, body.of or job, body.savepoint, lock=True)
         if row.state != savepoints.READY or row.config is None:
             raise Conflict(f"savepoint {row.name} of {row.job} is {row.state}", field="savepoint", rule="ready")
-        stored = expected.read(connection, [job])[job]
-        require_compatible(row.config, check_merged(merged_of(stored, layers)))
+        patch = _patch(body, row.config, expected_config(connection, job))
+        if patch:
+            layer = access.highest_layer(caller.principal, layers)
+            parts.writer.one(connection, rescale_write(connection, job, layer, patch, author, body.reason))
+        done = parts.writer.one(connection, Write(Verb.RESTORE, job, author, reason=body.reason))
+        require_compatible(row.config, expected_config(connection, job))
         restores.ask(connection, job, row)
         return write_answer(202, done)
 
     return respond(parts.writer.run(caller, work))
+
+
+def _patch(body: RestoreWrite, saved: Mapping[str, Any], present: JobConfig) -> dict[str, Any]:
+    """What a restore changes of the configuration."""
+    patch: dict[str, Any] = {} if body.task_count is None else {"task_count": body.task_count}
+    return patch | (code_of(saved, present) if body.with_package else {})
 
 
 def _require(connection: Connection, job: str, name: str, *, lock: bool = False) -> SavepointRow:

@@ -158,6 +158,24 @@ def test_a_restart_counts_and_takes_a_revision(client: JobClient) -> None:
     assert client.get_job("etl").restarts == 1
 
 
+def test_the_generations_whose_files_are_there_are_shown(service: RunningJobService, client: JobClient) -> None:
+    client.put_job("etl", CONFIG)
+    assert client.sync("etl").generations == []
+    _execute(
+        service,
+        "INSERT INTO generations (job, generation, attempted, unused_since, container, detail, collected_at) VALUES"
+        " ('etl', 1, false, now(), 'a', '', NULL), ('etl', 2, true, now(), NULL, 'disk is read-only', NULL),"
+        " ('etl', 3, false, NULL, NULL, '', NULL), ('etl', 4, true, now(), NULL, '', now())",
+    )
+    shown = client.sync("etl").generations
+    assert [(each.generation, each.attempted, each.collecting, each.detail) for each in shown] == [
+        (1, False, True, ""),
+        (2, True, False, "disk is read-only"),
+        (3, False, False, ""),
+    ]
+    assert [each.unused_since is None for each in shown] == [False, False, True]
+
+
 def test_release_ends_a_quarantine_and_nothing_else(service: RunningJobService, client: JobClient) -> None:
     revision = client.put_job("etl", CONFIG).revision
     with pytest.raises(Conflict):
@@ -190,6 +208,8 @@ def test_a_plan_says_what_would_happen_and_writes_nothing(service: RunningJobSer
     assert [(change.field, change.old, change.new) for change in restart.fields] == [
         ("trigger_interval_seconds", 5.0, 1)
     ]
+    upgrade = client.plan("etl", {"package": {"version": "2"}}, layer="base")
+    assert (upgrade.kind, upgrade.steps, upgrade.waves) == ("restart", ["wave_1", "wave_2"], [["etl/0"], ["etl/1"]])
     live = client.plan("etl", {"priority": 1})
     assert (live.kind, live.steps, live.downtime_seconds) == ("live", ["commit", "apply_to_tasks"], 0.0)
     rescale = client.plan("etl", {"task_count": 4})
@@ -222,6 +242,22 @@ def test_tasks_show_where_they_should_run_and_do(service: RunningJobService, cli
     ]
     _execute(service, f"INSERT INTO assignment (shard, container, epoch) VALUES ({views[0].shard}, 'c9', 1)")
     assert client.tasks("etl").tasks[0].owner == "c9"
+
+
+def test_tasks_show_the_load_that_is_known_of_them_also_when_nobody_runs_them(
+    service: RunningJobService, client: JobClient
+) -> None:
+    revision = client.put_job("etl", {**CONFIG, "task_count": 2}).revision
+    _commit(service, {"task_count": 2}, revision)
+    _execute(
+        service,
+        "INSERT INTO task_loads (job, index, generation, load) VALUES ('etl', 1, 1, CAST(:load AS jsonb))",
+        load='{"cpu_cores": 0.5}',
+    )
+    assert [(view.state, view.load) for view in client.tasks("etl").tasks] == [
+        ("unknown", None),
+        ("unknown", {"cpu_cores": 0.5}),
+    ]
 
 
 def test_a_batch_gives_each_write_its_own_result(client: JobClient) -> None:

@@ -208,7 +208,14 @@ def test_a_layer_added_as_a_row_works_like_the_others(client: JobClient) -> None
     """`canary` between provisioner and scaler: no code knows its name."""
     client.put_job("etl", CONFIG)
     client.add_layer(LayerAdd(name="canary", rank=150, default_expiry_seconds=600))
-    assert [layer.name for layer in client.layers()] == ["base", "provisioner", "canary", "scaler", "oncall"]
+    assert [layer.name for layer in client.layers()] == [
+        "base",
+        "provisioner",
+        "canary",
+        "scaler",
+        "oncall",
+        "rollback",
+    ]
     client.put_layer("etl", "provisioner", {"priority": 1, "trigger_interval_seconds": 1}, if_match=0)
     client.put_layer("etl", "canary", {"priority": 2, "package": {"version": "7"}}, if_match=0)
     client.put_layer("etl", "scaler", {"trigger_interval_seconds": 3}, if_match=0)

@@ -69,6 +69,22 @@ def test_a_job_is_rolled_back_at_another_size(client: JobClient, cell: RescaleCe
     assert client.history("etl").entries[0].action == "restore"
 
 
+def test_the_code_of_then_comes_back_when_it_is_asked_for(client: JobClient, cell: RescaleCell) -> None:
+    """1. A query was changed since the savepoint. 2. A restore leaves it. 3. One with the package of then brings the
+    old query back, as a write of on-call's."""
+    changed = {"query": {"sql": f"{CONFIG['query']['sql']} WHERE true"}}
+    client.patch_layer("etl", "provisioner", changed, if_match=0)
+    cell.rounds(2)
+    client.restore("etl", "nightly")
+    cell.rounds(6)
+    assert client.get_job("etl").config["query"]["sql"] == changed["query"]["sql"]
+    client.restore("etl", "nightly", with_package=True, reason="the query was wrong")
+    cell.rounds(6)
+    job = client.get_job("etl")
+    assert (job.state, job.config["query"]["sql"]) == ("synced", CONFIG["query"]["sql"])
+    assert client.get_layer("etl", "oncall").config == {"query": {"sql": CONFIG["query"]["sql"]}}
+
+
 def test_a_new_job_starts_from_anothers_savepoint(client: JobClient, cell: RescaleCell) -> None:
     """1. Created, and restored before it runs: no task is served until the savepoint is in its checkpoints."""
     output = {**CONFIG["output"], "topic": "copy"}

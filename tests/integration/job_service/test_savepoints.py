@@ -17,6 +17,7 @@ from penstock.wire.job_client import JobClient
 from services.state_syncer.asks import Ask, AskKey
 from services.state_syncer.progress import Done, Failed, Lost, Outcome, Unanswered
 from services.state_syncer.savepoint_keeper import SavepointKeeper
+from services.state_syncer.savepoint_store import PostgresSavepointStore
 from tests.support.job_service import CONFIG, RunningJobService
 from tests.support.rescales import RescaleCell
 from tests.support.rounds import rounds_go_on
@@ -63,7 +64,7 @@ class Keeping:
 
     def keeper(self, **more: int | float) -> SavepointKeeper:
         settings = {"keep_count": 50, **more}
-        return SavepointKeeper(self.engine, self.containers, await_seconds=1.0, **settings)  # type: ignore[arg-type]
+        return SavepointKeeper(PostgresSavepointStore(self.engine), self.containers, await_seconds=1.0, **settings)  # type: ignore[arg-type]
 
     def rounds(self, count: int) -> None:
         """Each round is a new process: all that it knows of the ones before is in the store."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,36 @@ def test_a_bounded_query_reads_exactly_to_its_ends_and_idles(
         assert _ends(tmp_path)[-1] == ends
     finally:
         again.stop()
+
+
+def test_a_query_that_is_about_to_stop_gets_no_more_rows(
+    spark: SparkSession, kafka: EmbeddedKafka, topic: str, tmp_path: Path
+):
+    stopping = spark._jvm.io.penstock.kafka.source.StoppingQueries
+    query = _started(read(spark, kafka.bootstrap, topic, maxOffsetsPerTrigger=2), tmp_path, processingTime="0 seconds")
+    try:
+        wait_until(partial(_has_planned, tmp_path, 3), 60, "some batches")
+        stopping.add(query._jsq.runId())
+        query.processAllAvailable()
+        assert _names(tmp_path / "commits") == _names(tmp_path / "offsets")
+        assert sum(_ends(tmp_path)[-1][topic].values()) < 900
+        stopping.remove(query._jsq.runId())
+        wait_until(partial(_has_planned, tmp_path, len(_names(tmp_path / "offsets")) + 3), 60, "more batches")
+    finally:
+        query.stop()
+
+
+def test_a_busy_query_is_stopped_at_the_end_of_its_batch(
+    spark: SparkSession, kafka: EmbeddedKafka, topic: str, tmp_path: Path
+):
+    """Its batches follow each other without a pause, so nobody can hit the moment between two of them."""
+    frame = read(spark, kafka.bootstrap, topic, maxOffsetsPerTrigger=2)
+    for batches in (3, 6, 9):
+        query = _started(frame, tmp_path, processingTime="0 seconds")
+        wait_until(partial(_has_planned, tmp_path, batches), 60, "some batches")
+        spark._jvm.io.penstock.host.QueryWatch.stop(query._jsq, 60_000)
+        assert _names(tmp_path / "commits") == _names(tmp_path / "offsets")
+    assert sum(_ends(tmp_path)[-1][topic].values()) < 900
 
 
 @pytest.mark.parametrize(
@@ -172,8 +203,16 @@ def _progress(query: StreamingQuery) -> list[dict[str, Any]]:
 
 
 def _offset_lines(checkpoint: Path) -> list[str]:
-    batches = sorted(int(path.name) for path in (checkpoint / "offsets").glob("*") if path.name.isdigit())
+    batches = _names(checkpoint / "offsets")
     return [(checkpoint / "offsets" / str(batch)).read_text().splitlines()[2] for batch in batches]
+
+
+def _has_planned(checkpoint: Path, batches: int) -> bool:
+    return len(_names(checkpoint / "offsets")) > batches
+
+
+def _names(log: Path) -> list[int]:
+    return sorted(int(path.name) for path in log.glob("*") if path.name.isdigit())
 
 
 def _ends(checkpoint: Path) -> list[dict[str, dict[str, int]]]:

@@ -1,8 +1,7 @@
-"""What a redistribution does besides moving state: settle, level, refuse, repeat, seal."""
+"""What a redistribution does besides moving state: settle, refuse, repeat, seal."""
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -55,37 +54,6 @@ def test_a_batch_that_was_written_but_not_committed_is_finished_first(runtime: R
     assert report.settled == 2
     job.run()
     assert job.rows() == job.unsplit().rows()
-
-
-def test_a_task_that_lags_reads_on_to_the_watermark_of_the_others(runtime: Runtime, events: Events) -> None:
-    """1. Both read. 2. Only one reads on, far beyond the delay. 3. The other is levelled; no window is lost."""
-    events.add_range(0, 300)
-    job = make_job(runtime, events, WINDOW, task_count=2)
-    job.run()
-    events.add_range(300, 3000)
-    job.run([1])
-    report = job.rescale(task_count=3)
-    assert (report.levelled, report.behind) == (1, 0)
-    events.add_far_future()
-    job.run()
-    assert job.rows() == job.unsplit().rows()
-
-
-def test_drop_late_moves_at_once_and_says_so(runtime: Runtime, events: Events) -> None:
-    """The same, but rows that one task has not read are late: windows of its keys are missing, none is there twice."""
-    events.add_range(0, 300)
-    job = make_job(runtime, events, WINDOW, task_count=2, completeness="drop_late")
-    job.run()
-    events.add_range(300, 3000)
-    job.run([1])
-    report = job.rescale(task_count=3)
-    assert (report.levelled, report.behind) == (0, 1)
-    assert report.watermark_ms is not None
-    events.add_far_future()
-    job.run()
-    windows = Counter((dict(row)["k"], dict(row)["w"]) for row in job.rows().elements())
-    assert set(windows.values()) == {1}
-    assert windows.keys() < {(dict(row)["k"], dict(row)["w"]) for row in job.unsplit().rows()}
 
 
 def test_a_redistribution_may_be_repeated_over_what_another_attempt_left(runtime: Runtime, events: Events) -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.channel import Redistribute, RemoveSavepoint, Seal, TakeSavepoint
+from penstock.spark.channel import Redistribute, RemoveGeneration, RemoveSavepoint, Seal, TakeSavepoint
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.old import task_specs
 from penstock.spark.task import Runtime
-from penstock.tasks.redistribution import RedistributionReport, SealRequest
+from penstock.tasks.redistribution import GenerationRemoval, RedistributionReport, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointReport, SavepointRequest
 from tests.support.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
 from tests.support.spark import REPLY_SECONDS, Supervisor, make_topic, quick_start, running_host
@@ -51,8 +51,8 @@ def make_job(
     return job, events
 
 
-def test_a_host_redistributes_and_seals(host: Supervisor, runtime: Runtime, kafka: EmbeddedKafka) -> None:
-    """After the seal, the host itself does not start a task of the old generation."""
+def test_a_host_redistributes_seals_and_collects(host: Supervisor, runtime: Runtime, kafka: EmbeddedKafka) -> None:
+    """After the seal, the host itself does not start a task of the old generation; nor when that was collected."""
     job, _ = make_job(runtime, kafka, SUM, task_count=1)
     request = job.target(task_count=2)
     reply = host.host.send(Redistribute(id=0, request=request)).result(REPLY_SECONDS)
@@ -62,6 +62,11 @@ def test_a_host_redistributes_and_seals(host: Supervisor, runtime: Runtime, kafk
     assert sealed.result(REPLY_SECONDS).ok
     old = host.start(task_specs(job.name, request.source)[0], epoch=9)
     assert (old.error_kind if not old.ok else host.next_ended().error_kind) == "fenced"
+    removal = RemoveGeneration(id=0, request=GenerationRemoval(job=job.name, generation=1))
+    assert host.host.send(removal).result(REPLY_SECONDS).ok
+    assert not job.checkpoint(0).exists()
+    late = host.start(task_specs(job.name, request.source)[0], epoch=10)
+    assert (late.error_kind, "was collected" in str(late.error)) == ("fenced", True)
 
 
 def test_a_host_takes_and_removes_a_savepoint(host: Supervisor, runtime: Runtime, kafka: EmbeddedKafka) -> None:

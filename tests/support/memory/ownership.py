@@ -63,7 +63,18 @@ class MemoryShardAuthority(MemoryPort):
 
 def member_of(request: HeartbeatRequest) -> Member:
     """The row of a container that asks to be registered."""
-    return Member(request.container, request.incarnation, request.url, request.region, **request.capacity.model_dump())
+    capacity = request.capacity
+    return Member(
+        request.container,
+        request.incarnation,
+        request.url,
+        request.region,
+        capacity.cpu_cores,
+        capacity.memory_bytes,
+        capacity.disk_bytes,
+        further_capacity=capacity.further,
+        labels=request.labels,
+    )
 
 
 def register(store: MemoryStore, member: Member, *, empty: bool) -> Membership:

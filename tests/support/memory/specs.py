@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import orjson
+
 from penstock.control.errors import Unavailable
 from penstock.tasks.stored import Changes, StoredTemplate
 from penstock.wire.cluster import Snapshot, TaskReportBatch
@@ -51,7 +53,14 @@ def changes(store: MemoryStore) -> Changes:
     """As `penstock.store.snapshot.read_changes` of everything."""
     stored = (
         StoredTemplate(
-            row.job, row.config.decode(), row.revision, row.generation, row.restarts, row.stopping, entry.commit_number
+            row.job,
+            row.config.decode(),
+            row.revision,
+            row.generation,
+            row.restarts,
+            row.stopping,
+            entry.commit_number,
+            None if row.rollout is None else orjson.dumps(row.rollout).decode(),
         )
         for entry in store.running.values()
         for row in (entry.row,)

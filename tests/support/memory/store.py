@@ -16,13 +16,15 @@ from typing import Any
 
 from penstock.config.merge import overlay
 from penstock.control.errors import Fenced, Unavailable
+from penstock.store.restores import RestoreRow
 from penstock.store.running import CommitRow
+from penstock.store.savepoints import SavepointRow
 from penstock.store.shards import Change
 from penstock.store.sync import SyncRow
 from penstock.tasks.ownership import Member, Owner
 from penstock.wire.cluster import TaskReport
 
-RANKS = {"base": 0, "provisioner": 100, "scaler": 200, "oncall": 300}
+RANKS = {"base": 0, "provisioner": 100, "scaler": 200, "oncall": 300, "rollback": 1000}
 
 
 @dataclass
@@ -79,6 +81,10 @@ class MemoryStore:
         self.forgotten: dict[str, tuple[int, int]] = {}
         self.sync_states: dict[str, SyncRow] = {}
         self.plans: dict[str, Mapping[str, Any]] = {}
+        self.savepoints: dict[int, SavepointRow] = {}
+        self.restores: dict[str, RestoreRow] = {}
+        self.rejected: dict[str, Mapping[str, Any]] = {}
+        self.rolled_back: set[str] = set()
         self.quarantined: set[str] = set()
         self.members: dict[str, Member] = {}
         self.renewed_at: dict[str, float] = {}

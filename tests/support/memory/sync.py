@@ -10,17 +10,32 @@ from datetime import UTC, datetime
 
 import orjson
 
+from penstock.config.declare import ROLLBACK_LAYER
 from penstock.config.sameness import GREATEST_SIMPLE
 from penstock.store.plans import LiveContainer, PlanRow, PlanWrite
 from penstock.store.records import CommittedAlike
 from penstock.store.running import STATE_SYNCER, CommitRow
 from penstock.store.sync import JobRow, RunningRow, SyncRow, SyncWrite
 from penstock.tasks.ownership import Member
+from penstock.tasks.rollout import SeenTask
+from penstock.tasks.shards import shard_of
+from penstock.tasks.spec import task_id
 from services.state_syncer.observe import Presence, Sighting, observe_stopped, survey
 from services.state_syncer.plan import Commit, JobView, SyncState, decide, field_names, next_record
-from services.state_syncer.simple import SimpleCommits, is_of_output
+from services.state_syncer.simple import SimpleCommits, is_special
 from services.state_syncer.sinks import awaits_sink
-from services.state_syncer.store import Batch, RoundInput, job_view, sync_row, with_plan
+from services.state_syncer.store import (
+    Batch,
+    Limit,
+    RoundInput,
+    is_full,
+    job_view,
+    sync_row,
+    unlimited,
+    with_plan,
+    with_restore,
+)
+from services.state_syncer.watch import is_rollout
 from tests.support.memory.store import MemoryPort, MemoryStore, RunningEntry
 
 
@@ -28,12 +43,14 @@ class MemorySyncStore(MemoryPort):
     """As `services.state_syncer.store.PostgresSyncStore`."""
 
     @contextmanager
-    def read(self) -> Iterator[RoundInput]:
+    def read(self, limit: Limit = unlimited) -> Iterator[RoundInput]:
         with self._transaction() as store:
             new_ranks = None if store.ranks == store.synced_ranks else dict(store.ranks)
-            names = [name for name in store.jobs if new_ranks is not None or _needs_a_look(store, name)]
             plans = {name: _plan_row(store, name) for name in store.plans}
-            views = [with_plan(_view(store, name), plans.get(name)) for name in names]
+            full = is_full(plans, limit, lambda: len(store.running))
+            names = [name for name in store.jobs if new_ranks is not None or _needs_a_look(store, name, full=full)]
+            tasks = {name: _wave_tasks(store, name) for name, plan in plans.items() if is_rollout(plan)}
+            views = [with_plan(_view(store, name), plans.get(name), tasks.get(name, {})) for name in names]
             containers = {member.name: LiveContainer(member.url, member.region) for member in _live(store)}
             count = len(store.running)
         usual = 0 if new_ranks is not None else sum(_is_usual(view) for view in views)
@@ -60,6 +77,9 @@ class MemorySyncStore(MemoryPort):
                 _write_state(store, write)
             for plan in batch.plans:
                 _write_plan(store, plan)
+            for job, restored in batch.restored.items():
+                if job in store.restores and store.restores[job].number == restored:
+                    del store.restores[job]
             if batch.ranks is not None:
                 store.synced_ranks = dict(batch.ranks)
             store.news.notify_all()
@@ -86,6 +106,10 @@ def _write_plan(store: MemoryStore, write: PlanWrite) -> None:
         store.plans.pop(write.job, None)
         if write.plan is not None:
             store.plans[write.job] = write.plan
+        if write.rejected is not None:
+            version = store.jobs[write.job].versions[ROLLBACK_LAYER]
+            store.rejected[write.job] = {**write.rejected, "layer_version": version}
+            store.rolled_back.add(write.job)
     entry = store.running.get(write.job)
     if entry is not None:
         newest = max(entry.newest_generation, write.generation or 0)
@@ -93,10 +117,30 @@ def _write_plan(store: MemoryStore, write: PlanWrite) -> None:
         store.running[write.job] = replace(entry, newest_generation=newest, rescale_seconds=seconds)
 
 
-def _needs_a_look(store: MemoryStore, name: str) -> bool:
+def _wave_tasks(store: MemoryStore, job: str) -> dict[int, SeenTask]:
+    """Those reported by their live owner, in its present life."""
+    found = {}
+    for member in _live(store):
+        told = store.reports.get(member.name)
+        if told is None or told.incarnation != member.incarnation:
+            continue
+        for task in store.tasks.get(member.name, ()):
+            owner = store.owners[shard_of(task_id(job, task.index), len(store.owners))].container
+            if task.job == job and owner == member.name:
+                worked = task.progress is not None and bool(task.progress.input_rows)
+                found[task.index] = SeenTask(
+                    task.state, task.revision, task.generation, task.restarts, task.crashes, task.error, worked
+                )
+    return found
+
+
+def _needs_a_look(store: MemoryStore, name: str, *, full: bool) -> bool:
     job, entry, state = store.jobs[name], store.running.get(name), store.sync_states.get(name)
     if job.deleting or entry is None or state is None:
         return True
+    waits = state.state == "waiting" and state.detail.endswith("may be disrupted at once")
+    if full and waits and state.revision >= job.revision and entry.row.restarts >= job.restarts:
+        return False
     is_behind = entry.row.revision < job.revision or entry.row.restarts < job.restarts
     return is_behind or entry.row.stopping or state.state != "synced"
 
@@ -109,7 +153,11 @@ def _is_usual(view: JobView) -> bool:
 def _simple_commit(view: JobView) -> tuple[CommitRow, SyncWrite, str] | None:
     """What `decide` says, where that is simple and the job's state is usual."""
     before = view.running
-    if not _is_usual(view) or (before is not None and (before.stopping or before.restarts < view.restarts)):
+    if (
+        view.restore is not None
+        or not _is_usual(view)
+        or (before is not None and (before.stopping or before.restarts < view.restarts))
+    ):
         return None
     decision = decide(view, datetime.max.replace(tzinfo=UTC))
     if not isinstance(decision, Commit) or decision.then is not None or decision.difference.kind > GREATEST_SIMPLE:
@@ -117,7 +165,7 @@ def _simple_commit(view: JobView) -> tuple[CommitRow, SyncWrite, str] | None:
     record = next_record(view, decision, datetime.max.replace(tzinfo=UTC))
     if record is None:
         return None
-    if awaits_sink(view, decision) or is_of_output(field_names(decision.difference)):
+    if awaits_sink(view, decision) or is_special(field_names(decision.difference)):
         return None
     row = CommitRow(
         view.job,
@@ -154,14 +202,21 @@ def _view(store: MemoryStore, name: str) -> JobView:
         sync=store.sync_states.get(name),
         forgotten_generation=store.forgotten.get(name, (0, 0))[1],
     )
-    return job_view(row, _presence(store, entry))
+    return with_restore(job_view(row, _presence(store, entry)), store.restores.get(name))
 
 
 def _running(entry: RunningEntry) -> RunningRow:
     row = entry.row
     config = orjson.loads(row.config)
     return RunningRow(
-        config, row.revision, row.generation, row.restarts, row.stopping, row.started, entry.commit_number
+        config,
+        row.revision,
+        row.generation,
+        row.restarts,
+        row.stopping,
+        row.started,
+        entry.commit_number,
+        row.rollout,
     )
 
 
@@ -209,6 +264,9 @@ def _forget_one(store: MemoryStore, job: str, number: int) -> None:
     del store.jobs[job]
     store.sync_states.pop(job, None)
     store.plans.pop(job, None)
+    store.restores.pop(job, None)
+    store.rejected.pop(job, None)
+    store.rolled_back.discard(job)
     store.tasks = {name: tuple(task for task in tasks if task.job != job) for name, tasks in store.tasks.items()}
     entry = store.running.pop(job, None)
     if entry is not None:

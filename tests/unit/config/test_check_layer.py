@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from penstock.config.merge import overlay
 from penstock.config.problems import MAX_PROBLEMS
-from penstock.config.validate import check_job_name, check_layer
+from penstock.config.validate import check_job_name, check_layer, check_merged
 from penstock.control.errors import InvalidConfig
 from tests.support.job_configs import job
 
@@ -30,6 +31,11 @@ REFUSED = [
     ("scaler", {"max_task_count": 64}, "max_task_count", "layer_may_not_set"),
     ("scaler", {"inputs": {"flights": {"key_groups": 9}}}, "inputs.flights.key_groups", "layer_may_not_set"),
     ("scaler", {"args": {"x": 1}}, "args.x", "layer_may_not_set"),
+    ("rollback", {"priority": 1}, "priority", "layer_may_not_set"),
+    ("rollback", {"region": "north"}, "region", "layer_may_not_set"),
+    ("rollback", {"package": {"version": None}}, "package.version", "null_in_layer"),
+    ("rollback", {"package": None}, "package", "null_in_layer"),
+    ("oncall", {"package": {"digest": None}}, "package.digest", "null_in_layer"),
     ("oncall", {"region": None}, "region", "null_in_layer"),
     ("oncall", {"resources": None}, "resources", "null_in_layer"),
     ("oncall", {"args": {"x": None}}, "args.x", "null_in_layer"),
@@ -115,3 +121,12 @@ def test_bad_job_name(name: str) -> None:
     with pytest.raises(InvalidConfig) as refused:
         check_job_name(name)
     assert (refused.value.field, refused.value.rule) == ("job", "job_name")
+
+
+def test_the_layer_that_rolls_back_may_hide_a_value() -> None:
+    """A package without a digest, and a query in Python where the later one was in SQL."""
+    good = {"package": {"version": "1", "digest": None}, "query": {"sql": None, "python": "job:read"}}
+    check_layer("rollback", good)
+    new = {"package": {"name": "flights", "version": "2", "digest": f"sha256:{'a' * 64}"}, "query": {"sql": "SELECT 1"}}
+    config = check_merged(overlay(job(new), good))
+    assert (config.package.version, config.package.digest, config.query.sql) == ("1", None, None)

@@ -39,6 +39,7 @@ def test_a_leaf_names_its_layer_and_all_it_hides() -> None:
             {"layer": "base", "version": 3, "field": "task_count", "value": 2},
             {"layer": "default", "version": None, "field": "task_count", "value": 1},
         ],
+        "ignored": None,
     }
 
 

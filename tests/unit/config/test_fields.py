@@ -38,7 +38,7 @@ def test_the_table_is_json() -> None:
         "default": 1,
         "required": False,
         "documentation": "tasks of the job, each reading its own key groups",
-        "layers": ["*"],
+        "layers": ["*", "!rollback"],
         "change": "rescale",
         "only_for": [],
     }

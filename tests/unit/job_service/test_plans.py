@@ -20,6 +20,7 @@ BASE: dict[str, Any] = {
 TWO = ("etl/0", "etl/1")
 FOUR = (*TWO, "etl/2", "etl/3")
 STOPPED = {"desired_state": "stopped"}
+RESCALED = ("stop_tasks", "await_stopped", "redistribute", "seal", "commit", "start_tasks")
 
 
 @pytest.mark.parametrize(
@@ -81,12 +82,38 @@ SIZED = {"output": {"type": "kafka", "topic": "clean", "key_groups": 4}}
         (None, STOPPED, ("commit",)),
         (SIZED, {"trigger_interval_seconds": 1}, ("commit", "restart_tasks")),
         (SIZED, {"output": {**SIZED["output"], "topic": "b"}}, ("initialize_sink", "commit", "restart_tasks")),
+        (SIZED, {"task_count": 4, "output": {**SIZED["output"], "topic": "b"}}, ("initialize_sink", *RESCALED)),
+        (SIZED, {"task_count": 4}, RESCALED),
     ],
 )
 def test_an_output_that_must_be_made_is_a_step(running: Any, change: dict[str, Any], steps: tuple[str, ...]) -> None:
     runs = None if running is None else check_merged({**BASE, **running}).model_dump(mode="json")
     found = plan("etl", running=runs, before={**BASE, **SIZED}, after=check_merged({**BASE, **SIZED, **change}))
     assert found.steps == steps
+
+
+TIMED = {
+    "flights": {
+        **BASE["inputs"]["flights"],
+        "value_schema": "a INT, at TIMESTAMP",
+        "event_time_column": "at",
+        "watermark_delay": "1 minute",
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "change", "said"),
+    [
+        ({"inputs": TIMED}, {"task_count": 4}, "wait"),
+        ({"inputs": TIMED, "completeness": "drop_late"}, {"task_count": 4}, "drop_late"),
+        ({"inputs": TIMED}, {"priority": 1}, None),
+        ({}, {"task_count": 4}, None),
+    ],
+)
+def test_a_rescale_with_watermarks_says_what_happens_to_late_rows(more: Any, change: Any, said: str | None) -> None:
+    before = {**BASE, **more}
+    assert plan("etl", running=before, before=before, after=check_merged({**before, **change})).completeness == said
 
 
 def test_a_change_that_is_not_in_force_yet_counts_for_the_kind_but_not_for_the_fields() -> None:
@@ -105,3 +132,21 @@ def test_a_job_that_never_ran_just_starts() -> None:
 def test_a_stopped_job_that_never_ran_starts_nothing() -> None:
     found = plan("etl", running=None, before=BASE, after=check_merged({**BASE, **STOPPED}))
     assert (found.steps, found.tasks_touched) == (("commit",), ())
+
+
+@pytest.mark.parametrize(
+    ("running", "change", "waves"),
+    [
+        ({}, {}, [("etl/0",), ("etl/1",)]),
+        ({"task_count": 4}, {}, [("etl/0",), ("etl/1", "etl/2"), ("etl/3",)]),
+        ({}, {"task_count": 4}, []),
+        ({}, STOPPED, []),
+        (STOPPED, {"desired_state": "running"}, []),
+    ],
+)
+def test_a_package_goes_out_in_waves(running: dict[str, Any], change: dict[str, Any], waves: list[Any]) -> None:
+    runs = {**BASE, **running}
+    after = check_merged({**runs, **change, "package": {"version": "2"}})
+    found = plan("etl", running=runs, before=runs, after=after, rollout_share=0.5)
+    assert found.waves == tuple(waves)
+    assert (found.steps == tuple(f"wave_{n}" for n in range(1, len(waves) + 1))) == bool(waves)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import pytest
 
@@ -11,7 +12,7 @@ from penstock.control.errors import BrokenCheckpoint, BrokenTask
 from penstock.spark.checkpoint import commit_text, offsets_text, parse_offsets
 from penstock.spark.fence import Token, next_token
 from penstock.spark.redistribute.keys import KeyedOperator, KeyFunction, key_functions, require_operators
-from penstock.spark.redistribute.level import Standing, has_read_all, lagging
+from penstock.spark.redistribute.level import Span, Standing, cuts, furthest, has_read_all, lagging, offsets_left
 from penstock.spark.redistribute.move import require_same
 from penstock.spark.redistribute.offsets import SourceOffsets, line_of, merged, parse_line, sliced
 from penstock.spark.redistribute.positions import Trace, topics_of
@@ -78,6 +79,45 @@ def test_all_is_read_when_no_key_group_of_any_source_is_behind() -> None:
     sources = (source("a", p0=4), source("b", p0=9, p1=1))
     assert has_read_all(sources, {"a": {0: 4, 1: 99}, "b": {0: 8, 1: 1}})
     assert not has_read_all(sources, {"a": {0: 4}, "b": {0: 8, 1: 2}})
+
+
+def test_what_is_left_is_counted_over_all_key_groups_and_never_below_nothing() -> None:
+    sources = (source("a", p0=4, p1=7), source("b", p0=9))
+    assert offsets_left(sources, {"a": {0: 10, 1: 2}, "b": {0: 10}}) == 7
+
+
+def test_of_several_sources_of_one_topic_the_furthest_counts() -> None:
+    tasks = [(source("a", p0=4), source("b", p0=9), source("a", p0=6)), (source("a", p1=1), source("b", p1=2))]
+    assert furthest(tasks, "a") == {0: 6, 1: 1}
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "rows_beyond", "expected"),
+    [
+        pytest.param({0: 5}, {0: 5}, {}, {0: 5}, id="nothing left"),
+        pytest.param({0: 9}, {0: 5}, {}, {0: 9}, id="read beyond the end that is known"),
+        pytest.param({0: 0}, {0: 90}, {0: 7}, {0: 7}, id="near"),
+        pytest.param({0: 7}, {0: 90}, {0: 7}, {0: 7}, id="at once"),
+        pytest.param({0: 0}, {0: 10**6}, {0: 700_000}, {0: 700_000}, id="far"),
+        pytest.param({0: 0}, {0: 10**6}, {}, {0: 10**6}, id="none before the end"),
+        pytest.param(
+            {0: 0, 1: 3, 2: 50_000}, {0: 9, 1: 9, 2: 10**6}, {1: 4, 2: 80_000}, {0: 9, 1: 4, 2: 80_000}, id="3"
+        ),
+    ],
+)
+def test_the_cut_of_a_key_group_is_its_first_row_beyond(
+    begins: dict[int, int], ends: dict[int, int], rows_beyond: dict[int, int], expected: dict[int, int]
+) -> None:
+    asked: dict[int, int] = {}
+
+    def look(spans: Mapping[int, Span]) -> dict[int, int]:
+        for group, (lo, until) in spans.items():
+            assert begins[group] <= lo < until <= ends[group]
+            asked[group] = until
+        return {g: rows_beyond[g] for g, (lo, hi) in spans.items() if g in rows_beyond and lo <= rows_beyond[g] < hi}
+
+    assert cuts(begins, ends, look) == expected
+    assert all(until <= max(begins[group] + 20_000, 6 * expected[group]) for group, until in asked.items())
 
 
 def trace_of(batch: int | None, *topics: str | None) -> Trace:

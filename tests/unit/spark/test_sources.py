@@ -9,7 +9,7 @@ import pytest
 
 from penstock.config.model import Input
 from penstock.control.errors import BrokenTask
-from penstock.spark.balance import BatchLimits, balance_options, delay_millis, limits_per_input
+from penstock.spark.balance import BatchLimits, balance_options, bounded, delay_millis, limits_per_input
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sources import kafka_options, substitute
 from penstock.spark.task import trigger_interval
@@ -34,6 +34,15 @@ def test_a_limit_is_passed_on() -> None:
     source = Input(topic="flights", key_groups=8)
     options = kafka_options(source, KeyGroupRange(0, 8), BatchLimits(500, 9000), SETTINGS)
     assert (options["maxOffsetsPerTrigger"], options["maxBytesPerTrigger"]) == ("500", "9000")
+
+
+def test_a_bounded_source_stops_at_its_offsets_and_its_watermark_does_not_follow_the_clock() -> None:
+    source = Input(topic="flights", key_groups=8)
+    options = {"balance": "auto", "idleTimeoutMillis": "1000"}
+    stop_at = {"flights": {0: 5, 1: 6, 2: 7}}
+    stopped = bounded(options, source, KeyGroupRange(1, 3), stop_at)
+    assert stopped == {"balance": "auto", "stopAtOffsets": '{"flights": {"1": 6, "2": 7}}'}
+    assert bounded(options, source, KeyGroupRange(1, 3), {"other": {0: 1}}) == {"balance": "auto"}
 
 
 @pytest.mark.parametrize(

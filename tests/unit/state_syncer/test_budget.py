@@ -1,7 +1,9 @@
-"""How many jobs may be rescaled at once, and which ones come first."""
+"""How many jobs may be disrupted at once, and which ones come first."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,8 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.config.classify import NO_DIFFERENCE
-from services.state_syncer.budget import Budget, Candidate, Queue
-from services.state_syncer.plan import Begin, JobView
+from services.state_syncer.budget import Budget, Candidate, Queue, Room, Turns, put_off
+from services.state_syncer.plan import Begin, Commit, JobView, Upgrade
+from services.state_syncer.waves import Rolling, Rollout
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+ROLLOUT = Rollout(steps=(), revision=1, restarts=0, fields=(), leaves=(), ends=(1,), begun_at=NOW, step_at=NOW)
 
 
 def candidate(job: str, priority: int = 0, revision: int = 1) -> Candidate[Begin]:
@@ -29,7 +35,7 @@ def candidate(job: str, priority: int = 0, revision: int = 1) -> Candidate[Begin
     ],
 )
 def test_the_smaller_of_share_and_count_and_at_least_one(budget: Budget, jobs: int, limit: int) -> None:
-    assert budget.limit(jobs) == limit
+    assert budget.room(jobs, active=3, rescales=2) == (limit, limit - 3, 20, 18)
 
 
 CANDIDATES = st.lists(
@@ -45,3 +51,40 @@ def test_priority_goes_first_then_the_oldest_write_then_the_name(entries: list[A
     order = [job for job, _, _ in sorted(entries, key=lambda entry: (-entry[1], entry[2], entry[0]))]
     assert picked == order[: max(0, room)]
     assert {each.view.job for each in late if each is not None} == set(order[max(0, room) :])
+
+
+def upgrade(job: str, priority: int = 0, revision: int = 1) -> Candidate[Any]:
+    config: dict[str, Any] = {"priority": priority}
+    commit = Commit(config, revision, 1, 0)
+    return Candidate(JobView(job, revision, 0, False, config), Upgrade(commit))
+
+
+def turns(room: Room, *candidates: Candidate[Any]) -> tuple[list[str], set[str]]:
+    """Who may begin, in order, and who must wait."""
+    found = Turns(room)
+    late = [found.offer(each) for each in candidates]
+    begin, later = found.picked()
+    return [each.view.job for each in begin], {each.view.job for each in (*late, *later) if each is not None}
+
+
+def test_rescales_and_rollouts_share_one_order_and_one_limit() -> None:
+    waiting = (upgrade("a"), candidate("b", priority=1), upgrade("c", priority=2), candidate("d"))
+    assert turns(Room(3, 3, 20, 20), *waiting) == (["c", "b", "a"], {"d"})
+    assert turns(Room(3, 0, 20, 20), *waiting) == ([], {"a", "b", "c", "d"})
+
+
+def test_rescales_have_a_limit_more() -> None:
+    waiting = (candidate("a"), candidate("b"), upgrade("c"))
+    assert turns(Room(3, 3, 1, 1), *waiting) == (["a", "c"], {"b"})
+
+
+def test_a_job_that_a_rollout_disrupts_already_needs_no_room_to_be_rescaled() -> None:
+    view, begun = candidate("a")
+    rolling = Candidate(replace(view, rolling=Rolling(ROLLOUT)), begun)
+    assert turns(Room(1, 0, 20, 20), rolling, upgrade("b")) == (["a"], {"b"})
+
+
+def test_who_waits_is_told_which_limit_holds() -> None:
+    assert put_off(upgrade("a"), Room(5, 0, 2, 2)).detail == "waiting: no more than 5 jobs may be disrupted at once"
+    assert put_off(candidate("a"), Room(5, 1, 1, 0)).detail == "waiting: no more than 1 job may be rescaled at once"
+    assert put_off(candidate("a"), Room(1, 0, 20, 9)).detail == "waiting: no more than 1 job may be disrupted at once"

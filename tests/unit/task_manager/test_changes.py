@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.spark.channel import Live, Start, Stop
+from penstock.tasks.spec import Before
 from penstock.wire.cluster import TaskState
 from tests.support.task_manager import World, all_shards, template
 
@@ -83,6 +84,30 @@ def test_bookkeeping_changes_are_only_noted() -> None:
     world.settle()
     assert {report.revision for report in world.reports().values()} == {2}
     assert len(host.sent) == sent
+
+
+def test_a_wave_restarts_its_tasks_and_no_other() -> None:
+    """
+    1. Two tasks run version 1 of a package.
+    2. Version 2 goes out to the first: it alone is stopped.
+    3. The second wave: now the other one is.
+    """
+    old, new = (template(package={"name": "flights", "version": version}) for version in ("1", "2"))
+    new = new.model_copy(update={"revision": 2, "commit_number": 2})
+    before = Before(upgraded=1, revision=1, restarts=0, config=old.config)
+    world = World().jobs(old)
+    world.heartbeat(all_shards())
+    world.settle()
+    lives = {name: start.id for name, start in world.hosts.running().items()}
+    world.jobs(new.model_copy(update={"before": before}))
+    world.settle()
+    first = {name: start.id for name, start in world.hosts.running().items()}
+    assert (first["flights/0"] != lives["flights/0"], first["flights/1"] == lives["flights/1"]) == (True, True)
+    world.jobs(new)
+    world.settle()
+    second = {name: start.id for name, start in world.hosts.running().items()}
+    assert (second["flights/0"] == first["flights/0"], second["flights/1"] != first["flights/1"]) == (True, True)
+    assert {start.spec.config.package.version for start in world.hosts.running().values()} == {"2"}
 
 
 @pytest.mark.parametrize("change", [{"generation": 2}, {"restarts": 1}, {"task_count": 4}])

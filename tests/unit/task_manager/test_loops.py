@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.control.errors import LeaseLost, Unavailable
+from penstock.tasks.dimensions import CPU
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest, Snapshot, TaskReportBatch
 from services.task_manager.disk import Lives, SnapshotFile
 from services.task_manager.loop import Heartbeats, Periods, Reports, Specs
@@ -222,6 +223,33 @@ def test_reports_are_of_the_newest_state(tmp_path: Path) -> None:
     world.settle()
     reports.step()
     assert [len(batch.tasks) for batch in cell.reports] == [2]
+
+
+def test_a_load_is_told_until_the_task_service_has_taken_it(tmp_path: Path) -> None:
+    """
+    1. A host measures a task for a minute; the Task Service is down.
+    2. It comes back: the load is told. 3. The next report has nothing new of it. 4. A task that moved away has no load.
+    """
+    world = World()
+    cell = Cell(world)
+    heartbeats, specs = loops(world, cell, tmp_path)
+    reports = Reports(world.container, cell, world.clock, PERIODS)
+    heartbeats.step()
+    specs.step()
+    world.settle()
+    for _ in range(7):
+        world.host_of("flights/0").measure({"flights/0": {CPU: 0.5}, "flights/9": {CPU: 9.0}})
+        world.clock.seconds += 10
+        heartbeats.step()
+    cell.down = {"task_service"}
+    reports.step()
+    cell.down = set()
+    reports.step()
+    reports.step()
+    assert [[task.load for task in batch.tasks] for batch in cell.reports] == [[{CPU: 0.5}, None], [None, None]]
+    world.container.drop(world.order(all_shards(cell.version)))
+    world.settle()
+    assert world.container.report().tasks == ()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"full": 1}'])

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.control.errors import Conflict, Unavailable
 from penstock.spark.channel import Initialize, Redistribute, RemoveSavepoint, Seal, TakeSavepoint
-from penstock.tasks.redistribution import SealRequest
+from penstock.tasks.redistribution import GenerationRemoval, SealRequest
 from penstock.tasks.savepoint import SavedTask, SavepointRemoval, SavepointReport, SavepointRequest
 from penstock.tasks.sinks import SinkRequest
 from penstock.wire.redistributions import LOST, RedistributionAnswer, WorkState
@@ -69,6 +69,25 @@ def test_savepoints_are_taken_and_removed_by_a_warm_host_whatever_the_package() 
     (host,) = world.hosts.alive()
     works = [command.type for command in host.sent if isinstance(command, TakeSavepoint | RemoveSavepoint)]
     assert works == ["take_savepoint", "remove_savepoint"]
+
+
+def test_a_generation_that_is_in_use_here_is_not_removed() -> None:
+    """1. Tasks of generation 2 run, the first may go. 2. Generation 3 is committed, and the tasks of the second have
+    not stopped yet: neither goes. 3. They have stopped: the second goes."""
+    world = ready_world()
+    world.jobs(template(generation=2))
+    world.heartbeat(all_shards())
+    world.settle()
+    old = [GenerationRemoval(job="flights", generation=generation) for generation in (1, 2, 3)]
+    assert state(world, old[0]) is WorkState.RUNNING
+    world.settle()
+    assert world.container.work(old[0], 0.0) == RedistributionAnswer(state=WorkState.DONE)
+    world.jobs(template(generation=3, revision=2))
+    for request in old[1:]:
+        with pytest.raises(Conflict, match="in use"):
+            world.container.work(request, 0.0)
+    world.settle()
+    assert state(world, old[1]) is WorkState.RUNNING
 
 
 def test_an_output_is_made_once_and_a_failure_is_told_once() -> None:

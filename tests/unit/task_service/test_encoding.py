@@ -8,7 +8,7 @@ from penstock.tasks.stored import Changes
 from penstock.wire.cluster import Snapshot
 from services.task_service.encoding import Encoder
 from services.task_service.templates import Templates, everything
-from tests.unit.task_service.test_templates import BAD, changes, row
+from tests.unit.task_service.test_templates import BAD, changes, mixed, row
 
 
 def read(*jobs: str) -> Templates:
@@ -22,6 +22,15 @@ def test_the_full_snapshot_reads_back():
     assert (snapshot.full, snapshot.commit_number, snapshot.shard_count, snapshot.removed) == (True, 3, 16, ())
     assert [template.job for template in snapshot.templates] == ["a", "b", "c"]
     assert gzip.decompress(encoded.compressed) == encoded.body
+
+
+def test_what_tasks_ran_before_travels_only_while_there_is_any():
+    """A Task Manager of the release before knows no such field, and would refuse the whole snapshot."""
+    for stored, travels in ((row("a", 1), False), (mixed(1), True)):
+        body = Encoder().encode(everything(None, changes(1, stored)), None).body
+        assert (b'"before"' in body) is travels
+        (template,) = Snapshot.model_validate_json(body).templates
+        assert (template.before is not None) is travels
 
 
 def test_a_delta_has_what_came_after():

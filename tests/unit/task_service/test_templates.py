@@ -30,6 +30,22 @@ def test_a_job_that_is_being_deleted_is_served_and_has_no_tasks():
     assert expand(template) == ()
 
 
+def mixed(revision: int) -> StoredTemplate:
+    """A row of revision 1 with a rollout of another one, or of its own."""
+    before = {"config": make_config(), "revision": 1, "restarts": 0}
+    rollout = json.dumps({"revision": revision, "upgraded": 1, "before": before})
+    return row("a", 1, json.dumps(make_config(priority=2)))._replace(rollout=rollout)
+
+
+def test_tasks_that_are_not_upgraded_run_what_they_ran():
+    assert [spec.config.priority for spec in expand(template_of(mixed(1)))] == [2, 0]
+
+
+def test_a_rollout_of_another_revision_is_over():
+    template = template_of(mixed(9))
+    assert (template.before, [spec.config.priority for spec in expand(template)]) == (None, [2, 2])
+
+
 def test_a_full_read_keeps_what_did_not_change():
     first = everything(None, changes(2, row("a", 1), row("b", 2)))
     second = everything(first, changes(3, row("a", 1), row("b", 3)))

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from penstock.config.validate import check_merged
-from penstock.tasks.spec import TaskSpec, TaskTemplate, expand, key_group_count, task_id
+from penstock.tasks.spec import Before, TaskSpec, TaskTemplate, expand, key_group_count, task_id
 from tests.support.job_configs import job
 
 
@@ -31,6 +31,21 @@ def test_a_job_becomes_its_tasks_in_order() -> None:
     ]
     assert {(spec.job, spec.revision, spec.generation, spec.restarts) for spec in specs} == {("flights-clean", 5, 2, 1)}
     assert all(spec.config.task_count == 3 for spec in specs)
+
+
+def test_only_upgraded_tasks_run_what_is_new() -> None:
+    new, old = template(task_count=3, priority=2), template(task_count=3)
+    before = Before(upgraded=1, revision=4, restarts=0, config=old.config)
+    specs = expand(new.model_copy(update={"before": before}))
+    assert [(spec.revision, spec.restarts, spec.config.priority) for spec in specs] == [(5, 1, 2), (4, 0, 0), (4, 0, 0)]
+    others = expand(old.model_copy(update={"revision": 4, "restarts": 0}))
+    assert specs[1:] == others[1:], "nothing of the others changes, so nobody restarts them"
+
+
+def test_a_stopped_job_has_no_tasks_whatever_it_ran_before() -> None:
+    stopped = template(desired_state="stopped", task_count=3)
+    before = Before(upgraded=1, revision=4, restarts=0, config=template(task_count=3).config)
+    assert expand(stopped.model_copy(update={"before": before})) == ()
 
 
 def test_a_stopped_job_has_no_tasks() -> None:

@@ -24,8 +24,10 @@ from penstock.spark.channel import (
     Lease,
     ListTasks,
     Live,
+    Loads,
     Progress,
     Redistribute,
+    RemoveGeneration,
     RemoveSavepoint,
     Reply,
     Seal,
@@ -34,10 +36,12 @@ from penstock.spark.channel import (
     TakeSavepoint,
 )
 from penstock.spark.channel import Work as HostWork
+from penstock.spark.collect import collect
 from penstock.spark.errors import failure_of
 from penstock.spark.host.events import EventWriter
 from penstock.spark.host.exits import HostExit, exit_for_jvm
 from penstock.spark.host.lease import LeaseWatch
+from penstock.spark.host.loads import LoadMeter
 from penstock.spark.host.queues import TaskQueues, Work
 from penstock.spark.host.tasks import TaskTable
 from penstock.spark.initialize import initialize
@@ -65,7 +69,9 @@ class Host:
         self._events = events
         holder = f"{name} pid {os.getpid()}"
         self._runtime = Runtime(session, session.java_class(_WATCH_CLASS), settings, holder)
+        self._runtime.watch.listen(session.spark.sparkContext._jsc.sc())
         self._tasks = TaskTable(self._runtime)
+        self._meter = LoadMeter(self._runtime.watch, SystemClock(), settings.disk_interval_seconds)
         self._queues = TaskQueues(settings.max_concurrent_starts)
         self._jvm_lease = session.java_class(_JVM_LEASE_CLASS)
         self._jvm_calls = TaskQueues(1)
@@ -78,7 +84,7 @@ class Host:
         """Carries out commands, a JSON line each; does not return. Start it on the main thread."""
         signal.signal(signal.SIGCONT, self._on_continue)
         threading.excepthook = self._on_thread_error
-        for target in (self._lease.watch, self._look_again_and_again, self._await_jvm):
+        for target in (self._lease.watch, self._look_again_and_again, self._measure, self._await_jvm):
             thread = threading.Thread(target=target, name=target.__name__.strip("_"), daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -108,6 +114,8 @@ class Host:
                 self._enqueue(command.id, f"{command.request.job}/*", partial(self._work, command))
             case Lease():
                 self._renew(command)
+            case RemoveGeneration(request=old):
+                self._enqueue(command.id, f"{old.job}/g{old.generation}", partial(self._work, command))
             case ListTasks():
                 self._reply(command.id, {"tasks": self._tasks.describe()})
             case Exit():
@@ -145,6 +153,8 @@ class Host:
                 seal(self._runtime, sealed)
             case RemoveSavepoint(request=removal):
                 remove(self._runtime, removal)
+            case RemoveGeneration(request=old):
+                collect(self._runtime, old)
             case Initialize(request=sink):
                 initialize(self._runtime, sink)
         return {}
@@ -205,6 +215,17 @@ class Host:
                 self._events.send(ended)
             if look.progress and not self._events.is_congested():
                 self._events.send(Progress(tasks=look.progress))
+
+    def _measure(self) -> None:
+        """On a thread of its own: a disk that hangs must not hold up progress, nor a failure end the host."""
+        while not self._ending.wait(self._settings.load_interval_seconds):
+            try:
+                loads = self._meter.measure(self._tasks.running())
+            except Exception:
+                log.exception("loads not measured")
+                continue
+            if loads and not self._events.is_congested():
+                self._events.send(Loads(tasks=loads))
 
     def _on_thread_error(self, failed: threading.ExceptHookArgs) -> None:
         """A host without one of its threads would be blind: it ends. The end of the JVM shows here, too."""

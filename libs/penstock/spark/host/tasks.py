@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.control.errors import Unavailable
 from penstock.control.logs import logger
@@ -13,6 +13,7 @@ from penstock.spark.channel import TaskEnded
 from penstock.spark.failures import Cause, classify
 from penstock.spark.progress import task_progress
 from penstock.spark.task import RunningTask, Runtime
+from penstock.spark.traffic import Samples, rates, with_record
 from penstock.tasks.spec import TaskSpec
 from penstock.wire.cluster import TaskProgress, TaskState
 
@@ -26,6 +27,16 @@ class _Entry:
     task: RunningTask
     state: TaskState
     progress: TaskProgress | None = None
+    traffic: Samples = ()
+
+
+class Running(NamedTuple):
+    """A task that runs. `run` is Spark's id of its query."""
+
+    spec: TaskSpec
+    run: str | None
+    checkpoint: str
+    progress: TaskProgress | None
 
 
 @dataclass(frozen=True)
@@ -98,6 +109,16 @@ class TaskTable:
         with self._lock:
             return list(self._entries)
 
+    def running(self) -> dict[str, Running]:
+        """The tasks that run, by id."""
+        with self._lock:
+            entries = dict(self._entries)
+        return {
+            task_id: Running(entry.task.spec, entry.task.run_id, entry.task.checkpoint, entry.progress)
+            for task_id, entry in entries.items()
+            if entry.state is TaskState.RUNNING
+        }
+
     def look(self) -> Look:
         """Takes in the newest progress and removes the tasks whose query has ended by itself."""
         ended = []
@@ -106,7 +127,7 @@ class TaskTable:
             if entry is None or entry.task.run_id != record["run"] or entry.state is TaskState.STOPPING:
                 continue
             if "progress" in record:
-                entry.progress = task_progress(record["progress"])
+                _take_in(entry, record["progress"])
             if not record["active"] and entry.state is TaskState.RUNNING:
                 ended.append(self._end(entry, record.get("causes", [])))
         with self._lock:
@@ -139,6 +160,11 @@ class TaskTable:
         if entry.task.spec != spec or entry.task.epoch != epoch:
             raise Unavailable(f"{spec.task_id} runs with another spec or epoch: stop it first")
         return _describe(entry)
+
+
+def _take_in(entry: _Entry, progress: dict[str, Any]) -> None:
+    entry.traffic = with_record(entry.traffic, progress)
+    entry.progress = task_progress(progress).model_copy(update={"key_group_rates": rates(entry.traffic)})
 
 
 def _describe(entry: _Entry) -> dict[str, Any]:

@@ -1,19 +1,24 @@
-"""Which tasks have to read on before their state can be put together. Pure.
+"""Which tasks have to read on before their state can be put together, and how far. Pure.
 
-Tasks have watermarks of their own; a merged task can have one only. The greatest is what an unsplit run would have
-had, so no window is emitted twice. But rows that a lagging task has not read yet may then be late. So lagging tasks
-read on, until they have the greatest watermark or have read all there was when the tasks stopped. A task that reads on
-may get beyond the others: then those read on, which ends at the end of the input at the latest.
+Tasks have watermarks of their own; a merged task can have one only. The greatest, the *goal*, is what an unsplit run
+would have had, so no window is emitted twice. But rows that a lagging task has not read yet may then be late. So it
+reads on, in each key group to its *cut*: the first row whose event time is beyond the goal and the input's delay. A
+row that is late at the goal lies before the cut, unless it is behind its own key group by more than the delay. And no
+row before the cut brings a watermark beyond the goal: nobody overshoots, so one pass is enough.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from penstock.spark.balance import Ends
 from penstock.spark.redistribute.offsets import SourceOffsets
 
-Ends = Mapping[str, Mapping[int, int]]
+Span = tuple[int, int]
+
+_FIRST_SPAN = 20_000
+_SPAN_GROWTH = 4
 
 
 @dataclass(frozen=True)
@@ -24,19 +29,52 @@ class Standing:
     at_end: bool
 
 
-def common_watermark_ms(standings: Iterable[Standing]) -> int:
-    """The watermark of the merged state; 0 without one."""
-    return max(standing.watermark_ms for standing in standings)
-
-
 def lagging(standings: Sequence[Standing]) -> tuple[int, ...]:
     """The indices of the tasks that have to read on; none when all are level, or no task has a watermark."""
-    common = common_watermark_ms(standings)
+    common = max(task.watermark_ms for task in standings)
     return tuple(i for i, task in enumerate(standings) if task.watermark_ms < common and not task.at_end)
 
 
-def has_read_all(sources: Iterable[SourceOffsets], ends: Ends) -> bool:
-    """Whether nothing is left to read below `ends`, which has an offset for each key group of each topic."""
-    return all(
-        offset >= ends[source.topic][key_group] for source in sources for key_group, offset in source.offsets.items()
+def offsets_left(sources: Iterable[SourceOffsets], ends: Ends) -> int:
+    """How many offsets are left to read below `ends`, which has an offset for each key group of each topic."""
+    return sum(
+        max(0, ends[source.topic][key_group] - offset)
+        for source in sources
+        for key_group, offset in source.offsets.items()
     )
+
+
+def has_read_all(sources: Iterable[SourceOffsets], ends: Ends) -> bool:
+    """Whether nothing is left to read below `ends`."""
+    return offsets_left(sources, ends) == 0
+
+
+def furthest(tasks: Iterable[Sequence[SourceOffsets]], topic: str) -> dict[int, int]:
+    """The next offset of each key group of `topic` that some tasks read; the greatest where several sources read it."""
+    offsets: dict[int, int] = {}
+    for source in (source for sources in tasks for source in sources if source.topic == topic):
+        for key_group, offset in source.offsets.items():
+            offsets[key_group] = max(offset, offsets.get(key_group, offset))
+    return offsets
+
+
+def cuts(
+    begins: Mapping[int, int], ends: Mapping[int, int], first_beyond: Callable[[Mapping[int, Span]], Mapping[int, int]]
+) -> dict[int, int]:
+    """The offset of the first row beyond, from `begins` on and by key group; its end where there is none before.
+
+    `first_beyond` looks at a span of offsets of each key group it is given and tells those that have such a row. Spans
+    grow, so that a near cut costs one short look, and a far one not much more than the rows before it.
+    """
+    found: dict[int, int] = {}
+    span, open_from = _FIRST_SPAN, dict(begins)
+    while open_from:
+        found |= {group: begin for group, begin in open_from.items() if begin >= ends[group]}
+        spans = {
+            group: (begin, min(begin + span, ends[group])) for group, begin in open_from.items() if group not in found
+        }
+        if spans:
+            found |= first_beyond(spans)
+        open_from = {group: until for group, (_, until) in spans.items() if group not in found}
+        span *= _SPAN_GROWTH
+    return found

@@ -11,6 +11,7 @@ final class BatchRowWriter implements DataWriter<InternalRow> {
   private final RecordColumns columns;
   private final int partition;
   private final long attempt;
+  private final SentBytes sent = new SentBytes();
   private boolean joined;
 
   BatchRowWriter(BatchTransaction transaction, String topic, RecordColumns columns, int partition, long attempt) {
@@ -27,11 +28,12 @@ final class BatchRowWriter implements DataWriter<InternalRow> {
       transaction.join(partition, attempt);
       joined = true;
     }
-    transaction.send(columns.record(topic, row));
+    transaction.send(sent.counted(columns.record(topic, row)));
   }
 
   @Override
   public WriterCommitMessage commit() {
+    sent.tell();
     return new WrittenAttempt(attempt);
   }
 

@@ -15,6 +15,7 @@ final class PartitionRowWriter implements DataWriter<InternalRow> {
   private final PlannedBatch batch;
   private final int partition;
   private final long attempt;
+  private final SentBytes sent = new SentBytes();
   private PartitionProducer producer;
   private boolean skip;
 
@@ -30,7 +31,7 @@ final class PartitionRowWriter implements DataWriter<InternalRow> {
   public void write(InternalRow row) {
     begin();
     if (!skip) {
-      producer.producer.send(columns.record(options.topic(), row));
+      producer.producer.send(sent.counted(columns.record(options.topic(), row)));
     }
   }
 
@@ -39,6 +40,7 @@ final class PartitionRowWriter implements DataWriter<InternalRow> {
     begin();
     if (!skip) {
       producer.commit(batch);
+      sent.tell();
     }
     giveBack();
     return new WrittenAttempt(attempt);

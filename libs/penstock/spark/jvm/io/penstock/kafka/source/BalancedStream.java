@@ -1,5 +1,6 @@
 package io.penstock.kafka.source;
 
+import io.penstock.host.QueryUse;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -55,6 +56,9 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
 
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
+    if (RunningQuery.current().map(RunningQuery::isStopping).orElse(false)) {
+      return nothingNew(start, false);
+    }
     ReadLimits limits = ReadLimits.of(limit);
     Offset sparks = spark.latestOffset(start, sparksShare(limit, limits));
     if (sparks == null) {
@@ -113,7 +117,8 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return spark.createReaderFactory();
+    PartitionReaderFactory readers = spark.createReaderFactory();
+    return QueryUse.sourceBytes().<PartitionReaderFactory>map(bytes -> new CountedReads(readers, bytes)).orElse(readers);
   }
 
   @Override

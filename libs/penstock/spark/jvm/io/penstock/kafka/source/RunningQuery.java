@@ -35,6 +35,10 @@ final class RunningQuery {
     return query instanceof MicroBatchExecution batches ? Optional.of(new RunningQuery(batches)) : Optional.empty();
   }
 
+  boolean isStopping() {
+    return StoppingQueries.has(execution.runId());
+  }
+
   List<SparkDataStream> sources() {
     return CollectionConverters.asJava(execution.sources());
   }

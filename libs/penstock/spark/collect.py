@@ -1,0 +1,79 @@
+"""The end of an old generation: its checkpoints go, and a file stays that says so.
+
+<root>/<job>/g<generation>/COLLECTED    nobody may claim a checkpoint here any more (`penstock.spark.task`)
+
+The seal goes with the checkpoints; without the mark a container with an old list of tasks would start them anew, from
+the beginning of their input. Savepoints are copies or links and name no file of a generation; neither does a later one.
+"""
+
+from __future__ import annotations
+
+import re
+
+from penstock.control.errors import Conflict
+from penstock.control.logs import logger
+from penstock.spark.checkpoint import COLLECTED, CheckpointFiles, generation_folder, last_offset
+from penstock.spark.fence import FENCE, parse_fence
+from penstock.spark.redistribute.seal import is_sealed
+from penstock.spark.savepoint.files import savepoint_files
+from penstock.spark.task import Runtime
+from penstock.tasks.redistribution import GenerationRemoval
+
+log = logger(__name__)
+
+_GENERATION = re.compile(r"g([1-9][0-9]*)", re.ASCII)
+_TASK = re.compile(r"task-[0-9]+", re.ASCII)
+
+
+def collect(runtime: Runtime, request: GenerationRemoval) -> None:
+    """Deletes the checkpoints of a generation; safe to repeat, and to be killed anywhere.
+
+    Raises Conflict when the files do not show that the generation is over: a task started in it, it is not sealed, and
+    no task of a later one ever started. Of a forgotten job that is not asked.
+    """
+    files, root = savepoint_files(runtime), runtime.settings.checkpoint_root
+    folder = generation_folder(root, request.job, request.generation)
+    names = files.names(folder)
+    if COLLECTED not in names:
+        if not names:
+            return
+        if not request.forgotten:
+            _require_over(files, root, request, folder)
+        files.write(f"{folder}/{COLLECTED}", b"its checkpoints were deleted\n")
+    for task in _tasks(names):
+        files.delete(f"{folder}/{task}")
+    log.info("generation collected", job=request.job, generation=request.generation)
+
+
+def _require_over(files: CheckpointFiles, root: str, request: GenerationRemoval, folder: str) -> None:
+    begun = [task for task in _tasks(files.names(folder)) if _was_started(files, f"{folder}/{task}")]
+    if all(_is_sealed(files, f"{folder}/{task}") for task in begun):
+        return
+    if not any(_has_started(files, later) for later in _later(files, root, request)):
+        raise Conflict(
+            f"{folder} is not sealed, and no later generation was started", field="generation", rule="is_over"
+        )
+
+
+def _later(files: CheckpointFiles, root: str, request: GenerationRemoval) -> list[str]:
+    found = (_GENERATION.fullmatch(name) for name in files.names(f"{root.rstrip('/')}/{request.job}"))
+    later = [number for match in found if match and (number := int(match[1])) > request.generation]
+    return [generation_folder(root, request.job, number) for number in later]
+
+
+def _has_started(files: CheckpointFiles, folder: str) -> bool:
+    return any(_was_started(files, f"{folder}/{task}") for task in _tasks(files.names(folder)))
+
+
+def _was_started(files: CheckpointFiles, checkpoint: str) -> bool:
+    """Whether a task ever claimed a checkpoint: with its shard's epoch, which redistributions do not have."""
+    return FENCE in files.names(checkpoint) and parse_fence(files.read(f"{checkpoint}/{FENCE}")).epoch > 0
+
+
+def _is_sealed(files: CheckpointFiles, checkpoint: str) -> bool:
+    newest = last_offset(checkpoint, files)
+    return newest is not None and is_sealed(checkpoint, newest, files)
+
+
+def _tasks(names: list[str]) -> list[str]:
+    return sorted(name for name in names if _TASK.fullmatch(name))

@@ -1,0 +1,94 @@
+"""What the State Syncer reads for rollouts, and its record of rejected packages. Few jobs at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, text
+
+from penstock.store.alerts import clear_alert, raise_alert
+from penstock.store.cluster import shard_count
+from penstock.tasks.rollout import LayerContent, Rejected, SeenTask
+from penstock.tasks.shards import shard_of
+from penstock.tasks.spec import task_id
+
+ROLLED_BACK = "rolled_back"
+
+# Reports of a container's present life only: an earlier one tells nothing of what runs now.
+_TASKS = text(
+    """
+    SELECT t.job, t.index AS number, t.container, t.state, t.revision, t.generation, t.restarts, t.crashes, t.error,
+        t.progress->'batch_id' <> 'null' AND coalesce((t.progress->>'input_rows')::bigint, 0) > 0 AS has_worked
+    FROM tasks t
+        JOIN containers c ON c.name = t.container AND c.state = 'live'
+        JOIN reports r ON r.container = c.name AND r.incarnation = c.incarnation
+    WHERE t.job = ANY(:jobs)
+    """
+)
+_OWNERS = text("SELECT shard, container FROM assignment WHERE container IS NOT NULL")
+_REJECTED = text(
+    """
+    SELECT s.job, j.revision, s.rejected FROM sync_state s JOIN jobs j ON j.name = s.job
+    WHERE s.rejected IS NOT NULL AND NOT j.deleting ORDER BY s.job
+    """
+)
+_LAYERS = text(
+    """
+    SELECT e.job, e.layer, e.config, e.version FROM expected_layers e JOIN layers l ON l.name = e.layer
+    WHERE e.job = ANY(:jobs) ORDER BY e.job, l.rank
+    """
+)
+_CLEAR = text("UPDATE sync_state SET rejected = NULL WHERE job = :job AND rejected = CAST(:seen AS jsonb)")
+
+
+class RejectedRow(NamedTuple):
+    """A job with a rejected package, and the revision of its newest write."""
+
+    job: str
+    revision: int
+    rejected: Mapping[str, Any]
+
+
+def read_wave_tasks(connection: Connection, jobs: Sequence[str]) -> dict[str, dict[int, SeenTask]]:
+    """The tasks of jobs by index; those that no live owner has reported are absent."""
+    if not jobs:
+        return {}
+    owners = {row.shard: row.container for row in connection.execute(_OWNERS)}
+    count = shard_count(connection)
+    found: dict[str, dict[int, SeenTask]] = {}
+    for row in connection.execute(_TASKS, {"jobs": list(jobs)}):
+        if owners.get(shard_of(task_id(row.job, row.number), count)) == row.container:
+            task = SeenTask(
+                row.state, row.revision, row.generation, row.restarts, row.crashes, row.error, bool(row.has_worked)
+            )
+            found.setdefault(row.job, {})[row.number] = task
+    return found
+
+
+def read_rejected(connection: Connection) -> list[RejectedRow]:
+    """The jobs with a rejected package that are not being deleted, by name."""
+    return [RejectedRow(*row) for row in connection.execute(_REJECTED)]
+
+
+def read_layers(connection: Connection, jobs: Sequence[str]) -> dict[str, list[LayerContent]]:
+    """The layers of jobs, lowest first."""
+    found: dict[str, list[LayerContent]] = {job: [] for job in jobs}
+    for job, *layer in connection.execute(_LAYERS, {"jobs": list(jobs)}):
+        found[job].append(LayerContent(*layer))
+    return found
+
+
+def forget_rejected(connection: Connection, job: str, seen: Rejected) -> None:
+    """Nothing holds the package back any more, unless another one was rejected since; its alert is closed."""
+    forgotten = connection.execute(_CLEAR, {"job": job, "seen": seen.model_dump_json()})
+    if forgotten.rowcount:
+        clear_alert(connection, ROLLED_BACK, job)
+
+
+def raise_rolled_back(connection: Connection, job: str, rejected: Rejected) -> None:
+    """One alert of kind `rolled_back` a job."""
+    where = f"wave {rejected.wave} of {rejected.waves}"
+    message = f"the package is rolled back: {rejected.package}: {where}: {rejected.task or job}: {rejected.error}"
+    details = rejected.model_dump(mode="json", exclude={"layer_version"}) | {"package": rejected.package}
+    raise_alert(connection, ROLLED_BACK, job, message, details)

@@ -1,0 +1,116 @@
+"""The load of each shard: the sum of its tasks' loads, measured or estimated. Pure.
+
+Where a task's load is unknown in a dimension it is, in this order: the mean of the job's other tasks, the job's
+reservation for a task, the mean of all tasks, what the dimension assumes (`penstock.tasks.dimensions`). Never zero for
+want of knowledge; a measured zero is a zero. A task with its own process has what is reserved for it, whatever it uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.tasks.dimensions import DIMENSIONS, Amounts, Dimension
+from penstock.tasks.shards import shard_of
+from penstock.tasks.spec import task_id
+
+Floats = NDArray[np.float64]
+
+
+class JobTasks(NamedTuple):
+    """A job's tasks: how many, of which generation, and what is reserved for each."""
+
+    job: str
+    task_count: int
+    generation: int
+    has_own_processes: bool
+    reserved: Amounts
+
+
+class TaskLoad(NamedTuple):
+    """What a task of a generation uses; what is missing is unknown. `number` is its index."""
+
+    job: str
+    number: int
+    generation: int
+    load: Amounts
+
+
+class TaskLoads(NamedTuple):
+    """T tasks, those of a job together and in order of index, and D dimensions.
+
+    `values` [T, D]; `measured` [T, D]: where they are not an estimate; `first` [jobs + 1]: where each job's begin.
+    """
+
+    values: Floats
+    measured: NDArray[np.bool_]
+    first: NDArray[np.int64]
+
+
+def task_loads(
+    jobs: Sequence[JobTasks], told: Iterable[TaskLoad], dimensions: Sequence[Dimension] = DIMENSIONS
+) -> TaskLoads:
+    """The load of every task of `jobs`. What was told of other tasks, or of another generation of one, is ignored:
+    tasks of another generation had other shares of the job's input.
+    """
+    first = np.concatenate(([0], np.cumsum([job.task_count for job in jobs], dtype=np.int64)))
+    values = _measured(jobs, told, dimensions, first)
+    measured = ~np.isnan(values)
+    if jobs:
+        of_job = np.repeat(np.arange(len(jobs)), np.diff(first))
+        estimates = _estimates(jobs, values, dimensions, of_job)
+        isolated = np.array([job.has_own_processes for job in jobs])
+        reserved = np.where(isolated[:, None], _reserved(jobs, dimensions), np.nan)[of_job]
+        values = np.where(measured, values, estimates[of_job])
+        values = np.where(np.isnan(reserved), values, reserved)
+    return TaskLoads(values, measured, first)
+
+
+def shard_loads(jobs: Sequence[JobTasks], loads: TaskLoads, shard_count: int) -> Floats:
+    """[shard_count, D]: the load of each shard; a shard without tasks has none."""
+    names = (task_id(job.job, index) for job in jobs for index in range(job.task_count))
+    shards = np.fromiter((shard_of(name, shard_count) for name in names), dtype=np.int64, count=len(loads.values))
+    columns = [np.bincount(shards, weights=column, minlength=shard_count) for column in loads.values.T]
+    return np.stack(columns, axis=1)
+
+
+def _measured(
+    jobs: Sequence[JobTasks], told: Iterable[TaskLoad], dimensions: Sequence[Dimension], first: NDArray[np.int64]
+) -> Floats:
+    """[T, D], NaN where nothing is known."""
+    places = {job.job: (int(at), job.task_count, job.generation) for job, at in zip(jobs, first, strict=False)}
+    rows, amounts = [], []
+    for job, index, generation, load in told:
+        at, count, present = places.get(job, (0, 0, 0))
+        if index < count and generation == present:
+            rows.append(at + index)
+            amounts.append(load)
+    values = np.full((int(first[-1]), len(dimensions)), np.nan)
+    for column, dimension in enumerate(dimensions):
+        values[rows, column] = [load.get(dimension.name, np.nan) for load in amounts]
+    return values
+
+
+def _estimates(
+    jobs: Sequence[JobTasks], values: Floats, dimensions: Sequence[Dimension], of_job: NDArray[np.int64]
+) -> Floats:
+    """[jobs, D]: what a task of each job is taken to use while it is unknown."""
+    known = ~np.isnan(values)
+    sums, counts = (
+        np.stack([np.bincount(of_job, weights=column, minlength=len(jobs)) for column in table.T], axis=1)
+        for table in (np.where(known, values, 0.0), known.astype(float))
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        of_others, of_all = sums / counts, sums.sum(axis=0) / counts.sum(axis=0)
+    estimates = np.where(counts > 0, of_others, _reserved(jobs, dimensions))
+    estimates = np.where(np.isnan(estimates), of_all, estimates)
+    return np.where(np.isnan(estimates), [dimension.assumed for dimension in dimensions], estimates)
+
+
+def _reserved(jobs: Sequence[JobTasks], dimensions: Sequence[Dimension]) -> Floats:
+    """[jobs, D], NaN where a job reserves nothing."""
+    rows = [[job.reserved.get(dimension.name, np.nan) for dimension in dimensions] for job in jobs]
+    return np.array(rows, dtype=np.float64).reshape(len(jobs), len(dimensions))

@@ -1,0 +1,108 @@
+"""A package that goes out in waves: which tasks run it, and what is kept of one that was not healthy. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from penstock.config.model import Model
+
+ROLLOUT_SHARE = 0.25
+"""A wave's share of the tasks, unless a cell is set up otherwise."""
+
+# Going back covers the query, since it may name what is in the package.
+PACKAGE, QUERY = "package", "query"
+
+
+class RanBefore(Model):
+    """What the tasks that are not upgraded run; `config` as JSON."""
+
+    config: dict[str, Any]
+    revision: int
+    restarts: int
+
+
+class RunningRollout(Model):
+    """`running.rollout`: the tasks from index `upgraded` on run `before`. Of no account in a row of another
+    `revision`."""
+
+    revision: int
+    upgraded: int
+    before: RanBefore
+
+
+class LeafChange(Model):
+    """A leaf of the package or of the query; JSON values, None where it is null."""
+
+    path: tuple[str, ...]
+    old: Any
+    new: Any
+
+
+class Rejected(Model):
+    """`sync_state.rejected`: the leaves of a package that was not healthy, their good values being `old`.
+
+    `layer_version`: that of the layer `rollback` when it was rejected; a higher one says that the layer was written.
+    """
+
+    revision: int
+    leaves: tuple[LeafChange, ...]
+    wave: int
+    waves: int
+    task: str | None
+    error: str
+    layer_version: int = 0
+
+    @property
+    def package(self) -> str:
+        """The package for people."""
+        return ", ".join(f"{'.'.join(leaf.path)} {leaf.new}" for leaf in self.leaves if leaf.path[0] == PACKAGE)
+
+
+class SeenTask(NamedTuple):
+    """A task as the container that owns it reports it. `has_worked`: a batch with rows is behind it."""
+
+    state: str
+    revision: int
+    generation: int
+    restarts: int
+    crashes: int
+    error: str | None
+    has_worked: bool
+
+
+class LayerContent(NamedTuple):
+    """A layer of a job; `config` None after it was dropped."""
+
+    layer: str
+    config: Mapping[str, Any] | None
+    version: int
+
+
+def wave_ends(task_count: int, share: float) -> tuple[int, ...]:
+    """How many tasks are upgraded once each wave has begun: one, then by `share` of all."""
+    size = max(1, math.ceil(share * task_count))
+    ends = [1]
+    while ends[-1] < task_count:
+        ends.append(min(task_count, ends[-1] + size))
+    return tuple(ends)
+
+
+def is_upgrade(fields: tuple[tuple[str, ...], ...]) -> bool:
+    """Whether a difference in these paths is one of the package."""
+    return any(path[0] == PACKAGE for path in fields)
+
+
+def value_at(config: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    """The value of a path in a complete configuration; None where it is absent or null."""
+    value: Any = config
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def good_values(leaves: tuple[LeafChange, ...]) -> dict[str, Any]:
+    """The old values of leaves, as a layer."""
+    groups = {leaf.path[0] for leaf in leaves}
+    return {group: {leaf.path[1]: leaf.old for leaf in leaves if leaf.path[0] == group} for group in sorted(groups)}

@@ -1,0 +1,58 @@
+"""How a job's input is shared by its tasks, in the Job Service's API."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from penstock.config.declare import Model
+from penstock.wire.jobs import Reason, StayingExpiry, View, Written
+
+MeasuredSeconds = Annotated[
+    int, Field(ge=1, le=600, description="what a task measured over less time counts as unknown")
+]
+
+
+class RebalanceWrite(Model):
+    """`POST .../rebalance`: ranges of key groups by measured traffic, as a write to the highest layer that the caller
+    may write. Without `expires_in_seconds` they stay.
+
+    Refused when the busiest task would lose less than the share `min_gain` of its input.
+    """
+
+    min_gain: float = Field(0.1, ge=0, lt=1)
+    min_measured_seconds: MeasuredSeconds = 60
+    reason: Reason = ""
+    expires_in_seconds: StayingExpiry = None
+
+
+class LoadView(View):
+    """How ranges share a job's input: records per second of the busiest task, and that by the mean of all tasks."""
+
+    largest_records_per_second: float
+    imbalance: float
+
+
+class BalanceView(View):
+    """A job's measured traffic, and what it proposes for `task_count` tasks. Null is unknown, never zero.
+
+    `records_per_second` by key group, over the last 10 minutes or since the task started. `bounds` are the
+    `key_group_bounds` with the least load of the busiest task; null, as all below it, unless half of the key groups
+    are known, the others being taken as their mean. `gain`: the share of the busiest task's input that it would lose.
+    """
+
+    job: str
+    task_count: int
+    records_per_second: list[float | None]
+    present: list[int]
+    bounds: list[int] | None = None
+    before: LoadView | None = None
+    after: LoadView | None = None
+    gain: float | None = None
+
+
+class Rebalanced(BalanceView):
+    """What was measured, and the write that followed from it."""
+
+    written: Written

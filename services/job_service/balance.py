@@ -1,0 +1,107 @@
+"""What a job's tasks measured of their key groups, and the ranges that follow from it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from penstock.config.model import JobConfig
+from penstock.control.errors import Conflict
+from penstock.tasks.balance import Load, Proposal, proposal
+from penstock.tasks.spec import key_group_count, key_group_ranges
+from penstock.wire.balance import BalanceView, LoadView
+from penstock.wire.cluster import KeyGroupRates, TaskState
+
+OLDEST = timedelta(minutes=10)
+Rates = tuple[float | None, ...]
+
+
+class Reported(Protocol):
+    """What is used of a task's last report."""
+
+    @property
+    def state(self) -> str:
+        """As its container sees it."""
+        ...
+
+    @property
+    def progress(self) -> Mapping[str, Any] | None:
+        """Its measurements, as JSON."""
+        ...
+
+    @property
+    def reported_at(self) -> datetime:
+        """When they came in."""
+        ...
+
+
+def measured(reports: Iterable[Reported], config: JobConfig, now: datetime, *, min_seconds: float) -> Rates:
+    """Records per second by key group. Unknown (None) is what no running task has reported in the last 10 minutes, or
+    has measured over less than `min_seconds`."""
+    rates: list[float | None] = [None] * key_group_count(config)
+    for report in sorted(reports, key=lambda report: report.reported_at):
+        found = _of(report) if report.state == TaskState.RUNNING and now - report.reported_at <= OLDEST else None
+        if found is None or found.seconds < min_seconds:
+            continue
+        for group, rate in enumerate(found.records_per_second, found.first):
+            if 0 <= group < len(rates):
+                rates[group] = rate
+    return tuple(rates)
+
+
+def _of(report: Reported) -> KeyGroupRates | None:
+    """None as well for what another version has written."""
+    told = (report.progress or {}).get("key_group_rates")
+    try:
+        return None if told is None else KeyGroupRates.model_validate(told)
+    except ValidationError:
+        return None
+
+
+def proposed(config: JobConfig, rates: Rates, task_count: int | None = None) -> Proposal | None:
+    """For the job as it should be, or with `task_count` tasks; None when fewer than half of the rates are known.
+
+    Raises ValueError when there are more tasks than key groups.
+    """
+    return proposal(rates, task_count or config.task_count, key_group_ranges(config))
+
+
+def view(job: str, config: JobConfig, rates: Rates, found: Proposal | None) -> BalanceView:
+    """A proposal, or that there is none, as an answer."""
+    present = [part.lo for part in key_group_ranges(config)[1:]]
+    about = {"job": job, "task_count": config.task_count, "records_per_second": list(rates), "present": present}
+    if found is None:
+        return BalanceView(**about)
+    loads = {"before": _load(found.before), "after": _load(found.after)}
+    return BalanceView(**about, bounds=list(found.bounds), gain=round(found.gain, 4), **loads)
+
+
+def require(rates: Rates, found: Proposal | None) -> Proposal:
+    """Raises Conflict (rule `measured`) when there is no proposal."""
+    if found is None:
+        known = sum(rate is not None for rate in rates)
+        raise Conflict(
+            f"the traffic of {known} of {len(rates)} key groups is known, and half of them is needed: tasks must have "
+            "run for a while",
+            field="job",
+            rule="measured",
+        )
+    return found
+
+
+def require_gain(found: Proposal, min_gain: float) -> None:
+    """Raises Conflict (rule `min_gain`) when the proposal is not worth a rescale."""
+    if found.gain <= 0 or found.gain < min_gain:
+        raise Conflict(
+            f"the busiest task has {found.before.imbalance:.2f} times the mean input and would have "
+            f"{found.after.imbalance:.2f} times: it would lose {found.gain:.1%} of it, less than {min_gain:.1%}",
+            field="min_gain",
+            rule="min_gain",
+        )
+
+
+def _load(found: Load) -> LoadView:
+    return LoadView(largest_records_per_second=round(found.largest, 3), imbalance=round(found.imbalance, 4))

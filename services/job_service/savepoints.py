@@ -1,0 +1,44 @@
+"""What a savepoint means for the configuration of the job that is to go on from it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.config.classify import classify
+from penstock.config.model import JobConfig
+from penstock.control.errors import Conflict, InvalidConfig
+from penstock.tasks.rollout import PACKAGE, QUERY
+from services.job_service.writes import forbidden_changes
+
+
+def require_compatible(saved: Mapping[str, Any], after: JobConfig) -> None:
+    """A savepoint of configuration `saved` can become the checkpoints of `after`. Raises InvalidConfig."""
+    changes = forbidden_changes(saved, after)
+    if changes:
+        raise InvalidConfig(
+            f"{changes[0].field}: the savepoint was taken with another value, which its state does not fit",
+            field=changes[0].field,
+            rule="as_in_savepoint",
+            errors=[{"field": change.field, "rule": "as_in_savepoint"} for change in changes],
+        )
+
+
+def code_of(saved: Mapping[str, Any], present: JobConfig) -> dict[str, Any]:
+    """The leaves of package and query that differ, as they were, as a patch of a layer.
+
+    Raises Conflict for one that was absent: a layer above cannot take it away.
+    """
+    patch: dict[str, Any] = {}
+    for change in classify(present, saved).fields:
+        group, *leaf = change.path
+        if group not in (PACKAGE, QUERY):
+            continue
+        if change.new is None:
+            raise Conflict(
+                f"{change.field} was absent when the savepoint was taken: drop it where it is set, then restore",
+                field=change.field,
+                rule="present_in_savepoint",
+            )
+        patch.setdefault(group, {})[leaf[0]] = change.new
+    return patch

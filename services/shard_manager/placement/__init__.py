@@ -1,0 +1,1 @@
+"""Where each shard goes: `place(problem, previous)`, pure. README.md of the Shard Manager has the promises."""

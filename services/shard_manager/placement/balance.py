@@ -1,0 +1,198 @@
+"""Phase 3: exchanges shards between containers of a tier until each is within its band. Pure.
+
+Each round pairs the containers that are out of band, worst first, with those that deviate the other way, and makes the
+best exchange of each pair: moves first, swaps when no move helps. What is tried next depends on the solution and on
+how many rounds in a row found nothing, so that a finished balance, started again, changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from services.shard_manager.placement.frame import Frame
+from services.shard_manager.placement.pairs import Exchanges, Scene, best_exchanges
+from services.shard_manager.placement.partners import disjoint, options
+from services.shard_manager.placement.problem import NO_GROUP, NOBODY, Flags, Floats, Ints
+from services.shard_manager.placement.solution import (
+    Solution,
+    band_scale,
+    deviations,
+    replicas_by_region,
+    solution_of,
+)
+
+_PATIENCE = 8
+_MOST_ROUNDS = 2_000
+_PATIENCE_TO_TIGHTEN = 2
+_ROUNDS_TO_TIGHTEN = 8
+_INNER = 0.9
+"""What goes on is brought to this share of the band, so that it does not sit on its edge."""
+EDGE = 1e-9
+"""What rounding may add to a deviation."""
+_LEAST_GAIN = 0.01
+_LEAST_GAIN_OF_MOVES = 0.34
+_FAR = 3.0
+"""From so many bands on, a container needs many moves, and each may be a small part of them."""
+_LONGEST = 24
+_LONGEST_OF_FEW = 48
+
+
+class Costs(NamedTuple):
+    """What moving counts: `home` [S], where each shard was, `free` [S], those that have to move in any case."""
+
+    home: Ints
+    free: Flags
+
+
+class Balanced(NamedTuple):
+    """`settled`: no more can be done, as far as this search goes; False when the budget ended it."""
+
+    solution: Solution
+    settled: bool
+
+
+class _Search(NamedTuple):
+    """`patience`: how many rounds in a row may find nothing before the search ends."""
+
+    movable: Flags
+    band: float
+    rounds: int
+    patience: int
+    least_gain_of_moves: float
+
+
+def tighten(frame: Frame, solution: Solution, costs: Costs, band: float) -> Solution:
+    """Exchanges of shards that have to move in any case, to a narrower band: the closer now, the fewer moves later."""
+    if not costs.free.any():
+        return solution
+    search = _Search(costs.free, band, _ROUNDS_TO_TIGHTEN, _PATIENCE_TO_TIGHTEN, _LEAST_GAIN)
+    return _exchange(frame, solution, costs, search, None).solution
+
+
+def balance(frame: Frame, solution: Solution, costs: Costs, budget: int | None) -> Balanced:
+    """Exchanges of any shards to the band of the problem, at most `budget` of them away from home."""
+    search = _Search(
+        np.ones(len(costs.free), dtype=np.bool_), frame.problem.band, _MOST_ROUNDS, _PATIENCE, _LEAST_GAIN_OF_MOVES
+    )
+    return _exchange(frame, solution, costs, search, budget)
+
+
+def _exchange(frame: Frame, solution: Solution, costs: Costs, search: _Search, budget: int | None) -> Balanced:
+    idle = 0
+    cut = False
+    for _ in range(search.rounds):
+        exchanges = _round(frame, solution, costs, search, idle)
+        if exchanges is None:
+            break
+        allowed = exchanges if budget is None else _within_budget(exchanges, costs, budget)
+        cut = len(allowed.a) < len(exchanges.a)
+        if len(allowed.a) == 0:
+            idle += 1
+            if cut or idle >= search.patience:
+                break
+            continue
+        idle = 0
+        holder = _applied(solution.holder, allowed)
+        if budget is not None:
+            budget -= _count_away(costs, holder) - _count_away(costs, solution.holder)
+        solution = solution_of(frame, holder)
+    return Balanced(solution, not cut)
+
+
+def _round(frame: Frame, solution: Solution, costs: Costs, search: _Search, idle: int) -> Exchanges | None:
+    """The exchanges of one round; None when every container is within the band."""
+    scale = band_scale(frame, solution.total)
+    deviation = deviations(scale, solution.total)
+    badness = np.where(frame.tier >= 0, np.abs(deviation).max(axis=1), 0)
+    bad = np.flatnonzero(badness > search.band + EDGE)
+    if len(bad) == 0:
+        return None
+    bad = bad[np.argsort(-badness[bad], kind="stable")]
+    swaps = idle > 0
+    pairs = options(frame.tier, deviation, bad, swaps=swaps, turn=max(0, idle - 1))
+    if len(pairs.a) == 0:
+        return _NONE
+    scene = Scene(
+        frame=frame,
+        holder=solution.holder,
+        total=solution.total,
+        scale=scale,
+        deviation=deviation,
+        aim=search.band * _INNER,
+        movable=search.movable,
+        cost=np.append(np.where(costs.free, 0.0, frame.cost), 0.0),
+        replicas=replicas_by_region(frame, solution.holder),
+        salt=idle,
+    )
+    found = best_exchanges(
+        scene,
+        pairs.a,
+        pairs.b,
+        swaps=swaps,
+        longest=_LONGEST_OF_FEW if len(bad) < 100 else _LONGEST,
+        least_gain=_least_gain(badness[pairs.a] / search.band, _LEAST_GAIN if swaps else search.least_gain_of_moves),
+    )
+    return _without_double_replicas(frame, found.only(disjoint(found.a, found.b, found.worth, len(frame.tier))))
+
+
+def _least_gain(badness: Floats, usual: float) -> Floats:
+    """The share of a pair's faults that an exchange must take away, by how many bands the first is off.
+
+    Where moves count, one that helps little is worse than a swap that helps much.
+    """
+    return np.where(badness > _FAR, _LEAST_GAIN, usual)
+
+
+_EMPTY = np.zeros(0, dtype=np.int64)
+_NONE = Exchanges(_EMPTY, _EMPTY, _EMPTY, _EMPTY, np.zeros(0), np.zeros(0))
+
+
+def _without_double_replicas(frame: Frame, exchanges: Exchanges) -> Exchanges:
+    """Of exchanges that would bring replicas of one group to one region at the same time, the first."""
+    shards = np.stack([exchanges.out, exchanges.back], axis=1).reshape(-1)
+    replica = np.where(shards == NOBODY, NO_GROUP, _at(frame.problem.shards.replica, shards))
+    if (replica == NO_GROUP).all():
+        return exchanges
+    regions = frame.region[np.stack([exchanges.b, exchanges.a], axis=1).reshape(-1)]
+    key = np.where(replica == NO_GROUP, -1 - np.arange(len(shards)), replica * len(frame.region) + regions)
+    first = np.zeros(len(key), dtype=np.bool_)
+    first[np.unique(key, return_index=True)[1]] = True
+    return exchanges.only(np.asarray(first.reshape(-1, 2).all(axis=1)))
+
+
+def _within_budget(exchanges: Exchanges, costs: Costs, budget: int) -> Exchanges:
+    """The exchanges, best first, that together take no more than `budget` shards away from where they were."""
+    more = np.zeros(len(exchanges.a), dtype=np.int64)
+    for shards, source, destination in (
+        (exchanges.out, exchanges.a, exchanges.b),
+        (exchanges.back, exchanges.b, exchanges.a),
+    ):
+        home = _at(costs.home, shards)
+        counts = (shards != NOBODY) & ~_at(costs.free, shards)
+        more += np.where(counts, (destination != home).astype(np.int64) - (source != home), 0)
+    allowed = []
+    for place, moves in enumerate(more.tolist()):
+        if moves <= budget:
+            allowed.append(place)
+            budget -= max(0, moves)
+    return exchanges.only(np.array(allowed, dtype=np.int64))
+
+
+def _count_away(costs: Costs, holder: Ints) -> int:
+    """How many shards are moved for balance alone."""
+    return int(((holder != costs.home) & ~costs.free).sum())
+
+
+def _applied(holder: Ints, exchanges: Exchanges) -> Ints:
+    holder = holder.copy()
+    out, back = exchanges.out != NOBODY, exchanges.back != NOBODY
+    holder[exchanges.out[out]] = exchanges.b[out]
+    holder[exchanges.back[back]] = exchanges.a[back]
+    return holder
+
+
+def _at(column: Floats | Ints | Flags, rows: Ints) -> Ints:
+    """The column's values; anything for `NOBODY`."""
+    return np.asarray(column[rows]) if len(column) else np.zeros(len(rows), dtype=np.int64)

@@ -1,0 +1,122 @@
+"""A problem from objects, in any order: for callers with few containers, and for tests. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.control.errors import UserError
+from services.shard_manager.placement.problem import (
+    ANYWHERE,
+    DIMENSIONS,
+    NO_GROUP,
+    Constraint,
+    Containers,
+    Floats,
+    Ints,
+    Problem,
+    Shards,
+    State,
+)
+
+STATE_BYTES_PER_SECOND = 100e6
+"""How fast a shard's state is read again where it moved to, for the cost of a move."""
+
+
+@dataclass(frozen=True)
+class Container:
+    """`capacity` by dimension; one that is not named is 0. `headroom` is the share of it that is kept free."""
+
+    name: str
+    capacity: Mapping[str, float]
+    region: str = ""
+    labels: frozenset[str] = frozenset()
+    state: State = State.OPEN
+    headroom: float = 0.0
+
+
+@dataclass(frozen=True)
+class Shard:
+    """`load` by dimension, measured; `reserved`, the peak, counts instead where tasks are isolated.
+
+    `job`: shards of one job are spread over containers. `replicas`: shards that name the same are never in one region.
+    """
+
+    id: int
+    load: Mapping[str, float]
+    reserved: Mapping[str, float] = field(default_factory=dict)
+    isolated: bool = False
+    constraint: Constraint = ANYWHERE
+    priority: int = 0
+    job: Hashable | None = None
+    replicas: Hashable | None = None
+    state_bytes: float = 0.0
+    restart_seconds: float = 0.0
+
+
+def problem_of(
+    containers: Iterable[Container],
+    shards: Iterable[Shard],
+    *,
+    dimensions: Sequence[str] = DIMENSIONS,
+    band: float = 0.1,
+    move_budget: int | None = None,
+) -> Problem:
+    """The columns. Raises UserError: a dimension that is not declared, or what `Problem` refuses."""
+    return Problem(
+        containers_of(containers, dimensions),
+        _shards(sorted(shards, key=lambda shard: shard.id), dimensions),
+        tuple(dimensions),
+        band,
+        move_budget,
+    )
+
+
+def containers_of(unordered: Iterable[Container], dimensions: Sequence[str]) -> Containers:
+    """The columns of containers. Raises UserError: a dimension that is not declared."""
+    rows = sorted(unordered, key=lambda container: container.name)
+    regions = sorted({row.region for row in rows})
+    labels = sorted({label for row in rows for label in row.labels})
+    has = [[label in row.labels for label in labels] for row in rows]
+    return Containers(
+        names=tuple(row.name for row in rows),
+        capacity=_vectors([row.capacity for row in rows], dimensions, "capacity"),
+        headroom=np.array([row.headroom for row in rows], dtype=np.float64),
+        region=np.array([regions.index(row.region) for row in rows], dtype=np.int64),
+        labels=np.array(has, dtype=np.bool_).reshape(len(rows), len(labels)),
+        state=np.array([row.state for row in rows], dtype=np.int64),
+        region_names=tuple(regions),
+        label_names=tuple(labels),
+    )
+
+
+def _shards(rows: Sequence[Shard], dimensions: Sequence[str]) -> Shards:
+    constraints = sorted({row.constraint for row in rows}, key=lambda wanted: [sorted(names) for names in wanted])
+    index = {constraint: place for place, constraint in enumerate(constraints)}
+    loads = [{**row.load, **row.reserved} if row.isolated else row.load for row in rows]
+    costs = [row.restart_seconds + row.state_bytes / STATE_BYTES_PER_SECOND for row in rows]
+    return Shards(
+        ids=np.array([row.id for row in rows], dtype=np.int64),
+        load=_vectors(loads, dimensions, "load"),
+        constraint=np.array([index[row.constraint] for row in rows], dtype=np.int64),
+        constraints=tuple(constraints),
+        priority=np.array([row.priority for row in rows], dtype=np.int64),
+        move_seconds=np.array(costs, dtype=np.float64),
+        spread=_groups([row.job for row in rows]),
+        replica=_groups([row.replicas for row in rows]),
+    )
+
+
+def _vectors(rows: Sequence[Mapping[str, float]], dimensions: Sequence[str], name: str) -> Floats:
+    for unknown in {dimension for row in rows for dimension in row} - set(dimensions):
+        raise UserError(f"{name} has {unknown!r}, which is no dimension", field=f"{name}.{unknown}", rule="declared")
+    values = [[row.get(dimension, 0.0) for dimension in dimensions] for row in rows]
+    return np.array(values, dtype=np.float64).reshape(len(rows), len(dimensions))
+
+
+def _groups(names: Sequence[Hashable | None]) -> Ints:
+    numbers: dict[Hashable, int] = {}
+    groups = [NO_GROUP if name is None else numbers.setdefault(name, len(numbers)) for name in names]
+    return np.array(groups, dtype=np.int64)

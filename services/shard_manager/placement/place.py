@@ -1,0 +1,157 @@
+"""Where each shard goes: keep what may stay, place what nobody holds, balance. Pure; each phase ends in a check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from services.shard_manager.placement import checks
+from services.shard_manager.placement.balance import Costs, balance, tighten
+from services.shard_manager.placement.exhaust import exhaust
+from services.shard_manager.placement.frame import Frame, frame_of
+from services.shard_manager.placement.keep import keep, relieve
+from services.shard_manager.placement.problem import NO_GROUP, NOBODY, Ints, Problem, State
+from services.shard_manager.placement.reasons import Unplaceable, explain
+from services.shard_manager.placement.room import make_room
+from services.shard_manager.placement.settle import settle
+from services.shard_manager.placement.solution import (
+    Solution,
+    band_scale,
+    deviations,
+    replicas_by_region,
+    solution_of,
+)
+
+_TIGHT = 0.5
+"""Shards that have to move anyway are brought to this share of the band, which saves moves later."""
+_MOST_PASSES = 50
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The answer.
+
+    `holder` [S]: the container of each shard, an index, or `NOBODY`; `assignment`: the same by number and name, with
+    unplaced shards left out. `moved`: numbers of shards that leave a container of the problem: those that have to go
+    first, then those that leave the containers furthest from even. `deviation` [C, D]: 0.1 is 10 % above the tier's
+    mean; 0 for containers that are not open. `settled`: False when the move budget ended the round with more to do:
+    placing again then moves on.
+    """
+
+    assignment: dict[int, str]
+    unplaceable: tuple[Unplaceable, ...]
+    holder: Ints
+    moved: Ints
+    deviation: np.ndarray
+    settled: bool
+
+    @property
+    def worst_band(self) -> float:
+        """The largest deviation of any container in any dimension."""
+        return float(np.abs(self.deviation).max(initial=0.0))
+
+
+def place(problem: Problem, previous: Mapping[int, str]) -> Placement:
+    """A container for every shard for which there is one, as few shards as may be elsewhere than in `previous`.
+
+    `previous`: shard number to container name; unknown shards and containers that are gone count for nothing. Holds
+    always: constraints, capacity less headroom, replicas in different regions. The answer does not depend on anything
+    but the arguments' values. Placing again what a settled placement assigned moves nothing.
+    """
+    home = home_of(problem, previous)
+    frame = frame_of(problem)
+    kept = keep(frame, home)
+    checks.check_constraints(frame, kept, home)
+    relieved = relieve(frame, kept)
+    checks.check_capacity(frame, relieved)
+    costs = Costs(home, relieved.holder == NOBODY)
+    solution, settled = _place_and_balance(frame, relieved, costs)
+    return _placement(frame, solution, home, costs, settled)
+
+
+def home_of(problem: Problem, previous: Mapping[int, str]) -> Ints:
+    """Where each shard was [S]: an index into the problem's containers, or `NOBODY`."""
+    index = {name: place for place, name in enumerate(problem.containers.names)}
+    names = map(previous.get, problem.shards.ids.tolist())
+    homes = (index.get(name, NOBODY) if name is not None else NOBODY for name in names)
+    return np.fromiter(homes, dtype=np.int64, count=len(problem.shards.ids))
+
+
+def _place_and_balance(frame: Frame, relieved: Solution, costs: Costs) -> tuple[Solution, bool]:
+    """Places and balances in turn until neither changes anything: balance may make room, and room unbalance."""
+    solution = relieved
+    for number in range(_MOST_PASSES):
+        before = solution.holder
+        placed = settle(frame, solution)
+        checks.check_only_homeless_placed(solution, placed)
+        roomy = make_room(frame, placed)
+        checks.check_capacity(frame, roomy)
+        checks.check_constraints(frame, roomy, costs.home)
+        tight = tighten(frame, roomy, costs, frame.problem.band * _TIGHT) if number == 0 else roomy
+        balanced, settled = balance(frame, tight, costs, _budget_left(frame, costs, tight))
+        solution = exhaust(frame, balanced, costs, _budget_left(frame, costs, balanced))
+        checks.check_same_placed(roomy, solution)
+        checks.check_capacity(frame, solution)
+        checks.check_constraints(frame, solution, costs.home)
+        if np.array_equal(before, solution.holder):
+            return solution, settled and not _may_go_on(frame, costs, solution)
+    return solution, False
+
+
+def _may_go_on(frame: Frame, costs: Costs, solution: Solution) -> bool:
+    """Whether another round, with a budget of its own, might do more."""
+    left = _budget_left(frame, costs, solution)
+    deviation = np.abs(deviations(band_scale(frame, solution.total), solution.total)).max(initial=0.0)
+    return left != frame.problem.move_budget and bool(deviation > frame.problem.band)
+
+
+def _budget_left(frame: Frame, costs: Costs, solution: Solution) -> int | None:
+    """What the moves that have to be leave of the budget."""
+    if frame.problem.move_budget is None:
+        return None
+    both = (solution.holder != NOBODY) & (costs.home != NOBODY)
+    moved = int((both & (solution.holder != costs.home)).sum())
+    return max(0, frame.problem.move_budget - moved)
+
+
+def _placement(frame: Frame, solution: Solution, home: Ints, costs: Costs, settled: bool) -> Placement:
+    unplaced = np.flatnonzero(solution.holder == NOBODY)
+    left = _left_on_draining(frame, solution, home)
+    holder = np.where(left != NOBODY, left, solution.holder)
+    problem, placed = frame.problem, np.flatnonzero(holder != NOBODY)
+    names = np.array(problem.containers.names, dtype=object)
+    deviation = deviations(band_scale(frame, solution.total), solution.total)
+    return Placement(
+        assignment=dict(zip(problem.shards.ids[placed].tolist(), names[holder[placed]].tolist(), strict=True)),
+        unplaceable=explain(frame, solution, unplaced, left),
+        holder=holder,
+        moved=problem.shards.ids[_moved(frame, home, holder, costs)],
+        deviation=deviation,
+        settled=settled,
+    )
+
+
+def _moved(frame: Frame, home: Ints, holder: Ints, costs: Costs) -> Ints:
+    """Rows of shards that leave a container, in the order in which they should."""
+    total = solution_of(frame, home).total
+    badness = np.abs(deviations(band_scale(frame, total), total)).max(axis=1, initial=0.0)
+    rows = np.flatnonzero((home != NOBODY) & (holder != home))
+    return np.asarray(rows[np.lexsort((rows, -badness[home[rows]], ~costs.free[rows]))])
+
+
+def _left_on_draining(frame: Frame, solution: Solution, home: Ints) -> Ints:
+    """The draining container [S] that a shard without a place goes on running on; or `NOBODY`.
+
+    Not where that would be over capacity, against its constraint, or in a region with another of its replicas.
+    """
+    state = np.append(frame.problem.containers.state, State.OPEN)
+    satisfied = np.append(frame.satisfies, np.zeros((len(frame.satisfies), 1), dtype=np.bool_), axis=1)
+    stays = (solution.holder == NOBODY) & (state[home] == State.DRAINING)
+    stays &= satisfied[frame.problem.shards.constraint, home]
+    left = relieve(frame, solution_of(frame, np.where(stays, home, NOBODY))).holder
+    rows = np.flatnonzero((left != NOBODY) & (frame.problem.shards.replica != NO_GROUP))
+    replicas = replicas_by_region(frame, np.where(left != NOBODY, left, solution.holder))
+    left[rows[replicas[frame.problem.shards.replica[rows], frame.region[left[rows]]] > 1]] = NOBODY
+    return left

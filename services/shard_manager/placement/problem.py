@@ -1,0 +1,157 @@
+"""What is to be placed where, as columns: one row a shard, one row a container. Pure data, checked when made.
+
+Dimensions are names; every load and capacity has one column for each, in any unit that the two share.
+`build.py` makes a problem from objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.control.errors import UserError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+DIMENSIONS = ("cpu", "memory", "disk", "network")
+NOBODY = -1
+NO_GROUP = -1
+
+
+class State(IntEnum):
+    """`OPEN` takes shards, `CORDONED` keeps what it has, `DRAINING` is to be emptied."""
+
+    OPEN = 0
+    CORDONED = 1
+    DRAINING = 2
+
+
+class Constraint(NamedTuple):
+    """Where a shard may be: in one of `regions` (none named: any), on a container that has all `labels`."""
+
+    regions: frozenset[str] = frozenset()
+    labels: frozenset[str] = frozenset()
+
+
+ANYWHERE = Constraint()
+
+
+@dataclass(frozen=True)
+class Containers:
+    """C containers in order of name.
+
+    `capacity` [C, D]; `headroom` [C], the share of it that is kept free; `region` [C] and `labels` [C, labels], indexes
+    into `region_names` and `label_names`; `state` [C], values of `State`.
+    """
+
+    names: tuple[str, ...]
+    capacity: Floats
+    headroom: Floats
+    region: Ints
+    labels: Flags
+    state: Ints
+    region_names: tuple[str, ...]
+    label_names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Shards:
+    """S shards in order of number.
+
+    `load` [S, D], what each uses (the reserved peak of an isolated one); `constraint` [S], indexes into `constraints`;
+    `priority` [S], higher is served first; `move_seconds` [S], what moving it costs: restart and transfer of state;
+    `spread` [S]: shards of one group are to be on different containers; `replica` [S]: shards of one group are never
+    in one region. `NO_GROUP` is in none.
+    """
+
+    ids: Ints
+    load: Floats
+    constraint: Ints
+    constraints: tuple[Constraint, ...]
+    priority: Ints
+    move_seconds: Floats
+    spread: Ints
+    replica: Ints
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Shards to be placed on containers.
+
+    `band`: how far a container's load may be from its tier's mean, as a share of the mean. `move_budget`: how many
+    shards a round may move for balance; None: any number; 1 allows no swaps. Raises UserError that names the field and
+    the rule.
+    """
+
+    containers: Containers
+    shards: Shards
+    dimensions: tuple[str, ...] = DIMENSIONS
+    band: float = 0.1
+    move_budget: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_containers(self.containers, len(self.dimensions))
+        _check_shards(self.shards, len(self.dimensions))
+        _require(len(set(self.dimensions)) == len(self.dimensions) > 0, "dimensions", "one or more different names")
+        _require(0 < self.band < 1, "band", "above 0 and below 1")
+        _require(self.move_budget is None or self.move_budget >= 0, "move_budget", "0 or more, or None")
+
+
+def _check_containers(containers: Containers, dimensions: int) -> None:
+    count, regions = len(containers.names), len(containers.region_names)
+    _require(_ascends(containers.names), "containers.names", "ascending, each once")
+    _shaped(containers.capacity, (count, dimensions), "containers.capacity")
+    _amounts(containers.capacity, "containers.capacity")
+    _shaped(containers.headroom, (count,), "containers.headroom")
+    _require(_within(containers.headroom, 0, 1), "containers.headroom", "from 0 up to, not including, 1")
+    _shaped(containers.region, (count,), "containers.region")
+    _require(_within(containers.region, 0, regions), "containers.region", "an index into region_names")
+    _shaped(containers.labels, (count, len(containers.label_names)), "containers.labels")
+    _shaped(containers.state, (count,), "containers.state")
+    _require(_within(containers.state, 0, len(State)), "containers.state", "a value of State")
+
+
+def _check_shards(shards: Shards, dimensions: int) -> None:
+    count = len(shards.ids)
+    _require(bool(np.all(np.diff(shards.ids) > 0)), "shards.ids", "ascending, each once")
+    _shaped(shards.load, (count, dimensions), "shards.load")
+    _amounts(shards.load, "shards.load")
+    _shaped(shards.constraint, (count,), "shards.constraint")
+    _require(
+        _within(shards.constraint, 0, len(shards.constraints)), "shards.constraint", "an index into shards.constraints"
+    )
+    _shaped(shards.move_seconds, (count,), "shards.move_seconds")
+    _amounts(shards.move_seconds, "shards.move_seconds")
+    for field in ("priority", "spread", "replica"):
+        _shaped(getattr(shards, field), (count,), f"shards.{field}")
+    for field in ("spread", "replica"):
+        _require(_within(getattr(shards, field), NO_GROUP, count), f"shards.{field}", "from -1 up to the shards' count")
+
+
+def _ascends(names: Sequence[str]) -> bool:
+    return all(one < next_one for one, next_one in pairwise(names))
+
+
+def _shaped(column: NDArray[Any], shape: tuple[int, ...], field: str) -> None:
+    _require(column.shape == shape, field, f"of shape {shape}, not {column.shape}")
+
+
+def _amounts(column: Floats, field: str) -> None:
+    _require(bool(np.all(np.isfinite(column) & (column >= 0))), field, "known and not negative")
+
+
+def _within(column: NDArray[Any], low: int, end: int) -> bool:
+    return bool(np.all((column >= low) & (column < end)))
+
+
+def _require(holds: bool, field: str, rule: str) -> None:
+    if not holds:
+        raise UserError(f"{field} must be {rule}", field=field, rule=rule)

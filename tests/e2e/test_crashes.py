@@ -1,0 +1,114 @@
+"""Whoever dies, and wherever: a change comes to its end, exactly, and nothing is stuck.
+
+A case is a place before or after one action of the State Syncer, of a Task Manager or of a Spark host. The process
+that comes there first kills itself (`kill -9`); its supervisor starts it again. `make test` runs the most telling
+cases, `make test-long` all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.control.process import wait_until
+from penstock.local import supervisor
+from tests.support.counts import CONVERGE_S, CountJob
+from tests.support.faults.orders import Point
+from tests.support.faults.points import OUTPUT, RESCALE, RESTORE, SAVEPOINT, alternating
+from tests.support.faults.stack import MortalStack
+from tests.support.session import unique
+
+TELLING = (
+    Point("host", "move", "after"),
+    Point("syncer", "ask redistribution", "after"),
+    Point("manager", "give seal", "before"),
+    Point("syncer", "write end", "before"),
+)
+SIZES = (2, 3)
+
+
+def _cases(points: tuple[Point, ...], telling: tuple[Point, ...] = ()) -> list[object]:
+    ordered = [*telling, *alternating([point for point in points if point not in telling])]
+    marks = {True: (), False: (pytest.mark.long,)}
+    return [pytest.param(point, id=str(point), marks=marks[point in telling]) for point in ordered]
+
+
+@pytest.fixture(autouse=True)
+def _started_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many die here one after another, which elsewhere means that something is broken."""
+    monkeypatch.setattr(supervisor, "pause_seconds", lambda _: 0.25)
+
+
+@pytest.fixture(scope="module")
+def counts(stack: MortalStack) -> Iterator[CountJob]:
+    """A job that counts rows by word, for all rescales."""
+    yield from _running(CountJob(stack, unique("counts")))
+
+
+@pytest.fixture(scope="module")
+def saved(stack: MortalStack) -> Iterator[CountJob]:
+    """Another one, for all restores."""
+    yield from _running(CountJob(stack, unique("saved")))
+
+
+def _running(job: CountJob) -> Iterator[CountJob]:
+    job.create(task_count=SIZES[0])
+    yield job
+    job.delete()
+
+
+@pytest.mark.parametrize("point", _cases(RESCALE, TELLING))
+def test_a_rescale_survives_a_crash(stack: MortalStack, counts: CountJob, point: Point):
+    """1. Rows keep coming. 2. The job changes its size, and somebody dies at the point. 3. It runs at the new size, no
+    plan is left and nobody is alarmed. 4. Every row was counted once, and no count was sent twice."""
+    size = sum(SIZES) - counts.size()
+    with counts.fed():
+        stack.orders.give(point)
+        counts.rescale(size)
+        _wait_obeyed(stack, point)
+        counts.wait_runs(size)
+        counts.wait_settled()
+    counts.wait_counted()
+    counts.assert_exact()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("point", _cases((*SAVEPOINT, *RESTORE)))
+def test_a_savepoint_and_its_restore_survive_a_crash(stack: MortalStack, saved: CountJob, point: Point):
+    """1. A savepoint, more rows, back to it at another size, and the savepoint is deleted; somebody dies at the point.
+    2. The job runs at the new size, no plan is left and nobody is alarmed. 3. What came after the savepoint is counted
+    again on top of it: every row is counted once."""
+    name = unique("before")
+    size = sum(SIZES) - saved.size()
+    saved.send(80)
+    stack.orders.give(point)
+    saved.save(name)
+    saved.send(80)
+    saved.restore(name, size)
+    saved.wait_settled()
+    saved.remove(name)
+    _wait_obeyed(stack, point)
+    saved.wait_settled()
+    saved.send(80)
+    assert (saved.is_counted(), saved.size()) == (True, size)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("point", _cases(OUTPUT))
+def test_a_first_output_survives_a_crash(stack: MortalStack, point: Point):
+    """1. A job is made, and somebody dies while its output is. 2. It runs, and every row is counted once."""
+    job = CountJob(stack, unique("fresh"))
+    stack.orders.give(point)
+    job.create(task_count=1)
+    _wait_obeyed(stack, point)
+    job.wait_settled()
+    job.send(80)
+    job.assert_exact()
+    job.delete()
+
+
+def _wait_obeyed(stack: MortalStack, point: Point) -> None:
+    wait_until(
+        stack.orders.is_obeyed, CONVERGE_S, f"the {point.victim} to die {point.when} {point.action}", poll_s=0.05
+    )

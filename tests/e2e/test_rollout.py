@@ -1,0 +1,47 @@
+"""A package that fails at start disrupts one task and is rolled back; the next one goes out by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.local.stack import LocalStack
+from tests.support.packaged import BROKEN, GOOD, PackagedJob
+
+
+@pytest.fixture
+def rows(stack: LocalStack) -> Iterator[PackagedJob]:
+    """A converged job of three tasks with version 1 of its package."""
+    job = PackagedJob(stack, "packaged")
+    job.create()
+    yield job
+    job.delete()
+
+
+def test_a_bad_package_is_rolled_back_and_a_good_one_goes_out(stack: LocalStack, rows: PackagedJob) -> None:
+    """1. Version 2 cannot be imported: the first task crashes, the others run on. 2. The layer `rollback`
+    has version 1 again, written by the State Syncer. 3. Version 3 is released: the layer goes, and all tasks run it.
+    4. Every row is there once."""
+    rows.send_and_wait()
+    bad = rows.release("2", BROKEN)
+    rows.send(40)
+    rows.watch("1")
+    assert ("crashed", bad) in rows.seen[0]
+    for index in (1, 2):
+        assert {state for state, _ in rows.seen[index]} == {"running"}
+        assert bad not in {revision for _, revision in rows.seen[index]}
+    with stack.client() as client:
+        layer = client.get_layer(rows.name, "rollback")
+        (alert,) = client.alerts(kind="rolled_back", subject=rows.name).alerts
+    assert (layer.config, str(layer.author).startswith("state-syncer")) == ({"package": {"version": "1"}}, True)
+    assert "no_such_module" in alert.details["error"]
+    rows.send_and_wait()
+    rows.release("3", GOOD)
+    rows.send(40)
+    rows.watch("3")
+    rows.send_and_wait()
+    rows.assert_exact()
+    with stack.client() as client:
+        assert client.get_layer(rows.name, "rollback").config is None
+        assert client.alerts(kind="rolled_back", subject=rows.name).alerts == []

@@ -1,0 +1,142 @@
+"""What the tasks of one host are seen to use, with real Kafka."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.control.process import wait_until
+from penstock.local.kafka import EmbeddedKafka
+from penstock.spark.settings import heap_for
+from penstock.tasks.dimensions import CPU, DISK, MEMORY, NETWORK
+from tests.support.spark import (
+    Supervisor,
+    job_config,
+    make_topic,
+    produce,
+    running_host,
+    settings_for,
+    task_spec,
+)
+
+ALL = {CPU, MEMORY, DISK, NETWORK}
+HEAVY = "SELECT n, sha2(repeat(word, 20000), 512) AS word FROM events"
+COUNTS = "SELECT n, count(*) AS times FROM events GROUP BY n"
+WORD_BYTES = 100
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("loads")
+
+
+@pytest.fixture(scope="module")
+def host(kafka: EmbeddedKafka, folder: Path) -> Iterator[Supervisor]:
+    settings = settings_for(folder, kafka.bootstrap, load_interval_seconds=1.0, disk_interval_seconds=0.5)
+    with running_host("loads", settings, folder) as supervisor:
+        yield supervisor
+
+
+def start(host: Supervisor, folder: Path, job: str, topic: str, **more: Any) -> str:
+    output = more.pop("output", {"type": "files", "path": str(folder / "out" / job)})
+    spec = task_spec(job, job_config(topic, 1, output, **more))
+    reply = host.start(spec)
+    assert reply.ok, reply.error
+    return spec.task_id
+
+
+def known(host: Supervisor, *task_ids: str) -> dict[str, dict[str, float]]:
+    """A measurement in which all is known of these tasks."""
+    wait_until(lambda: not _unknown(host, task_ids), 90, "loads to be known")
+    return host.loads
+
+
+def _unknown(host: Supervisor, task_ids: Sequence[str]) -> list[str]:
+    return [f"{name} of {task_id}" for task_id in task_ids for name in ALL - host.loads.get(task_id, {}).keys()]
+
+
+class Rows:
+    """Rows that come all the time, each with a key of its own."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._feed, args=(bootstrap, topic))
+
+    def __enter__(self) -> Rows:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _feed(self, bootstrap: str, topic: str) -> None:
+        number = 0
+        while not self._stop.wait(0.1):
+            produce(bootstrap, topic, ({"n": n, "word": "w" * WORD_BYTES} for n in range(number, number + 50)), 1)
+            number += 50
+
+
+def test_a_busy_task_uses_more_than_an_idle_one_of_the_same_host(
+    host: Supervisor, kafka: EmbeddedKafka, folder: Path
+) -> None:
+    """1. Both know everything. 2. The busy one uses several times the CPU; the idle one is known to send nothing."""
+    busy_topic = make_topic(kafka.bootstrap, 1)
+    output = {"type": "kafka", "topic": make_topic(kafka.bootstrap, 1)}
+    busy = start(host, folder, "busy", busy_topic, output=output, query={"sql": HEAVY})
+    idle = start(host, folder, "idle", make_topic(kafka.bootstrap, 1), trigger_interval_seconds=5)
+    with Rows(kafka.bootstrap, busy_topic):
+        known(host, busy, idle)
+        loads = wait_until(partial(_told_apart, host, busy, idle), 90, "the busy task to be seen as such")
+    assert 0 <= loads[idle][CPU] < 0.1
+    assert loads[idle][NETWORK] == 0
+    assert loads[busy][DISK] > loads[idle][DISK] > 0
+    for task_id in (busy, idle):
+        host.stop(task_id)
+
+
+def _told_apart(host: Supervisor, busy: str, idle: str) -> dict[str, dict[str, float]] | None:
+    loads = host.loads
+    if _unknown(host, (busy, idle)):
+        return None
+    busier = loads[busy][CPU] > 5 * loads[idle][CPU] and loads[busy][NETWORK] > 50 * WORD_BYTES
+    return loads if busier else None
+
+
+def test_memory_grows_with_the_keys_of_the_state(host: Supervisor, kafka: EmbeddedKafka, folder: Path) -> None:
+    """Tasks of a host share the heap that is not state: what one has more than one without state is its state."""
+    topic = make_topic(kafka.bootstrap, 1)
+    counts = {"query": {"sql": COUNTS}, "output_mode": "update"}
+    output = {"type": "kafka", "topic": make_topic(kafka.bootstrap, 1)}
+    keyed = start(host, folder, "keyed", topic, output=output, **counts)
+    bare = start(host, folder, "bare", topic)
+    state = []
+    for keys in (1_000, 20_000):
+        produce(kafka.bootstrap, topic, ({"n": n, "word": "w"} for n in range(keys)), 1)
+        state.append(wait_until(partial(_state_of, host, keyed, bare, keys), 90, f"{keys} keys to be seen"))
+    assert state[1] > 5 * state[0] > 0
+
+
+def _state_of(host: Supervisor, keyed: str, bare: str, keys: int) -> int | None:
+    """What the keyed task has more than the bare one, once that is its state with so many keys."""
+    loads, progress = known(host, keyed, bare), host.progress.get(keyed)
+    more = round(loads[keyed][MEMORY] - loads[bare][MEMORY])
+    has_all = progress is not None and (progress.state_rows or 0) >= keys
+    return more if has_all and more == progress.state_memory_bytes else None
+
+
+def test_an_isolated_task_has_the_memory_of_its_processes(kafka: EmbeddedKafka, folder: Path) -> None:
+    resources = {"memory_bytes": 2**30}
+    settings = settings_for(
+        folder, kafka.bootstrap, load_interval_seconds=0.5, heap_bytes=heap_for(resources["memory_bytes"])
+    )
+    with running_host("isolated", settings, folder) as host:
+        topic = make_topic(kafka.bootstrap, 1)
+        task_id = start(host, folder, "isolated", topic, isolation="process", resources=resources)
+        resident = known(host, task_id)[task_id][MEMORY]
+    assert resident > 200 * 2**20

@@ -1,0 +1,246 @@
+"""Rollouts of packages on a real Postgres and a real Job Service: waves, halts, rollbacks, crashes and new leaders.
+
+The container is the test's own; tasks on Spark are in `test_rollout` of the end-to-end tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.store import jobs
+from penstock.store.engine import connect, transaction
+from services.state_syncer.budget import Budget
+from services.state_syncer.store import PostgresSyncStore
+from tests.support.job_service import job_service
+from tests.support.rollouts import Away, RolloutCell
+from tests.support.syncer_cell import Interfering, depose, elect
+
+SYNCER = "syncer"
+
+
+@pytest.fixture
+def cell(database_url: str) -> Iterator[RolloutCell]:
+    """Job j runs version 1 of its package as three tasks."""
+    engine = connect(database_url)
+    with job_service(database_url) as service:
+        token = service.client().create_token(SYNCER, "scaler", ["rollback"])
+        with service.client() as client, service.client(token) as syncer_client:
+            cell = RolloutCell(engine, elect(engine, "first"))
+            cell.begin(client, syncer_client)
+            cell.release("1")
+            cell.rounds(2)
+            yield cell
+    engine.dispose()
+
+
+def test_a_package_goes_out_wave_by_wave(cell: RolloutCell) -> None:
+    """1. One task, then the others, each wave once the one before is healthy. 2. Meanwhile the job is not converged.
+    3. Then it is over: nothing is written any more."""
+    revision = cell.release("2")
+    cell.rounds(1)
+    sync = cell.client.sync("j")
+    assert (sync.state, sync.plan["kind"], sync.plan["wave"], sync.plan["ends"]) == ("rolling", "rollout", 0, [1, 2, 3])
+    assert sync.detail == "wave 1 of 3, 1 of 3 tasks upgraded"
+    assert not is_converged(cell)
+    cell.rounds(3)
+    assert cell.changes == [["2", "1", "1"], ["2", "2", "1"], ["2", "2", "2"]]
+    assert (cell.sync()["state"], cell.sync()["plan"], cell.running()["rollout"]) == ("synced", None, None)
+    assert (cell.running()["revision"], is_converged(cell)) == (revision, True)
+    before = cell.rows("SELECT xmin::text, * FROM running")
+    cell.rounds(2)
+    assert cell.rows("SELECT xmin::text, * FROM running") == before
+
+
+def is_converged(cell: RolloutCell) -> bool:
+    with transaction(cell.engine) as connection:
+        found = jobs.status(connection, "j")
+    assert found is not None
+    return found.converged
+
+
+def test_a_bad_package_disrupts_one_task_and_is_rolled_back(cell: RolloutCell) -> None:
+    """1. The first task crashes: the package is rejected, with an alert. 2. The layer is written once, by the State
+    Syncer's token, with the reason. 3. All tasks run the good package; other writes go on with it."""
+    cell.bad = {"2"}
+    cell.release("2")
+    cell.rounds(10)
+    assert cell.changes == [["2", "1", "1"], ["1", "1", "1"]]
+    assert cell.rollback_writes() == [("put", SYNCER)]
+    layer = cell.client.get_layer("j", "rollback")
+    assert layer.config == {"package": {"version": "1"}}
+    assert layer.reason == "package.version 2 of revision 2: wave 1 of 3: j/0: crashed after 3 crashes: no module"
+    (alert,) = cell.alerts()
+    assert (alert.subject, alert.details["task"], alert.details["package"]) == ("j", "j/0", "package.version 2")
+    assert (cell.sync()["state"], cell.sync()["plan"], is_converged(cell)) == ("synced", None, True)
+    cell.client.put_layer("j", "oncall", {"priority": 3}, if_match=0)
+    cell.rounds(2)
+    assert (cell.running()["config"]["priority"], cell.running()["config"]["package"]["version"]) == (3, "1")
+    assert cell.rollback_writes() == [("put", SYNCER)]
+
+
+def test_a_wave_that_is_not_heard_of_is_rolled_back_when_the_time_is_out(cell: RolloutCell) -> None:
+    cell.silent = {0}
+    cell.release("2")
+    cell.rounds(20)
+    assert cell.changes[0] == ["2", "1", "1"]
+    assert cell.rejected() is None
+    cell.rounds(8)
+    assert (cell.changes[-1], cell.rejected()["error"]) == (
+        ["1", "1", "1"],
+        "the container that owns it has not reported it",
+    )
+
+
+def test_a_release_of_a_rejected_package_by_hand_tries_it_again(cell: RolloutCell) -> None:
+    """1. A package is rolled back. 2. Somebody drops the layer: it goes out again, and now it is good."""
+    cell.bad = {"2"}
+    cell.release("2")
+    cell.rounds(6)
+    cell.bad = set()
+    cell.client.drop_layer("j", "rollback", if_match=1)
+    cell.rounds(6)
+    assert (cell.changes[-1], cell.rejected(), cell.alerts()) == (["2", "2", "2"], None, [])
+    assert len(cell.alerts(include_cleared=True)) == 1
+    assert [action for action, _ in cell.rollback_writes()] == ["put", "drop"]
+
+
+def test_a_package_that_is_bad_again_is_rejected_again(cell: RolloutCell) -> None:
+    cell.bad = {"2"}
+    cell.release("2")
+    cell.rounds(6)
+    cell.client.drop_layer("j", "rollback", if_match=1)
+    cell.rounds(6)
+    assert [action for action, _ in cell.rollback_writes()] == ["put", "drop", "put"]
+    assert cell.changes == [["2", "1", "1"], ["1", "1", "1"]] * 2
+
+
+def test_a_new_release_goes_out_by_itself(cell: RolloutCell) -> None:
+    cell.bad = {"2"}
+    cell.release("2")
+    cell.rounds(6)
+    cell.release("3")
+    cell.rounds(8)
+    assert cell.rollback_writes() == [("put", SYNCER), ("drop", SYNCER)]
+    assert cell.changes[2:] == [["3", "1", "1"], ["3", "3", "1"], ["3", "3", "3"]]
+    assert (cell.rejected(), cell.alerts()) == (None, [])
+
+
+def test_a_new_release_before_the_rollback_needs_none(cell: RolloutCell) -> None:
+    cell.bad = {"2"}
+    cell.release("2")
+    cell.restart(writer=Away())
+    cell.rounds(4)
+    cell.restart()
+    cell.release("3")
+    cell.rounds(6)
+    assert cell.changes == [["2", "1", "1"], ["3", "1", "1"], ["3", "3", "1"], ["3", "3", "3"]]
+    assert (cell.rollback_writes(), cell.rejected()) == ([], None)
+
+
+def test_a_rollout_stays_halted_while_the_job_service_is_away(cell: RolloutCell) -> None:
+    cell.bad = {"2"}
+    cell.release("2")
+    cell.restart(writer=Away())
+    cell.rounds(6)
+    assert (cell.changes, cell.sync()["plan"]["step"]) == ([["2", "1", "1"]], "roll_back")
+    assert cell.sync()["state"] == "rolling"
+    cell.restart()
+    cell.rounds(2)
+    assert (cell.changes[-1], cell.sync()["state"]) == (["1", "1", "1"], "synced")
+
+
+def test_a_rollback_that_is_refused_is_told(cell: RolloutCell) -> None:
+    """The good query needs an argument that the release took away: what to do is for people to say."""
+    cell.release("1", query={"sql": "SELECT key, :n AS n FROM events"}, args={"n": 1})
+    cell.rounds(2)
+    cell.bad = {"2"}
+    cell.release("2")
+    cell.rounds(5)
+    (alert,) = cell.alerts()
+    assert ("cannot be rolled back" in alert.message, "args has no n" in alert.message, alert.times) == (True, True, 2)
+    assert (cell.sync()["plan"]["step"], cell.changes[-1]) == ("roll_back", ["2", "1", "1"])
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+def die() -> None:
+    raise Killed
+
+
+@pytest.mark.parametrize("after_write", [False, True])
+@pytest.mark.parametrize("round_", range(3))
+@pytest.mark.parametrize("is_bad", [False, True])
+def test_a_syncer_that_dies_at_any_write_is_carried_on_by_the_next(
+    cell: RolloutCell, round_: int, *, after_write: bool, is_bad: bool
+) -> None:
+    """1. A rollout is some rounds old. 2. The syncer dies before or after its write. 3. Another leads: it ends as it
+    would have, with one task disrupted by a bad package, and one write of the layer."""
+    cell.bad = {"2"} if is_bad else set()
+    cell.release("2")
+    cell.rounds(round_)
+    cell.restart(Interfering(cell.engine, die, after_write=after_write))
+    with pytest.raises(Killed):
+        cell.rounds(4)
+    depose(cell.engine)
+    cell.epoch = elect(cell.engine, "second")
+    cell.restart()
+    cell.report_all()
+    cell.rounds(6)
+    good = [["2", "1", "1"], ["2", "2", "1"], ["2", "2", "2"]]
+    assert cell.changes == ([["2", "1", "1"], ["1", "1", "1"]] if is_bad else good)
+    assert cell.rollback_writes() == ([("put", SYNCER)] if is_bad else [])
+    assert (cell.sync()["state"], cell.sync()["plan"], cell.running()["rollout"]) == ("synced", None, None)
+
+
+@pytest.mark.parametrize("change", [{"task_count": 4}, {"desired_state": "stopped"}])
+def test_a_rescale_and_a_stop_end_a_rollout(cell: RolloutCell, change: dict[str, object]) -> None:
+    cell.release("2")
+    cell.rounds(1)
+    cell.release("2", **change)
+    cell.rounds(1)
+    assert cell.changes == [["2", "1", "1"], []]
+    assert cell.sync()["state"] == ("rescaling" if "task_count" in change else "synced")
+
+
+def test_a_deleted_job_is_forgotten_in_a_rollout_and_its_alert_is_closed(cell: RolloutCell) -> None:
+    cell.bad = {"2"}
+    cell.release("2")
+    cell.restart(writer=Away())
+    cell.rounds(3)
+    cell.client.delete_job("j")
+    cell.rounds(3)
+    assert (cell.running(), cell.alerts()) == (None, [])
+
+
+def test_no_more_jobs_are_disrupted_at_once_than_the_budget_allows(cell: RolloutCell) -> None:
+    """1. Two jobs get a release, there is room for one: that of the older write. 2. The other says what it waits for,
+    and goes when the first is done."""
+    cell.release("1", job="k")
+    cell.rounds(2)
+    cell.budget = Budget(share=0.1)
+    cell.restart()
+    cell.release("2")
+    cell.release("2", job="k")
+    cell.rounds(1)
+    assert (cell.sync("j")["state"], cell.sync("k")["state"]) == ("rolling", "waiting")
+    assert cell.sync("k")["detail"] == "waiting: no more than 1 job may be disrupted at once"
+    cell.rounds(8)
+    assert (cell.sync("j")["state"], cell.sync("k")["state"]) == ("synced", "synced")
+    assert cell.running("k")["config"]["package"]["version"] == "2"
+
+
+def test_a_rollout_that_an_older_state_syncer_committed_over_is_over(cell: RolloutCell) -> None:
+    """It knows neither the column nor the plan: all tasks run what it committed."""
+    cell.release("2")
+    cell.rounds(1)
+    cell.do("UPDATE running SET revision = revision + 1, commit_number = commit_number + 1")
+    cell.report_all()
+    assert cell.changes[-1] == ["2", "2", "2"]
+    with PostgresSyncStore(cell.engine).read() as found:
+        (view,) = found.views
+    assert view.running is not None
+    assert view.running.rollout is None

@@ -1,0 +1,51 @@
+"""The ports of a Spark host: its works, and the parts that a redistribution, a seal and a savepoint are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.spark.channel import Initialize, Redistribute, RemoveSavepoint, Seal, TakeSavepoint
+from penstock.spark.channel import Work as Command
+from penstock.spark.host.server import Host
+from penstock.spark.redistribute import seal
+from penstock.spark.redistribute.files import CheckpointWriter
+from penstock.spark.redistribute.move import StateMover
+from penstock.spark.redistribute.new import NewGeneration
+from penstock.spark.redistribute.old import OldGeneration
+from penstock.spark.savepoint.take import _Taking
+from tests.support.faults.orders import Port, named
+
+WORKS: dict[type[Any], str] = {
+    Redistribute: "redistribution",
+    Seal: "seal",
+    TakeSavepoint: "savepoint",
+    RemoveSavepoint: "removal",
+    Initialize: "output",
+}
+FILES = {"offsets/0": "plan of a task", "commits/0": "commit of a task"}
+
+
+def work_of(_: Host, command: Command) -> str:
+    """A work as a whole; after it the reply is still to be sent."""
+    return WORKS[type(command)]
+
+
+def file_of(_: CheckpointWriter, name: str, content: bytes) -> str | None:
+    """The files of one task's new checkpoint that count: those of the others are there or not."""
+    return FILES.get(name)
+
+
+PORTS = (
+    Port(Host, "_work", tuple(WORKS.values()), work_of),
+    named(OldGeneration, "take_over", "take over"),
+    named(OldGeneration, "settle", "settle"),
+    named(OldGeneration, "level", "level"),
+    named(NewGeneration, "clear", "clear"),
+    Port(CheckpointWriter, "write", tuple(FILES.values()), file_of),
+    named(StateMover, "move", "move"),
+    named(StateMover, "verify", "verify"),
+    named(NewGeneration, "commit_batch_0", "commit of all tasks"),
+    named(seal, "_seal_checkpoint", "seal of a task"),
+    named(_Taking, "_save", "copy of a task"),
+    named(_Taking, "_publish", "publish savepoint"),
+)

@@ -1,0 +1,38 @@
+"""What `penstock plan` says of a plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.cli.jobs import plan_outcome
+from penstock.wire.jobs import PlanView
+
+
+def answer_of(**more: Any) -> PlanView:
+    plan: dict[str, Any] = {
+        "job": "etl",
+        "layer": "base",
+        "version": 1,
+        "kind": "restart",
+        "allowed": True,
+        "fields": [],
+        "steps": [],
+        "waves": [],
+        "completeness": None,
+        "tasks_touched": [],
+        "downtime_seconds": None,
+        "catch_up_seconds": None,
+        "config": {},
+    }
+    return PlanView(**(plan | more))
+
+
+def test_the_waves_of_a_package_are_told_with_their_tasks() -> None:
+    answer = answer_of(steps=["initialize_sink", "wave_1", "wave_2"], waves=[["etl/0"], ["etl/1", "etl/2"]])
+    assert list(plan_outcome(answer))[:3] == ["1. initialize_sink", "2. wave_1: etl/0", "3. wave_2: etl/1, etl/2"]
+
+
+def test_a_rescale_tells_what_it_does_about_watermarks() -> None:
+    assert "completeness: wait" in list(plan_outcome(answer_of(completeness="wait")))[-1]
+    assert "are late" in list(plan_outcome(answer_of(completeness="drop_late")))[-1]
+    assert not any("watermarks" in line for line in plan_outcome(answer_of()))

@@ -1,0 +1,52 @@
+"""Bands: reached where that is possible, with few moves, in every dimension, at a size that is like a cell's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from services.shard_manager.placement.build import Container, Shard, problem_of
+from services.shard_manager.placement.place import Placement, place
+from services.shard_manager.placement.problem import Problem
+from tests.support.fleets import changed, constrained, fleet, without
+from tests.support.placements import DIMENSIONS, best_possible, worst_deviation
+
+_LOADS = st.fixed_dictionaries({"cpu": st.sampled_from([0.5, 1.0, 1.2, 1.5, 2.0, 2.2]), "gpu": st.integers(0, 2)})
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 3), st.lists(_LOADS, min_size=2, max_size=7), st.data())
+def test_a_tiny_cell_is_within_its_band_where_that_is_possible(count, loads, data):
+    hosts = [Container(f"c{number}", dict.fromkeys(DIMENSIONS, 12.0)) for number in range(count)]
+    rows = [Shard(number, load) for number, load in enumerate(loads)]
+    assume(best_possible(hosts, rows) <= 0.1)
+    names = st.sampled_from([host.name for host in hosts])
+    before = data.draw(st.dictionaries(st.integers(0, 7), names))
+    answer = place(problem_of(hosts, rows, dimensions=DIMENSIONS), before)
+    assert worst_deviation(hosts, rows, answer.assignment) <= 0.1 + 1e-9
+
+
+@pytest.mark.parametrize("shape", [lambda problem: problem, constrained], ids=["plain", "constrained"])
+def test_a_story_of_a_cell(shape):
+    """3,000 shards on 90 containers: 1. placed; 2. loads change; 3. containers are lost; each is a fixed point."""
+    problem = shape(fleet(3_000, 90))
+    first = place(problem, {})
+    later = changed(problem, 0.1)
+    again = place(later, first.assignment)
+    lost = without(later, np.arange(90) % 30 == 0)
+    after = place(lost, again.assignment)
+    for case, answer in ((problem, first), (later, again), (lost, after)):
+        assert answer.unplaceable == ()
+        assert answer.worst_band <= 0.1 + 1e-9
+        assert place(case, answer.assignment).assignment == answer.assignment
+    assert len(again.moved) <= 0.01 * 3_000
+    assert _beside_their_own(first, problem) == 0
+
+
+def _beside_their_own(answer: Placement, problem: Problem) -> int:
+    """How many shards are on a container with an earlier one of their job."""
+    job = problem.shards.spread
+    taken = {(group, holder) for group, holder in zip(job.tolist(), answer.holder.tolist(), strict=True) if group >= 0}
+    return int((job >= 0).sum()) - len(taken)

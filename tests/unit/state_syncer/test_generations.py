@@ -1,0 +1,143 @@
+"""Which old generations may go: a table, what must never be, and the next step of a deletion."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.tasks.redistribution import GenerationRemoval
+from services.state_syncer.generations import (
+    ATTEMPT_SECONDS,
+    Decision,
+    Keep,
+    Retention,
+    Unused,
+    decide,
+    key_of,
+    may_go,
+    pause_seconds,
+    request_of,
+)
+from services.state_syncer.progress import Done, Failed, Helper, Lost, Outcome, Unanswered
+from services.state_syncer.savepoints import Again, Bind, Gone, Look, Nobody
+
+DAY = 86_400.0
+RETENTION = Retention(count=1, seconds=DAY, at_once=2)
+LEFT = Unused(
+    job="j",
+    generation=3,
+    container=None,
+    attempts=0,
+    attempted=False,
+    running=5,
+    forgotten=False,
+    planned=False,
+    copied=False,
+    unused_seconds=DAY,
+    newer=1,
+)
+ATTEMPTED = replace(LEFT, generation=6, attempted=True, unused_seconds=ATTEMPT_SECONDS, newer=0)
+FORGOTTEN = replace(LEFT, running=None, forgotten=True, newer=0)
+HELPERS = [Helper("a", "r", 2), Helper("b", "r", 1)]
+
+
+@pytest.mark.parametrize(
+    ("seen", "goes"),
+    [
+        (LEFT, True),
+        (replace(LEFT, unused_seconds=DAY - 1), False),
+        (replace(LEFT, newer=0), False),
+        (replace(LEFT, planned=True), False),
+        (replace(LEFT, copied=True), False),
+        (replace(LEFT, generation=5), False),
+        (replace(LEFT, generation=6), False),
+        (ATTEMPTED, True),
+        (replace(ATTEMPTED, generation=4), True),
+        (replace(ATTEMPTED, unused_seconds=ATTEMPT_SECONDS - 1), False),
+        (replace(ATTEMPTED, planned=True), False),
+        (replace(ATTEMPTED, generation=5), False),
+        (FORGOTTEN, True),
+        (replace(FORGOTTEN, attempted=True), True),
+        (replace(FORGOTTEN, unused_seconds=DAY - 1), False),
+        (replace(FORGOTTEN, copied=True), False),
+        (replace(FORGOTTEN, forgotten=False), False),
+    ],
+)
+def test_the_rule(seen: Unused, goes: bool) -> None:
+    assert may_go(seen, RETENTION) is goes
+
+
+ANY = st.builds(
+    Unused,
+    job=st.just("j"),
+    generation=st.integers(1, 9),
+    container=st.sampled_from([None, "a", "gone"]),
+    attempts=st.integers(0, 9),
+    attempted=st.booleans(),
+    running=st.none() | st.integers(1, 9),
+    forgotten=st.booleans(),
+    planned=st.booleans(),
+    copied=st.booleans(),
+    unused_seconds=st.sampled_from([0.0, ATTEMPT_SECONDS, DAY, 9 * DAY]),
+    newer=st.integers(0, 3),
+)
+
+
+@given(ANY, st.integers(0, 3))
+def test_what_is_used_is_unknown_or_came_later_never_goes(seen: Unused, count: int) -> None:
+    retention = replace(RETENTION, count=count)
+    if not may_go(seen, retention):
+        for outcome in (Unanswered(), Failed("x"), Lost("x")):
+            assert decide(seen, retention, HELPERS, outcome) == Keep()
+        return
+    assert not seen.planned
+    assert not seen.copied
+    assert seen.generation != seen.running
+    assert seen.unused_seconds >= ATTEMPT_SECONDS
+    assert (seen.running is None) <= seen.forgotten
+    if seen.running is not None and not seen.attempted:
+        assert seen.generation < seen.running
+        assert seen.newer >= count
+        assert seen.unused_seconds >= DAY
+
+
+@given(ANY)
+def test_time_never_takes_back_what_may_go(seen: Unused) -> None:
+    later = replace(seen, unused_seconds=seen.unused_seconds + DAY, newer=seen.newer + 1)
+    assert may_go(seen, RETENTION) <= may_go(later, RETENTION)
+
+
+ASKED = replace(LEFT, container="a", attempts=1)
+
+
+@pytest.mark.parametrize(
+    ("seen", "helpers", "outcome", "decision"),
+    [
+        (LEFT, HELPERS, Unanswered(), Bind("b", first=False)),
+        (replace(LEFT, attempts=1), HELPERS, Unanswered(), Bind("a", first=False)),
+        (LEFT, [], Unanswered(), Nobody()),
+        (ASKED, HELPERS, Unanswered(), Look("a")),
+        (ASKED, [HELPERS[1]], Unanswered(), Again("a is lost")),
+        (ASKED, HELPERS, Lost("silent"), Again("silent")),
+        (ASKED, HELPERS, Failed("in use"), Again("in use")),
+        (ASKED, HELPERS, Done(), Gone()),
+        (replace(ASKED, planned=True), HELPERS, Done(), Gone()),
+        (replace(ASKED, planned=True), HELPERS, Unanswered(), Keep()),
+        (replace(LEFT, planned=True), HELPERS, Unanswered(), Keep()),
+    ],
+)
+def test_the_next_step(seen: Unused, helpers: list[Helper], outcome: Outcome, decision: Decision) -> None:
+    assert decide(seen, RETENTION, helpers, outcome) == decision
+
+
+def test_what_a_container_is_asked() -> None:
+    assert request_of(LEFT) == GenerationRemoval(job="j", generation=3)
+    assert request_of(FORGOTTEN) == GenerationRemoval(job="j", generation=3, forgotten=True)
+    assert key_of(ASKED) != key_of(replace(ASKED, attempts=2))
+
+
+def test_pauses_double_up_to_an_hour() -> None:
+    assert [pause_seconds(attempts) for attempts in (1, 2, 8, 5000)] == [30.0, 60.0, 3600.0, 3600.0]

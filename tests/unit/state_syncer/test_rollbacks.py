@@ -1,0 +1,73 @@
+"""What becomes of the layer `rollback`: a table of layers and versions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.tasks.rollout import LayerContent, LeafChange, Rejected
+from services.state_syncer.rollbacks import DropLayer, Forget, Keep, PutLayer, decide_rollback
+
+VERSION = LeafChange(path=("package", "version"), old="1", new="2")
+DIGEST = LeafChange(path=("package", "digest"), old=None, new="sha256:new")
+QUERY = LeafChange(path=("query", "sql"), old="SELECT 1", new="SELECT 2")
+BASE = {"package": {"version": "2", "digest": "sha256:new"}, "query": {"sql": "SELECT 2"}}
+GOOD = {"package": {"version": "1", "digest": None}, "query": {"sql": "SELECT 1"}}
+OTHER = {"package": {"version": "3"}}
+
+
+def rejected(*leaves: LeafChange, version: int = 4) -> Rejected:
+    found = leaves or (VERSION, DIGEST, QUERY)
+    return Rejected(revision=6, leaves=found, wave=1, waves=3, task="j/0", error="no module", layer_version=version)
+
+
+def decided(own: Any, version: int, *others: Any) -> Any:
+    layers = [LayerContent(f"layer-{n}", config, 1) for n, config in enumerate((BASE, *others))]
+    return decide_rollback(rejected(), [*layers, LayerContent("rollback", own, version)])
+
+
+@pytest.mark.parametrize(
+    ("own", "version", "others", "decision"),
+    [
+        (GOOD, 5, (), Keep()),
+        (None, 5, (), Forget()),
+        (None, 4, (OTHER,), Forget()),
+        (None, 9, (OTHER,), Forget()),
+        ({"package": {"version": "0"}}, 7, (), Keep()),
+        ({}, 5, (None, {"priority": 3}), Keep()),
+    ],
+)
+def test_nothing_is_written(own: Any, version: int, others: Any, decision: Any) -> None:
+    assert decided(own, version, *others) == decision
+
+
+def test_it_is_written_while_it_has_the_version_that_it_had_when_the_package_was_rejected() -> None:
+    put = decided(None, 4)
+    assert isinstance(put, PutLayer)
+    assert (put.config, put.version) == (GOOD, 4)
+    assert put.reason == ("package.version 2, package.digest sha256:new of revision 6: wave 1 of 3: j/0: no module")
+
+
+def test_it_keeps_what_an_earlier_rollback_left_in_it() -> None:
+    put = decided({"package": {"name": "flights"}}, 4)
+    assert put.config == {**GOOD, "package": {**GOOD["package"], "name": "flights"}}
+
+
+def test_a_layer_that_was_never_written_has_version_0() -> None:
+    put = decide_rollback(rejected(VERSION, version=0), [LayerContent("base", {"package": {"version": "2"}}, 1)])
+    assert isinstance(put, PutLayer)
+    assert put.version == 0
+
+
+@pytest.mark.parametrize("others", [(OTHER,), ({"query": {"sql": "SELECT 3"}},)])
+@pytest.mark.parametrize("version", [4, 5])
+def test_it_is_dropped_once_another_package_or_query_is_asked_for(others: Any, version: int) -> None:
+    drop = decided(GOOD, version, *others)
+    assert isinstance(drop, DropLayer)
+    assert drop.version == version
+
+
+def test_a_default_counts_where_no_layer_says_anything() -> None:
+    change = LeafChange(path=("package", "name"), old="flights", new="builtin")
+    assert isinstance(decide_rollback(rejected(change, version=0), [LayerContent("base", {}, 1)]), PutLayer)

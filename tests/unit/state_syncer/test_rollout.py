@@ -1,0 +1,320 @@
+"""A rollout's planner: a table of what follows from what is seen of a wave, and what writes do that come meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from penstock.tasks.rollout import RanBefore, RunningRollout, SeenTask, good_values, wave_ends
+from services.state_syncer.diff import Unusable
+from services.state_syncer.plan import Begin, Commit, JobView, Nothing, Running, SyncRecord, SyncState, Upgrade, decide
+from services.state_syncer.rollout import (
+    WAVE_MOVES,
+    End,
+    Halt,
+    Note,
+    Roll,
+    Settle,
+    Stay,
+    WaveFact,
+    begin_rollout,
+    next_step,
+    record_of_rollout,
+)
+from services.state_syncer.waves import Rolling, Rollout, RolloutPolicy, Stage
+from tests.support.jobs import make_config
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+POLICY = RolloutPolicy()
+TASKS = 6
+ENDS = (1, 3, 5, 6)
+
+
+def config(version: str = "1", **overrides: Any) -> dict[str, Any]:
+    return make_config(task_count=TASKS, package={"name": "flights", "version": version}, **overrides)
+
+
+OLD, NEW = config("1"), config("2")
+RUNNING = Running(OLD, revision=5, generation=3, restarts=0, stopping=False, started=True, commit_number=9)
+
+
+def view(expected: Any = NEW, running: Running = RUNNING, revision: int = 6, **fields: Any) -> JobView:
+    values: dict[str, Any] = {"job": "j", "restarts": 0, "deleting": False, "sync": SyncRecord(SyncState.SYNCED, 5)}
+    return JobView(expected=expected, running=running, revision=revision, **(values | fields))
+
+
+def begun(job: JobView | None = None) -> Roll:
+    job = job or view()
+    decision = decide(job, NOW)
+    assert isinstance(decision, Upgrade)
+    return begin_rollout(job, decision, NOW, POLICY)
+
+
+def committed(roll: Roll, running: Running = RUNNING) -> Running:
+    """What runs once the wave is committed."""
+    commit = roll.commit
+    return replace(
+        running, config=commit.config, revision=commit.revision, restarts=commit.restarts, rollout=commit.rollout
+    )
+
+
+def rolling(roll: Roll, *tasks: SeenTask | None, **fields: Any) -> JobView:
+    """The job in the wave, with what is seen of its tasks by index."""
+    seen = {index: task for index, task in enumerate(tasks) if task is not None}
+    found = {"running": committed(roll), "rolling": Rolling(roll.plan, seen), "revision": roll.plan.revision}
+    return view(**(found | fields))
+
+
+def task(state: str = "running", revision: int = 6, crashes: int = 0, *, worked: bool = False, **fields: Any) -> Any:
+    return SeenTask(state, revision, 3, 0, crashes, "no module" if crashes else None, worked)._replace(**fields)
+
+
+def after(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def step(job: JobView, seconds: float = 1.0) -> Any:
+    return next_step(job, after(seconds), POLICY)
+
+
+@pytest.mark.parametrize(
+    ("task_count", "share", "ends"),
+    [
+        (1, 0.25, (1,)),
+        (2, 0.25, (1, 2)),
+        (3, 0.25, (1, 2, 3)),
+        (6, 0.25, ENDS),
+        (8, 0.25, (1, 3, 5, 7, 8)),
+        (8, 1.0, (1, 8)),
+        (1000, 0.25, (1, 251, 501, 751, 1000)),
+    ],
+)
+def test_one_task_first_then_a_share_of_all(task_count: int, share: float, ends: tuple[int, ...]) -> None:
+    assert wave_ends(task_count, share) == ends
+
+
+@pytest.mark.parametrize(
+    ("expected", "running", "rolls"),
+    [
+        (NEW, RUNNING, True),
+        (config("1", query={"sql": "SELECT key FROM events"}), RUNNING, False),
+        (config("1", priority=3), RUNNING, False),
+        (config("2", desired_state="stopped"), RUNNING, False),
+        (NEW, replace(RUNNING, config=config("1", desired_state="stopped")), False),
+        (NEW, replace(RUNNING, started=False), False),
+        (NEW, replace(RUNNING, stopping=True), False),
+    ],
+)
+def test_only_another_package_for_tasks_that_run_and_go_on_is_rolled_out(
+    expected: Any, running: Running, *, rolls: bool
+) -> None:
+    decision = decide(view(expected, running), NOW)
+    assert isinstance(decision, Upgrade if rolls else Commit)
+
+
+def test_another_size_takes_the_package_along() -> None:
+    assert isinstance(decide(view({**NEW, "task_count": 4}), NOW), Begin)
+
+
+def test_the_first_wave_is_one_task_and_the_others_run_what_they_ran() -> None:
+    roll = begun()
+    assert (roll.plan.ends, roll.plan.upgraded, roll.commit.config, roll.commit.revision) == (ENDS, 1, NEW, 6)
+    before = RanBefore(config=OLD, revision=5, restarts=0)
+    assert roll.commit.rollout == RunningRollout(revision=6, upgraded=1, before=before)
+    assert good_values(roll.plan.leaves) == {"package": {"version": "1"}}
+
+
+def test_a_wave_of_all_tasks_keeps_nothing_in_the_row() -> None:
+    one = {"task_count": 1}
+    roll = begun(view({**NEW, **one}, replace(RUNNING, config={**OLD, **one})))
+    assert (roll.plan.ends, roll.commit.rollout) == ((1,), None)
+
+
+def test_there_is_a_move_for_every_fact() -> None:
+    assert set(WAVE_MOVES) == {(stage, fact) for stage in Stage for fact in WaveFact}
+
+
+UNKNOWN = None
+SEEN = [
+    ((UNKNOWN,), 1, Stay),
+    ((UNKNOWN,), 119, Stay),
+    ((UNKNOWN,), 120, Halt),
+    ((task("running", revision=5),), 1, Stay),
+    ((task("starting"),), 119, Stay),
+    ((task("starting"),), 120, Halt),
+    ((task("running"),), 1, Note),
+    ((task("running", worked=True),), 1, Roll),
+    ((task("running", worked=True),), 500, Roll),
+    ((task("running", worked=True, generation=2),), 1, Stay),
+    ((task("running", worked=True, crashes=1),), 1, Stay),
+    ((task("crashed", crashes=2),), 1, Stay),
+    ((task("crashed", crashes=3),), 1, Halt),
+    ((task("crashed", revision=5, crashes=9),), 1, Note),
+    ((task("running", worked=True), task("crashed", revision=5, crashes=9)), 1, Roll),
+]
+
+
+@pytest.mark.parametrize(("tasks", "seconds", "kind"), SEEN)
+def test_what_follows_from_what_is_seen(tasks: Any, seconds: float, kind: type) -> None:
+    assert isinstance(step(rolling(begun(), *tasks), seconds), kind)
+
+
+def test_a_task_that_runs_for_long_enough_is_healthy_without_a_batch() -> None:
+    noted = step(rolling(begun(), task()), 10)
+    job = rolling(Roll(noted.plan, begun().commit), task())
+    assert isinstance(step(job, 24), Stay)
+    assert isinstance(step(job, 25), Roll)
+
+
+def test_a_crash_begins_the_time_anew() -> None:
+    noted = step(rolling(begun(), task()), 10)
+    assert step(rolling(Roll(noted.plan, begun().commit), task("crashed", crashes=1)), 24).plan.well_since is None
+
+
+def test_crashes_of_the_package_before_do_not_count() -> None:
+    """1. A task that crashes again and again is upgraded. 2. Its crashes go on counting, under the new package."""
+    noted = step(rolling(begun(), task("crashed", revision=5, crashes=9)))
+    assert noted.plan.crashes == {0: 9}
+    roll = Roll(noted.plan, begun().commit)
+    assert isinstance(step(rolling(roll, task("crashed", crashes=11))), Stay)
+    assert isinstance(step(rolling(roll, task("crashed", crashes=12))), Halt)
+    assert isinstance(step(rolling(roll, task(crashes=9, worked=True))), Roll)
+
+
+def test_wave_after_wave_and_then_it_is_synced() -> None:
+    roll, upgraded = begun(), [1]
+    while True:
+        decision = step(rolling(roll, *[task(worked=True)] * TASKS))
+        if isinstance(decision, Settle):
+            break
+        roll = decision
+        rollout = roll.commit.rollout
+        upgraded.append(TASKS if rollout is None else rollout.upgraded)
+        assert (roll.commit.config, roll.commit.revision, roll.commit.generation) == (NEW, 6, 3)
+    assert tuple(upgraded) == ENDS
+    record = record_of_rollout(view(), decision, NOW)
+    assert record is not None
+    assert (record.state, record.revision, record.fields) == (SyncState.SYNCED, 6, ("package.version",))
+
+
+def test_a_task_of_an_earlier_wave_that_fails_halts_the_later_one_too() -> None:
+    second = step(rolling(begun(), task(worked=True)))
+    crashed = task("crashed", crashes=3)
+    halt = step(rolling(second, crashed, task(worked=True), task(worked=True)))
+    assert isinstance(halt, Halt)
+    assert (halt.rejected.wave, halt.rejected.task) == (2, "j/0")
+
+
+def halted() -> Any:
+    halt = step(rolling(begun(), task("crashed", crashes=3)))
+    assert isinstance(halt, Halt)
+    return halt
+
+
+def test_what_was_rejected_and_why_is_recorded() -> None:
+    halt = halted()
+    assert (halt.rejected.revision, halt.rejected.wave, halt.rejected.waves, halt.rejected.task) == (6, 1, 4, "j/0")
+    assert halt.rejected.error == "crashed after 3 crashes: no module"
+    record = record_of_rollout(view(), halt, NOW)
+    assert record is not None
+    assert (record.state, record.detail.startswith("rolling back from wave 1 of 4")) == (SyncState.ROLLING, True)
+
+
+@pytest.mark.parametrize("tasks", [(), (task(worked=True),), (task("crashed", crashes=9),)])
+def test_a_halted_rollout_stays_whatever_is_seen(tasks: Any) -> None:
+    job = rolling(Roll(halted().plan, begun().commit), *tasks)
+    assert isinstance(step(job, 1000), Stay)
+
+
+@pytest.mark.parametrize("stage", ["wave", "halted"])
+def test_the_good_package_is_committed_at_once(stage: str) -> None:
+    roll = begun() if stage == "wave" else Roll(halted().plan, begun().commit)
+    decision = step(rolling(roll, expected={**OLD, "priority": 7}, revision=7))
+    assert isinstance(decision, End)
+    assert (decision.commit.config, decision.commit.revision) == ({**OLD, "priority": 7}, 7)
+    assert decision.commit.rollout is None
+
+
+def test_the_good_package_is_committed_at_once_after_the_last_wave_too() -> None:
+    roll = begun()
+    for _ in ENDS[1:]:
+        roll = step(rolling(roll, *[task(worked=True)] * TASKS))
+    assert roll.commit.rollout is None
+    assert isinstance(step(rolling(roll, expected=OLD, revision=7)), End)
+
+
+def test_another_package_begins_anew_from_the_good_one() -> None:
+    roll = step(rolling(Roll(halted().plan, begun().commit), expected=config("3"), revision=7))
+    assert isinstance(roll, Roll)
+    assert (roll.plan.step, roll.plan.revision, roll.plan.upgraded) == (Stage.WAVE, 7, 1)
+    assert good_values(roll.plan.leaves) == {"package": {"version": "1"}}
+    assert roll.commit.rollout is not None
+    assert (roll.commit.rollout.before.config, roll.commit.rollout.before.revision) == (OLD, 5)
+
+
+def test_another_package_in_the_last_wave_goes_back_to_the_one_that_was_healthy_everywhere() -> None:
+    one = {"task_count": 1}
+    first = begun(view({**NEW, **one}, replace(RUNNING, config={**OLD, **one})))
+    second = step(rolling(first, expected={**config("3"), **one}, revision=7))
+    assert good_values(second.plan.leaves) == {"package": {"version": "1"}}
+
+
+@pytest.mark.parametrize(("change", "is_again"), [({"priority": 7}, False), ({"isolation": "process"}, True)])
+def test_another_write_goes_along_and_begins_the_wave_anew_if_it_restarts_tasks(change: Any, *, is_again: bool) -> None:
+    noted = step(rolling(begun(), task()), 10)
+    job = rolling(Roll(noted.plan, begun().commit), task(), expected={**NEW, **change}, revision=7)
+    roll = step(job, 11)
+    assert isinstance(roll, Roll)
+    assert (roll.commit.config, roll.plan.revision, roll.plan.upgraded) == ({**NEW, **change}, 7, 1)
+    assert (roll.plan.step_at, roll.plan.well_since) == ((after(11), None) if is_again else (NOW, after(10)))
+    rollout = roll.commit.rollout
+    assert rollout is not None
+    assert (rollout.revision, rollout.upgraded, rollout.before.config) == (7, 1, OLD)
+
+
+def test_a_restart_that_is_asked_for_is_one_of_all_tasks() -> None:
+    roll = step(rolling(begun(), task(), restarts=1, revision=7))
+    assert (roll.plan.restarts, roll.commit.restarts, roll.commit.rollout.before.restarts) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("expected", "kind"),
+    [
+        ({**NEW, "task_count": 4}, Begin),
+        ({**NEW, "desired_state": "stopped"}, End),
+        ({**OLD, "desired_state": "stopped"}, End),
+    ],
+)
+def test_another_size_and_a_stop_end_it(expected: Any, kind: type) -> None:
+    assert isinstance(step(rolling(begun(), expected=expected, revision=7)), kind)
+
+
+def test_another_size_waits_for_the_good_package_once_the_new_one_is_rejected() -> None:
+    roll = Roll(halted().plan, begun().commit)
+    assert isinstance(step(rolling(roll, expected={**NEW, "task_count": 4}, revision=7)), Stay)
+    assert isinstance(step(rolling(roll, expected={**OLD, "task_count": 4}, revision=8)), Begin)
+
+
+def test_a_change_that_cannot_be_made_is_left_until_the_end() -> None:
+    job = rolling(begun(), task(worked=True), expected=Unusable("no", None), revision=7)
+    assert isinstance(step(job), Roll)
+
+
+def test_a_rescale_that_failed_resumes_the_rollout_that_it_came_upon() -> None:
+    """1. A rescale ended the rollout, and was taken back. 2. The row is as the rollout left it: it begins again."""
+    running = committed(begun())
+    decision = decide(view(NEW, running, 7), NOW)
+    assert isinstance(decision, Upgrade)
+    again = begin_rollout(view(NEW, running, 7), decision, NOW, POLICY)
+    assert again.commit.rollout is not None
+    assert (again.commit.rollout.before.config, again.commit.rollout.upgraded) == (OLD, 1)
+    assert isinstance(decide(view(OLD, running, 7), NOW), Commit)
+    assert isinstance(decide(view(NEW, replace(running, rollout=None), 6), NOW), Nothing)
+
+
+def test_a_plan_survives_its_record() -> None:
+    noted = step(rolling(begun(), task("crashed", revision=5, crashes=9)))
+    assert Rollout.model_validate(noted.plan.model_dump(mode="json")) == noted.plan
