@@ -119,8 +119,8 @@ class SyncPort(Port):
     """`read` of a `SyncStore` is good inside a block."""
 
     @contextmanager
-    def read(self) -> Iterator[Any]:
+    def read(self, *args: Any) -> Iterator[Any]:
         self._database.before(self._process)
-        with self._port.read() as found:
+        with self._port.read(*args) as found:
             self._database.after(self._process)
             yield found

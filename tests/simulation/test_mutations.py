@@ -17,7 +17,7 @@ CASES: dict[Mutation, tuple[Mix, tuple[int, ...]]] = {
     mutations.no_fence: (Mix(5.0, ("stop a machine",), "c"), (0, 9, 12)),
     mutations.move_before_drop_is_answered: (_ANY, (1, 3, 4)),
     mutations.no_answer_is_a_yes: (Mix(6.0, ("switch off", "weather", "stop"), "c"), (3, 29, 43)),
-    mutations.unknown_is_gone: (Mix(8.0, ("cut a service", "habits"), "c"), (10,)),
+    mutations.unknown_is_gone: (Mix(5.0, ("switch off", "stop"), "tasks"), (4, 12)),
     mutations.everybody_leads: (_ANY, (0, 1, 2)),
     mutations.no_wait_after_an_election: (Mix(4.0, ("kill", "stop"), "shards"), (4,)),
     mutations.tasks_outlive_the_lease: (_CUT_OFF, (0, 1, 2)),
@@ -32,7 +32,7 @@ CASES: dict[Mutation, tuple[Mix, tuple[int, ...]]] = {
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
 def test_a_broken_promise_is_noticed(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
     mix, seeds = CASES[mutation]
-    size = Size(mix=mix)
+    size = Size(mix=mix, faults_seconds=240.0)
     assert [seed for seed in seeds if not simulate(seed, size).is_good] == []
     mutation(monkeypatch)
     assert any(not simulate(seed, size).is_good for seed in seeds), "the simulation noticed nothing"

@@ -41,7 +41,7 @@ class Size:
     containers: int = 4
     jobs: int = 3
     shards: int = 8
-    faults_seconds: float = 240.0
+    faults_seconds: float = 150.0
     tasks_per_job: int | None = None
     mix: Mix = field(default_factory=Mix)
 
