@@ -52,7 +52,7 @@ from services.state_syncer.rollout import (
     record_of_rollout,
 )
 from services.state_syncer.sinks import Sinks, awaits_sink, end_of
-from services.state_syncer.store import Batch, sync_row
+from services.state_syncer.store import Batch, RanOn, sync_row
 from services.state_syncer.story import Story, stories_of_plan, stories_of_rollout, story_of
 from services.state_syncer.waves import RolloutPolicy
 
@@ -92,16 +92,18 @@ class DecidedRound:
             case _:
                 self._add(view, decision)
 
-    def begin_plans(self) -> None:
-        """Begins those rescales and outputs that there is room for; to be called after the last job."""
+    def begin_plans(self, who_ran: RanOn) -> None:
+        """Begins those rescales and outputs that there is room for; to be called after the last job. `who_ran` tells
+        the containers that have tasks of jobs."""
         for candidate, waits in self._sinks.picked():
             self._put_off(candidate.view, waits)
             self.making.append(candidate)
         if self._turns is not None:
             may_begin, late = self._turns.picked()
+            ran_on = who_ran([view.job for view, begun in may_begin if isinstance(begun, Begin)])
             for view, begun in may_begin:
                 if isinstance(begun, Begin):
-                    self._add_plan(view, begin(view, begun, self._now))
+                    self._add_plan(view, begin(view, begun, self._now, ran_on.get(view.job, ())))
                 else:
                     self._add_rollout(view, begin_rollout(view, begun, self._now, self._policy))
             for each in late:

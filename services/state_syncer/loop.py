@@ -78,7 +78,7 @@ class StateSyncer:
         decided = DecidedRound(self._now(), lambda: self._room(found, watch), sinks, self._rollouts)
         for view in found.views:
             decided.add(watch.look(view))
-        decided.begin_plans()
+        decided.begin_plans(found.ran_on)
         decided.batch.ranks = found.new_ranks
         return decided, watch, sinks
 

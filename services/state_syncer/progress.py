@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -46,9 +46,8 @@ class Plan(Model):
 
     `revision`, `restarts` and `config` are committed at the end, whole. `fields`: those that need the rescale.
     `generation`: the number of the attempt under way, taken for it alone; None before the first. `container`: who was
-    asked.
-    `losses`: containers that were lost in this step. `seconds`: of the steps that are over. `restore`: the source in
-    place of the old generation.
+    asked. `losses`: containers that were lost in this step. `ran_on`: those that had tasks of the job when the plan
+    began. `seconds`: of the steps that are over. `restore`: the source in place of the old generation.
     """
 
     kind: Literal["rescale"] = "rescale"
@@ -62,6 +61,7 @@ class Plan(Model):
     generation: int | None = None
     container: str | None = None
     losses: int = 0
+    ran_on: tuple[str, ...] = ()
     begun_at: datetime
     step_at: datetime
     seconds: dict[str, float] = Field(default_factory=dict)
@@ -148,8 +148,13 @@ class Helper(NamedTuple):
     load: int
 
 
-def choose(helpers: Sequence[Helper], region: str | None, avoid: str | None) -> str | None:
-    """Who to ask: of the job's region if it has one there, not the last one if there are others, the least busy."""
+def choose(
+    helpers: Sequence[Helper], region: str | None, avoid: str | None, ran_on: Collection[str] = ()
+) -> str | None:
+    """Who to ask: of the job's region if it has one there, not the last one if there are others, the least busy; of
+    these one that ran the job, for its hosts are warm."""
     near = [helper for helper in helpers if region is None or helper.region == region] or list(helpers)
     others = [helper for helper in near if helper.name != avoid] or near
-    return min(others, key=lambda helper: (helper.load, helper.name)).name if others else None
+    return (
+        min(others, key=lambda helper: (helper.load, helper.name not in ran_on, helper.name)).name if others else None
+    )

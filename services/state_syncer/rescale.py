@@ -9,6 +9,7 @@ only goes forward, to the configuration that it has recorded.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 
@@ -62,11 +63,11 @@ def next_decision(view: JobView, now: datetime) -> Decision | PlanDecision:
     return _go_on(view, view.running, view.progress, now)
 
 
-def begin(view: JobView, begun: Begin, now: datetime) -> Hold:
-    """The first step of a rescale that may begin now."""
+def begin(view: JobView, begun: Begin, now: datetime, ran_on: Collection[str] = ()) -> Hold:
+    """The first step of a rescale that may begin now. `ran_on`: the containers that have tasks of the job."""
     if view.running is None:
         raise IllegalMove(f"{view.job} has nothing to stop")
-    return Hold(_new_plan(view, begun, now), held(view.running))
+    return Hold(_new_plan(view, begun, now, ran_on), held(view.running))
 
 
 def held(running: Running) -> Commit:
@@ -74,13 +75,14 @@ def held(running: Running) -> Commit:
     return replace(_resumed(running), stopping=True)
 
 
-def _new_plan(view: JobView, begun: Begin, now: datetime) -> Plan:
+def _new_plan(view: JobView, begun: Begin, now: datetime, ran_on: Collection[str]) -> Plan:
     return Plan(
         revision=view.revision,
         restarts=view.restarts,
         config=dict(begun.config),
         fields=field_names(begun.difference),
         restore=begun.restore,
+        ran_on=tuple(sorted(ran_on)),
         begun_at=now,
         step_at=now,
     )
@@ -190,7 +192,7 @@ def _replan(view: JobView, running: Running, plan: Plan, now: datetime) -> PlanD
             waits = Wait("initialize_sink: once the job runs again", decision.difference)
             return Resume(plan, replace(_resumed(running), then=waits))
         case Begin():
-            fresh = _new_plan(view, decision, now)
+            fresh = _new_plan(view, decision, now, plan.ran_on)
             return Record(_carried_over(plan, fresh) if _same_target(running, plan, fresh) else fresh)
         case Commit(then=None):
             return Resume(plan, decision)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol
 
 from sqlalchemy import Connection, Engine
@@ -37,6 +38,7 @@ from services.state_syncer.watch import is_rollout
 from services.state_syncer.waves import Rolling, Rollout
 
 Ranks = Mapping[str, int]
+RanOn = Callable[[Sequence[str]], Mapping[str, Collection[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class RoundInput:
     """The jobs that a round must look at. `new_ranks`: layers' ranks changed, so these are all jobs.
 
     `plans` are all that are recorded; `containers` are the live ones. `count_running` counts the jobs of the cell.
+    `ran_on` tells the containers that have tasks of jobs.
     `usual`: how many of the jobs are new or were synced before, so that `commit_simple` may settle them; else 0.
     """
 
@@ -52,6 +55,7 @@ class RoundInput:
     plans: Mapping[str, PlanRow]
     containers: Mapping[str, LiveContainer]
     count_running: Callable[[], int]
+    ran_on: RanOn
     usual: int = 0
 
 
@@ -132,6 +136,7 @@ class PostgresSyncStore:
                 plans=recorded,
                 containers=read_live_containers(connection),
                 count_running=lambda: count_running(connection),
+                ran_on=partial(sync.read_holders, connection),
                 usual=0 if found is None else found.usual,
             )
 
@@ -171,7 +176,7 @@ class PostgresSyncStore:
 def _views(
     connection: Connection, found: sync.Survey | None, basis: str, recorded: Mapping[str, PlanRow]
 ) -> Iterator[JobView]:
-    holders = sync.read_holders(connection) if found is None or found.stopping else {}
+    holders = sync.read_holders(connection, sync.read_stopping(connection)) if found is None or found.stopping else {}
     cluster = _read_cluster(connection) if holders else None
     wanted = restores.read(connection)
     tasks = read_wave_tasks(connection, [job for job, row in recorded.items() if is_rollout(row)])

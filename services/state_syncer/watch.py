@@ -70,7 +70,7 @@ class Watch:
         """Each look counts as work, so that plans that begin together are spread."""
         plan = progress.plan
         helpers = [Helper(name, place.region, self._load[name]) for name, place in self._containers.items()]
-        chosen = choose(helpers, plan.config.get("region"), plan.container)
+        chosen = choose(helpers, plan.config.get("region"), plan.container, plan.ran_on)
         if chosen is not None and plan.step is Step.AWAIT_STOPPED:
             self._load[chosen] += 1
         return chosen

@@ -14,7 +14,8 @@ from penstock.local.stack import LocalStack
 from tests.bench.report import percentile, say, temporary_stack
 from tests.support.counts import Change, CountJob
 
-TRIGGER_S = 1.0
+TRIGGER_S = 5.0
+PAUSE_S = 1.0
 BEFORE, AFTER = 2, 3
 # The budget is for tens of thousands of jobs: of a few, a tenth is one or two.
 ENVIRONMENT = {"PENSTOCK_STATE_SYNCER_BLAST_SHARE": "1"}
@@ -47,7 +48,7 @@ def _running(stack: LocalStack, prefix: str, count: int) -> list[CountJob]:
 def _changed(jobs: Sequence[CountJob]) -> list[Change]:
     with ExitStack() as feeding:
         for job in jobs:
-            feeding.enter_context(job.fed())
+            feeding.enter_context(job.fed(PAUSE_S))
         for job in jobs:
             job.wait_for_a_count()
         before = [job.generation() for job in jobs]

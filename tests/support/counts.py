@@ -170,10 +170,10 @@ class CountJob:
             return client.sync(self.name)
 
     @contextmanager
-    def fed(self) -> Iterator[None]:
-        """Rows keep coming while this is open."""
+    def fed(self, pause_s: float = PAUSE_S) -> Iterator[None]:
+        """Rows keep coming while this is open: some at once, then a pause."""
         ending = threading.Event()
-        thread = threading.Thread(target=self._feed, args=(ending,), name=f"feed-{self.name}")
+        thread = threading.Thread(target=self._feed, args=(ending, pause_s), name=f"feed-{self.name}")
         thread.start()
         try:
             yield
@@ -242,8 +242,8 @@ class CountJob:
         with self._stack.client() as client:
             client.delete_job(self.name)
 
-    def _feed(self, ending: threading.Event) -> None:
-        while not ending.wait(PAUSE_S):
+    def _feed(self, ending: threading.Event, pause_s: float) -> None:
+        while not ending.wait(pause_s):
             self._send(ROWS_AT_ONCE)
 
     def _send(self, rows: int) -> None:

@@ -289,9 +289,14 @@ def read_owners(connection: Connection) -> frozenset[str]:
     return frozenset(connection.execute(_OWNERS).scalars())
 
 
-def read_holders(connection: Connection) -> dict[str, set[str]]:
-    """For each job whose stop is committed: the containers whose newest report has a task of it."""
-    holders: dict[str, set[str]] = {job: set() for job in connection.execute(_STOPPING).scalars()}
+def read_stopping(connection: Connection) -> list[str]:
+    """The jobs whose stop is committed."""
+    return list(connection.execute(_STOPPING).scalars())
+
+
+def read_holders(connection: Connection, jobs: Sequence[str]) -> dict[str, set[str]]:
+    """For each of the jobs: the containers whose newest report has a task of it."""
+    holders: dict[str, set[str]] = {job: set() for job in jobs}
     if holders:
         for job, container in connection.execute(_HOLDERS, {"jobs": list(holders)}):
             holders[job].add(container)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 import orjson
 
@@ -39,6 +40,12 @@ from services.state_syncer.watch import is_rollout
 from tests.support.memory.store import MemoryPort, MemoryStore, RunningEntry
 
 
+def _holders(store: MemoryStore, jobs: Sequence[str]) -> dict[str, set[str]]:
+    return {
+        job: {name for name, tasks in store.tasks.items() if any(task.job == job for task in tasks)} for job in jobs
+    }
+
+
 class MemorySyncStore(MemoryPort):
     """As `services.state_syncer.store.PostgresSyncStore`."""
 
@@ -54,7 +61,7 @@ class MemorySyncStore(MemoryPort):
             containers = {member.name: LiveContainer(member.url, member.region) for member in _live(store)}
             count = len(store.running)
         usual = 0 if new_ranks is not None else sum(_is_usual(view) for view in views)
-        yield RoundInput(iter(views), new_ranks, plans, containers, lambda: count, usual)
+        yield RoundInput(iter(views), new_ranks, plans, containers, lambda: count, partial(_holders, store), usual)
 
     def commit_simple(self, leader_epoch: int) -> SimpleCommits:
         with self._transaction() as store:

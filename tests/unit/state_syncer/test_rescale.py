@@ -234,6 +234,21 @@ def test_who_is_asked(helpers: list[Helper], region: str | None, avoid: str | No
     assert choose(helpers, region, avoid) == chosen
 
 
+@pytest.mark.parametrize(
+    ("loads", "chosen"), [({"a": 0, "b": 0}, "b"), ({"a": 0, "b": 1}, "a"), ({"a": 0, "c": 0}, "a")]
+)
+def test_of_the_least_busy_one_that_ran_the_job(loads: dict[str, int], chosen: str) -> None:
+    helpers = [Helper(name, "x", load) for name, load in loads.items()]
+    assert choose(helpers, None, None, ("b",)) == chosen
+
+
+def test_a_plan_remembers_who_ran_the_job() -> None:
+    job = replace(view(Step.AWAIT_STOPPED), progress=None)
+    decision = decide(job, NOW)
+    assert isinstance(decision, Begin)
+    assert begin(job, decision, NOW, {"b", "a"}).plan.ran_on == ("a", "b")
+
+
 OUTCOMES = st.sampled_from([Unanswered(), DONE, Failed("x"), Lost("y")])
 VIEWS = st.builds(
     lambda step, outcome, presence, revision, expected, lives, candidate, losses: view(
