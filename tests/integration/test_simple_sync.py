@@ -17,6 +17,7 @@ from penstock.config.sameness import SimpleChange, simple_change
 from penstock.store import simple_sync
 from penstock.store.engine import connect, listen, transaction
 from penstock.store.layers import all_layers
+from penstock.store.simple_sync import Judged
 from services.state_syncer.budget import Budget
 from services.state_syncer.simple import SET_BASED_FROM
 from services.state_syncer.store import Batch, PostgresSyncStore
@@ -195,9 +196,10 @@ def test_a_write_during_the_comparison_is_left_to_the_next_round(cell: Cell) -> 
     write_layer(cell.engine, "j", {"priority": 2}, layer="oncall")
     with transaction(cell.engine) as connection:
         simple_sync.compare(connection, merge_basis(all_layers(connection)))
-        judged = {sameness: simple_change(sameness) for sameness in simple_sync.read_samenesses(connection)}
+        changes = {answer: simple_change(answer.sameness) for answer in simple_sync.read_answers(connection)}
+        judged = {answer: Judged(change) for answer, change in changes.items() if change is not None}
         write_layer(cell.engine, "j", {"priority": 3, "task_count": 1}, layer="oncall")
-        assert list(judged.values()) == [SimpleChange(ChangeKind.LIVE, ("priority",))]
+        assert list(changes.values()) == [SimpleChange(ChangeKind.LIVE, ("priority",))]
         assert simple_sync.commit_changed(connection, judged, commit_number=9, leader_epoch=1, sample=5) == []
     assert cell.running()["config"] == make_config()
     write_layer(cell.engine, "j", {"priority": 3}, layer="oncall")
