@@ -65,10 +65,10 @@ class StateSyncer:
     def _settle_and_decide(self, leader_epoch: int) -> tuple[SimpleCommits, DecidedRound, Watch, Sinks]:
         """What the set-based way settled, if there was enough for it; and what to do about the others."""
         with self._store.read(self._budget.limit) as found:
-            if found.usual < self._set_based_from:
+            if max(found.usual, found.rollouts) < self._set_based_from:
                 return SimpleCommits(), *self._decide(found)
         simple = self._store.commit_simple(leader_epoch, Terms(self._now(), self._budget, self._rollouts))
-        tell_simple(simple.committed, simple.number)
+        tell_simple(simple.committed, simple.number, simple.settled)
         with self._store.read(self._budget.limit, simple.number) as found:
             return simple, *self._decide(found)
 

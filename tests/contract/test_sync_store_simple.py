@@ -10,11 +10,14 @@ import pytest
 
 from penstock.config.model import ChangeKind
 from penstock.control.errors import Fenced, Unavailable
+from penstock.store.plans import PlanWrite
 from penstock.store.running import CommitRow
 from penstock.store.sync import SyncWrite
 from penstock.tasks.sinks import needs_sink
+from penstock.wire.cluster import TaskProgress, TaskReport, TaskState
 from services.state_syncer.budget import Budget
 from services.state_syncer.plan import JobView, SyncRecord, SyncState
+from services.state_syncer.progress import Plan
 from services.state_syncer.simple import Terms
 from services.state_syncer.store import Batch
 from services.state_syncer.waves import RolloutPolicy
@@ -60,15 +63,19 @@ def settle_ranks(form: Any) -> None:
 TERMS = Terms(datetime(2026, 1, 1, tzinfo=UTC), Budget(share=100.0, count=1), RolloutPolicy())
 
 
-def settled(form: Any) -> list[tuple[str, int]]:
-    return [(alike.kind, alike.jobs) for alike in form.store.commit_simple(form.epoch, TERMS).committed]
+def settled(form: Any, terms: Terms = TERMS) -> list[tuple[str, int]]:
+    return [(alike.kind, alike.jobs) for alike in form.store.commit_simple(form.epoch, terms).committed]
 
 
-def run(form: Any, *names: str) -> None:
+def run(form: Any, *names: str, task_count: int = 2) -> None:
     """Jobs that run as they are expected."""
     for name in names:
-        revision = form.layer(name, "base", make_layer())
-        write(form, commits=[commit(name, revision=revision)], states=[state(SyncState.SYNCED, job=name)])
+        revision = form.layer(name, "base", make_layer(task_count=task_count))
+        write(
+            form,
+            commits=[commit(name, revision=revision, task_count=task_count)],
+            states=[state(SyncState.SYNCED, job=name)],
+        )
 
 
 def test_simple_changes_and_first_configurations_are_settled_at_once_and_others_left(form: Any) -> None:
@@ -174,3 +181,65 @@ def test_an_older_leader_settles_nothing_and_neither_does_anyone_under_new_ranks
     with pytest.raises(Unavailable):
         form.away.commit_simple(form.epoch, TERMS)
     assert view(form).running is None
+
+
+ROOM = TERMS._replace(budget=Budget(share=100.0, count=2))
+WORKED = TaskProgress(batch_id=3, input_rows=5)
+
+
+def test_rollouts_begin_as_far_as_there_is_room_and_the_others_wait(form: Any) -> None:
+    """1. Jobs run, and one of them has a rescale under way. 2. All others get a new package: one begins, by priority,
+    and the others are told to wait. 3. There is room for one more: the oldest write, not the first name."""
+    settle_ranks(form)
+    run(form, "d", "c", "b", "a")
+    plan = Plan(
+        revision=1, restarts=0, config=make_config(), fields=("task_count",), begun_at=TERMS.now, step_at=TERMS.now
+    )
+    write(form, plans=[PlanWrite("d", plan.model_dump(mode="json"), 1)])
+    for job, priority in (("c", 0), ("b", 1), ("a", 0)):
+        form.layer(job, "oncall", {"package": {"version": "2"}, "priority": priority})
+    assert settled(form, ROOM) == [("rollout", 1)]
+    assert form.store.count_states() == {"synced": 1, "rolling": 1, "waiting": 2}
+    seen = views(form)
+    waits = "waiting: no more than 2 jobs may be disrupted at once"
+    assert [(job, seen[job].sync.detail) for job in "ac"] == [(job, waits) for job in "ac"]
+    assert seen["b"].rolling is not None
+    assert settled(form, ROOM) == []
+    assert settled(form, ROOM._replace(budget=Budget(share=100.0, count=3))) == [("rollout", 1)]
+    assert {job for job, each in views(form).items() if each.rolling is not None} == {"b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("change", "is_settled"),
+    [
+        ({}, True),
+        ({"progress": None}, False),
+        ({"progress": TaskProgress(batch_id=3, input_rows=0)}, False),
+        ({"crashes": 1}, False),
+        ({"state": TaskState.STARTING}, False),
+        ({"revision": 1}, False),
+        ({"generation": 2}, False),
+        ({"restarts": 1}, True),
+        (None, False),
+        ("b", False),
+    ],
+)
+def test_rollouts_whose_tasks_are_all_healthy_are_settled(form: Any, change: Any, *, is_settled: bool) -> None:
+    """1. Rollouts of two jobs begin. 2. One is reported healthy by its owner, of the other another thing is said. 3. A
+    job whose first wave is not its last one is left."""
+    settle_ranks(form)
+    run(form, "j", "k", task_count=1)
+    revisions = {job: form.layer(job, "oncall", {"package": {"version": "2"}}) for job in "jk"}
+    assert settled(form, ROOM) == [("rollout", 2)]
+    for container in "ab":
+        form.container(container)
+        form.report(container, 1)
+    form.own("a")
+    healthy = {"index": 0, "state": TaskState.RUNNING, "generation": 1, "restarts": 0, "epoch": 1, "progress": WORKED}
+    form.report_task("a", TaskReport(job="k", revision=revisions["k"], **healthy))
+    if change is not None:
+        other = healthy | {"revision": revisions["j"]} | (change if isinstance(change, dict) else {})
+        form.report_task("a" if isinstance(change, dict) else change, TaskReport(job="j", **other))
+    assert form.store.commit_simple(form.epoch, ROOM).settled == 1 + is_settled
+    assert form.store.count_states() == ({"synced": 2} if is_settled else {"synced": 1, "rolling": 1})
+    assert form.store.commit_simple(form.epoch, ROOM).settled == 0

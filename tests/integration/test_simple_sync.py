@@ -56,6 +56,7 @@ VALUES: dict[str, list[Any]] = {
 CONTENT = st.dictionaries(st.sampled_from(list(VALUES)), st.integers(0, 9), max_size=3).map(
     lambda chosen: {field: VALUES[field][index % len(VALUES[field])] for field, index in chosen.items()}
 )
+UPGRADED = ("package", "query", "priority", "labels", "desired_state")
 BASE = CONTENT.map(lambda content: make_layer(**content))
 WRITE = st.one_of(
     st.tuples(st.just("base"), BASE),
@@ -85,13 +86,25 @@ def new_cell(server_url: str, template: str, set_based_from: int) -> Iterator[Ce
         engine.dispose()
 
 
+@contextmanager
+def both_ways(server_url: str, template: str) -> Iterator[tuple[Cell, Cell]]:
+    with ExitStack() as open_cells:
+        one, other = (open_cells.enter_context(new_cell(server_url, template, way)) for way in (0, SET_BASED_FROM))
+        yield one, other
+
+
 @pytest.fixture(scope="module")
 def cells(postgres_url: str, template_database: str) -> Iterator[tuple[Cell, Cell]]:
     """One whose rounds begin with the set-based way, and one whose rounds merge and decide one by one."""
-    with ExitStack() as open_cells:
-        ways = (0, SET_BASED_FROM)
-        one, other = (open_cells.enter_context(new_cell(postgres_url, template_database, way)) for way in ways)
-        yield one, other
+    with both_ways(postgres_url, template_database) as cells:
+        yield cells
+
+
+@pytest.fixture(scope="module")
+def small_cells(postgres_url: str, template_database: str) -> Iterator[tuple[Cell, Cell]]:
+    """The same, for rollouts that must wait."""
+    with both_ways(postgres_url, template_database) as cells:
+        yield cells
 
 
 @pytest.fixture
@@ -122,6 +135,37 @@ def test_both_ways_bring_jobs_to_the_same(cells: tuple[Cell, Cell], stories: lis
                     act(cell, job, what, content)
         ordinary.do("DELETE FROM expected_configs")
         for cell in cells:
+            cell.round()
+        assert set_based.rows(RUNNING) == ordinary.rows(RUNNING)
+        assert set_based.rows(STATES) == ordinary.rows(STATES)
+
+
+UPGRADE = CONTENT.map(lambda content: {key: content[key] for key in UPGRADED if key in content})
+UPGRADES = st.lists(st.tuples(st.sampled_from(["provisioner", "oncall"]), UPGRADE), max_size=2)
+SMALL = st.tuples(st.integers(1, 5), st.sampled_from(["running", "stopped"]))
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(stories=st.lists(st.tuples(SMALL, UPGRADES, UPGRADES, UPGRADES), min_size=2, max_size=6), room=st.integers(1, 3))
+def test_both_ways_begin_the_same_rollouts_in_a_small_budget(
+    small_cells: tuple[Cell, Cell], stories: list[Any], room: int
+) -> None:
+    """1. Jobs of several tasks are made, some stopped. 2. Thrice: some get another package, another query, another
+    priority, stop or start. 3. After each: the same have begun and the same wait."""
+    set_based, ordinary = small_cells
+    names = [f"job-{next(NAMES)}" for _ in stories]
+    for cell in small_cells:
+        for job, ((task_count, desired_state), *_) in zip(names, stories, strict=True):
+            write_layer(cell.engine, job, make_layer(task_count=task_count, desired_state=desired_state))
+        cell.round()
+        under_way = cell.rows("SELECT count(*) AS jobs FROM sync_state WHERE plan IS NOT NULL")[0]["jobs"]
+        cell.budget = Budget(share=100.0, count=under_way + room)
+        cell.syncer = cell.make_syncer(PostgresSyncStore(cell.engine))
+    for turn in range(1, 4):
+        for cell in small_cells:
+            for job, story in zip(names, stories, strict=True):
+                for layer, content in story[turn]:
+                    write_layer(cell.engine, job, content, layer=layer)
             cell.round()
         assert set_based.rows(RUNNING) == ordinary.rows(RUNNING)
         assert set_based.rows(STATES) == ordinary.rows(STATES)

@@ -34,7 +34,7 @@ from services.state_syncer.plan import (
     next_record,
     wait,
 )
-from services.state_syncer.rollout import begin_rollout, record_of_rollout
+from services.state_syncer.rollout import Settle, begin_rollout, next_step, record_of_rollout
 from services.state_syncer.simple import SimpleCommits, Terms, is_of_output
 from services.state_syncer.sinks import awaits_sink
 from services.state_syncer.store import (
@@ -78,6 +78,7 @@ class MemorySyncStore(MemoryPort):
             store.check_epoch(STATE_SYNCER, leader_epoch)
             if store.ranks != store.synced_ranks:
                 return SimpleCommits()
+            settled = _settle(store, terms)
             views = [_view(store, name) for name in store.jobs if name not in store.plans]
             found = [(view, decision) for view in views if (decision := _simple_decision(view)) is not None]
             simple = [_simple_commit(view, commit) for view, commit in found if isinstance(commit, Commit)]
@@ -91,7 +92,7 @@ class MemorySyncStore(MemoryPort):
             for write in late:
                 _write_state(store, write)
             store.news.notify_all()
-            return SimpleCommits(number, _alike(simple + begun), awaiting=bool(upgrades))
+            return SimpleCommits(number, _alike(simple + begun), settled, awaiting=bool(upgrades) or settled > 0)
 
     def write(self, batch: Batch, leader_epoch: int) -> int | None:
         with self._transaction() as store:
@@ -217,6 +218,20 @@ def _simple_commit(view: JobView, commit: Commit) -> Simple:
     assert record is not None
     kind = "first" if view.running is None else commit.difference.kind.name.lower()
     return Simple(_row(view, commit), _state(view, record), kind)
+
+
+def _settle(store: MemoryStore, terms: Terms) -> int:
+    settled = 0
+    for name in [name for name in store.plans if is_rollout(_plan_row(store, name))]:
+        view = with_plan(_view(store, name), _plan_row(store, name), _wave_tasks(store, name))
+        decision = next_step(view, terms.now, terms.policy)
+        if isinstance(decision, Settle) and view.failures == 0:
+            record = record_of_rollout(view, decision, terms.now)
+            assert record is not None
+            _write_state(store, _state(view, record))
+            _write_plan(store, PlanWrite(name, None))
+            settled += 1
+    return settled
 
 
 def _begin(
