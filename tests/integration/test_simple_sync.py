@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from penstock.config.basis import merge_basis
 from penstock.config.model import ChangeKind
 from penstock.config.sameness import SimpleChange, simple_change
-from penstock.store import simple_sync
+from penstock.store import simple_rollouts, simple_sync
 from penstock.store.engine import connect, listen, transaction
 from penstock.store.layers import all_layers
 from penstock.store.simple_sync import Judged
@@ -249,3 +250,38 @@ def test_a_write_during_the_comparison_is_left_to_the_next_round(cell: Cell) -> 
     write_layer(cell.engine, "j", {"priority": 3}, layer="oncall")
     cell.round()
     assert cell.running()["config"] == make_config(priority=3)
+
+
+def look(cell: Cell, now: str, well_before: datetime) -> tuple[int, Any]:
+    """How many rollouts are settled, and the record of the one that goes on."""
+    with transaction(cell.engine) as connection:
+        basis = merge_basis(all_layers(connection))
+        settled = simple_rollouts.settle(connection, basis, well_before=well_before)
+        simple_rollouts.note(connection, now)
+    return settled, cell.sync()["plan"]
+
+
+def test_what_is_seen_of_many_rollouts_is_noted(cell: Cell) -> None:
+    """1. A rollout begins while the task has crashed twice: so many do not count. 2. It runs the new package: noted
+    since when. 3. It does so later too: the same. 4. It stops: no longer. 5. It ran for long enough: settled."""
+    write_layer(cell.engine, "j", make_layer(task_count=1))
+    cell.round()
+    write_layer(cell.engine, "j", {"package": {"version": "2"}}, layer="provisioner")
+    cell.round()
+    cell.container("a")
+    cell.do("INSERT INTO assignment (shard, container, epoch) SELECT n, 'a', 1 FROM generate_series(0, 1023) AS n")
+    cell.report("a", 1, "j")
+    cell.do("UPDATE tasks SET crashes = 2, revision = :old", old=cell.running()["revision"] - 1)
+    first, later = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
+    seen = look(cell, first.isoformat(), first)
+    assert (seen[0], seen[1]["crashes"], seen[1]["well_since"]) == (0, {"0": 2}, None)
+    cell.do("UPDATE tasks SET revision = :new", new=cell.running()["revision"])
+    before = first - timedelta(seconds=1)
+    assert look(cell, first.isoformat(), before)[1]["well_since"] == first.isoformat()
+    assert look(cell, later.isoformat(), before)[1]["well_since"] == first.isoformat()
+    cell.do("UPDATE tasks SET state = 'starting'")
+    assert look(cell, later.isoformat(), later)[1]["well_since"] is None
+    cell.do("UPDATE tasks SET state = 'running'")
+    assert look(cell, first.isoformat(), later)[0] == 0
+    assert look(cell, later.isoformat(), first) == (1, None)
+    assert cell.sync()["state"] == "synced"
