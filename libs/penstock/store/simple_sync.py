@@ -166,7 +166,7 @@ _ANSWERS = text(
 
 _JUDGED = """json_to_recordset(CAST(:judged AS json)) AS judged (
         number int, top boolean[], closed boolean[], opened jsonb, task_count int, kind text, fields text[],
-        rollout json, detail text)"""
+        rollout jsonb, detail text)"""
 _ANSWER = """judged.top = change.top AND judged.closed = change.closed AND judged.opened = change.opened
             AND judged.task_count = change.task_count"""
 _TURN = """(-change.priority, change.revision, change.job COLLATE "C")"""
@@ -201,7 +201,7 @@ _COMMIT = text(
         UPDATE sync_state AS held SET
             state = CASE WHEN judged.rollout IS NULL THEN 'synced' ELSE 'rolling' END, detail = judged.detail,
             revision = committed.revision, change_kind = judged.kind, changed_fields = judged.fields,
-            plan = CASE WHEN judged.rollout IS NOT NULL THEN judged.rollout::jsonb || jsonb_build_object(
+            plan = CASE WHEN judged.rollout IS NOT NULL THEN judged.rollout || jsonb_build_object(
                 'revision', committed.revision, 'restarts', committed.restarts, 'leaves', committed.leaves) END,
             step = CASE WHEN judged.rollout IS NOT NULL THEN 0 END, updated_at = now()
         FROM committed JOIN {_JUDGED} ON judged.number = committed.number

@@ -31,9 +31,11 @@ _JOBS = "jobs j LEFT JOIN running r ON r.job = j.name LEFT JOIN sync_state s ON 
 # Drawn at random, so that each has its turn and none must be remembered.
 _ROLLING = text(
     f"""
-    SELECT s.job FROM sync_state s JOIN running r ON r.job = s.job
-    WHERE s.plan IS NOT NULL AND {IS_ROLLOUT} AND r.commit_number IS DISTINCT FROM CAST(:done AS bigint)
-    ORDER BY random() LIMIT CAST(:most AS int)
+    SELECT drawn.job FROM (
+        SELECT s.job FROM sync_state s WHERE s.plan IS NOT NULL AND {IS_ROLLOUT}
+        ORDER BY random() LIMIT CAST(:most AS int)
+    ) AS drawn JOIN running r ON r.job = drawn.job
+    WHERE r.commit_number IS DISTINCT FROM CAST(:done AS bigint)
     """
 )
 
