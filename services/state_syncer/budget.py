@@ -88,11 +88,14 @@ class _LastFirst(str):
 def put_off(candidate: Candidate[Begin | Upgrade], room: Room) -> Wait:
     """What a candidate without room is told."""
     change = candidate.begun
-    limit, what = room.limit, "disrupted"
-    if isinstance(change, Begin) and room.rescales < limit:
-        limit, what = room.rescales, "rescaled"
-    plural = "s" if limit > 1 else ""
-    return Wait(f"waiting: no more than {limit} job{plural} may be {what} at once", change.difference)
+    if isinstance(change, Begin) and room.rescales < room.limit:
+        return Wait(no_room(room.rescales, "rescaled"), change.difference)
+    return Wait(no_room(room.limit), change.difference)
+
+
+def no_room(limit: int, what: str = "disrupted") -> str:
+    """What a change waits for. `penstock.store.sync` tells by it which jobs wait for the budget."""
+    return f"waiting: no more than {limit} job{'s' if limit > 1 else ''} may be {what} at once"
 
 
 class Turns:

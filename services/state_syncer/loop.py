@@ -14,7 +14,7 @@ from services.state_syncer.executor import Executor, NobodyToAsk
 from services.state_syncer.moves import Look, Record
 from services.state_syncer.plan import JobView, SyncState
 from services.state_syncer.progress import Step
-from services.state_syncer.simple import SET_BASED_FROM
+from services.state_syncer.simple import SET_BASED_FROM, SimpleCommits, Terms
 from services.state_syncer.sinks import Sinks
 from services.state_syncer.store import RoundInput, SyncStore
 from services.state_syncer.story import tell, tell_simple
@@ -52,28 +52,28 @@ class StateSyncer:
     def round(self, leader_epoch: int) -> None:
         """Brings every job as far as it can go now. Raises Fenced, Unavailable."""
         with metrics.ROUND_SECONDS.time():
-            settled, decided, watch, sinks = self._settle_and_decide(leader_epoch)
+            simple, decided, watch, sinks = self._settle_and_decide(leader_epoch)
             if decided.batch:
                 number = self._store.write(decided.batch, leader_epoch)
                 tell(decided.stories, number)
             self._ask(decided, watch, sinks)
-            self._show(settled + decided.jobs)
-        if decided.awaiting:
+            self._show(simple.jobs + decided.jobs)
+        if decided.awaiting or simple.awaiting:
             # Nobody notifies of a task's end, and a user waits for it: look again soon.
             self.wake_in(self._await_seconds)
 
-    def _settle_and_decide(self, leader_epoch: int) -> tuple[int, DecidedRound, Watch, Sinks]:
-        """How many jobs the set-based way settled, if there was enough for it; and what to do about the others."""
+    def _settle_and_decide(self, leader_epoch: int) -> tuple[SimpleCommits, DecidedRound, Watch, Sinks]:
+        """What the set-based way settled, if there was enough for it; and what to do about the others."""
         with self._store.read(self._budget.limit) as found:
-            if found.usual < self._set_based_from:
-                return 0, *self._decide(found)
-        simple = self._store.commit_simple(leader_epoch)
-        tell_simple(simple.committed, simple.number)
-        with self._store.read(self._budget.limit) as found:
-            return simple.jobs, *self._decide(found)
+            if max(found.usual, found.rollouts) < self._set_based_from:
+                return SimpleCommits(), *self._decide(found)
+        simple = self._store.commit_simple(leader_epoch, Terms(self._now(), self._budget, self._rollouts))
+        tell_simple(simple.committed, simple.number, simple.settled)
+        with self._store.read(self._budget.limit, simple.number) as found:
+            return simple, *self._decide(found)
 
     def _decide(self, found: RoundInput) -> tuple[DecidedRound, Watch, Sinks]:
-        watch = Watch(found.plans, found.containers, self._executor.outcome)
+        watch = Watch(found.plans, found.containers, self._executor.outcome, found.rollouts)
         sinks = Sinks(found.containers, self._executor.outcome, self._initialize_count)
         decided = DecidedRound(self._now(), lambda: self._room(found, watch), sinks, self._rollouts)
         for view in found.views:

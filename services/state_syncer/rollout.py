@@ -157,18 +157,18 @@ def begin_rollout(view: JobView, upgrade: Upgrade, now: datetime, policy: Rollou
         difference = classify(_good(running, view.rolling.plan), commit.config)
     elif running.rollout is not None:
         difference = classify(running.settled, commit.config)
-    ends = wave_ends(int(commit.config["task_count"]), policy.share)
-    plan = Rollout(
-        steps=steps_of(ends),
-        revision=commit.revision,
-        restarts=commit.restarts,
-        fields=field_names(difference),
-        leaves=_leaves(difference),
-        ends=ends,
-        begun_at=now,
-        step_at=now,
-    )
+    whole = first_wave(int(commit.config["task_count"]), field_names(difference), now, policy)
+    changes = {"revision": commit.revision, "restarts": commit.restarts, "leaves": _leaves(difference)}
+    plan = whole.model_copy(update=changes)
     return Roll(plan, replace(commit, rollout=_rollout(running, plan, commit)))
+
+
+def first_wave(task_count: int, fields: tuple[str, ...], now: datetime, policy: RolloutPolicy) -> Rollout:
+    """The record of a rollout that begins, but for what depends on the job: `revision`, `restarts` and `leaves`."""
+    ends = wave_ends(task_count, policy.share)
+    return Rollout(
+        steps=steps_of(ends), revision=0, restarts=0, fields=fields, leaves=(), ends=ends, begun_at=now, step_at=now
+    )
 
 
 def carry_on(view: JobView, now: datetime, policy: RolloutPolicy) -> RolloutDecision:

@@ -19,6 +19,7 @@ from penstock.store.plans import (
     LiveContainer,
     PlanRow,
     PlanWrite,
+    count_rollouts,
     count_running,
     read_live_containers,
     read_plans,
@@ -33,7 +34,7 @@ from services.state_syncer.diff import Unusable, expected_config
 from services.state_syncer.observe import ClusterView, Presence, Sighting, observe_stopped, survey
 from services.state_syncer.plan import JobView, Running, SyncRecord, SyncState
 from services.state_syncer.progress import Plan, Progress, Restore
-from services.state_syncer.simple import SimpleCommits, commit_simple
+from services.state_syncer.simple import SimpleCommits, Terms, commit_simple
 from services.state_syncer.watch import is_rollout
 from services.state_syncer.waves import Rolling, Rollout
 
@@ -45,9 +46,10 @@ RanOn = Callable[[Sequence[str]], Mapping[str, Collection[str]]]
 class RoundInput:
     """The jobs that a round must look at. `new_ranks`: layers' ranks changed, so these are all jobs.
 
-    `plans` are all that are recorded; `containers` are the live ones. `count_running` counts the jobs of the cell.
-    `ran_on` tells the containers that have tasks of jobs.
-    `usual`: how many of the jobs are new or were synced before, so that `commit_simple` may settle them; else 0.
+    `plans` are all that are recorded of rescales, `rollouts` the number of those of rollouts; `containers` are the live
+    ones. `count_running` counts the jobs of the cell, `ran_on`
+    tells the containers that have tasks of jobs. `usual`: how many of the jobs are new, were synced before or
+    wait for room, so that `commit_simple` may settle them; else 0.
     """
 
     views: Iterator[JobView]
@@ -57,6 +59,7 @@ class RoundInput:
     count_running: Callable[[], int]
     ran_on: RanOn
     usual: int = 0
+    rollouts: int = 0
 
 
 @dataclass(slots=True)
@@ -84,25 +87,27 @@ def unlimited(_: int) -> int:
     return 2**31
 
 
-def is_full(recorded: Mapping[str, PlanRow], limit: Limit, count: Callable[[], int]) -> bool:
+def is_full(recorded: Mapping[str, PlanRow], rollouts: int, limit: Limit, count: Callable[[], int]) -> bool:
     """Whether as many jobs are disrupted as may be."""
-    active = sum(not row.deleting for row in recorded.values())
+    active = rollouts + sum(not row.deleting for row in recorded.values())
     return active > 0 and active >= limit(count())
 
 
 class SyncStore(Protocol):
     """What the loop needs of the job store."""
 
-    def read(self, limit: Limit = unlimited) -> AbstractContextManager[RoundInput]:
+    def read(self, limit: Limit = unlimited, done: int | None = None) -> AbstractContextManager[RoundInput]:
         """What a round must look at, at one moment; the views are good inside the context. Raises Unavailable.
 
         `limit`: of the jobs that may be disrupted at once, by the number of all jobs. While so many are, those that
-        wait for room are not looked at.
+        wait for room are not looked at. Neither are rollouts that the round itself committed, under the number `done`;
+        and of many others only some, by chance.
         """
         ...
 
-    def commit_simple(self, leader_epoch: int) -> SimpleCommits:
-        """Settles simple changes, as many as it can at once, as `decide` would. Raises Fenced and Unavailable."""
+    def commit_simple(self, leader_epoch: int, terms: Terms) -> SimpleCommits:
+        """Settles simple changes, as many as it can at once, and begins rollouts, as `decide` and the budget would.
+        Raises Fenced and Unavailable."""
         ...
 
     def write(self, batch: Batch, leader_epoch: int) -> int | None:
@@ -123,31 +128,33 @@ class PostgresSyncStore:
         self._snapshot = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
     @contextmanager
-    def read(self, limit: Limit = unlimited) -> Iterator[RoundInput]:
+    def read(self, limit: Limit = unlimited, done: int | None = None) -> Iterator[RoundInput]:
         """See the port."""
         with transaction(self._snapshot) as connection:
             ranks = sync.read_ranks(connection)
             recorded = read_plans(connection)
-            full = is_full(recorded, limit, lambda: count_running(connection))
-            found = sync.survey(connection, full=full) if ranks.present == ranks.synced else None
+            rollouts = count_rollouts(connection)
+            full = is_full(recorded, rollouts, limit, lambda: count_running(connection))
+            found = sync.survey(connection, full=full, done=done) if ranks.present == ranks.synced else None
             yield RoundInput(
-                views=_views(connection, found, merge_basis(ranks.lowest_first), recorded),
+                views=_views(connection, found, merge_basis(ranks.lowest_first)),
                 new_ranks=ranks.present if found is None else None,
                 plans=recorded,
                 containers=read_live_containers(connection),
                 count_running=lambda: count_running(connection),
                 ran_on=partial(sync.read_holders, connection),
                 usual=0 if found is None else found.usual,
+                rollouts=rollouts,
             )
 
-    def commit_simple(self, leader_epoch: int) -> SimpleCommits:
+    def commit_simple(self, leader_epoch: int, terms: Terms) -> SimpleCommits:
         """See the port. New ranks are for the ordinary way, which merges anew."""
         with transaction(self._engine) as connection:
             leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
             ranks = sync.read_ranks(connection)
             if ranks.present != ranks.synced:
                 return SimpleCommits()
-            return commit_simple(connection, merge_basis(ranks.lowest_first), leader_epoch)
+            return commit_simple(connection, merge_basis(ranks.lowest_first), leader_epoch, terms)
 
     def write(self, batch: Batch, leader_epoch: int) -> int | None:
         """See the port."""
@@ -173,16 +180,14 @@ class PostgresSyncStore:
             return sync.count_states(connection)
 
 
-def _views(
-    connection: Connection, found: sync.Survey | None, basis: str, recorded: Mapping[str, PlanRow]
-) -> Iterator[JobView]:
+def _views(connection: Connection, found: sync.Survey | None, basis: str) -> Iterator[JobView]:
     holders = sync.read_holders(connection, sync.read_stopping(connection)) if found is None or found.stopping else {}
     cluster = _read_cluster(connection) if holders else None
     wanted = restores.read(connection)
-    tasks = read_wave_tasks(connection, [job for job, row in recorded.items() if is_rollout(row)])
+    tasks = read_wave_tasks(connection, sync.read_rolling(connection) if found is None else found.rolling)
     for row in sync.read_jobs(connection, found, basis):
         presence = _presence(row, cluster, holders.get(row.job, set()))
-        view = with_plan(job_view(row, presence), recorded.get(row.job), tasks.get(row.job, {}))
+        view = with_plan(job_view(row, presence), row.plan, tasks.get(row.job, {}))
         yield with_restore(view, wanted.get(row.job))
 
 

@@ -137,7 +137,7 @@ def tell(stories: Sequence[Story], commit_number: int | None) -> None:
             _tell_other(story)
 
 
-def tell_simple(committed: Sequence[CommittedAlike], commit_number: int | None) -> None:
+def tell_simple(committed: Sequence[CommittedAlike], commit_number: int | None, settled: int = 0) -> None:
     """Logs and counts what the set-based way did: as `tell`, but beyond `LOGGED_COMMITS` only a sample by name."""
     jobs = sum(alike.jobs for alike in committed)
     many = jobs > LOGGED_COMMITS
@@ -148,6 +148,8 @@ def tell_simple(committed: Sequence[CommittedAlike], commit_number: int | None) 
         metrics.COMMITS.labels(alike.kind).inc(alike.jobs)
         for job, revision in alike.sample:
             level(COMMITTED, job=job, revision=revision, kind=alike.kind, commit=commit_number)
+    if settled:
+        log.info("jobs rolled out", jobs=settled)
 
 
 def _tell_other(story: Story) -> None:

@@ -34,15 +34,19 @@ def is_rollout(row: Recorded) -> bool:
 
 
 class Watch:
-    """All plans and live containers of one moment. `active`: the plans that disrupt a job, `rescales` those of them
-    that redistribute."""
+    """All plans of rescales and live containers of one moment. `rollouts`: so many are recorded. `active`: the plans
+    that disrupt a job, `rescales` those of them that redistribute."""
 
     def __init__(
-        self, plans: Mapping[str, Recorded], containers: Mapping[str, Place], outcome: Callable[[AskKey], Outcome]
+        self,
+        plans: Mapping[str, Recorded],
+        containers: Mapping[str, Place],
+        outcome: Callable[[AskKey], Outcome],
+        rollouts: int = 0,
     ) -> None:
         under_way = [row for row in plans.values() if not row.deleting]
-        self.active = len(under_way)
-        self.rescales = sum(not is_rollout(row) for row in under_way)
+        self.rescales = len(under_way)
+        self.active = self.rescales + rollouts
         self._containers = containers
         self._outcome = outcome
         self._load = Counter(str(row.plan.get("container")) for row in under_way)

@@ -85,7 +85,7 @@ def _measure(engine: Engine, count: int) -> dict[str, float]:
     written_s = _timed(lambda: _write(engine, map(_new, range(count))))
     first_s = _timed(lambda: syncer.round(epoch))
     say(f"{count} new jobs: written in {written_s:.1f} s, their first round took {first_s:.2f} s")
-    released_s = _timed(lambda: _write(engine, map(_release, range(count))))
+    released_s = _timed(lambda: _write(engine, (_release(number, 2) for number in range(count))))
     say(f"the release: written in {released_s:.1f} s")
     _vacuum(engine)
     _execute(engine, _FLOOR)
@@ -97,6 +97,7 @@ def _measure(engine: Engine, count: int) -> dict[str, float]:
     settled_s = _timed(lambda: syncer.round(epoch))
     _require_none_rolls(engine)
     unchanged = [_timed(lambda: syncer.round(epoch)) for _ in range(UNCHANGED_ROUNDS)]
+    _measure_waiting(engine, epoch, count)
     return {
         "first_s": first_s,
         "changed_s": changed_s,
@@ -133,9 +134,23 @@ def _new(number: int) -> Write:
     return Write(Verb.PUT_JOB, _name(number), "bench", config=config)
 
 
-def _release(number: int) -> Write:
-    config: dict[str, Any] = {"package": {"name": "flights", "version": "2.0.0"}}
-    return Write(Verb.PUT, _name(number), "bench", "provisioner", config, precondition=Precondition(if_match=0))
+def _release(number: int, version: int) -> Write:
+    config: dict[str, Any] = {"package": {"name": "flights", "version": f"{version}.0.0"}}
+    precondition = Precondition(if_match=version - 2)
+    return Write(Verb.PUT, _name(number), "bench", "provisioner", config, precondition=precondition)
+
+
+def _measure_waiting(engine: Engine, epoch: int, count: int) -> None:
+    """Another release, in the budget that a cell has unless it is set up otherwise."""
+    syncer = StateSyncer(PostgresSyncStore(engine), lambda: datetime.now(UTC), await_seconds=1.0)
+    _write(engine, (_release(number, 3) for number in range(count)))
+    _vacuum(engine)
+    begun_s, full_s = (_timed(lambda: syncer.round(epoch)) for _ in range(2))
+    share = "UPDATE tasks t SET revision = r.revision FROM running r WHERE r.job = t.job AND t.revision < r.revision"
+    _execute(engine, share)
+    next_s, again_s = (_timed(lambda: syncer.round(epoch)) for _ in range(2))
+    say(f"the default budget: {begun_s:.2f} s begin, and all others wait; {full_s:.2f} s while it is full")
+    say(f"those are healthy: {next_s:.2f} s settle them and begin as many; {again_s:.2f} s while it is full again")
 
 
 def _name(number: int) -> str:

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from penstock.config.model import ChangeKind
 from penstock.control.errors import Fenced, Unavailable
 from penstock.store.plans import PlanWrite
 from penstock.store.running import CommitRow
 from penstock.store.sync import SyncWrite
-from penstock.tasks.sinks import needs_sink
 from services.state_syncer.diff import Unusable
 from services.state_syncer.observe import Presence
 from services.state_syncer.plan import JobView, SyncRecord, SyncState
@@ -283,118 +281,3 @@ def test_a_store_that_is_away_is_unavailable_and_forgets_nothing(form: Any) -> N
     with pytest.raises(Unavailable):
         form.away.count_states()
     assert views(form) == before
-
-
-def settled(form: Any) -> list[tuple[str, int]]:
-    return [(alike.kind, alike.jobs) for alike in form.store.commit_simple(form.epoch).committed]
-
-
-def run(form: Any, *names: str) -> None:
-    """Jobs that run as they are expected."""
-    for name in names:
-        revision = form.layer(name, "base", make_layer())
-        write(form, commits=[commit(name, revision=revision)], states=[state(SyncState.SYNCED, job=name)])
-
-
-def test_simple_changes_and_first_configurations_are_settled_at_once_and_others_left(form: Any) -> None:
-    """1. Jobs run, and one waits. 2. Some get simple changes, others a rescale, a restart, a deletion; one is new.
-    3. The simple ones are settled under one number, with states that say what changed. 4. The rest is left."""
-    settle_ranks(form)
-    run(form, "released", "upgraded", "labelled", "rescaled", "restarted", "going", "waits")
-    write(form, states=[state(SyncState.WAITING, SyncRecord(SyncState.SYNCED, 1, "why"), job="waits")])
-    for job, change in (
-        ("released", {"query": {"sql": "SELECT key FROM events"}}),
-        ("upgraded", {"package": {"version": "2"}}),
-        ("labelled", {"labels": {"a": "b"}}),
-        ("rescaled", {"task_count": 4}),
-        ("restarted", {"priority": 1}),
-        ("waits", {"priority": 1}),
-    ):
-        form.layer(job, "provisioner", change)
-    form.restart("restarted")
-    form.delete("going")
-    form.layer("new", "base", make_layer())
-    simple = form.store.commit_simple(form.epoch)
-    assert [(alike.kind, alike.jobs, [job for job, _ in alike.sample]) for alike in simple.committed] == [
-        ("first", 1, ["new"]),
-        ("none", 1, ["labelled"]),
-        ("restart", 1, ["released"]),
-    ]
-    assert set(views(form)) == {"rescaled", "upgraded", "restarted", "going", "waits"}
-    form.restart("released")
-    seen = view(form, "released")
-    assert seen.running is not None
-    assert (seen.running.config["query"]["sql"], seen.running.commit_number) == (
-        "SELECT key FROM events",
-        simple.number,
-    )
-    assert seen.sync == SyncRecord(SyncState.SYNCED, seen.running.revision, "", ChangeKind.RESTART, ("query.sql",))
-    assert settled(form) == [], "nothing simple is left"
-    assert write(form, commits=[commit("released", revision=99)]) == simple.number + 1, "and no number was taken"
-
-
-@pytest.mark.parametrize(
-    ("output", "is_left"),
-    [
-        ({"topic": "sized", "key_groups": 4}, True),
-        ({"type": "delta", "path": "file:/out"}, True),
-        ({"type": "postgres", "table": "out"}, True),
-        ({"type": "files", "path": "file:/out"}, False),
-        ({"topic": "sized"}, False),
-    ],
-)
-def test_a_job_whose_output_must_be_made_is_left(form: Any, output: Any, *, is_left: bool) -> None:
-    """1. A job that was never started, and another one that is not to start yet. 2. The latter shall start."""
-    settle_ranks(form)
-    layer = {**make_layer(), "output": {"type": "kafka", **output}}
-    form.layer("j", "base", layer)
-    form.layer("later", "base", layer | {"desired_state": "stopped"})
-    assert needs_sink(make_config(output=output) if "topic" in output else layer) == is_left
-    assert settled(form) == [("first", 1 if is_left else 2)]
-    form.layer("later", "oncall", {"desired_state": "running"})
-    assert settled(form) == ([] if is_left else [("restart", 1)])
-    assert set(views(form)) == ({"j", "later"} if is_left else set())
-
-
-def test_a_change_of_the_output_is_left(form: Any) -> None:
-    settle_ranks(form)
-    run(form, "j")
-    form.layer("j", "oncall", {"output": {"topic": "elsewhere"}})
-    assert settled(form) == []
-
-
-def test_how_many_jobs_may_be_settled_is_told(form: Any) -> None:
-    form.layer("new", "base", make_layer())
-    with form.store.read() as found:
-        assert found.usual == 0, "new ranks: every job is merged anew"
-    settle_ranks(form)
-    run(form, "a", "b")
-    form.layer("a", "oncall", {"priority": 2})
-    form.delete("b")
-    with form.store.read() as found:
-        assert found.usual == 2
-
-
-def test_a_forgotten_jobs_name_is_settled_in_a_generation_above_its_last(form: Any) -> None:
-    settle_ranks(form)
-    run(form, "j")
-    form.delete("j")
-    write(form, forget=["j"])
-    form.layer("j", "base", make_layer())
-    assert settled(form) == [("first", 1)]
-    form.restart("j")
-    seen = view(form)
-    assert seen.running is not None
-    assert (seen.running.generation, seen.last_generation) == (2, 0)
-
-
-def test_an_older_leader_settles_nothing_and_neither_does_anyone_under_new_ranks(form: Any) -> None:
-    form.layer("j", "base", make_layer())
-    assert settled(form) == []
-    settle_ranks(form)
-    form.depose()
-    with pytest.raises(Fenced):
-        form.store.commit_simple(form.epoch)
-    with pytest.raises(Unavailable):
-        form.away.commit_simple(form.epoch)
-    assert view(form).running is None

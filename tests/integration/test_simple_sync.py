@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
@@ -14,9 +15,10 @@ from hypothesis import strategies as st
 from penstock.config.basis import merge_basis
 from penstock.config.model import ChangeKind
 from penstock.config.sameness import SimpleChange, simple_change
-from penstock.store import simple_sync
+from penstock.store import simple_rollouts, simple_sync
 from penstock.store.engine import connect, listen, transaction
 from penstock.store.layers import all_layers
+from penstock.store.simple_sync import Judged
 from services.state_syncer.budget import Budget
 from services.state_syncer.simple import SET_BASED_FROM
 from services.state_syncer.store import Batch, PostgresSyncStore
@@ -55,6 +57,7 @@ VALUES: dict[str, list[Any]] = {
 CONTENT = st.dictionaries(st.sampled_from(list(VALUES)), st.integers(0, 9), max_size=3).map(
     lambda chosen: {field: VALUES[field][index % len(VALUES[field])] for field, index in chosen.items()}
 )
+UPGRADED = ("package", "query", "priority", "labels", "desired_state")
 BASE = CONTENT.map(lambda content: make_layer(**content))
 WRITE = st.one_of(
     st.tuples(st.just("base"), BASE),
@@ -84,13 +87,25 @@ def new_cell(server_url: str, template: str, set_based_from: int) -> Iterator[Ce
         engine.dispose()
 
 
+@contextmanager
+def both_ways(server_url: str, template: str) -> Iterator[tuple[Cell, Cell]]:
+    with ExitStack() as open_cells:
+        one, other = (open_cells.enter_context(new_cell(server_url, template, way)) for way in (0, SET_BASED_FROM))
+        yield one, other
+
+
 @pytest.fixture(scope="module")
 def cells(postgres_url: str, template_database: str) -> Iterator[tuple[Cell, Cell]]:
     """One whose rounds begin with the set-based way, and one whose rounds merge and decide one by one."""
-    with ExitStack() as open_cells:
-        ways = (0, SET_BASED_FROM)
-        one, other = (open_cells.enter_context(new_cell(postgres_url, template_database, way)) for way in ways)
-        yield one, other
+    with both_ways(postgres_url, template_database) as cells:
+        yield cells
+
+
+@pytest.fixture(scope="module")
+def small_cells(postgres_url: str, template_database: str) -> Iterator[tuple[Cell, Cell]]:
+    """The same, for rollouts that must wait."""
+    with both_ways(postgres_url, template_database) as cells:
+        yield cells
 
 
 @pytest.fixture
@@ -121,6 +136,37 @@ def test_both_ways_bring_jobs_to_the_same(cells: tuple[Cell, Cell], stories: lis
                     act(cell, job, what, content)
         ordinary.do("DELETE FROM expected_configs")
         for cell in cells:
+            cell.round()
+        assert set_based.rows(RUNNING) == ordinary.rows(RUNNING)
+        assert set_based.rows(STATES) == ordinary.rows(STATES)
+
+
+UPGRADE = CONTENT.map(lambda content: {key: content[key] for key in UPGRADED if key in content})
+UPGRADES = st.lists(st.tuples(st.sampled_from(["provisioner", "oncall"]), UPGRADE), max_size=2)
+SMALL = st.tuples(st.integers(1, 5), st.sampled_from(["running", "stopped"]))
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(stories=st.lists(st.tuples(SMALL, UPGRADES, UPGRADES, UPGRADES), min_size=2, max_size=6), room=st.integers(1, 3))
+def test_both_ways_begin_the_same_rollouts_in_a_small_budget(
+    small_cells: tuple[Cell, Cell], stories: list[Any], room: int
+) -> None:
+    """1. Jobs of several tasks are made, some stopped. 2. Thrice: some get another package, another query, another
+    priority, stop or start. 3. After each: the same have begun and the same wait."""
+    set_based, ordinary = small_cells
+    names = [f"job-{next(NAMES)}" for _ in stories]
+    for cell in small_cells:
+        for job, ((task_count, desired_state), *_) in zip(names, stories, strict=True):
+            write_layer(cell.engine, job, make_layer(task_count=task_count, desired_state=desired_state))
+        cell.round()
+        under_way = cell.rows("SELECT count(*) AS jobs FROM sync_state WHERE plan IS NOT NULL")[0]["jobs"]
+        cell.budget = Budget(share=100.0, count=under_way + room)
+        cell.syncer = cell.make_syncer(PostgresSyncStore(cell.engine))
+    for turn in range(1, 4):
+        for cell in small_cells:
+            for job, story in zip(names, stories, strict=True):
+                for layer, content in story[turn]:
+                    write_layer(cell.engine, job, content, layer=layer)
             cell.round()
         assert set_based.rows(RUNNING) == ordinary.rows(RUNNING)
         assert set_based.rows(STATES) == ordinary.rows(STATES)
@@ -195,11 +241,47 @@ def test_a_write_during_the_comparison_is_left_to_the_next_round(cell: Cell) -> 
     write_layer(cell.engine, "j", {"priority": 2}, layer="oncall")
     with transaction(cell.engine) as connection:
         simple_sync.compare(connection, merge_basis(all_layers(connection)))
-        judged = {sameness: simple_change(sameness) for sameness in simple_sync.read_samenesses(connection)}
+        changes = {answer: simple_change(answer.sameness) for answer in simple_sync.read_answers(connection)}
+        judged = {answer: Judged(change) for answer, change in changes.items() if change is not None}
         write_layer(cell.engine, "j", {"priority": 3, "task_count": 1}, layer="oncall")
-        assert list(judged.values()) == [SimpleChange(ChangeKind.LIVE, ("priority",))]
+        assert list(changes.values()) == [SimpleChange(ChangeKind.LIVE, ("priority",))]
         assert simple_sync.commit_changed(connection, judged, commit_number=9, leader_epoch=1, sample=5) == []
     assert cell.running()["config"] == make_config()
     write_layer(cell.engine, "j", {"priority": 3}, layer="oncall")
     cell.round()
     assert cell.running()["config"] == make_config(priority=3)
+
+
+def look(cell: Cell, now: str, well_before: datetime) -> tuple[int, Any]:
+    """How many rollouts are settled, and the record of the one that goes on."""
+    with transaction(cell.engine) as connection:
+        basis = merge_basis(all_layers(connection))
+        settled = simple_rollouts.settle(connection, basis, well_before=well_before)
+        simple_rollouts.note(connection, now)
+    return settled, cell.sync()["plan"]
+
+
+def test_what_is_seen_of_many_rollouts_is_noted(cell: Cell) -> None:
+    """1. A rollout begins while the task has crashed twice: so many do not count. 2. It runs the new package: noted
+    since when. 3. It does so later too: the same. 4. It stops: no longer. 5. It ran for long enough: settled."""
+    write_layer(cell.engine, "j", make_layer(task_count=1))
+    cell.round()
+    write_layer(cell.engine, "j", {"package": {"version": "2"}}, layer="provisioner")
+    cell.round()
+    cell.container("a")
+    cell.do("INSERT INTO assignment (shard, container, epoch) SELECT n, 'a', 1 FROM generate_series(0, 1023) AS n")
+    cell.report("a", 1, "j")
+    cell.do("UPDATE tasks SET crashes = 2, revision = :old", old=cell.running()["revision"] - 1)
+    first, later = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
+    seen = look(cell, first.isoformat(), first)
+    assert (seen[0], seen[1]["crashes"], seen[1]["well_since"]) == (0, {"0": 2}, None)
+    cell.do("UPDATE tasks SET revision = :new", new=cell.running()["revision"])
+    before = first - timedelta(seconds=1)
+    assert look(cell, first.isoformat(), before)[1]["well_since"] == first.isoformat()
+    assert look(cell, later.isoformat(), before)[1]["well_since"] == first.isoformat()
+    cell.do("UPDATE tasks SET state = 'starting'")
+    assert look(cell, later.isoformat(), later)[1]["well_since"] is None
+    cell.do("UPDATE tasks SET state = 'running'")
+    assert look(cell, first.isoformat(), later)[0] == 0
+    assert look(cell, later.isoformat(), first) == (1, None)
+    assert cell.sync()["state"] == "synced"

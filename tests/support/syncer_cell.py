@@ -14,7 +14,7 @@ from penstock.store.engine import transaction
 from penstock.store.running import STATE_SYNCER
 from services.state_syncer.budget import Budget
 from services.state_syncer.loop import StateSyncer
-from services.state_syncer.simple import SET_BASED_FROM, SimpleCommits
+from services.state_syncer.simple import SET_BASED_FROM, SimpleCommits, Terms
 from services.state_syncer.store import Batch, PostgresSyncStore
 
 
@@ -127,10 +127,10 @@ class Interfering(PostgresSyncStore):
             self._meddle(lambda: super(Interfering, self).write(batch, leader_epoch))
         return super().write(batch, leader_epoch)
 
-    def commit_simple(self, leader_epoch: int) -> SimpleCommits:
+    def commit_simple(self, leader_epoch: int, terms: Terms) -> SimpleCommits:
         if self._set_based:
-            self._meddle(lambda: super(Interfering, self).commit_simple(leader_epoch))
-        return super().commit_simple(leader_epoch)
+            self._meddle(lambda: super(Interfering, self).commit_simple(leader_epoch, terms))
+        return super().commit_simple(leader_epoch, terms)
 
     def _meddle(self, write: Callable[[], object]) -> None:
         if self._after_write:

@@ -1,4 +1,5 @@
-"""The State Syncer's recorded plans, and the generations that they take. Few at a time, whatever the number of jobs."""
+"""The State Syncer's recorded plans, and the generations that they take. Those of rescales are few, however many jobs
+there are; rollouts are as many as the budget has room for, and not read all at once."""
 
 from __future__ import annotations
 
@@ -8,11 +9,20 @@ from typing import Any, NamedTuple
 import orjson
 from sqlalchemy import Connection, text
 
+IS_ROLLOUT = "s.plan->>'kind' = 'rollout'"
+"""A plan of the sync state `s` that is one of a rollout; all others are of rescales."""
+
 _READ = text(
-    """
+    f"""
     SELECT s.job, s.plan, GREATEST(r.generation, r.newest_generation) AS newest_generation, j.deleting
     FROM sync_state s JOIN running r ON r.job = s.job JOIN jobs j ON j.name = s.job
-    WHERE s.plan IS NOT NULL
+    WHERE s.plan IS NOT NULL AND ({IS_ROLLOUT}) IS NOT TRUE
+    """
+)
+_COUNT_ROLLOUTS = text(
+    f"""
+    SELECT count(*) FROM sync_state s JOIN jobs j ON j.name = s.job
+    WHERE s.plan IS NOT NULL AND {IS_ROLLOUT} AND NOT j.deleting
     """
 )
 _CONTAINERS = text("SELECT name, url, region FROM containers WHERE state = 'live'")
@@ -73,8 +83,13 @@ class PlanWrite(NamedTuple):
 
 
 def read_plans(connection: Connection) -> dict[str, PlanRow]:
-    """The recorded plans by job."""
+    """The recorded plans of rescales, by job."""
     return {row.job: PlanRow(row.plan, row.newest_generation, row.deleting) for row in connection.execute(_READ)}
+
+
+def count_rollouts(connection: Connection) -> int:
+    """How many rollouts are recorded of jobs that are not being deleted."""
+    return int(connection.execute(_COUNT_ROLLOUTS).scalar_one())
 
 
 def read_live_containers(connection: Connection) -> dict[str, LiveContainer]:

@@ -9,21 +9,42 @@ from typing import Any, NamedTuple
 import orjson
 from sqlalchemy import Connection, Row, TextClause, text
 
+from penstock.store.plans import IS_ROLLOUT, PlanRow
+
 _BATCH = 1000
 # Up to so many jobs are read by their names, without going through all again.
 _NAMED = 1000
 
-_BEHIND = """(r.job IS NULL OR s.job IS NULL OR r.revision < j.revision OR r.restarts < j.restarts OR r.stopping
+WAITS_FOR_ROOM = "(s.state = 'waiting' AND s.detail LIKE '%may be disrupted at once')"
+"""Of a sync state `s`: the budget puts the job's rescale or rollout off (`no_room` of the State Syncer)."""
+
+# Most rollouts that one round looks at, one by one.
+MOST_ROLLING = 1000
+
+_BEHIND = f"""(r.job IS NULL OR s.job IS NULL OR r.revision < j.revision OR r.restarts < j.restarts OR r.stopping
             OR j.deleting OR s.state <> 'synced')
-    AND (:full AND NOT j.deleting AND s.state = 'waiting' AND s.detail LIKE '%may be disrupted at once'
-        AND s.revision >= j.revision AND r.restarts >= j.restarts) IS NOT TRUE"""
+    AND (:full AND NOT j.deleting AND {WAITS_FOR_ROOM}
+        AND s.revision >= j.revision AND r.restarts >= j.restarts) IS NOT TRUE
+    AND ({IS_ROLLOUT} AND NOT j.deleting AND NOT j.name = ANY(:rolling)) IS NOT TRUE"""
 _JOBS = "jobs j LEFT JOIN running r ON r.job = j.name LEFT JOIN sync_state s ON s.job = j.name"
+
+# Drawn at random, so that each has its turn and none must be remembered.
+_ROLLING = text(
+    f"""
+    SELECT drawn.job FROM (
+        SELECT s.job FROM sync_state s WHERE s.plan IS NOT NULL AND {IS_ROLLOUT}
+        ORDER BY random() LIMIT CAST(:most AS int)
+    ) AS drawn JOIN running r ON r.job = drawn.job
+    WHERE r.commit_number IS DISTINCT FROM CAST(:done AS bigint)
+    """
+)
 
 # Three narrow columns of each table; `usual` are jobs that `penstock.store.simple_sync` may commit.
 _SURVEY = text(
     f"""
     SELECT count(*) AS jobs, (array_agg(j.name))[1 : :limit] AS names,
-        count(*) FILTER (WHERE NOT j.deleting AND (r.job IS NULL AND s.job IS NULL OR s.state = 'synced')) AS usual,
+        count(*) FILTER (WHERE NOT j.deleting
+            AND (r.job IS NULL AND s.job IS NULL OR s.state = 'synced' OR {WAITS_FOR_ROOM})) AS usual,
         coalesce(bool_or(r.stopping), false) AS stopping
     FROM {_JOBS} WHERE {_BEHIND}
     """
@@ -37,6 +58,7 @@ _READ = """
     SELECT c.name, c.revision, c.restarts, c.deleting,
         r.config AS running_config, r.revision AS running_revision, r.generation, r.restarts AS running_restarts,
         r.stopping, r.started, r.commit_number, r.rollout,
+        s.plan, GREATEST(r.generation, r.newest_generation) AS newest_generation,
         s.state, s.detail, s.revision AS sync_revision, s.change_kind, s.changed_fields, s.failures, s.next_attempt_at,
         f.generation AS forgotten_generation,
         m.config AS merged, CASE WHEN m.job IS NULL THEN layered.configs END AS configs
@@ -149,20 +171,22 @@ class SyncRow(NamedTuple):
 
 class Survey(NamedTuple):
     """How many jobs a round must look at, how many of them are new or were synced before, whether any is being
-    stopped for good, and the names: of all of them, or of some. `full` as asked for."""
+    stopped for good, and the names: of all of them, or of some. `full` as asked for; `rolling`: the jobs whose rollouts
+    are looked at."""
 
     jobs: int
     usual: int
     stopping: bool
     names: tuple[str, ...]
     full: bool
+    rolling: tuple[str, ...]
 
 
 class JobRow(NamedTuple):
     """All that the store knows of a job that a round looks at.
 
     `merged`: the complete configuration that its layers give, as the Job Service stored it. Where it is None, `layers`
-    has their configurations by rank, lowest first.
+    has their configurations by rank, lowest first. `plan` is the recorded one.
     """
 
     job: str
@@ -174,6 +198,7 @@ class JobRow(NamedTuple):
     running: RunningRow | None
     sync: SyncRow | None
     forgotten_generation: int | None
+    plan: PlanRow | None = None
 
 
 class RanksRow(NamedTuple):
@@ -205,13 +230,20 @@ class SyncWrite(NamedTuple):
     seen: SyncRow | None
 
 
-def survey(connection: Connection, *, full: bool = False) -> Survey:
+def survey(connection: Connection, *, full: bool = False, done: int | None = None) -> Survey:
     """The jobs whose running row is behind, that are being deleted or are not `synced`; at most `_NAMED` names.
 
-    `full`: no more jobs may be disrupted now, so those that are known to wait for that are left out.
+    `full`: no more jobs may be disrupted now, so those that are known to wait for that are left out. Of the rollouts,
+    but for those that were committed under the number `done`, at most `MOST_ROLLING`.
     """
-    row = connection.execute(_SURVEY, {"limit": _NAMED, "full": full}).one()
-    return Survey(row.jobs, row.usual, row.stopping, tuple(row.names or ()), full)
+    rolling = read_rolling(connection, done=done, most=MOST_ROLLING)
+    row = connection.execute(_SURVEY, {"limit": _NAMED, "full": full, "rolling": list(rolling)}).one()
+    return Survey(row.jobs, row.usual, row.stopping, tuple(row.names or ()), full, rolling)
+
+
+def read_rolling(connection: Connection, *, done: int | None = None, most: int | None = None) -> tuple[str, ...]:
+    """Jobs with a recorded rollout; at most so many, by chance, and none that was committed under the number `done`."""
+    return tuple(connection.execute(_ROLLING, {"done": done, "most": most}).scalars())
 
 
 def read_jobs(connection: Connection, found: Survey | None, basis: str) -> Iterator[JobRow]:
@@ -232,7 +264,7 @@ def _read_statement(found: Survey | None, basis: str) -> tuple[TextClause, dict[
     if found is None:
         return _READ_ALL, {"basis": basis}
     if found.jobs > len(found.names):
-        return _READ_BEHIND, {"basis": basis, "full": found.full}
+        return _READ_BEHIND, {"basis": basis, "full": found.full, "rolling": list(found.rolling)}
     return _READ_NAMED, {"basis": basis, "names": list(found.names)}
 
 
@@ -247,6 +279,7 @@ def _job_row(row: Row[Any]) -> JobRow:
         running=_running_row(row),
         sync=_sync_row(row),
         forgotten_generation=row.forgotten_generation,
+        plan=None if row.plan is None else PlanRow(row.plan, row.newest_generation, row.deleting),
     )
 
 

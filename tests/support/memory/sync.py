@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import NamedTuple
 
 import orjson
 
@@ -21,9 +22,21 @@ from penstock.tasks.ownership import Member
 from penstock.tasks.rollout import SeenTask
 from penstock.tasks.shards import shard_of
 from penstock.tasks.spec import task_id
+from services.state_syncer.budget import Candidate, put_off
 from services.state_syncer.observe import Presence, Sighting, observe_stopped, survey
-from services.state_syncer.plan import Commit, JobView, SyncState, decide, field_names, next_record
-from services.state_syncer.simple import SimpleCommits, is_special
+from services.state_syncer.plan import (
+    Commit,
+    JobView,
+    SyncRecord,
+    SyncState,
+    Upgrade,
+    decide,
+    field_names,
+    next_record,
+    wait,
+)
+from services.state_syncer.rollout import Settle, begin_rollout, next_step, record_of_rollout
+from services.state_syncer.simple import SimpleCommits, Terms, is_of_output
 from services.state_syncer.sinks import awaits_sink
 from services.state_syncer.store import (
     Batch,
@@ -50,30 +63,44 @@ class MemorySyncStore(MemoryPort):
     """As `services.state_syncer.store.PostgresSyncStore`."""
 
     @contextmanager
-    def read(self, limit: Limit = unlimited) -> Iterator[RoundInput]:
+    def read(self, limit: Limit = unlimited, done: int | None = None) -> Iterator[RoundInput]:
         with self._transaction() as store:
             new_ranks = None if store.ranks == store.synced_ranks else dict(store.ranks)
             plans = {name: _plan_row(store, name) for name in store.plans}
-            full = is_full(plans, limit, lambda: len(store.running))
+            rolling = {name for name, plan in plans.items() if is_rollout(plan)}
+            rescales = {name: plan for name, plan in plans.items() if name not in rolling}
+            rollouts = sum(not plans[name].deleting for name in rolling)
+            full = is_full(rescales, rollouts, limit, lambda: len(store.running))
             names = [name for name in store.jobs if new_ranks is not None or _needs_a_look(store, name, full=full)]
-            tasks = {name: _wave_tasks(store, name) for name, plan in plans.items() if is_rollout(plan)}
+            names = [name for name in names if not _is_of_this_round(store, name, done)]
+            tasks = {name: _wave_tasks(store, name) for name in rolling}
             views = [with_plan(_view(store, name), plans.get(name), tasks.get(name, {})) for name in names]
             containers = {member.name: LiveContainer(member.url, member.region) for member in _live(store)}
             count = len(store.running)
         usual = 0 if new_ranks is not None else sum(_is_usual(view) for view in views)
-        yield RoundInput(iter(views), new_ranks, plans, containers, lambda: count, partial(_holders, store), usual)
+        who_ran = partial(_holders, store)
+        yield RoundInput(iter(views), new_ranks, rescales, containers, lambda: count, who_ran, usual, rollouts)
 
-    def commit_simple(self, leader_epoch: int) -> SimpleCommits:
+    def commit_simple(self, leader_epoch: int, terms: Terms) -> SimpleCommits:
         with self._transaction() as store:
             store.check_epoch(STATE_SYNCER, leader_epoch)
             if store.ranks != store.synced_ranks:
                 return SimpleCommits()
-            simple = [commit for name in store.jobs if (commit := _simple_commit(_view(store, name))) is not None]
-            number = _commit(store, [row for row, _, _ in simple], [row.job for row, _, _ in simple])
-            for _, write, _ in simple:
+            settled = _settle(store, terms)
+            views = [_view(store, name) for name in store.jobs if name not in store.plans]
+            found = [(view, decision) for view in views if (decision := _simple_decision(view)) is not None]
+            simple = [_simple_commit(view, commit) for view, commit in found if isinstance(commit, Commit)]
+            upgrades = [(view, upgrade) for view, upgrade in found if isinstance(upgrade, Upgrade)]
+            begun, late = _begin(store, upgrades, terms)
+            number = _commit(store, [each.row for each in simple + begun], [each.row.job for each in simple])
+            for each in simple + begun:
+                _write_state(store, each.state)
+                if each.plan is not None:
+                    _write_plan(store, each.plan)
+            for write in late:
                 _write_state(store, write)
             store.news.notify_all()
-            return SimpleCommits(number, _alike(simple))
+            return SimpleCommits(number, _alike(simple + begun), settled, awaiting=bool(upgrades) or settled > 0)
 
     def write(self, batch: Batch, leader_epoch: int) -> int | None:
         with self._transaction() as store:
@@ -145,19 +172,40 @@ def _needs_a_look(store: MemoryStore, name: str, *, full: bool) -> bool:
     job, entry, state = store.jobs[name], store.running.get(name), store.sync_states.get(name)
     if job.deleting or entry is None or state is None:
         return True
-    waits = state.state == "waiting" and state.detail.endswith("may be disrupted at once")
-    if full and waits and state.revision >= job.revision and entry.row.restarts >= job.restarts:
+    if (
+        full
+        and _waits_for_room(state.state, state.detail)
+        and state.revision >= job.revision
+        and entry.row.restarts >= job.restarts
+    ):
         return False
     is_behind = entry.row.revision < job.revision or entry.row.restarts < job.restarts
     return is_behind or entry.row.stopping or state.state != "synced"
 
 
+def _is_of_this_round(store: MemoryStore, name: str, done: int | None) -> bool:
+    return name in store.plans and is_rollout(_plan_row(store, name)) and store.running[name].commit_number == done
+
+
+def _waits_for_room(state: str, detail: str) -> bool:
+    return state == "waiting" and detail.endswith("may be disrupted at once")
+
+
 def _is_usual(view: JobView) -> bool:
     is_new = view.running is None and view.sync is None
-    return not view.deleting and (is_new or (view.sync is not None and view.sync.state is SyncState.SYNCED))
+    sync = view.sync
+    is_open = sync is not None and (sync.state is SyncState.SYNCED or _waits_for_room(sync.state, sync.detail))
+    return not view.deleting and (is_new or is_open)
 
 
-def _simple_commit(view: JobView) -> tuple[CommitRow, SyncWrite, str] | None:
+class Simple(NamedTuple):
+    row: CommitRow
+    state: SyncWrite
+    kind: str
+    plan: PlanWrite | None = None
+
+
+def _simple_decision(view: JobView) -> Commit | Upgrade | None:
     """What `decide` says, where that is simple and the job's state is usual."""
     before = view.running
     if (
@@ -167,29 +215,74 @@ def _simple_commit(view: JobView) -> tuple[CommitRow, SyncWrite, str] | None:
     ):
         return None
     decision = decide(view, datetime.max.replace(tzinfo=UTC))
-    if not isinstance(decision, Commit) or decision.then is not None or decision.difference.kind > GREATEST_SIMPLE:
+    if not isinstance(decision, Commit | Upgrade) or decision.difference.kind > GREATEST_SIMPLE:
         return None
-    record = next_record(view, decision, datetime.max.replace(tzinfo=UTC))
-    if record is None:
-        return None
-    if awaits_sink(view, decision) or is_special(field_names(decision.difference)):
-        return None
-    row = CommitRow(
+    commit = decision.commit if isinstance(decision, Upgrade) else decision
+    return None if awaits_sink(view, commit) or is_of_output(field_names(commit.difference)) else decision
+
+
+def _simple_commit(view: JobView, commit: Commit) -> Simple:
+    record = next_record(view, commit, datetime.max.replace(tzinfo=UTC))
+    assert record is not None
+    kind = "first" if view.running is None else commit.difference.kind.name.lower()
+    return Simple(_row(view, commit), _state(view, record), kind)
+
+
+def _settle(store: MemoryStore, terms: Terms) -> int:
+    settled = 0
+    for name in [name for name in store.plans if is_rollout(_plan_row(store, name))]:
+        view = with_plan(_view(store, name), _plan_row(store, name), _wave_tasks(store, name))
+        decision = next_step(view, terms.now, terms.policy)
+        if isinstance(decision, Settle) and view.failures == 0:
+            record = record_of_rollout(view, decision, terms.now)
+            assert record is not None
+            _write_state(store, _state(view, record))
+            _write_plan(store, PlanWrite(name, None))
+            settled += 1
+    return settled
+
+
+def _begin(
+    store: MemoryStore, upgrades: Sequence[tuple[JobView, Upgrade]], terms: Terms
+) -> tuple[list[Simple], list[SyncWrite]]:
+    """The rollouts that there is room for, and the states of the others."""
+    under_way = [row for row in (_plan_row(store, name) for name in store.plans) if not row.deleting]
+    rescales = sum(not is_rollout(row) for row in under_way)
+    room = terms.budget.room(len(store.running), active=len(under_way), rescales=rescales)
+    turns = sorted(upgrades, key=lambda each: (-each[1].config["priority"], each[0].revision, each[0].job))
+    free = max(0, room.free)
+    begun = []
+    for view, upgrade in turns[:free]:
+        roll = begin_rollout(view, upgrade, terms.now, terms.policy)
+        record = record_of_rollout(view, roll, terms.now)
+        assert record is not None
+        plan = PlanWrite(view.job, roll.plan.model_dump(mode="json"), roll.plan.step_number)
+        begun.append(Simple(_row(view, roll.commit), _state(view, record), "rollout", plan))
+    waits = [(view, wait(view, put_off(Candidate(view, upgrade), room))) for view, upgrade in turns[free:]]
+    records = [(view, next_record(view, decision, terms.now)) for view, decision in waits]
+    return begun, [_state(view, record) for view, record in records if record is not None]
+
+
+def _row(view: JobView, commit: Commit) -> CommitRow:
+    return CommitRow(
         view.job,
-        orjson.dumps(decision.config),
-        decision.revision,
-        decision.generation,
-        decision.restarts,
+        orjson.dumps(commit.config),
+        commit.revision,
+        commit.generation,
+        commit.restarts,
         stopping=False,
-        started=decision.asks_for_tasks,
+        started=commit.asks_for_tasks,
+        rollout=None if commit.rollout is None else commit.rollout.model_dump(mode="json"),
     )
-    kind = "first" if before is None else decision.difference.kind.name.lower()
-    return row, SyncWrite(view.job, sync_row(record), None if view.sync is None else sync_row(view.sync)), kind
 
 
-def _alike(simple: Sequence[tuple[CommitRow, SyncWrite, str]]) -> tuple[CommittedAlike, ...]:
-    kinds = sorted({kind for _, _, kind in simple})
-    samples = {kind: tuple((row.job, row.revision) for row, _, of in simple if of == kind) for kind in kinds}
+def _state(view: JobView, record: SyncRecord) -> SyncWrite:
+    return SyncWrite(view.job, sync_row(record), None if view.sync is None else sync_row(view.sync))
+
+
+def _alike(simple: Sequence[Simple]) -> tuple[CommittedAlike, ...]:
+    kinds = sorted({each.kind for each in simple})
+    samples = {kind: tuple((each.row.job, each.row.revision) for each in simple if each.kind == kind) for kind in kinds}
     return tuple(
         CommittedAlike(kind, len(found), max(revision for _, revision in found), found)
         for kind, found in samples.items()
