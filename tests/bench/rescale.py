@@ -60,7 +60,7 @@ CASES = {
     "sum-heap": Case(SUM, "heap", "update"),
     "sum-rocksdb": Case(SUM, "rocksdb", "update"),
     "window-heap": Case(WINDOW, "heap"),
-    "distinct-rocksdb": Case(DISTINCT, "rocksdb"),
+    "distinct-rocksdb": Case(DISTINCT, "rocksdb", "update"),
     "join-rocksdb": Case(JOIN, "rocksdb", share=0.25),
 }
 

@@ -48,10 +48,12 @@ class InputEnds:
         specs: Any = OffsetSpec
         spec = specs.latest() if latest else specs.earliest()
         wanted = {TopicPartition(source.topic, group): spec for group in range(source.key_groups)}
-        answers: dict[Any, Future[Any]] = self._admin.list_offsets(
-            wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_TIMEOUT_SECONDS
-        )
         try:
+            # librdkafka may look for leaders that it does not know yet only 3 s later.
+            self._admin.list_topics(source.topic, timeout=_TIMEOUT_SECONDS)
+            answers: dict[Any, Future[Any]] = self._admin.list_offsets(
+                wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_TIMEOUT_SECONDS
+            )
             return {place.partition: answer.result().offset for place, answer in answers.items()}
         except KafkaException as error:
             raise Unavailable(f"kafka does not tell the offsets of {source.topic}: {error}") from error
