@@ -12,6 +12,7 @@ from penstock.control.logs import logger
 from penstock.store import generations, leases
 from penstock.store.engine import snapshot, transaction
 from penstock.store.plans import LiveContainer, read_live_containers
+from penstock.store.records import UnusedGeneration
 from penstock.store.running import STATE_SYNCER
 from services.state_syncer.asks import Ask
 from services.state_syncer.executor import Asker
@@ -19,7 +20,6 @@ from services.state_syncer.generations import (
     Decision,
     Keep,
     Retention,
-    Unused,
     decide,
     key_of,
     pause_seconds,
@@ -72,8 +72,7 @@ class GenerationKeeper:
         with snapshot(self._engine) as connection:
             found = generations.read_unused(connection, kept=self._retention.count, seconds=self._retention.seconds)
             containers = read_live_containers(connection) if found else {}
-        seen = [Unused(*row) for row in found]
-        decided = self._decide(seen, containers)
+        decided = self._decide(found, containers)
         with transaction(self._engine) as connection:
             leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
             for old, decision in decided:
@@ -87,10 +86,12 @@ class GenerationKeeper:
         if self._busy:
             self.wake_in(self._await_seconds)
 
-    def _decide(self, seen: Sequence[Unused], containers: Mapping[str, LiveContainer]) -> list[tuple[Unused, Decision]]:
+    def _decide(
+        self, seen: Sequence[UnusedGeneration], containers: Mapping[str, LiveContainer]
+    ) -> list[tuple[UnusedGeneration, Decision]]:
         """Those that are under way come first, and count."""
         load = Counter(old.container for old in seen if old.container is not None)
-        decided: list[tuple[Unused, Decision]] = []
+        decided: list[tuple[UnusedGeneration, Decision]] = []
         for old in seen:
             helpers = [Helper(name, place.region, load[name]) for name, place in containers.items()]
             decision = decide(old, self._retention, helpers, self._executor.outcome(key_of(old)))
@@ -102,7 +103,7 @@ class GenerationKeeper:
         return decided
 
 
-def _write(connection: Connection, old: Unused, decision: Decision) -> None:
+def _write(connection: Connection, old: UnusedGeneration, decision: Decision) -> None:
     match decision:
         case Bind(container):
             generations.bind(connection, old.job, old.generation, container)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from penstock.store.records import UnusedGeneration
 from penstock.tasks.redistribution import GenerationRemoval
 from services.state_syncer.asks import AskKey
 from services.state_syncer.progress import Done, Failed, Helper, Lost, Outcome
@@ -19,23 +20,6 @@ ATTEMPT_SECONDS = 3600.0
 REMOVE_GENERATION = "remove_generation"
 _FIRST_PAUSE_SECONDS = 30.0
 _LONGEST_PAUSE_SECONDS = 3600.0
-
-
-@dataclass(frozen=True, slots=True)
-class Unused:
-    """`penstock.store.generations.UnusedRow`."""
-
-    job: str
-    generation: int
-    container: str | None
-    attempts: int
-    attempted: bool
-    running: int | None
-    forgotten: bool
-    planned: bool
-    copied: bool
-    unused_seconds: float
-    newer: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +40,7 @@ class Keep:
 Decision = Bind | Look | Again | Gone | Nobody | Keep
 
 
-def may_go(seen: Unused, retention: Retention) -> bool:
+def may_go(seen: UnusedGeneration, retention: Retention) -> bool:
     """Whether nobody needs a generation, now or ever, and it was kept long enough.
 
     While a job has a plan nothing of it goes, be it the plan's source, its target or neither. A job that neither runs
@@ -74,17 +58,17 @@ def may_go(seen: Unused, retention: Retention) -> bool:
     return left and seen.newer >= retention.count and seen.unused_seconds >= retention.seconds
 
 
-def key_of(seen: Unused) -> AskKey:
+def key_of(seen: UnusedGeneration) -> AskKey:
     """The attempt that a deletion is at. Losses count as failures."""
     return AskKey(seen.job, REMOVE_GENERATION, seen.generation, seen.container, seen.attempts, 0)
 
 
-def request_of(seen: Unused) -> GenerationRemoval:
+def request_of(seen: UnusedGeneration) -> GenerationRemoval:
     """What the container is asked."""
     return GenerationRemoval(job=seen.job, generation=seen.generation, forgotten=seen.forgotten)
 
 
-def decide(seen: Unused, retention: Retention, helpers: Sequence[Helper], outcome: Outcome) -> Decision:
+def decide(seen: UnusedGeneration, retention: Retention, helpers: Sequence[Helper], outcome: Outcome) -> Decision:
     """The next step. `outcome` is that of `key_of(seen)`; `helpers` are the live containers."""
     if seen.container is not None and isinstance(outcome, Done):
         return Gone()

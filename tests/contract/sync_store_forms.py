@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
+import pytest
 from sqlalchemy import Engine, text
 
 from penstock.store.engine import transaction
-from penstock.store.running import STATE_SYNCER
+from penstock.store.running import STATE_SYNCER, CommitRow
+from penstock.store.sync import SyncWrite
 from penstock.tasks.ownership import Member
 from penstock.wire.cluster import TaskReport, TaskState
-from services.state_syncer.plan import SyncRecord
-from services.state_syncer.store import PostgresSyncStore, SyncStore, sync_row
+from services.state_syncer.plan import JobView, SyncRecord, SyncState
+from services.state_syncer.store import Batch, PostgresSyncStore, SyncStore, sync_row
 from tests.support import jobs
 from tests.support.memory.store import LeaseEntry, MemoryStore, ReportEntry
 from tests.support.memory.sync import MemorySyncStore
 from tests.support.syncer_cell import Cell, elect
 from tests.support.unreachable import unreachable_engine
+
+FORMS = ("postgres", "memory")
 
 
 class PostgresForm:
@@ -168,3 +173,39 @@ class MemoryForm:
 def row(record: SyncRecord | None) -> Any:
     """The row of a state that was seen, if there was one."""
     return None if record is None else sync_row(record)
+
+
+def make_form(request: pytest.FixtureRequest) -> Any:
+    """The form that a fixture with the parameters `FORMS` asks for."""
+    if request.param == "postgres":
+        return PostgresForm(request.getfixturevalue("engine"))
+    return MemoryForm(request.getfixturevalue("memory"))
+
+
+def views(form: Any) -> dict[str, JobView]:
+    with form.store.read() as found:
+        return {view.job: view for view in found.views}
+
+
+def view(form: Any, job: str = "j") -> JobView:
+    return views(form)[job]
+
+
+def commit(job: str = "j", *, revision: int = 1, generation: int = 1, stopping: bool = False, **config: Any) -> Any:
+    content = orjson.dumps(jobs.make_config(**config))
+    return CommitRow(job, content, revision, generation, 0, stopping, not stopping)
+
+
+def state(new: SyncState, seen: SyncRecord | None = None, *, failures: int = 0, job: str = "j") -> SyncWrite:
+    return SyncWrite(job, row(SyncRecord(new, 1, "why", failures=failures)), row(seen))
+
+
+def write(form: Any, **batch: Any) -> Any:
+    return form.store.write(Batch(**batch), form.epoch)
+
+
+def settle_ranks(form: Any) -> None:
+    with form.store.read() as found:
+        ranks = found.new_ranks
+    assert ranks is not None
+    write(form, ranks=ranks)

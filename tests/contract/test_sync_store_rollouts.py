@@ -14,9 +14,8 @@ from penstock.store.sync import SyncWrite
 from penstock.tasks.rollout import LeafChange, RanBefore, Rejected, RunningRollout, SeenTask
 from penstock.wire.cluster import TaskProgress, TaskReport, TaskState
 from services.state_syncer.plan import JobView, SyncRecord, SyncState
-from services.state_syncer.store import Batch
 from services.state_syncer.waves import Rollout, steps_of
-from tests.contract.sync_store_forms import MemoryForm, PostgresForm, row
+from tests.contract.sync_store_forms import FORMS, make_form, row, write
 from tests.support.jobs import make_config, make_layer
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -36,13 +35,10 @@ BEFORE = RanBefore(config=make_config(), revision=1, restarts=0)
 REJECTED = Rejected(revision=2, leaves=(VERSION,), wave=1, waves=2, task="j/0", error="no module")
 
 
-@pytest.fixture(params=["postgres", "memory"])
+@pytest.fixture(params=FORMS)
 def form(request: pytest.FixtureRequest) -> Any:
     """Job j is in the first wave; container a owns all shards and has reported."""
-    if request.param == "postgres":
-        form: Any = PostgresForm(request.getfixturevalue("engine"))
-    else:
-        form = MemoryForm(request.getfixturevalue("memory"))
+    form = make_form(request)
     form.layer("j", "base", make_layer())
     form.layer("j", "base", make_layer(package={"version": "2"}))
     commit(form, RunningRollout(revision=2, upgraded=1, before=BEFORE))
@@ -51,10 +47,6 @@ def form(request: pytest.FixtureRequest) -> Any:
     form.report("a", 1)
     form.own("a")
     return form
-
-
-def write(form: Any, **batch: Any) -> Any:
-    return form.store.write(Batch(**batch), form.epoch)
 
 
 def commit(form: Any, rollout: RunningRollout | None, revision: int = 2) -> None:

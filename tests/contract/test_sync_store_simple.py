@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,53 +10,20 @@ import pytest
 from penstock.config.model import ChangeKind
 from penstock.control.errors import Fenced, Unavailable
 from penstock.store.plans import PlanWrite
-from penstock.store.running import CommitRow
-from penstock.store.sync import SyncWrite
 from penstock.tasks.sinks import needs_sink
 from penstock.wire.cluster import TaskProgress, TaskReport, TaskState
 from services.state_syncer.budget import Budget
-from services.state_syncer.plan import JobView, SyncRecord, SyncState
+from services.state_syncer.plan import SyncRecord, SyncState
 from services.state_syncer.progress import Plan
 from services.state_syncer.simple import Terms
-from services.state_syncer.store import Batch
 from services.state_syncer.waves import RolloutPolicy
-from tests.contract.sync_store_forms import MemoryForm, PostgresForm, row
+from tests.contract.sync_store_forms import FORMS, commit, make_form, settle_ranks, state, view, views, write
 from tests.support.jobs import make_config, make_layer
 
 
-@pytest.fixture(params=["postgres", "memory"])
+@pytest.fixture(params=FORMS)
 def form(request: pytest.FixtureRequest) -> Any:
-    if request.param == "postgres":
-        return PostgresForm(request.getfixturevalue("engine"))
-    return MemoryForm(request.getfixturevalue("memory"))
-
-
-def views(form: Any) -> dict[str, JobView]:
-    with form.store.read() as found:
-        return {view.job: view for view in found.views}
-
-
-def view(form: Any, job: str = "j") -> JobView:
-    return views(form)[job]
-
-
-def commit(job: str = "j", *, revision: int = 1, generation: int = 1, stopping: bool = False, **config: Any) -> Any:
-    return CommitRow(job, json.dumps(make_config(**config)).encode(), revision, generation, 0, stopping, not stopping)
-
-
-def state(new: SyncState, seen: SyncRecord | None = None, *, failures: int = 0, job: str = "j") -> SyncWrite:
-    return SyncWrite(job, row(SyncRecord(new, 1, "why", failures=failures)), row(seen))
-
-
-def write(form: Any, **batch: Any) -> Any:
-    return form.store.write(Batch(**batch), form.epoch)
-
-
-def settle_ranks(form: Any) -> None:
-    with form.store.read() as found:
-        ranks = found.new_ranks
-    assert ranks is not None
-    write(form, ranks=ranks)
+    return make_form(request)
 
 
 TERMS = Terms(datetime(2026, 1, 1, tzinfo=UTC), Budget(share=100.0, count=1), RolloutPolicy())

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, TextClause, text
 
+from penstock.store.records import UnusedGeneration
+
 _MOST = 1000
 
 # A job with one generation only has nothing to collect and no row. One is remembered as forgotten only while it is.
@@ -117,27 +119,6 @@ _OF_JOB = text(
 )
 
 
-class UnusedRow(NamedTuple):
-    """A generation that is not used, and what its end depends on.
-
-    `container` was asked to delete it, at the `attempts`-th time. `attempted`: it was never committed. `running`: the
-    generation that the job runs, None without any. `forgotten`: the job is. `planned`: the job has a recorded plan.
-    `copied`: a savepoint of it is to be taken. `newer`: how many that were committed and came after it are unused too.
-    """
-
-    job: str
-    generation: int
-    container: str | None
-    attempts: int
-    attempted: bool
-    running: int | None
-    forgotten: bool
-    planned: bool
-    copied: bool
-    unused_seconds: float
-    newer: int
-
-
 class NotedRow(NamedTuple):
     """A generation whose files are there; `unused_since` None while it is used. `detail`: why they cannot go."""
 
@@ -160,11 +141,11 @@ def note(connection: Connection, jobs: Sequence[str] | None = None, *, at_most: 
         connection.execute(statement, parameters)
 
 
-def read_unused(connection: Connection, *, kept: int, seconds: float) -> list[UnusedRow]:
+def read_unused(connection: Connection, *, kept: int, seconds: float) -> list[UnusedGeneration]:
     """At most 1,000 that are being deleted or may have to be: attempts, those of forgotten jobs that are unused for
     `seconds`, and those that are, too, but for the newest `kept` of a job."""
     parameters = {"kept": kept, "seconds": seconds, "most": _MOST}
-    return [UnusedRow(*row) for row in connection.execute(_READ, parameters)]
+    return [UnusedGeneration(*row) for row in connection.execute(_READ, parameters)]
 
 
 def bind(connection: Connection, job: str, generation: int, container: str) -> None:

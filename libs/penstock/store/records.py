@@ -135,6 +135,27 @@ class CommittedAlike(NamedTuple):
     sample: tuple[tuple[str, int], ...]
 
 
+class UnusedGeneration(NamedTuple):
+    """A generation that is not used, and what its end depends on.
+
+    `container` was asked to delete it, at the `attempts`-th time. `attempted`: it was never committed. `running`: the
+    generation that the job runs, None without any. `forgotten`: the job is. `planned`: the job has a recorded plan.
+    `copied`: a savepoint of it is to be taken. `newer`: how many that were committed and came after it are unused too.
+    """
+
+    job: str
+    generation: int
+    container: str | None
+    attempts: int
+    attempted: bool
+    running: int | None
+    forgotten: bool
+    planned: bool
+    copied: bool
+    unused_seconds: float
+    newer: int
+
+
 def layer_configs(job: StoredJob, layers: Mapping[str, LayerRow]) -> tuple[LayerConfig, ...]:
     """The layers that a job has, ready to be merged."""
     return tuple(

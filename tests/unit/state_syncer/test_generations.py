@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.store.records import UnusedGeneration
 from penstock.tasks.redistribution import GenerationRemoval
 from services.state_syncer.generations import (
     ATTEMPT_SECONDS,
     Decision,
     Keep,
     Retention,
-    Unused,
     decide,
     key_of,
     may_go,
@@ -26,7 +26,7 @@ from services.state_syncer.savepoints import Again, Bind, Gone, Look, Nobody
 
 DAY = 86_400.0
 RETENTION = Retention(count=1, seconds=DAY, at_once=2)
-LEFT = Unused(
+LEFT = UnusedGeneration(
     job="j",
     generation=3,
     container=None,
@@ -39,8 +39,8 @@ LEFT = Unused(
     unused_seconds=DAY,
     newer=1,
 )
-ATTEMPTED = replace(LEFT, generation=6, attempted=True, unused_seconds=ATTEMPT_SECONDS, newer=0)
-FORGOTTEN = replace(LEFT, running=None, forgotten=True, newer=0)
+ATTEMPTED = LEFT._replace(generation=6, attempted=True, unused_seconds=ATTEMPT_SECONDS, newer=0)
+FORGOTTEN = LEFT._replace(running=None, forgotten=True, newer=0)
 HELPERS = [Helper("a", "r", 2), Helper("b", "r", 1)]
 
 
@@ -48,30 +48,30 @@ HELPERS = [Helper("a", "r", 2), Helper("b", "r", 1)]
     ("seen", "goes"),
     [
         (LEFT, True),
-        (replace(LEFT, unused_seconds=DAY - 1), False),
-        (replace(LEFT, newer=0), False),
-        (replace(LEFT, planned=True), False),
-        (replace(LEFT, copied=True), False),
-        (replace(LEFT, generation=5), False),
-        (replace(LEFT, generation=6), False),
+        (LEFT._replace(unused_seconds=DAY - 1), False),
+        (LEFT._replace(newer=0), False),
+        (LEFT._replace(planned=True), False),
+        (LEFT._replace(copied=True), False),
+        (LEFT._replace(generation=5), False),
+        (LEFT._replace(generation=6), False),
         (ATTEMPTED, True),
-        (replace(ATTEMPTED, generation=4), True),
-        (replace(ATTEMPTED, unused_seconds=ATTEMPT_SECONDS - 1), False),
-        (replace(ATTEMPTED, planned=True), False),
-        (replace(ATTEMPTED, generation=5), False),
+        (ATTEMPTED._replace(generation=4), True),
+        (ATTEMPTED._replace(unused_seconds=ATTEMPT_SECONDS - 1), False),
+        (ATTEMPTED._replace(planned=True), False),
+        (ATTEMPTED._replace(generation=5), False),
         (FORGOTTEN, True),
-        (replace(FORGOTTEN, attempted=True), True),
-        (replace(FORGOTTEN, unused_seconds=DAY - 1), False),
-        (replace(FORGOTTEN, copied=True), False),
-        (replace(FORGOTTEN, forgotten=False), False),
+        (FORGOTTEN._replace(attempted=True), True),
+        (FORGOTTEN._replace(unused_seconds=DAY - 1), False),
+        (FORGOTTEN._replace(copied=True), False),
+        (FORGOTTEN._replace(forgotten=False), False),
     ],
 )
-def test_the_rule(seen: Unused, goes: bool) -> None:
+def test_the_rule(seen: UnusedGeneration, goes: bool) -> None:
     assert may_go(seen, RETENTION) is goes
 
 
 ANY = st.builds(
-    Unused,
+    UnusedGeneration,
     job=st.just("j"),
     generation=st.integers(1, 9),
     container=st.sampled_from([None, "a", "gone"]),
@@ -87,7 +87,7 @@ ANY = st.builds(
 
 
 @given(ANY, st.integers(0, 3))
-def test_what_is_used_is_unknown_or_came_later_never_goes(seen: Unused, count: int) -> None:
+def test_what_is_used_is_unknown_or_came_later_never_goes(seen: UnusedGeneration, count: int) -> None:
     retention = replace(RETENTION, count=count)
     if not may_go(seen, retention):
         for outcome in (Unanswered(), Failed("x"), Lost("x")):
@@ -105,38 +105,38 @@ def test_what_is_used_is_unknown_or_came_later_never_goes(seen: Unused, count: i
 
 
 @given(ANY)
-def test_time_never_takes_back_what_may_go(seen: Unused) -> None:
-    later = replace(seen, unused_seconds=seen.unused_seconds + DAY, newer=seen.newer + 1)
+def test_time_never_takes_back_what_may_go(seen: UnusedGeneration) -> None:
+    later = seen._replace(unused_seconds=seen.unused_seconds + DAY, newer=seen.newer + 1)
     assert may_go(seen, RETENTION) <= may_go(later, RETENTION)
 
 
-ASKED = replace(LEFT, container="a", attempts=1)
+ASKED = LEFT._replace(container="a", attempts=1)
 
 
 @pytest.mark.parametrize(
     ("seen", "helpers", "outcome", "decision"),
     [
         (LEFT, HELPERS, Unanswered(), Bind("b", first=False)),
-        (replace(LEFT, attempts=1), HELPERS, Unanswered(), Bind("a", first=False)),
+        (LEFT._replace(attempts=1), HELPERS, Unanswered(), Bind("a", first=False)),
         (LEFT, [], Unanswered(), Nobody()),
         (ASKED, HELPERS, Unanswered(), Look("a")),
         (ASKED, [HELPERS[1]], Unanswered(), Again("a is lost")),
         (ASKED, HELPERS, Lost("silent"), Again("silent")),
         (ASKED, HELPERS, Failed("in use"), Again("in use")),
         (ASKED, HELPERS, Done(), Gone()),
-        (replace(ASKED, planned=True), HELPERS, Done(), Gone()),
-        (replace(ASKED, planned=True), HELPERS, Unanswered(), Keep()),
-        (replace(LEFT, planned=True), HELPERS, Unanswered(), Keep()),
+        (ASKED._replace(planned=True), HELPERS, Done(), Gone()),
+        (ASKED._replace(planned=True), HELPERS, Unanswered(), Keep()),
+        (LEFT._replace(planned=True), HELPERS, Unanswered(), Keep()),
     ],
 )
-def test_the_next_step(seen: Unused, helpers: list[Helper], outcome: Outcome, decision: Decision) -> None:
+def test_the_next_step(seen: UnusedGeneration, helpers: list[Helper], outcome: Outcome, decision: Decision) -> None:
     assert decide(seen, RETENTION, helpers, outcome) == decision
 
 
 def test_what_a_container_is_asked() -> None:
     assert request_of(LEFT) == GenerationRemoval(job="j", generation=3)
     assert request_of(FORGOTTEN) == GenerationRemoval(job="j", generation=3, forgotten=True)
-    assert key_of(ASKED) != key_of(replace(ASKED, attempts=2))
+    assert key_of(ASKED) != key_of(ASKED._replace(attempts=2))
 
 
 def test_pauses_double_up_to_an_hour() -> None:
