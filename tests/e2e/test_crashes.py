@@ -23,7 +23,6 @@ TELLING = (
     Point("host", "move", "after"),
     Point("syncer", "ask redistribution", "after"),
     Point("manager", "give seal", "before"),
-    Point("syncer", "write end", "before"),
 )
 SIZES = (2, 3)
 

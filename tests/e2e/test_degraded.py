@@ -12,7 +12,14 @@ from tests.e2e.conftest import LEASE_SECONDS
 from tests.support.rows import RowJob
 
 
-@pytest.mark.parametrize("down", [*[(name,) for name in PORTS], tuple(PORTS)], ids=lambda names: "+".join(names))
+@pytest.mark.parametrize(
+    "down",
+    [
+        *(pytest.param((name,), marks=() if name == "shard_manager" else (pytest.mark.long,)) for name in PORTS),
+        tuple(PORTS),
+    ],
+    ids=lambda names: "+".join(names),
+)
 def test_rows_keep_arriving_while_services_are_down(stack: LocalStack, rows: RowJob, down: tuple[str, ...]):
     """1. Rows flow. 2. `kill -9`. 3. Rows are sent, one after the other, for longer than a container's lease, and each
     arrives. 4. The services come back. 5. A change still reaches the tasks. 6. Every row is there once."""
