@@ -12,8 +12,8 @@ from penstock.local.kafka import EmbeddedKafka
 from penstock.local.postgres import EmbeddedPostgres
 from tests.support.database import fresh_database, make_template
 
-# The last two are long and go side by side where two processes share the tests.
-_ORDER = ["unit", "tidy", "contract", "integration", "e2e", "simulation"]
+# Where two processes share the tests one does all of e2e, which is long: the other does what follows meanwhile.
+_ORDER = ["unit", "tidy", "contract", "e2e", "integration", "simulation"]
 _TESTS = Path(__file__).parent
 _BROKER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
