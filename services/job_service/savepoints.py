@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.config.classify import classify
+from penstock.config.fields import dotted
 from penstock.config.model import JobConfig
 from penstock.control.errors import Conflict, InvalidConfig
-from penstock.tasks.rollout import PACKAGE, QUERY
+from penstock.tasks.rollout import code_changes, good_values
 from services.job_service.writes import forbidden_changes
 
 
@@ -29,16 +30,13 @@ def code_of(saved: Mapping[str, Any], present: JobConfig) -> dict[str, Any]:
 
     Raises Conflict for one that was absent: a layer above cannot take it away.
     """
-    patch: dict[str, Any] = {}
-    for change in classify(present, saved).fields:
-        group, *leaf = change.path
-        if group not in (PACKAGE, QUERY):
-            continue
-        if change.new is None:
+    leaves = code_changes(classify(saved, present))
+    for leaf in leaves:
+        if leaf.old is None:
+            field = dotted(leaf.path)
             raise Conflict(
-                f"{change.field} was absent when the savepoint was taken: drop it where it is set, then restore",
-                field=change.field,
+                f"{field} was absent when the savepoint was taken: drop it where it is set, then restore",
+                field=field,
                 rule="present_in_savepoint",
             )
-        patch.setdefault(group, {})[leaf[0]] = change.new
-    return patch
+    return good_values(leaves)

@@ -15,7 +15,7 @@ from services.state_syncer.executor import ContainerExecutor
 from services.state_syncer.generation_keeper import GenerationKeeper
 from services.state_syncer.generations import Retention
 from services.state_syncer.loop import StateSyncer
-from services.state_syncer.rollback_keeper import JobServiceWriter, RollbackKeeper
+from services.state_syncer.rollback_keeper import RollbackKeeper
 from services.state_syncer.savepoint_keeper import SavepointKeeper
 from services.state_syncer.savepoint_store import PostgresSavepointStore
 from services.state_syncer.settings import StateSyncerSettings
@@ -52,9 +52,7 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
         at_once=settings.state_syncer_generations_at_once,
     )
     collector = GenerationKeeper(engine, generation_executor, clock.monotonic, retention, await_seconds=await_seconds)
-    writer = JobServiceWriter(
-        JobClient(settings.job_service_url, settings.state_syncer_token.get_secret_value() or None)
-    )
+    writer = JobClient(settings.job_service_url, settings.state_syncer_token.get_secret_value() or None)
     rollbacks = RollbackKeeper(engine, writer, await_seconds=await_seconds)
     syncer = StateSyncer(
         PostgresSyncStore(engine),

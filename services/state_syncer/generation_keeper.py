@@ -22,11 +22,11 @@ from services.state_syncer.generations import (
     Retention,
     decide,
     key_of,
-    pause_seconds,
     request_of,
 )
 from services.state_syncer.loop import wait_for_the_period
 from services.state_syncer.metrics import COLLECTED
+from services.state_syncer.plan import backoff_seconds
 from services.state_syncer.progress import Helper
 from services.state_syncer.savepoints import Again, Bind, Gone, Look, Nobody
 
@@ -113,7 +113,7 @@ def _write(connection: Connection, old: UnusedGeneration, decision: Decision) ->
             generations.collected(connection, old.job, old.generation)
         case Again(why):
             log.warning("generation stays", job=old.job, generation=old.generation, error=why)
-            pause = pause_seconds(old.attempts)
+            pause = backoff_seconds(old.attempts)
             generations.release(connection, old.job, old.generation, why=why, seconds=pause)
         case Keep() if old.container is not None:
             generations.release(connection, old.job, old.generation, why="it is needed", seconds=0.0)

@@ -18,8 +18,6 @@ from services.state_syncer.savepoints import Again, Bind, Gone, Look, Nobody, ne
 # A container that was lost at a redistribution may still write for a minute, until its lease has run out.
 ATTEMPT_SECONDS = 3600.0
 REMOVE_GENERATION = "remove_generation"
-_FIRST_PAUSE_SECONDS = 30.0
-_LONGEST_PAUSE_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +81,3 @@ def decide(seen: UnusedGeneration, retention: Retention, helpers: Sequence[Helpe
     if seen.container not in {helper.name for helper in helpers}:
         return Again(f"{seen.container} is lost")
     return Look(seen.container)
-
-
-def pause_seconds(attempts: int) -> float:
-    """Before another container is asked, after so many attempts: 30 s, doubling to an hour."""
-    return float(min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(attempts - 1, 10)))

@@ -383,4 +383,4 @@ def failed(view: JobView, failure: Fail, now: datetime) -> SyncRecord:
 
 def backoff_seconds(failures: int) -> float:
     """How long to leave a job alone after so many failures in a row: doubling, with a limit."""
-    return float(min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2 ** (max(failures, 1) - 1)))
+    return float(min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2 ** min(max(failures, 1) - 1, 10)))

@@ -21,7 +21,6 @@ from penstock.store.engine import snapshot, transaction
 from penstock.store.rollouts import ROLLED_BACK
 from penstock.store.running import STATE_SYNCER
 from penstock.tasks.rollout import Rejected
-from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import LARGEST_BATCH, BatchAction, BatchResult, BatchWrite
 from services.state_syncer.loop import wait_for_the_period
 from services.state_syncer.rollbacks import DropLayer, Forget, PutLayer, decide_rollback
@@ -31,22 +30,11 @@ _CONFLICT = 409
 
 
 class LayerWriter(Protocol):
-    """The port to the Job Service: the only way to change an expected configuration."""
+    """What is used of the Job Service's client: the only way to change an expected configuration."""
 
-    def write(self, writes: Sequence[BatchWrite]) -> Sequence[BatchResult]:
+    def batch(self, writes: Sequence[BatchWrite]) -> Sequence[BatchResult]:
         """At most `LARGEST_BATCH` writes; their results in order. Raises PenstockError when there are none."""
         ...
-
-
-class JobServiceWriter:
-    """The port on the Job Service's client."""
-
-    def __init__(self, client: JobClient) -> None:
-        self._client = client
-
-    def write(self, writes: Sequence[BatchWrite]) -> Sequence[BatchResult]:
-        """See the port."""
-        return self._client.batch(writes)
 
 
 class RollbackKeeper:
@@ -100,7 +88,7 @@ class RollbackKeeper:
         if not writes:
             return {}
         try:
-            results = self._writer.write(writes)
+            results = self._writer.batch(writes)
         except PenstockError as error:
             log.warning("the job service does not take a rollback", jobs=len(writes), error=error.detail)
             return {}

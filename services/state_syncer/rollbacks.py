@@ -16,6 +16,8 @@ from penstock.config.merge import overlay
 from penstock.config.tree import Leaf, find
 from penstock.tasks.rollout import LayerContent, Rejected, good_values
 
+MOST_CHARACTERS = 500
+
 
 @dataclass(frozen=True, slots=True)
 class PutLayer:
@@ -74,6 +76,3 @@ def _value(merged: Mapping[str, Any], path: tuple[str, ...]) -> Any:
 def _reason(rejected: Rejected) -> str:
     where = f"{rejected.package} of revision {rejected.revision}: wave {rejected.wave} of {rejected.waves}"
     return f"{where}: {rejected.task or 'unknown'}: {rejected.error}"[:MOST_CHARACTERS]
-
-
-MOST_CHARACTERS = 500

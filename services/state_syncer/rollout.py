@@ -14,15 +14,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from penstock.config.classify import Difference, classify
+from penstock.config.classify import classify
 from penstock.config.model import ChangeKind
 from penstock.tasks.rollout import (
-    PACKAGE,
-    QUERY,
-    LeafChange,
     RanBefore,
     Rejected,
     RunningRollout,
+    code_changes,
     is_upgrade,
     wave_ends,
 )
@@ -158,7 +156,7 @@ def begin_rollout(view: JobView, upgrade: Upgrade, now: datetime, policy: Rollou
     elif running.rollout is not None:
         difference = classify(running.settled, commit.config)
     whole = first_wave(int(commit.config["task_count"]), field_names(difference), now, policy)
-    changes = {"revision": commit.revision, "restarts": commit.restarts, "leaves": _leaves(difference)}
+    changes = {"revision": commit.revision, "restarts": commit.restarts, "leaves": code_changes(difference)}
     plan = whole.model_copy(update=changes)
     return Roll(plan, replace(commit, rollout=_rollout(running, plan, commit)))
 
@@ -287,7 +285,7 @@ def _take(view: JobView, running: Running, rolling: Rolling, commit: Commit, now
 
 def _go_along(running: Running, plan: Rollout, commit: Commit, now: datetime) -> Roll:
     """Tasks that are not upgraded get the write with their wave; a restart that was asked for they get now."""
-    leaves = _leaves(classify(_good(running, plan), commit.config))
+    leaves = code_changes(classify(_good(running, plan), commit.config))
     changes = {"revision": commit.revision, "restarts": commit.restarts, "leaves": leaves}
     is_restart = commit.difference.kind >= ChangeKind.RESTART or commit.restarts > running.restarts
     moved = plan.again(now, **changes) if is_restart else plan.model_copy(update=changes)
@@ -312,11 +310,6 @@ def _good(running: Running, plan: Rollout) -> Config:
 
 def _same_package(one: Config, other: Config) -> bool:
     return not is_upgrade(tuple(change.path for change in classify(one, other).fields))
-
-
-def _leaves(difference: Difference) -> tuple[LeafChange, ...]:
-    changes = (change for change in difference.fields if change.path[0] in (PACKAGE, QUERY))
-    return tuple(LeafChange(path=change.path, old=change.old, new=change.new) for change in changes)
 
 
 def _rollout(running: Running, plan: Rollout, commit: Commit) -> RunningRollout | None:

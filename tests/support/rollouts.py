@@ -14,7 +14,7 @@ from penstock.store.snapshot import read_changes
 from penstock.tasks.spec import TaskSpec, expand
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import BatchResult, BatchWrite
-from services.state_syncer.rollback_keeper import JobServiceWriter, RollbackKeeper
+from services.state_syncer.rollback_keeper import RollbackKeeper
 from services.state_syncer.store import PostgresSyncStore
 from services.task_service.templates import template_of
 from tests.support.jobs import make_layer
@@ -26,7 +26,7 @@ ROUND_SECONDS = 5
 class Away:
     """A Job Service that does not answer."""
 
-    def write(self, writes: Sequence[BatchWrite]) -> Sequence[BatchResult]:
+    def batch(self, writes: Sequence[BatchWrite]) -> Sequence[BatchResult]:
         raise Unavailable("the job service does not answer")
 
 
@@ -37,7 +37,7 @@ class RolloutCell(Cell):
 
     def begin(self, client: JobClient, syncer_client: JobClient) -> None:
         """The container owns all shards; packages 0 are good."""
-        self.client, self.writer = client, JobServiceWriter(syncer_client)
+        self.client, self.writer = client, syncer_client
         self.bad: set[str] = set()
         self.silent: set[int] = set()
         self._packages: list[list[str]] = [[]]

@@ -15,18 +15,21 @@ from penstock.tasks.spec import task_id
 
 ROLLED_BACK = "rolled_back"
 
+HAS_WORKED = "t.progress->'batch_id' <> 'null' AND coalesce((t.progress->>'input_rows')::bigint, 0) > 0"
+"""Of a reported task `t`: a batch with rows is behind it; NULL is no."""
+
 # Reports of a container's present life only: an earlier one tells nothing of what runs now.
 _TASKS = text(
-    """
+    f"""
     SELECT t.job, t.index AS number, t.container, t.state, t.revision, t.generation, t.restarts, t.crashes, t.error,
-        t.progress->'batch_id' <> 'null' AND coalesce((t.progress->>'input_rows')::bigint, 0) > 0 AS has_worked
+        {HAS_WORKED} AS has_worked
     FROM tasks t
         JOIN containers c ON c.name = t.container AND c.state = 'live'
         JOIN reports r ON r.container = c.name AND r.incarnation = c.incarnation
     WHERE t.job = ANY(:jobs)
     """
 )
-_OWNERS = text("SELECT shard, container FROM assignment WHERE container IS NOT NULL")
+_OWNERS = text("SELECT shard, container FROM assignment WHERE shard = ANY(:shards)")
 _REJECTED = text(
     """
     SELECT s.job, j.revision, s.rejected FROM sync_state s JOIN jobs j ON j.name = s.job
@@ -54,11 +57,15 @@ def read_wave_tasks(connection: Connection, jobs: Sequence[str]) -> dict[str, di
     """The tasks of jobs by index; those that no live owner has reported are absent."""
     if not jobs:
         return {}
-    owners = {row.shard: row.container for row in connection.execute(_OWNERS)}
     count = shard_count(connection)
+    rows = [
+        (shard_of(task_id(row.job, row.number), count), row) for row in connection.execute(_TASKS, {"jobs": list(jobs)})
+    ]
+    shards = sorted({shard for shard, _ in rows})
+    owners = {row.shard: row.container for row in connection.execute(_OWNERS, {"shards": shards})}
     found: dict[str, dict[int, SeenTask]] = {}
-    for row in connection.execute(_TASKS, {"jobs": list(jobs)}):
-        if owners.get(shard_of(task_id(row.job, row.number), count)) == row.container:
+    for shard, row in rows:
+        if owners.get(shard) == row.container:
             task = SeenTask(
                 row.state, row.revision, row.generation, row.restarts, row.crashes, row.error, bool(row.has_worked)
             )

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, text
 
 from penstock.store.cluster import shard_count
 from penstock.store.plans import IS_ROLLOUT
+from penstock.store.rollouts import HAS_WORKED
 
 # The 128 bits of md5 modulo :shards, by words of 32 bits: as `penstock.tasks.shards.shard_of`.
 _WORDS = [f"('x' || substr(md5(t.job || '/' || t.index), {start}, 8))::bit(32)::bigint" for start in (1, 9, 17, 25)]
@@ -47,7 +48,7 @@ _LOOK = text(
             AND NOT EXISTS (SELECT FROM restores w WHERE w.job = j.name)
     ), reported AS (
         SELECT t.job, t.index, t.state, t.revision, t.generation, t.restarts, t.crashes, t.container,
-            coalesce(t.progress->'batch_id' <> 'null' AND (t.progress->>'input_rows')::bigint > 0, false) AS has_worked,
+            coalesce({HAS_WORKED}, false) AS has_worked,
             {_SHARD} AS shard
         FROM tasks t
             JOIN containers c ON c.name = t.container AND c.state = 'live'

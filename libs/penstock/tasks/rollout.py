@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from penstock.config.classify import Difference
 from penstock.config.model import Model
 
 ROLLOUT_SHARE = 0.25
@@ -94,12 +95,10 @@ def is_upgrade(fields: tuple[tuple[str, ...], ...]) -> bool:
     return any(path[0] == PACKAGE for path in fields)
 
 
-def value_at(config: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    """The value of a path in a complete configuration; None where it is absent or null."""
-    value: Any = config
-    for key in path:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
+def code_changes(difference: Difference) -> tuple[LeafChange, ...]:
+    """The leaves of package and query that differ."""
+    changes = (change for change in difference.fields if change.path[0] in (PACKAGE, QUERY))
+    return tuple(LeafChange(path=change.path, old=change.old, new=change.new) for change in changes)
 
 
 def good_values(leaves: tuple[LeafChange, ...]) -> dict[str, Any]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Response
 from sqlalchemy import Connection
 
-from penstock.config.model import JobConfig
 from penstock.control.errors import Conflict, NotFound
 from penstock.store import expected, overview, restores, savepoints
 from penstock.store.engine import snapshot
@@ -94,7 +92,9 @@ def restore_job(job: JobName, body: RestoreWrite, parts: PartsOf, caller: Caller
         row = _require(connection, body.of or job, body.savepoint, lock=True)
         if row.state != savepoints.READY or row.config is None:
             raise Conflict(f"savepoint {row.name} of {row.job} is {row.state}", field="savepoint", rule="ready")
-        patch = _patch(body, row.config, expected_config(connection, job))
+        patch: dict[str, Any] = {} if body.task_count is None else {"task_count": body.task_count}
+        if body.with_package:
+            patch |= code_of(row.config, expected_config(connection, job))
         if patch:
             layer = access.highest_layer(caller.principal, layers)
             parts.writer.one(connection, rescale_write(connection, job, layer, patch, author, body.reason))
@@ -104,12 +104,6 @@ def restore_job(job: JobName, body: RestoreWrite, parts: PartsOf, caller: Caller
         return write_answer(202, done)
 
     return respond(parts.writer.run(caller, work))
-
-
-def _patch(body: RestoreWrite, saved: Mapping[str, Any], present: JobConfig) -> dict[str, Any]:
-    """What a restore changes of the configuration."""
-    patch: dict[str, Any] = {} if body.task_count is None else {"task_count": body.task_count}
-    return patch | (code_of(saved, present) if body.with_package else {})
 
 
 def _require(connection: Connection, job: str, name: str, *, lock: bool = False) -> SavepointRow:

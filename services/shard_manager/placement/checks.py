@@ -41,13 +41,6 @@ def check_same_placed(before: Solution, after: Solution) -> None:
         raise AssertionError("balance lost or placed a shard")
 
 
-def check_budget(home: Ints, free: Flags, holder: Ints, budget: int | None) -> None:
-    """No more shards than the budget allows were moved for balance alone."""
-    moved = int(((holder != home) & ~free).sum())
-    if budget is not None and moved > budget:
-        raise AssertionError(f"{moved} shards were moved for balance, the budget is {budget}")
-
-
 def _hold(frame: Frame, rows: Ints, good: Flags, what: str) -> None:
     if not good.all():
         raise AssertionError(f"shard {frame.problem.shards.ids[rows[~good][0]]} {what}")

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from structlog.testing import capture_logs
 
 from penstock.wire.job_client import JobClient
 from tests.support.job_service import RunningJobService, job_service
+from tests.support.rescales import RescaleCell
+from tests.support.shell import Shell
+from tests.support.syncer_cell import elect
 
 
 @pytest.fixture
@@ -20,3 +24,20 @@ def service(database_url: str) -> Iterator[RunningJobService]:
 def client(service: RunningJobService) -> Iterator[JobClient]:
     with service.client() as admin:
         yield admin
+
+
+@pytest.fixture
+def cell(service: RunningJobService) -> RescaleCell:
+    """The State Syncer's side of the job store."""
+    return RescaleCell(service.engine, elect(service.engine, "first"))
+
+
+@pytest.fixture
+def shell(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], service: RunningJobService
+) -> Iterator[Shell]:
+    """The CLI with the admin token."""
+    monkeypatch.setenv("PENSTOCK_URL", service.url)
+    monkeypatch.setenv("PENSTOCK_TOKEN", service.admin)
+    with capture_logs():
+        yield Shell(monkeypatch, capsys)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
-from structlog.testing import capture_logs
 
 from penstock.control.errors import Conflict, Forbidden, InvalidConfig, NotFound
 from penstock.tasks.redistribution import RedistributionRequest, SealRequest
@@ -14,25 +13,9 @@ from penstock.wire.job_client import JobClient
 from tests.support.job_service import CONFIG, RunningJobService
 from tests.support.rescales import RescaleCell
 from tests.support.shell import Shell
-from tests.support.syncer_cell import elect
 
 SKEWED = (60.0, 20.0, 10.0, 10.0, 5.0, 5.0, 5.0, 5.0)
 EVEN = (10.0,) * 8
-
-
-@pytest.fixture
-def cell(service: RunningJobService) -> RescaleCell:
-    return RescaleCell(service.engine, elect(service.engine, "first"))
-
-
-@pytest.fixture
-def shell(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], service: RunningJobService
-) -> Iterator[Shell]:
-    monkeypatch.setenv("PENSTOCK_URL", service.url)
-    monkeypatch.setenv("PENSTOCK_TOKEN", service.admin)
-    with capture_logs():
-        yield Shell(monkeypatch, capsys)
 
 
 def report(cell: RescaleCell, rates: Sequence[float], *, first: int = 0, age: str = "0 s", **task: object) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from structlog.testing import capture_logs
 
 from penstock.control.errors import Conflict, Forbidden, InvalidConfig, NotFound
 from penstock.wire.job_client import JobClient
@@ -15,22 +13,6 @@ from tests.support.job_service import CONFIG, RunningJobService
 from tests.support.rescales import RescaleCell, fails_at
 from tests.support.rounds import rounds_go_on
 from tests.support.shell import Shell
-from tests.support.syncer_cell import elect
-
-
-@pytest.fixture
-def cell(service: RunningJobService) -> RescaleCell:
-    return RescaleCell(service.engine, elect(service.engine, "first"))
-
-
-@pytest.fixture
-def shell(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], service: RunningJobService
-) -> Iterator[Shell]:
-    monkeypatch.setenv("PENSTOCK_URL", service.url)
-    monkeypatch.setenv("PENSTOCK_TOKEN", service.admin)
-    with capture_logs():
-        yield Shell(monkeypatch, capsys)
 
 
 @pytest.mark.parametrize(

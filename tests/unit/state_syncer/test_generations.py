@@ -18,9 +18,9 @@ from services.state_syncer.generations import (
     decide,
     key_of,
     may_go,
-    pause_seconds,
     request_of,
 )
+from services.state_syncer.plan import backoff_seconds
 from services.state_syncer.progress import Done, Failed, Helper, Lost, Outcome, Unanswered
 from services.state_syncer.savepoints import Again, Bind, Gone, Look, Nobody
 
@@ -140,4 +140,4 @@ def test_what_a_container_is_asked() -> None:
 
 
 def test_pauses_double_up_to_an_hour() -> None:
-    assert [pause_seconds(attempts) for attempts in (1, 2, 8, 5000)] == [30.0, 60.0, 3600.0, 3600.0]
+    assert [backoff_seconds(attempts) for attempts in (1, 2, 8, 5000)] == [30.0, 60.0, 3600.0, 3600.0]

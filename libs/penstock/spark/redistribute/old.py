@@ -95,12 +95,13 @@ class OldGeneration:
         deadline = monotonic() + self._runtime.settings.level_timeout_seconds
         goal = _watermark_of(positions)
         stop_at = self._cuts(goal, [positions[index] for index in behind], deadline)
-        levelled = self._read_to(stop_at, behind, deadline)
-        if _watermark_of(self.positions()) > goal:
+        levelled = self._read_to(stop_at, behind, positions, deadline)
+        positions = self.positions()
+        if _watermark_of(positions) > goal:
             log.warning(
                 "the watermark is not that of the inputs: all tasks read to the end", job=self.tasks[0].spec.job
             )
-            levelled |= self._read_to(self._input_ends(stop_at), range(len(self.tasks)), deadline)
+            levelled |= self._read_to(self._input_ends(stop_at), range(len(self.tasks)), positions, deadline)
         return Levelling(levelled=levelled)
 
     def _lagging(self, positions: Sequence[Position]) -> tuple[int, ...]:
@@ -144,9 +145,10 @@ class OldGeneration:
         spark = self._runtime.host.spark
         return task_session(spark, task.spec.config, fence, task.token, settings.unlocked_checkpoints)
 
-    def _read_to(self, stop_at: Ends, indices: Iterable[int], deadline: float) -> frozenset[int]:
-        """Runs those of the tasks that have something left to read; their indices."""
-        positions = self.positions()
+    def _read_to(
+        self, stop_at: Ends, indices: Iterable[int], positions: Sequence[Position], deadline: float
+    ) -> frozenset[int]:
+        """Runs those of the tasks that have something left to read; their indices. `positions`: of all tasks, now."""
         behind = [index for index in indices if offsets_left(positions[index].sources, stop_at)]
         topics = tuple(source.topic for source in positions[0].sources)
         self._at_once(partial(self._read_task_to, topics, stop_at, deadline), behind)
