@@ -52,6 +52,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/task_service/cache.py",
         "services/task_service/store.py",
         "services/task_service/waiters.py",
+        "services/state_syncer/wiring.py",
         "services/task_service/wiring.py",
     ]
 )
