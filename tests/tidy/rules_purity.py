@@ -43,6 +43,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/state_syncer/savepoint_store.py",
         "services/state_syncer/simple.py",
         "services/state_syncer/store.py",
+        "services/state_syncer/wiring.py",
         "services/task_manager/container.py",
         "services/task_manager/disk.py",
         "services/task_manager/host_pool.py",
@@ -52,7 +53,6 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/task_service/cache.py",
         "services/task_service/store.py",
         "services/task_service/waiters.py",
-        "services/state_syncer/wiring.py",
         "services/task_service/wiring.py",
     ]
 )
