@@ -3,7 +3,7 @@
 Who writes what: expected_* and history, tokens, idempotency: Job Service. running, sync_state, generations: State
 Syncer. savepoints: both. tasks, task_metrics: Task Service (and the Shard Manager forgets the reports of lost
 containers). containers, assignment: Shard Manager (a container's own lease row: also its Task Manager, while the Shard
-Manager is away). decisions: Auto Scaler. leases: every loop. alerts: all.
+Manager is away; its availability: also the Job Service). decisions: Auto Scaler. leases: every loop. alerts: all.
 """
 
 from __future__ import annotations
