@@ -23,6 +23,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/job_service/requests.py",
         "services/job_service/routes/batches.py",
         "services/job_service/routes/cluster.py",
+        "services/job_service/routes/containers.py",
         "services/job_service/routes/insight.py",
         "services/job_service/routes/jobs.py",
         "services/job_service/routes/layers.py",
