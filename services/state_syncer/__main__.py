@@ -16,6 +16,7 @@ from services.state_syncer.generation_keeper import GenerationKeeper
 from services.state_syncer.generations import Retention
 from services.state_syncer.loop import StateSyncer
 from services.state_syncer.rollback_keeper import RollbackKeeper
+from services.state_syncer.rollback_store import PostgresRollbackStore
 from services.state_syncer.savepoint_keeper import SavepointKeeper
 from services.state_syncer.savepoint_store import PostgresSavepointStore
 from services.state_syncer.settings import StateSyncerSettings
@@ -53,7 +54,7 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
     )
     collector = GenerationKeeper(engine, generation_executor, clock.monotonic, retention, await_seconds=await_seconds)
     writer = JobClient(settings.job_service_url, settings.state_syncer_token.get_secret_value() or None)
-    rollbacks = RollbackKeeper(engine, writer, await_seconds=await_seconds)
+    rollbacks = RollbackKeeper(PostgresRollbackStore(engine), writer, await_seconds=await_seconds)
     syncer = StateSyncer(
         PostgresSyncStore(engine),
         clock.now,
