@@ -40,6 +40,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/state_syncer/decided.py",
         "services/state_syncer/generation_keeper.py",
         "services/state_syncer/rollback_keeper.py",
+        "services/state_syncer/rollback_store.py",
         "services/state_syncer/savepoint_keeper.py",
         "services/state_syncer/savepoint_store.py",
         "services/state_syncer/simple.py",
