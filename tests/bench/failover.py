@@ -17,11 +17,13 @@ from contextlib import ExitStack
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import httpx
 import psutil
 
 from penstock.control.process import wait_until
 from penstock.local.services import task_manager_name
 from penstock.local.stack import READY_S, LocalStack
+from services.task_manager.model import HostPhase
 from tests.bench.report import finish, percentile, say, temporary_stack
 from tests.support.counts import KEY_GROUPS, CountJob
 
@@ -92,7 +94,9 @@ def _measure(timers: str, kills: int) -> list[float]:
 
 def _kill(stack: LocalStack, jobs: list[CountJob], title: str) -> list[float]:
     """Kills the container with the most tasks; seconds until each of them committed elsewhere."""
-    wait_until(lambda: _is_well(stack, jobs), RECOVER_S, "all containers to be live and all tasks to run", poll_s=0.2)
+    wait_until(
+        lambda: _is_well(stack, jobs), RECOVER_S, "all containers to be live and warm, and all tasks to run", poll_s=0.2
+    )
     homes = _homes(stack, jobs)
     victim = max(set(homes.values()), key=list(homes.values()).count)
     tasks = [task for task, home in homes.items() if home == victim]
@@ -110,8 +114,15 @@ def _kill(stack: LocalStack, jobs: list[CountJob], title: str) -> list[float]:
 
 def _is_well(stack: LocalStack, jobs: list[CountJob]) -> bool:
     with stack.client() as client:
-        states = {view.name: view.state for view in client.containers().containers}
-        return set(states.values()) == {"live"} and all(client.get_job(job.name).converged for job in jobs)
+        states = {view.state for view in client.containers().containers}
+        run = all(client.get_job(job.name).converged for job in jobs)
+    return states == {"live"} and run and all(_is_warm(stack, index + 1) for index in range(CONTAINERS))
+
+
+def _is_warm(stack: LocalStack, index: int) -> bool:
+    """Whether a container has its warm host: one that came just now is no heir as containers usually are."""
+    hosts = httpx.get(f"{stack.plan.url(task_manager_name(index))}/v1/tasks").json()["hosts"]
+    return any(host["phase"] == HostPhase.READY.value for host in hosts)
 
 
 def _homes(stack: LocalStack, jobs: list[CountJob]) -> dict[Task, str]:
