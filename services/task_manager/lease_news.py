@@ -23,7 +23,7 @@ class LeaseNews:
         if not lease.is_good(now):
             return []
         effects: list[Effect] = []
-        for name in hosts & state.hosts.keys():
+        for name in sorted(hosts & state.hosts.keys()):
             ending = state.hosts[name].phase is HostPhase.ENDING
             if not ending and self._told.get(name) != lease.good_until:
                 self._told[name] = lease.good_until
