@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
+
+import orjson
 
 from penstock.store.shards import Change
+from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import Member, Owner
+from services.shard_manager.placement.alerts import KINDS, PlacementAlert
 from services.shard_manager.store import LEASE, Cell, Changed, FailedOver, Registered
 from tests.support.memory.ownership import register
 from tests.support.memory.store import MemoryPort, MemoryStore
@@ -52,6 +57,36 @@ class MemoryShardStore(MemoryPort):
         with self._transaction() as store:
             store.check_epoch(LEASE, leader_epoch)
             store.heard_at |= {name: at for name, at in heard_at.items() if name in store.members}
+
+    def jobs(self) -> list[JobTasks]:
+        with self._transaction() as store:
+            rows = [(entry.row, orjson.loads(entry.row.config)) for entry in store.running.values()]
+        return [
+            JobTasks(
+                row.job,
+                config["task_count"],
+                row.generation,
+                config.get("isolation") == "process",
+                config.get("resources", {}),
+                config.get("region"),
+                config.get("priority", 0),
+            )
+            for row, config in rows
+            if not row.stopping and config.get("desired_state") != "stopped"
+        ]
+
+    def loads(self) -> list[TaskLoad]:
+        with self._transaction() as store:
+            return list(store.loads.values())
+
+    def save_placement(
+        self, placements: Mapping[str, Mapping[str, Any]], alerts: Sequence[PlacementAlert], leader_epoch: int
+    ) -> None:
+        with self._transaction() as store:
+            store.check_epoch(LEASE, leader_epoch)
+            store.placements |= placements
+            others = {key: alert for key, alert in store.alerts.items() if key[0] not in KINDS}
+            store.alerts = others | {(alert.kind, alert.subject): alert.details for alert in alerts}
 
     def leader_url(self) -> str | None:
         with self._transaction() as store:

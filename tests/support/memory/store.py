@@ -21,6 +21,7 @@ from penstock.store.running import CommitRow
 from penstock.store.savepoints import SavepointRow
 from penstock.store.shards import Change
 from penstock.store.sync import SyncRow
+from penstock.tasks.loads import TaskLoad
 from penstock.tasks.ownership import Member, Owner
 from penstock.wire.cluster import TaskReport
 
@@ -92,6 +93,9 @@ class MemoryStore:
         self.owners = dict.fromkeys(range(shard_count), Owner(None, 0))
         self.reports: dict[str, ReportEntry] = {}
         self.tasks: dict[str, tuple[TaskReport, ...]] = {}
+        self.loads: dict[tuple[str, int], TaskLoad] = {}
+        self.placements: dict[str, Mapping[str, Any]] = {}
+        self.alerts: dict[tuple[str, str], Mapping[str, Any]] = {}
 
     def next_number(self, counter: str) -> int:
         """The next number of a counter."""
