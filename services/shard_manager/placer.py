@@ -28,6 +28,7 @@ from services.shard_manager.placing import (
     reason_of_needs,
     reason_to_place,
     target_of,
+    to_place_on,
 )
 from services.shard_manager.settings import ShardManagerSettings
 from services.shard_manager.store import ShardStore
@@ -74,12 +75,14 @@ class Placer:
 
     def fail_over(self, situation: Situation) -> Target:
         """A target for the containers that are left, by what was known last."""
-        return self._place(Reason.CONTAINERS, situation)
+        return self._place(Reason.CONTAINERS, self._without_drained(situation))
 
     def follow(self, situation: Situation, *, may_place: bool) -> Target | None:
-        """The target, made anew if there is a reason and it `may_place`; None before the first. Raises Unavailable while
-        nothing is known yet."""
-        now = self._clock.monotonic()
+        """The target, made anew if there is a reason and it `may_place`; None before the first.
+
+        Raises Unavailable while nothing is known of jobs and loads.
+        """
+        now, situation = self._clock.monotonic(), self._without_drained(situation)
         reason = reason_to_place(self._target, hosts_of(situation.members), situation.shard_count, now, self._periods)
         broken = self._look(situation, is_due=reason in (Reason.TAKEN_OVER, Reason.PERIOD, Reason.SHARDS))
         if reason is None and self._target is not None:
@@ -139,6 +142,9 @@ class Placer:
         return self._needs
 
     # ---- placing
+
+    def _without_drained(self, situation: Situation) -> Situation:
+        return situation._replace(members=to_place_on(situation.members, self._clock.now()))
 
     def _place(self, reason: Reason, situation: Situation) -> Target:
         now = self._clock.monotonic()

@@ -14,13 +14,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.tasks.ownership import Member
-from services.shard_manager.placement.alerts import UNPLACEABLE, PlacementAlert, alerts_of_jobs, alerts_of_shards
+from services.shard_manager.placement.alerts import (
+    UNPLACEABLE,
+    PlacementAlert,
+    alerts_of_jobs,
+    alerts_of_shards,
+    alerts_of_shortage,
+)
 from services.shard_manager.placement.cell import Rules, problem_of_cell
 from services.shard_manager.placement.frame import ROUNDING
 from services.shard_manager.placement.needs import Needs
-from services.shard_manager.placement.place import home_of, place
+from services.shard_manager.placement.place import home_of
 from services.shard_manager.placement.problem import NOBODY, Floats, Ints, Problem
-from services.shard_manager.placement.shortage import beyond_capacity
+from services.shard_manager.placement.shortage import place_all
 
 Assignment = Mapping[int, str]
 
@@ -38,9 +44,10 @@ class Reason(StrEnum):
 
 
 class Broken(NamedTuple):
-    """What an assignment does not keep to: overloaded containers, and shards outside of the region that they go to."""
+    """What an assignment does not keep to: containers that are overloaded, and in which dimension, and shards outside
+    of the region that they go to."""
 
-    overloaded: frozenset[str] = frozenset()
+    overloaded: frozenset[tuple[str, str]] = frozenset()
     misplaced: frozenset[int] = frozenset()
 
 
@@ -95,8 +102,14 @@ class Periods(NamedTuple):
 
 
 def hosts_of(members: Mapping[str, Member]) -> dict[str, object]:
-    """What placement depends on, by name of live container: not which life of it this is."""
-    return {name: (each.region, each.capacity(), each.labels) for name, each in members.items()}
+    """What placement depends on, by name of container: not which life of it this is."""
+    return {name: (each.region, each.capacity(), each.labels, each.availability) for name, each in members.items()}
+
+
+def to_place_on(members: Mapping[str, Member], now: datetime) -> dict[str, Member]:
+    """Live containers without those whose drain has come to its limit: what they still hold goes to others, whether
+    there is room or not."""
+    return {name: each for name, each in members.items() if each.drain_until is None or now < each.drain_until}
 
 
 def reason_to_place(
@@ -126,15 +139,14 @@ def reason_of_needs(target: Target, broken: Broken) -> Reason | None:
 
 
 def target_of(members: Mapping[str, Member], needs: Needs, present: Assignment, rules: Rules, now: float) -> Target:
-    """Places all shards. `members`: the live containers; `present`: owners, shards in flight at their destination."""
+    """Places all shards. `members`: by `to_place_on`; `present`: owners, shards in flight at their destination."""
     cell = problem_of_cell(members, needs, present, rules)
-    home = home_of(cell.problem, present)
-    placement = place(cell.problem, present)
-    holder = beyond_capacity(cell.problem, placement, home)
-    where = _named(cell.problem, holder)
+    placement, short, asked = place_all(cell.problem, present)
+    unplaceable = {lack.shard: lack for lack in (*placement.unplaceable, *short)}
+    holder = placement.holder
     total = _totals(cell.problem, holder)
     return Target(
-        where=where,
+        where=placement.assignment,
         order=tuple(placement.moved.tolist()),
         shard_count=len(holder),
         hosts=hosts_of(members),
@@ -143,8 +155,12 @@ def target_of(members: Mapping[str, Member], needs: Needs, present: Assignment, 
         broken=_broken(cell.problem, holder, total),
         figures=_figures(cell.problem, total, placement.deviation),
         worst_band=_by_dimension(cell.problem, np.abs(placement.deviation).max(axis=0, initial=0.0)),
-        unplaceable=len(placement.unplaceable),
-        alerts=(*alerts_of_shards(placement.unplaceable, where), *alerts_of_jobs(cell.unmet)),
+        unplaceable=len(unplaceable),
+        alerts=(
+            *alerts_of_shortage(asked),
+            *alerts_of_shards(unplaceable.values(), placement.assignment),
+            *alerts_of_jobs(cell.unmet),
+        ),
     )
 
 
@@ -159,7 +175,7 @@ def look_at(target: Target, members: Mapping[str, Member], needs: Needs, rules: 
 
 def _broken(problem: Problem, holder: Ints, total: Floats) -> Broken:
     containers, shards = problem.containers, problem.shards
-    over = (total > _usable(problem) * (1 + ROUNDING)).any(axis=1)
+    over = np.argwhere(total > _usable(problem) * (1 + ROUNDING)).tolist()
     regions = np.array(containers.region_names, dtype=object)
     misplaced = [
         row
@@ -168,8 +184,8 @@ def _broken(problem: Problem, holder: Ints, total: Floats) -> Broken:
         for row in np.flatnonzero((shards.constraint == kind) & (holder != NOBODY))
         if regions[containers.region[holder[row]]] not in constraint.regions
     ]
-    names = frozenset(containers.names[row] for row in np.flatnonzero(over))
-    return Broken(names, frozenset(shards.ids[misplaced].tolist()) if misplaced else frozenset())
+    overloaded = frozenset((containers.names[row], problem.dimensions[column]) for row, column in over)
+    return Broken(overloaded, frozenset(shards.ids[misplaced].tolist()) if misplaced else frozenset())
 
 
 def _figures(problem: Problem, total: Floats, deviation: Floats) -> dict[str, Figures]:
@@ -194,9 +210,3 @@ def _totals(problem: Problem, holder: Ints) -> Floats:
     count = len(problem.containers.names)
     sums = [np.bincount(holder[rows], weights=column, minlength=count) for column in problem.shards.load[rows].T]
     return np.stack(sums, axis=1).astype(np.float64)
-
-
-def _named(problem: Problem, holder: Ints) -> dict[int, str]:
-    rows = np.flatnonzero(holder != NOBODY)
-    names = np.array(problem.containers.names, dtype=object)
-    return dict(zip(problem.shards.ids[rows].tolist(), names[holder[rows]].tolist(), strict=True))

@@ -13,7 +13,7 @@ class ShardManagerSettings(CommonSettings):
 
     Shards are placed anew every `replacement_seconds` and when something asks for it. Loads are looked at every
     `load_check_seconds`, changed jobs `job_check_seconds` after the last look. `placement_band`, `placement_headroom`:
-    shares, as in `placement.problem`; `move_budget`: how many shards a placement may move for balance, None: any number.
+    shares, as in `placement.problem`; `move_budget`: how many shards a placement may move for balance, None: any.
     """
 
     model_config = SettingsConfigDict(env_prefix="PENSTOCK_", extra="ignore")

@@ -181,6 +181,7 @@ class PostgresShardStore:
         found = {(alert.kind, alert.subject): (alert.message, alert.details) for alert in alerts}
         with transaction(self._engine) as connection:
             leases.check_epoch(connection, LEASE, leader_epoch)
+            shards.save_placements(connection, placements)
             replace_alerts(connection, KINDS, found)
 
     def leader_url(self) -> str | None:

@@ -11,6 +11,7 @@ from services.shard_manager.placement.regions import Unmet
 UNPLACEABLE = "unplaceable"
 REGION_UNMET = "region_unmet"
 KINDS = (UNPLACEABLE, REGION_UNMET)
+CELL_SHORT = "cell_short"
 _NAMED = 50
 
 
@@ -38,6 +39,14 @@ def alerts_of_shards(unplaceable: Iterable[Unplaceable], where: Mapping[int, str
         )
         details = {"count": len(shards), "without_owner": homeless, "reasons": reasons[:_NAMED]}
         yield PlacementAlert(UNPLACEABLE, cause, message, {**details, "shards": shards[:_NAMED]})
+
+
+def alerts_of_shortage(asked: Mapping[str, float]) -> Iterator[PlacementAlert]:
+    """One, when all containers together offer less than is asked of them. `asked`: shares of what is offered."""
+    if asked:
+        shares = ", ".join(f"{share:.0%} of {dimension}" for dimension, share in sorted(asked.items()))
+        message = f"the cell is too small: its tasks use {shares} that open containers offer, headroom aside"
+        yield PlacementAlert(UNPLACEABLE, CELL_SHORT, message, {"asked": dict(asked)})
 
 
 def alerts_of_jobs(unmet: Iterable[Unmet]) -> Iterator[PlacementAlert]:

@@ -12,15 +12,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.tasks.dimensions import NAMES
-from penstock.tasks.ownership import Member
+from penstock.tasks.dimensions import DIMENSIONS, NAMES
+from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member
 from services.shard_manager.placement.build import Container, containers_of
 from services.shard_manager.placement.needs import Needs
-from services.shard_manager.placement.problem import NO_GROUP, Problem, Shards, State
+from services.shard_manager.placement.problem import NO_GROUP, Containers, Floats, Problem, Shards, State
 from services.shard_manager.placement.regions import Unmet, bind
 
+IDLE_SHARE = 0.01
+IDLE_SHARE_OF_CELL = 0.05
+"""A shard is taken to use so much at least of what is assumed of a task, and all of them together not more than so much
+of the cell: so shards without tasks are spread by count, and new tasks land evenly."""
 UNBOUNDED = 1e15
 """The capacity of a dimension that no container tells: nothing is too large for it, and it is shared out evenly."""
+
+
+_STATES = {OPEN: State.OPEN, CORDONED: State.CORDONED, DRAINING: State.DRAINING}
 
 
 class Rules(NamedTuple):
@@ -48,17 +55,17 @@ def problem_of_cell(members: Mapping[str, Member], needs: Needs, home: Mapping[i
             capacity=capacity,
             region=member.region,
             labels=frozenset(f"{name}={value}" for name, value in member.labels.items()),
-            state=State.OPEN,
+            state=_STATES[member.availability],
             headroom=rules.headroom,
         )
         for member, capacity in zip(rows, _completed(rows), strict=True)
     ]
-    count = len(needs.load)
+    count, containers = len(needs.load), containers_of(hosts, NAMES)
     open_regions = {host.region for host in hosts if host.state is State.OPEN}
     bound = bind(needs.asks, count, open_regions, members, home)
     shards = Shards(
         ids=np.arange(count),
-        load=needs.load,
+        load=np.maximum(needs.load, _idle(containers, count)),
         constraint=bound.constraint,
         constraints=bound.constraints,
         priority=needs.priority,
@@ -66,8 +73,15 @@ def problem_of_cell(members: Mapping[str, Member], needs: Needs, home: Mapping[i
         spread=needs.spread,
         replica=np.full(count, NO_GROUP),
     )
-    problem = Problem(containers_of(hosts, NAMES), shards, NAMES, rules.band, rules.move_budget)
+    problem = Problem(containers, shards, NAMES, rules.band, rules.move_budget)
     return CellProblem(problem, bound.unmet)
+
+
+def _idle(containers: Containers, shard_count: int) -> Floats:
+    """What a shard is taken to use at least [D]."""
+    of_cell = IDLE_SHARE_OF_CELL * containers.capacity.sum(axis=0) / max(shard_count, 1)
+    assumed = np.array([dimension.assumed for dimension in DIMENSIONS])
+    return np.asarray(np.minimum(IDLE_SHARE * assumed, of_cell))
 
 
 def _completed(rows: Sequence[Member]) -> list[dict[str, float]]:

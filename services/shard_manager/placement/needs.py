@@ -18,9 +18,6 @@ from services.shard_manager.placement.problem import NO_GROUP, Floats, Ints
 RESTART_SECONDS = 1.0
 """What starting a task again costs, besides reading its state."""
 
-IDLE_SHARE = 0.01
-_IDLE: Floats = IDLE_SHARE * np.array([dimension.assumed for dimension in DIMENSIONS])
-"""What a shard is taken to use at least: so shards without tasks are spread by count, and new tasks land evenly."""
 _DISK = [dimension.name for dimension in DIMENSIONS].index(DISK)
 
 
@@ -56,7 +53,7 @@ def needs_of(jobs: Iterable[JobTasks], told: Iterable[TaskLoad], shard_count: in
     load = shard_loads(shard, task_loads(ordered, told), shard_count)
     tasks = np.bincount(shard, minlength=shard_count)
     return Needs(
-        load=np.maximum(load, _IDLE),
+        load=load,
         priority=_greatest(shard, np.array([job.priority for job in ordered], dtype=np.int64)[of_job], shard_count),
         move_seconds=tasks * RESTART_SECONDS + load[:, _DISK] / STATE_BYTES_PER_SECOND,
         spread=_first(shard, of_job, shard_count),

@@ -14,7 +14,7 @@ from penstock.tasks.ownership import Member, Owner
 from services.shard_manager.placement.alerts import KINDS, PlacementAlert
 from services.shard_manager.store import LEASE, Cell, Changed, FailedOver, Registered
 from tests.support.memory.ownership import register
-from tests.support.memory.store import MemoryPort, MemoryStore
+from tests.support.memory.store import AlertEntry, MemoryPort, MemoryStore
 
 
 class MemoryShardStore(MemoryPort):
@@ -84,9 +84,9 @@ class MemoryShardStore(MemoryPort):
     ) -> None:
         with self._transaction() as store:
             store.check_epoch(LEASE, leader_epoch)
-            store.placements |= placements
+            store.placements |= {name: each for name, each in placements.items() if name in store.members}
             others = {key: alert for key, alert in store.alerts.items() if key[0] not in KINDS}
-            store.alerts = others | {(alert.kind, alert.subject): alert.details for alert in alerts}
+            store.alerts = others | {(alert.kind, alert.subject): _raised(store, alert) for alert in alerts}
 
     def leader_url(self) -> str | None:
         with self._transaction() as store:
@@ -100,3 +100,13 @@ def _commit(store: MemoryStore) -> int:
 
 def _owners(store: MemoryStore, above: int) -> dict[int, Owner]:
     return {shard: owner for shard, owner in store.owners.items() if owner.epoch > above}
+
+
+def _raised(store: MemoryStore, alert: PlacementAlert) -> AlertEntry:
+    """As `penstock.store.alerts.replace_alerts`: one that says the same is left alone."""
+    known = store.alerts.get((alert.kind, alert.subject))
+    if known is None:
+        return AlertEntry(alert.message, alert.details)
+    if (known.message, known.details) == (alert.message, alert.details):
+        return known
+    return AlertEntry(alert.message, alert.details, known.times + 1)

@@ -67,6 +67,15 @@ class ReportEntry:
     commit_number: int
 
 
+@dataclass(frozen=True)
+class AlertEntry:
+    """An open alert, by kind and subject."""
+
+    message: str
+    details: Mapping[str, Any]
+    times: int = 1
+
+
 class MemoryStore:
     """The tables of one cell. `now` gives the store's own clock in seconds."""
 
@@ -95,7 +104,7 @@ class MemoryStore:
         self.tasks: dict[str, tuple[TaskReport, ...]] = {}
         self.loads: dict[tuple[str, int], TaskLoad] = {}
         self.placements: dict[str, Mapping[str, Any]] = {}
-        self.alerts: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self.alerts: dict[tuple[str, str], AlertEntry] = {}
 
     def next_number(self, counter: str) -> int:
         """The next number of a counter."""
