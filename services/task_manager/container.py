@@ -339,7 +339,7 @@ class Container:
         catalog, shards = self._wanted_of
         if self._catalog is not None and (catalog is not self._catalog or shards != self._tenure.ownership.shards):
             self._wanted_of = (self._catalog, self._tenure.ownership.shards)
-            self._wanted = self._catalog.wanted(self._tenure.ownership.shards)
+            self._wanted = self._catalog.wanted(self._tenure.ownership.shards, self._identity)
         busy = {task.shard for task in self._state.tasks.values()}
         self._deadlines = {shard: at for shard, at in self._deadlines.items() if shard in busy}
         is_informed = self._catalog is not None and self._tenure.may_start_from(self._catalog.commit_number)
