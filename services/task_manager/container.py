@@ -360,7 +360,7 @@ class Container:
         catalog, shards = self._wanted_of
         if self._catalog is not None and (catalog is not self._catalog or shards != self._tenure.ownership.shards):
             self._wanted_of = (self._catalog, self._tenure.ownership.shards)
-            self._wanted = self._catalog.wanted(self._tenure.ownership.shards)
+            self._wanted = self._catalog.wanted(self._tenure.ownership.shards, self._identity)
         is_informed = self._catalog is not None and self._tenure.may_start_from(self._catalog.commit_number)
         tasks = self._wanted if is_informed and not self._shutting_down else {}
         return Wanted(tasks, self._tenure.lease.is_good(now), self._state.present_deadlines())

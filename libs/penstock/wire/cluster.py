@@ -122,12 +122,13 @@ class ShardAnswers(Model):
 
 
 class TaskState(StrEnum):
-    """A task as its container sees it."""
+    """A task as its container sees it. HELD: it is not started, since the container is not what the job asks for."""
 
     STARTING = "starting"
     RUNNING = "running"
     STOPPING = "stopping"
     CRASHED = "crashed"
+    HELD = "held"
 
 
 class KeyGroupRates(Model):
