@@ -181,6 +181,12 @@ class CountJob:
             ending.set()
             thread.join()
 
+    def wait_only(self, generations: list[int]) -> None:
+        """Waits until no others have checkpoints, and checks that these have."""
+        folders = self.checkpoints
+        wait_until(lambda: set(folders.kept()) <= set(generations), CONVERGE_S, f"old ones of {self.name} to go")
+        assert folders.kept() == generations
+
     def rescale_and_wait(self, task_count: int) -> Change:
         """Rescales, and waits until new tasks have committed."""
         before, asked_at = self.generation(), time.time()
@@ -284,6 +290,10 @@ class Checkpoints:
     def generations(self) -> list[int]:
         """All that were ever begun."""
         return sorted(int(folder.name.removeprefix("g")) for folder in self._folder.glob("g*"))
+
+    def kept(self) -> list[int]:
+        """Those that have a checkpoint of a task."""
+        return [number for number in self.generations() if any(self._folder.glob(f"g{number}/task-*"))]
 
     def is_over(self, generation: int) -> bool:
         """Whether no task of a generation can run: it was sealed, or never finished by a redistribution."""

@@ -43,6 +43,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/state_syncer/savepoint_store.py",
         "services/state_syncer/simple.py",
         "services/state_syncer/store.py",
+        "services/state_syncer/wiring.py",
         "services/task_manager/container.py",
         "services/task_manager/disk.py",
         "services/task_manager/host_pool.py",

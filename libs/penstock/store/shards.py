@@ -21,6 +21,8 @@ from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify
 from penstock.tasks.ownership import Member, Membership, Owner, membership
 
 ASSIGNMENT_COUNTER = "assignment"
+# What a container that registers does not write: a restart must not end a cordon (`penstock.store.availability`).
+_KEPT = ("live", "availability", "drain_until")
 
 
 class Change(NamedTuple):
@@ -55,7 +57,7 @@ def register(connection: Connection, member: Member, *, empty: bool) -> Membersh
 
 
 def _write_member(connection: Connection, member: Member) -> None:
-    values = {key: value for key, value in member._asdict().items() if key != "live"}
+    values = {key: value for key, value in member._asdict().items() if key not in _KEPT}
     values |= {"further_capacity": dict(member.further_capacity), "labels": dict(member.labels)}
     statement = insert(containers).values(**values, state="live")
     again: dict[str, Any] = {key: statement.excluded[key] for key in (*values, "state")}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.control.errors import LeaseLost
-from penstock.tasks.ownership import Member, Membership, membership
+from penstock.tasks.ownership import Member, Membership, joined, membership
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest
 from services.task_manager.ports import StoredShards
 from tests.support.memory.store import MemoryPort, MemoryStore
@@ -81,7 +81,7 @@ def register(store: MemoryStore, member: Member, *, empty: bool) -> Membership:
     """As `penstock.store.shards.register`."""
     decided = membership(store.members.get(member.name), member.incarnation, empty=empty)
     if decided in (Membership.NEW, Membership.RESTARTED):
-        store.members[member.name] = member
+        store.members[member.name] = joined(store.members.get(member.name), member)
         store.renewed_at.pop(member.name, None)
     if decided is Membership.RESTARTED:
         reissue(store, member.name)
