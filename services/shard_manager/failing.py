@@ -68,9 +68,9 @@ class Untaken:
 
 
 class Verdict(NamedTuple):
-    """`drained`: containers whose shards are to be moved; `left`: those of which only an alert tells."""
+    """`set_aside`: containers that are to be drained or cordoned; `left`: those of which only an alert tells."""
 
-    drained: tuple[str, ...]
+    set_aside: tuple[str, ...]
     left: tuple[str, ...]
 
 
@@ -79,13 +79,12 @@ def most_aside(live: int, share: float) -> int:
     return max(1, int(live * share))
 
 
-def judge(late: Collection[str], taking: Collection[str], most: int) -> Verdict:
-    """What is done about containers that are late. `taking`: those that take shards (live, neither cordoned nor
-    draining); the others are set aside already.
+def judge(found: Collection[str], taking: Collection[str], most: int) -> Verdict:
+    """What is done about containers that fail or are ill and are not set aside yet. `taking`: those that take shards.
 
-    None is drained when more than `most` are late at once: then the fault is not theirs, and to drain them would only
-    stop what runs. Nor when nobody would be left.
+    None is set aside when more than `most` are found at once: then the fault is not theirs, and to drain them would
+    only stop what runs. Nor when nobody would be left.
     """
-    found = tuple(sorted(set(late) & set(taking)))
-    has_heirs = len(taking) > len(found)
-    return Verdict(found, ()) if has_heirs and len(found) <= most else Verdict((), found)
+    named = tuple(sorted(found))
+    has_heirs = not set(taking) <= set(named)
+    return Verdict(named, ()) if has_heirs and len(named) <= most else Verdict((), named)

@@ -25,6 +25,10 @@ class ShardManagerSettings(CommonSettings):
     moves_in_flight: int = Field(32, ge=1)
     gather_seconds: float = Field(1.0, ge=0)
     gather_limit_seconds: float = Field(5.0, ge=0)
+    set_aside_share: float = Field(0.1, ge=0, le=1)
+    drain_grace_seconds: float = Field(60.0, gt=0)
+    gray_look_seconds: float = Field(30.0, gt=0)
+    gray_window_seconds: float = Field(1800.0, gt=0)
     save_heartbeats_seconds: float = Field(5.0, gt=0)
 
     @model_validator(mode="after")

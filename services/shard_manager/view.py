@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from penstock.tasks.ownership import Member, Owner
+from penstock.tasks.ownership import Member, Owner, drain_is_over
 from penstock.wire.cluster import HeartbeatRequest
+from services.shard_manager.failing import Untaken
 
 
 class Said(NamedTuple):
@@ -20,6 +22,7 @@ class Said(NamedTuple):
 
     held: Mapping[int, int]
     dropped: Mapping[int, int]
+    start_seconds: float | None
 
 
 class View:
@@ -42,6 +45,7 @@ class View:
         self.read_up_to = -1
         self.heard_at: dict[str, float] = {}
         self.said: dict[str, Said] = {}
+        self.untaken = Untaken()
         self.failing: frozenset[str] = frozenset()
         self.withheld: frozenset[int] = frozenset()
         self.joined_at: list[float] = []
@@ -60,10 +64,16 @@ class View:
         member = self.members.get(container)
         return member is not None and member.live and member.incarnation == incarnation
 
+    def must_be_empty(self, container: str, now: datetime, grace: timedelta) -> bool:
+        """Whether its lease is not renewed any more: its drain is over, and it owns shards."""
+        member = self.members.get(container)
+        return member is not None and drain_is_over(member, now, grace) and bool(self.shards_of(container))
+
     def hear(self, request: HeartbeatRequest, now: float) -> None:
         """Takes in a heartbeat of a current container."""
         self.heard_at[request.container] = now
-        self.said[request.container] = Said(request.held, request.dropped)
+        self.said[request.container] = Said(request.held, request.dropped, request.start_seconds)
+        self.untaken.hear(request, self.shards_of(request.container), self.withheld, now)
 
     def take_in(self, changed: Mapping[int, Owner]) -> None:
         """Takes in all owners that the store has above `read_up_to`."""
@@ -89,6 +99,7 @@ class View:
             self.members[name] = self.members[name]._replace(live=False)
             self.heard_at.pop(name, None)
             self.said.pop(name, None)
+            self.untaken.forget(name)
 
     def given_up(self) -> set[int]:
         """Shards that their owner dropped under their present epoch: an order whose answer was lost."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,8 +10,9 @@ from sqlalchemy import Engine, text
 
 from penstock.control.errors import LeaseLost, Unavailable
 from penstock.store import shards
+from penstock.store.availability import set_availability
 from penstock.store.engine import transaction
-from penstock.tasks.ownership import Member
+from penstock.tasks.ownership import DRAIN_GRACE, DRAINING, Member
 from services.task_manager.ports import LeaseStore
 from services.task_manager.stored_lease import StoredLease
 from tests.support.memory.ownership import MemoryLeaseStore
@@ -39,6 +41,12 @@ class PostgresForm:
         with transaction(self.engine) as connection:
             return shards.declare_lost(connection, {"c1": incarnation}, FAIL_OVER_SECONDS) == {"c1"}
 
+    def drain(self, seconds_ago: float | None) -> None:
+        with transaction(self.engine) as connection:
+            now = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
+            until = None if seconds_ago is None else now - timedelta(seconds=seconds_ago)
+            set_availability(connection, "c1", DRAINING, reason="repair", drain_until=until)
+
     def let_it_expire(self) -> None:
         with transaction(self.engine) as connection:
             connection.execute(text("UPDATE containers SET lease_renewed_at = lease_renewed_at - interval '1 hour'"))
@@ -59,6 +67,10 @@ class MemoryForm:
 
     def declare_lost(self, incarnation: str) -> bool:
         return self.memory.declare_lost({"c1": incarnation}, FAIL_OVER_SECONDS) == {"c1"}
+
+    def drain(self, seconds_ago: float | None) -> None:
+        until = None if seconds_ago is None else self.memory.wall_time() - timedelta(seconds=seconds_ago)
+        self.memory.set_availability("c1", DRAINING, drain_until=until)
 
     def let_it_expire(self) -> None:
         self.memory.renewed_at["c1"] -= 3600.0
@@ -104,6 +116,23 @@ def test_an_adopting_life_keeps_the_shards_under_new_epochs_and_ends_the_former(
     assert form.store().renew("two") == adopted
     assert not form.declare_lost("one"), "an order against the former life is none against its successor"
     assert not form.declare_lost("two"), "adopting is a renewal"
+
+
+@pytest.mark.parametrize("seconds_ago", [None, -60.0, DRAIN_GRACE.total_seconds() - 30])
+def test_a_container_that_is_still_drained_renews(form: Any, seconds_ago: float | None) -> None:
+    form.register([1])
+    form.drain(seconds_ago)
+    assert form.store().renew("one").shards.keys() == {1}
+
+
+def test_once_its_drain_is_over_no_life_of_a_container_renews(form: Any) -> None:
+    """So that it stops what it did not give away, and can be declared lost."""
+    form.register([1])
+    form.drain(DRAIN_GRACE.total_seconds() + 1)
+    for call in (lambda: form.store().renew("one"), lambda: form.store().adopt("one", "two")):
+        with pytest.raises(LeaseLost):
+            call()
+    assert form.declare_lost("one")
 
 
 def test_a_life_that_was_never_registered_owns_nothing(form: Any) -> None:

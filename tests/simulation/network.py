@@ -204,6 +204,7 @@ class Http:
     """Stands for the module `httpx`."""
 
     HTTPError = httpx.HTTPError
+    ReadTimeout = httpx.ReadTimeout
     InvalidURL = httpx.InvalidURL
     Response = Response
 

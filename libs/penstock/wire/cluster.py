@@ -34,7 +34,8 @@ class HeartbeatRequest(Model):
     `incarnation` names one life of the Task Manager process. `held` maps each shard it runs to the assignment
     epoch it got it with; `dropped` each shard that it gave up to the epoch of the DROP that it obeyed (or that it held
     it with, when an answer no longer listed the shard). A life that was never answered holds and dropped nothing:
-    only such a one may take the place of a former life.
+    only such a one may take the place of a former life. `start_seconds`: the median of its latest task starts, None
+    where there were too few to tell.
     """
 
     container: str
@@ -45,6 +46,7 @@ class HeartbeatRequest(Model):
     labels: dict[str, str] = Field(default_factory=dict)
     held: dict[int, int]
     dropped: dict[int, int] = Field(default_factory=dict)
+    start_seconds: float | None = None
 
 
 class HeartbeatAnswer(Model):

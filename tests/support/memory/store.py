@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from penstock.config.merge import overlay
@@ -24,6 +24,7 @@ from penstock.store.sync import SyncRow
 from penstock.tasks.ownership import Member, Owner
 from penstock.wire.cluster import TaskReport
 
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 RANKS = {"base": 0, "provisioner": 100, "scaler": 200, "oncall": 300, "rollback": 1000}
 
 
@@ -92,6 +93,12 @@ class MemoryStore:
         self.owners = dict.fromkeys(range(shard_count), Owner(None, 0))
         self.reports: dict[str, ReportEntry] = {}
         self.tasks: dict[str, tuple[TaskReport, ...]] = {}
+        self.alerts: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self.set_aside: set[str] = set()
+
+    def wall_time(self) -> datetime:
+        """The store's own clock as people read it."""
+        return BEGIN + timedelta(seconds=self.now())
 
     def next_number(self, counter: str) -> int:
         """The next number of a counter."""
@@ -136,6 +143,7 @@ class MemoryStore:
         """As `penstock.store.availability.set_availability`."""
         member = self.members[container]
         self.members[container] = member._replace(availability=availability, drain_until=drain_until)
+        self.set_aside.discard(container)
 
     def _may_be_lost(self, name: str, incarnation: str, interval_seconds: float) -> bool:
         member = self.members.get(name)

@@ -75,10 +75,10 @@ def test_silence_is_not_evidence() -> None:
         pytest.param("ba", "abc", 2, Verdict(("a", "b"), ()), id="as many as may be"),
         pytest.param("ab", "abc", 1, Verdict((), ("a", "b")), id="so many that it is not their fault"),
         pytest.param("a", "a", 1, Verdict((), ("a",)), id="nobody else is there"),
-        pytest.param("a", "bc", 1, Verdict((), ()), id="set aside already"),
+        pytest.param("a", "bc", 1, Verdict(("a",), ()), id="one that takes no shards any more"),
     ],
 )
-def test_who_is_drained(late: str, taking: str, most: int, verdict: Verdict) -> None:
+def test_who_is_set_aside(late: str, taking: str, most: int, verdict: Verdict) -> None:
     assert judge(tuple(late), tuple(taking), most) == verdict
 
 
