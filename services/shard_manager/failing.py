@@ -79,12 +79,14 @@ def most_aside(live: int, share: float) -> int:
     return max(1, int(live * share))
 
 
-def judge(found: Collection[str], taking: Collection[str], most: int) -> Verdict:
-    """What is done about containers that fail or are ill and are not set aside yet. `taking`: those that take shards.
+def judge(found: Collection[str], alike: Collection[str], taking: Collection[str], most: int) -> Verdict:
+    """What is done about containers that fail or are ill and are not set aside yet. `alike`: those that are on the way
+    there; `taking`: those that take shards.
 
-    None is set aside when more than `most` are found at once: then the fault is not theirs, and to drain them would
-    only stop what runs. Nor when nobody would be left.
+    None is set aside when more than `most` are found at once, or nearly: then the fault is not theirs, and to drain
+    them would only stop what runs. Nor when nobody would be left.
     """
     named = tuple(sorted(found))
     has_heirs = not set(taking) <= set(named)
-    return Verdict(named, ()) if has_heirs and len(named) <= most else Verdict((), named)
+    is_theirs = len(set(named) | set(alike)) <= most
+    return Verdict(named, ()) if named and has_heirs and is_theirs else Verdict((), named)

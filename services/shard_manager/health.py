@@ -10,6 +10,7 @@ most one container, or a share of them, is set aside at a time, and beyond that 
 from __future__ import annotations
 
 import queue
+from collections.abc import Collection
 from datetime import timedelta
 
 from penstock.control.clock import Clock
@@ -43,6 +44,7 @@ class Health:
         self._aside: frozenset[str] = frozenset()
         self._opened_at: dict[str, float] = {}
         self._told: object = None
+        self._nearly_at: dict[str, float] = {}
 
     def answered(self, verb: Verb, container: str, seconds: float) -> None:
         """A container took so long for an order."""
@@ -58,14 +60,16 @@ class Health:
             self._ledger.measured(*self._answers.get(), now)
         with self._view.lock:
             members = dict(self._view.members)
-            late = self._view.untaken.late(self._settings.add_limit_seconds)
+            limit_seconds = self._settings.add_limit_seconds
+            late = self._view.untaken.late(limit_seconds)
+            self._nearly_at |= dict.fromkeys(self._view.untaken.late(limit_seconds / 2), now)
         live = {name: member for name, member in members.items() if member.live}
         self._give_another_chance(members, now)
         if now - self._looked_at >= self._settings.gray_look_seconds:
             self._ledger.take(self._store.look(), now)
             self._suspects = self._suspected(live, now)
             self._looked_at, self._told = now, None
-        left = self._drain(late, live, leader_epoch) + self._cordon(live, leader_epoch)
+        left = self._drain(late, live, now, leader_epoch) + self._cordon(live, leader_epoch)
         self._settle_alerts(left, leader_epoch)
 
     def _begin(self, leader_epoch: int) -> None:
@@ -77,6 +81,7 @@ class Health:
         self._aside = frozenset()
         self._opened_at = {}
         self._told = None
+        self._nearly_at = {}
 
     def _give_another_chance(self, members: dict[str, Member], now: float) -> None:
         """Who was made open again is not judged by what was before."""
@@ -115,15 +120,17 @@ class Health:
         opened_at = self._opened_at.get(container)
         return opened_at is not None and now - opened_at < self._settings.gray_window_seconds
 
-    def _drain(self, late: dict[str, Late], live: dict[str, Member], leader_epoch: int) -> list[Illness]:
-        """Those that fail, unless they had to be empty by now anyway. Returns those of which only an alert tells."""
-        now = self._clock.now()
-        fails = [
-            _fails(name, each)
-            for name, each in late.items()
-            if name in live and not drain_is_over(live[name], now, grace=timedelta())
-        ]
-        return self._set_aside(fails, live, DRAINING, leader_epoch)
+    def _drain(self, late: dict[str, Late], live: dict[str, Member], now: float, leader_epoch: int) -> list[Illness]:
+        """Those that fail, unless they had to be empty by now anyway. Returns those of which only an alert tells.
+
+        Who was late by half the limit a moment ago is alike: when a fault that all share ends, the last one to recover
+        must not be taken for the only one that fails.
+        """
+        wall_now, limit_seconds = self._clock.now(), self._settings.add_limit_seconds
+        due = {name for name, member in live.items() if not drain_is_over(member, wall_now, grace=timedelta())}
+        fails = [_fails(name, each) for name, each in late.items() if name in due]
+        self._nearly_at = {name: at for name, at in self._nearly_at.items() if now - at < limit_seconds}
+        return self._set_aside(fails, due & self._nearly_at.keys(), live, DRAINING, leader_epoch)
 
     def _cordon(self, live: dict[str, Member], leader_epoch: int) -> list[Illness]:
         """Those that are ill. Returns those of which only an alert tells."""
@@ -132,13 +139,18 @@ class Health:
             for each in self._suspects
             if each.container in live and each.container not in self._aside
         ]
-        return self._set_aside(ill, live, CORDONED, leader_epoch)
+        return self._set_aside(ill, (), live, CORDONED, leader_epoch)
 
     def _set_aside(
-        self, found: list[Illness], live: dict[str, Member], availability: str, leader_epoch: int
+        self,
+        found: list[Illness],
+        alike: Collection[str],
+        live: dict[str, Member],
+        availability: str,
+        leader_epoch: int,
     ) -> list[Illness]:
         most = most_aside(len(live), self._settings.set_aside_share)
-        verdict = judge([illness.container for illness in found], live.keys() - self._aside, most)
+        verdict = judge([illness.container for illness in found], alike, live.keys() - self._aside, most)
         left = [illness for illness in found if illness.container in verdict.left]
         for illness in found:
             if illness.container not in verdict.set_aside:

@@ -180,23 +180,24 @@ def renew_own_lease(connection: Connection, container: str, incarnation: str) ->
     replaced, was never registered, or had to be empty by now (`drain_is_over`): it must stop everything and start anew,
     empty.
     """
-    _take_own_lease(connection, container, incarnation, incarnation)
+    _take_own_lease(connection, container, (incarnation,), incarnation)
     return _own_lease(connection, container)
 
 
 def adopt_own_lease(connection: Connection, container: str, former: str, incarnation: str) -> OwnLease:
     """As `renew_own_lease`, for a Task Manager that was restarted and knows its `former` incarnation from its disk.
 
-    The shards stay, under new epochs, so that what the former life left behind is fenced. Raises LeaseLost.
+    The shards stay, under new epochs, so that what the former life left behind is fenced. May be repeated, should the
+    answer have been lost. Raises LeaseLost.
     """
-    _take_own_lease(connection, container, former, incarnation)
+    _take_own_lease(connection, container, (former, incarnation), incarnation)
     _reissue(connection, container)
     return _own_lease(connection, container)
 
 
-def _take_own_lease(connection: Connection, container: str, former: str, incarnation: str) -> None:
-    is_mine = (containers.c.name == container) & (containers.c.incarnation == former) & (containers.c.state == "live")
+def _take_own_lease(connection: Connection, container: str, lives: tuple[str, ...], incarnation: str) -> None:
     row = containers.c
+    is_mine = (row.name == container) & row.incarnation.in_(lives) & (row.state == "live")
     may_go_on = or_(
         row.availability != DRAINING, row.drain_until.is_(None), row.drain_until > func.clock_timestamp() - DRAIN_GRACE
     )

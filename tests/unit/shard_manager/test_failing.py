@@ -69,17 +69,19 @@ def test_silence_is_not_evidence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("late", "taking", "most", "verdict"),
+    ("late", "nearly", "taking", "most", "verdict"),
     [
-        pytest.param("a", "abc", 1, Verdict(("a",), ()), id="one"),
-        pytest.param("ba", "abc", 2, Verdict(("a", "b"), ()), id="as many as may be"),
-        pytest.param("ab", "abc", 1, Verdict((), ("a", "b")), id="so many that it is not their fault"),
-        pytest.param("a", "a", 1, Verdict((), ("a",)), id="nobody else is there"),
-        pytest.param("a", "bc", 1, Verdict(("a",), ()), id="one that takes no shards any more"),
+        pytest.param("a", "a", "abc", 1, Verdict(("a",), ()), id="one"),
+        pytest.param("ba", "b", "abc", 2, Verdict(("a", "b"), ()), id="as many as may be"),
+        pytest.param("ab", "ab", "abc", 1, Verdict((), ("a", "b")), id="so many that it is not their fault"),
+        pytest.param("a", "", "a", 1, Verdict((), ("a",)), id="nobody else is there"),
+        pytest.param("a", "", "bc", 1, Verdict(("a",), ()), id="one that takes no shards any more"),
+        pytest.param("a", "b", "abc", 1, Verdict((), ("a",)), id="others will be late soon, too"),
+        pytest.param("", "", "", 1, Verdict((), ()), id="nobody"),
     ],
 )
-def test_who_is_set_aside(late: str, taking: str, most: int, verdict: Verdict) -> None:
-    assert judge(tuple(late), tuple(taking), most) == verdict
+def test_who_is_set_aside(late: str, nearly: str, taking: str, most: int, verdict: Verdict) -> None:
+    assert judge(tuple(late), tuple(nearly), tuple(taking), most) == verdict
 
 
 def test_one_container_may_always_be_set_aside_and_a_share_of_many() -> None:
