@@ -15,14 +15,15 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from datetime import datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx
 import psutil
 
 from penstock.control.process import wait_until
 from penstock.local.services import task_manager_name
 from penstock.local.stack import READY_S, LocalStack
+from services.task_manager.model import HostPhase
 from tests.bench.report import finish, percentile, say, temporary_stack
 from tests.support.counts import KEY_GROUPS, CountJob
 
@@ -93,7 +94,9 @@ def _measure(timers: str, kills: int) -> list[float]:
 
 def _kill(stack: LocalStack, jobs: list[CountJob], title: str) -> list[float]:
     """Kills the container with the most tasks; seconds until each of them committed elsewhere."""
-    wait_until(lambda: _is_well(stack, jobs), RECOVER_S, "all containers to be live and all tasks to run", poll_s=0.2)
+    wait_until(
+        lambda: _is_well(stack, jobs), RECOVER_S, "all containers to be live and warm, and all tasks to run", poll_s=0.2
+    )
     homes = _homes(stack, jobs)
     victim = max(set(homes.values()), key=list(homes.values()).count)
     tasks = [task for task, home in homes.items() if home == victim]
@@ -101,20 +104,25 @@ def _kill(stack: LocalStack, jobs: list[CountJob], title: str) -> list[float]:
     killed_at = time.time()
     stack.supervisor.take_down(victim)
     psutil.wait_procs(hosts, DEATH_S)
-    before = {task: _last_commit(stack, task) for task in tasks}
-    wait_until(lambda: all(_last_commit(stack, t) > n for t, n in before.items()), RECOVER_S, "the tasks to commit")
-    commits = {task: _committed_at(stack, task, number + 1) - killed_at for task, number in before.items()}
-    split = _split(stack, victim, tasks, killed_at, max(commits.values()))
+    seconds = [at - killed_at for at in _first_commits(stack, tasks)]
+    split = _split(stack, victim, tasks, killed_at, max(seconds))
     say(f"{title}: {victim} with {len(tasks)} tasks; {split}")
     stack.supervisor.bring_up(victim)
     stack.supervisor.wait_ready(victim, READY_S)
-    return sorted(commits.values())
+    return seconds
 
 
 def _is_well(stack: LocalStack, jobs: list[CountJob]) -> bool:
     with stack.client() as client:
-        states = {view.name: view.state for view in client.containers().containers}
-        return set(states.values()) == {"live"} and all(client.get_job(job.name).converged for job in jobs)
+        states = {view.state for view in client.containers().containers}
+        run = all(client.get_job(job.name).converged for job in jobs)
+    return states == {"live"} and run and all(_is_warm(stack, index + 1) for index in range(CONTAINERS))
+
+
+def _is_warm(stack: LocalStack, index: int) -> bool:
+    """Whether a container has its warm host: one that came just now is no heir as containers usually are."""
+    hosts = httpx.get(f"{stack.plan.url(task_manager_name(index))}/v1/tasks").json()["hosts"]
+    return any(host["phase"] == HostPhase.READY.value for host in hosts)
 
 
 def _homes(stack: LocalStack, jobs: list[CountJob]) -> dict[Task, str]:
@@ -124,18 +132,28 @@ def _homes(stack: LocalStack, jobs: list[CountJob]) -> dict[Task, str]:
     return {task: container for task, container in found.items() if container is not None}
 
 
-def _last_commit(stack: LocalStack, task: Task) -> int:
-    return max((int(file.name) for file in _commits(stack, task).iterdir() if file.name.isdigit()), default=-1)
+def _first_commits(stack: LocalStack, tasks: list[Task]) -> list[float]:
+    """When each task commits its next batch, in seconds since 1970. Noted at once: old commits are soon deleted."""
+    before = {task: _last_commit(stack, task)[0] for task in tasks}
+    found: dict[Task, float] = {}
+
+    def all_found() -> bool:
+        for task in before.keys() - found.keys():
+            number, at = _last_commit(stack, task)
+            if number > before[task]:
+                found[task] = at
+        return len(found) == len(tasks)
+
+    wait_until(all_found, RECOVER_S, "the tasks to commit elsewhere")
+    return list(found.values())
 
 
-def _committed_at(stack: LocalStack, task: Task, batch: int) -> float:
-    """In seconds since 1970."""
-    return (_commits(stack, task) / str(batch)).stat().st_mtime
-
-
-def _commits(stack: LocalStack, task: Task) -> Path:
+def _last_commit(stack: LocalStack, task: Task) -> tuple[int, float]:
+    """Number and time of the newest commit."""
     job, index = task
-    return stack.data_dir / "checkpoints" / job / "g1" / f"task-{index}" / "commits"
+    folder = stack.data_dir / "checkpoints" / job / "g1" / f"task-{index}" / "commits"
+    newest = max(int(file.name) for file in folder.iterdir() if file.name.isdigit())
+    return newest, (folder / str(newest)).stat().st_mtime
 
 
 def _split(stack: LocalStack, victim: str, tasks: list[Task], killed_at: float, committed: float) -> Split:

@@ -47,7 +47,9 @@ class CountJob:
         self.entrance = name
         self._stack = stack
         self._bootstrap = stack.plan.kafka_bootstrap
-        self._producer = Producer({"bootstrap.servers": self._bootstrap, "partitioner": "murmur2_random"})
+        self._producer = Producer(
+            {"bootstrap.servers": self._bootstrap, "partitioner": "murmur2_random", "enable.idempotence": True}
+        )
         self._sent = 0
 
     @property

@@ -118,7 +118,9 @@ class Windows:
         self.name = name
         self._stack = stack
         self._bootstrap = stack.plan.kafka_bootstrap
-        self._producer = Producer({"bootstrap.servers": self._bootstrap, "partitioner": "murmur2_random"})
+        self._producer = Producer(
+            {"bootstrap.servers": self._bootstrap, "partitioner": "murmur2_random", "enable.idempotence": True}
+        )
         self._sent = 0
 
     def begin(self) -> None:

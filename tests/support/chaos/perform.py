@@ -60,6 +60,8 @@ def begin(stack: ChaosStack, fault: Fault) -> Undo:
         case Kind.KILL_HOST:
             _kill_hosts(stack.supervisor.pid(fault.target))
             return _nothing
+        case Kind.KILL_SERVER:
+            return stack.crash(fault.target)
         case Kind.FREEZE | Kind.FREEZE_ALONE:
             stopped = freeze(stack.supervisor.pid(fault.target), family=fault.kind is Kind.FREEZE)
             return lambda: thaw(stopped)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy.engine import make_url
 
+from penstock.control.process import kill_group
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.ports import LOOPBACK, free_port
 from penstock.local.services import task_manager_name
@@ -27,6 +28,7 @@ from tests.support.faults.stack import MortalStack
 
 CELL = "cell"
 LOOPS = ("shard_manager", "state_syncer", "task_service")
+SERVERS = ("postgres", "kafka")
 _SOCKET_NAME = ".s.PGSQL.5432"
 
 
@@ -44,9 +46,18 @@ class ChaosStack(MortalStack):
         """The names of the Task Managers."""
         return tuple(task_manager_name(index) for index in range(1, self.task_managers + 1))
 
-    def targets(self) -> Targets:
-        """What faults can befall: single links, all of a container, and all to the job store."""
-        return Targets((*self.links, *self.containers, STORE), LOOPS, self.containers)
+    def targets(self, *, servers: tuple[str, ...] = ()) -> Targets:
+        """What faults can befall: single links, all of a container, all to the job store, and these servers."""
+        return Targets((*self.links, *self.containers, STORE), LOOPS, self.containers, servers)
+
+    def crash(self, server: str) -> Callable[[], None]:
+        """`kill -9` of Postgres or Kafka; what starts it again on its data."""
+        found = {"postgres": self._postgres_server, "kafka": self._kafka_server}[server]
+        assert found is not None
+        assert found._process is not None
+        kill_group(found._process)
+        found.stop()
+        return lambda: _forget(found.start())
 
     def links_of(self, target: str) -> list[tuple[Link, bool]]:
         """The links that a name stands for; of each whether the target is at its far end, so that ways turn round."""
@@ -133,6 +144,10 @@ class ManyFacedKafka(EmbeddedKafka):
 
 def _extend(properties: dict[str, str], name: str, more: Iterable[str]) -> None:
     properties[name] = ",".join([properties[name], *more])
+
+
+def _forget(_: object) -> None:
+    return None
 
 
 def _host_and_port(link: Link) -> str:

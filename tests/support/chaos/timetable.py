@@ -29,6 +29,7 @@ class Kind(Enum):
     RESET = "reset"
     KILL = "kill"
     KILL_HOST = "kill host"
+    KILL_SERVER = "kill server"
     FREEZE = "freeze"
     FREEZE_ALONE = "freeze alone"
 
@@ -58,6 +59,7 @@ class Targets(NamedTuple):
     links: tuple[str, ...]
     services: tuple[str, ...]
     containers: tuple[str, ...]
+    servers: tuple[str, ...] = ()
 
 
 class Pace(NamedTuple):
@@ -76,6 +78,7 @@ _WEIGHTS = {
     Kind.RESET: 2,
     Kind.KILL: 3,
     Kind.KILL_HOST: 1,
+    Kind.KILL_SERVER: 1,
     Kind.FREEZE: 1,
     Kind.FREEZE_ALONE: 2,
 }
@@ -99,7 +102,8 @@ def timetable(seed: int, targets: Targets, pace: Pace) -> tuple[Fault, ...]:
 
 
 def _fault(draw: random.Random, at: float, targets: Targets, pace: Pace) -> Fault:
-    kind = draw.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
+    weights = {kind: weight for kind, weight in _WEIGHTS.items() if targets.servers or kind is not Kind.KILL_SERVER}
+    kind = draw.choices(list(weights), list(weights.values()))[0]
     span = pace.long if draw.random() < pace.long_share else pace.short
     seconds = round(min(draw.uniform(*span), pace.seconds - at), 1)
     match kind:
@@ -113,6 +117,8 @@ def _fault(draw: random.Random, at: float, targets: Targets, pace: Pace) -> Faul
             return Fault(at, seconds, kind, draw.choice((*targets.services, *targets.containers)))
         case Kind.KILL_HOST:
             return Fault(at, 0.0, kind, draw.choice(targets.containers))
+        case Kind.KILL_SERVER:
+            return Fault(at, seconds, kind, draw.choice(targets.servers))
         case Kind.FREEZE:
             return Fault(at, seconds, kind, draw.choice(targets.containers))
         case Kind.FREEZE_ALONE:

@@ -25,7 +25,8 @@ def double_runs(stack: ChaosStack) -> Iterator[dict[str, float]]:
         with httpx.Client(timeout=2.0) as client:
             while not ending.wait(_POLL_S):
                 for name in stack.containers:
-                    seen[name] = max([seen.get(name, 0.0), *_exported(client, stack.plan.url(name))])
+                    for seconds in _exported(client, stack.plan.url(name)):
+                        seen[name] = max(seen.get(name, 0.0), seconds)
 
     thread = threading.Thread(target=look, name="double-runs")
     thread.start()

@@ -99,7 +99,8 @@ class MemorySyncStore(MemoryPort):
                     _write_plan(store, each.plan)
             for write in late:
                 _write_state(store, write)
-            store.news.notify_all()
+            if number is not None:
+                store.news.notify_all()
             return SimpleCommits(number, _alike(simple + begun), settled, awaiting=bool(upgrades) or settled > 0)
 
     def write(self, batch: Batch, leader_epoch: int) -> int | None:
@@ -116,7 +117,8 @@ class MemorySyncStore(MemoryPort):
                     del store.restores[job]
             if batch.ranks is not None:
                 store.synced_ranks = dict(batch.ranks)
-            store.news.notify_all()
+            if number is not None or batch.forget:
+                store.news.notify_all()
             return number
 
     def count_states(self) -> dict[str, int]:

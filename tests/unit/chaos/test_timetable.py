@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.chaos.timetable import Kind, Pace, Targets, timetable
 
-TARGETS = Targets(("a>b", "c>d", "store"), ("shard_manager",), ("task_manager_1", "task_manager_2"))
+TARGETS = Targets(("a>b", "c>d", "store"), ("shard_manager",), ("task_manager_1", "task_manager_2"), ("kafka",))
 PACE = Pace(seconds=600, pause=(0.5, 2.0), short=(1, 3), long=(10, 20), long_share=0.5)
 
 
@@ -16,6 +16,11 @@ def test_every_kind_happens_and_all_is_over_in_time():
     faults = timetable(1, TARGETS, PACE)
     assert {fault.kind for fault in faults} == set(Kind)
     assert all(fault.ends_s <= PACE.seconds for fault in faults)
+
+
+def test_servers_are_left_alone_where_none_is_named():
+    faults = timetable(1, TARGETS._replace(servers=()), PACE)
+    assert {fault.kind for fault in faults} == set(Kind) - {Kind.KILL_SERVER}
 
 
 def test_a_target_has_one_fault_at_a_time_and_no_moment_more_than_three():
