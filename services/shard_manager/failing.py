@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from penstock.wire.cluster import HeartbeatRequest
-
 
 class Missing(NamedTuple):
     """A shard that its owner did not hold, under this epoch, in any heartbeat since the one received at `since`."""
@@ -36,20 +34,24 @@ class Untaken:
         self._heard_at: dict[str, float] = {}
 
     def hear(
-        self, request: HeartbeatRequest, owned: Mapping[int, int], withheld: Collection[int], received_at: float
+        self,
+        container: str,
+        held: Mapping[int, int],
+        dropped: Mapping[int, int],
+        expected: Mapping[int, int],
+        received_at: float,
     ) -> None:
-        """Takes in a heartbeat. Shards that it drops, or that answers leave out (`withheld`), are on their way."""
-        known = self._missing.get(request.container, {})
+        """Takes in a heartbeat. `expected`: what the container owns and is told of; what it drops is on its way."""
+        known = self._missing.get(container, {})
         missing: dict[int, Missing] = {}
-        for shard, epoch in owned.items():
-            is_held = request.held.get(shard, -1) >= epoch
-            if is_held or request.dropped.get(shard, -1) >= epoch or shard in withheld:
+        for shard, epoch in expected.items():
+            if max(held.get(shard, -1), dropped.get(shard, -1)) >= epoch:
                 continue
             before = known.get(shard)
             is_same = before is not None and before.epoch == epoch
             missing[shard] = before if before is not None and is_same else Missing(epoch, received_at)
-        self._missing[request.container] = missing
-        self._heard_at[request.container] = received_at
+        self._missing[container] = missing
+        self._heard_at[container] = received_at
 
     def forget(self, container: str) -> None:
         """It was lost, or is given another chance."""

@@ -20,7 +20,12 @@ class Identity:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def heartbeat(
-        self, incarnation: str, held: dict[int, int], dropped: dict[int, int], start_seconds: float | None
+        self,
+        incarnation: str,
+        held: dict[int, int],
+        dropped: dict[int, int],
+        shard_count: int,
+        start_seconds: float | None,
     ) -> HeartbeatRequest:
         """A heartbeat of one of its lives."""
         return HeartbeatRequest(
@@ -32,6 +37,7 @@ class Identity:
             labels=dict(self.labels),
             held=held,
             dropped=dropped,
+            shard_count=shard_count,
             start_seconds=start_seconds,
         )
 

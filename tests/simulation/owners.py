@@ -35,7 +35,9 @@ class Ownership:
         if not self._is_well():
             self._well_since = now
         up = {name for name, machine in self._machines.items() if _is_up(machine)}
-        for shard, owner in self._around.database.memory.owners.items():
+        owners = self._around.database.memory.owners
+        self._gone_since = {shard: since for shard, since in self._gone_since.items() if shard in owners}
+        for shard, owner in owners.items():
             if owner.container in up or not any(name.startswith("c") for name in up):
                 self._gone_since.pop(shard, None)
                 continue
