@@ -85,7 +85,7 @@ def form(request: pytest.FixtureRequest) -> Any:
 
 def test_a_renewal_tells_what_the_container_owns(form: Any) -> None:
     epoch = form.register([1, 3])
-    assert form.store().renew("one") == ({1: epoch, 3: epoch}, epoch)
+    assert form.store().renew("one")[:2] == ({1: epoch, 3: epoch}, epoch)
 
 
 def test_a_renewal_holds_the_fail_over_off_until_it_is_old(form: Any) -> None:
@@ -162,4 +162,4 @@ def test_a_store_that_is_away_is_unavailable_and_no_lease_is_lost(form: Any) -> 
     for call in (lambda: cut_off.renew("one"), lambda: cut_off.adopt("one", "two")):
         with pytest.raises(Unavailable):
             call()
-    assert form.store().renew("one") == ({1: epoch}, epoch)
+    assert form.store().renew("one")[:2] == ({1: epoch}, epoch)
