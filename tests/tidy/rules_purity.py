@@ -32,6 +32,8 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/job_service/routes/savepoints.py",
         "services/job_service/routes/tokens.py",
         "services/job_service/writer.py",
+        "services/shard_manager/health.py",
+        "services/shard_manager/health_store.py",
         "services/shard_manager/heartbeats.py",
         "services/shard_manager/orders.py",
         "services/shard_manager/placer.py",

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from penstock.config.merge import overlay
@@ -27,6 +27,7 @@ from penstock.tasks.ownership import Member, Owner
 from penstock.tasks.shards import Sharding
 from penstock.wire.cluster import TaskReport
 
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 RANKS = {"base": 0, "provisioner": 100, "scaler": 200, "oncall": 300, "rollback": 1000}
 
 
@@ -108,6 +109,11 @@ class MemoryStore:
         self.loads: dict[tuple[str, int], TaskLoad] = {}
         self.placements: dict[str, Mapping[str, Any]] = {}
         self.alerts: dict[tuple[str, str], AlertEntry] = {}
+        self.set_aside: set[str] = set()
+
+    def wall_time(self) -> datetime:
+        """The store's own clock as people read it."""
+        return BEGIN + timedelta(seconds=self.now())
 
     def next_number(self, counter: str) -> int:
         """The next number of a counter."""
@@ -176,6 +182,7 @@ class MemoryStore:
         """As `penstock.store.availability.set_availability`."""
         member = self.members[container]
         self.members[container] = member._replace(availability=availability, drain_until=drain_until)
+        self.set_aside.discard(container)
 
     def _may_be_lost(self, name: str, incarnation: str, interval_seconds: float) -> bool:
         member = self.members.get(name)
