@@ -26,6 +26,7 @@ class ShardManagerSettings(CommonSettings):
     gather_seconds: float = Field(1.0, ge=0)
     gather_limit_seconds: float = Field(5.0, ge=0)
     save_heartbeats_seconds: float = Field(5.0, gt=0)
+    forget_lost_seconds: float = Field(7 * 86_400.0, gt=0)
 
     @model_validator(mode="after")
     def _lease_ends_first(self) -> ShardManagerSettings:

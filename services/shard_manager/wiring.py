@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from fastapi import FastAPI
@@ -17,6 +18,8 @@ from services.shard_manager.loop import ShardManager
 from services.shard_manager.orders import Orders
 from services.shard_manager.settings import ShardManagerSettings
 from services.shard_manager.store import LEASE, PostgresShardStore
+from services.shard_manager.upkeep import Upkeep
+from services.shard_manager.upkeep_store import PostgresUpkeepStore
 from services.shard_manager.view import View
 
 RENEWALS_PER_LEASE = 3
@@ -42,6 +45,16 @@ class ShardManagerProcess(NamedTuple):
         self.engine.dispose()
 
 
+def in_turn(*steps: Callable[[int], None]) -> Callable[[int], None]:
+    """What the leader does again and again, with its epoch."""
+
+    def all_of_them(leader_epoch: int) -> None:
+        for step in steps:
+            step(leader_epoch)
+
+    return all_of_them
+
+
 def build(settings: ShardManagerSettings, clock: Clock | None = None) -> ShardManagerProcess:
     """Connects the parts; starts nothing."""
     clock = clock or SystemClock()
@@ -51,9 +64,10 @@ def build(settings: ShardManagerSettings, clock: Clock | None = None) -> ShardMa
     leadership = Leadership(LEASE, election, lease_seconds, clock.monotonic)
     store, view, orders = PostgresShardStore(engine), View(), Orders()
     manager = ShardManager(store, view, orders, settings, clock, wake=lambda: loop.wake())
+    upkeep = Upkeep(PostgresUpkeepStore(engine), view, settings, clock)
     loop = LeaderLoop(
         LEASE,
-        manager.round,
+        in_turn(manager.round, upkeep.step),
         leadership,
         period_seconds=settings.shard_manager_round_seconds,
         renew_seconds=lease_seconds / RENEWALS_PER_LEASE,
