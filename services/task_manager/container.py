@@ -390,7 +390,7 @@ class Container:
         if not self._tenure.lease.is_good(now):
             return []
         effects: list[Effect] = []
-        for name in self._pool.names() & self._state.hosts.keys():
+        for name in sorted(self._pool.names() & self._state.hosts.keys()):
             ending = self._state.hosts[name].phase is HostPhase.ENDING
             if not ending and self._told_lease.get(name) != self._tenure.lease.good_until:
                 self._told_lease[name] = self._tenure.lease.good_until

@@ -18,6 +18,7 @@ from penstock.tasks.spec import TaskSpec
 from penstock.wire.cluster import TaskProgress, TaskState
 from services.task_manager.actions import ApplyLive, DoWork, StartHost, StartTask, StopTask
 from services.task_manager.backoff import delay_seconds, retry_seconds
+from services.task_manager.changes import Step, step_between
 from services.task_manager.loads import Loads
 from services.task_manager.model import (
     Crash,
@@ -90,7 +91,10 @@ class State:
         return Exit(id=self.next_command_id())
 
     def start_task(self, action: StartTask, now: float) -> Start:
-        """A task is on its way."""
+        """A task is on its way. Crashes in a row are those of one package and settings: a change begins anew."""
+        crash = self.crashes.get(action.spec.task_id)
+        if crash is not None and step_between(crash.spec, action.spec) is Step.RESTART:
+            del self.crashes[action.spec.task_id]
         command = Start(id=self.next_command_id(), spec=action.spec, epoch=action.epoch)
         task = TaskView(action.spec, action.shard, action.epoch, TaskState.STARTING, action.host, now, command.id)
         self.tasks[task.task_id] = task

@@ -193,9 +193,9 @@ forgotten = Table(
     Index("ix_forgotten_commit_number", "commit_number"),
 )
 
-# state: synced, pending, waiting, rescaling, rolling, failed, quarantined, deleting. No row: never looked at. plan: the
-# recorded intent of a rescale or a rollout, step: the index of the step that it is in. rejected: the package that a
-# rollout was halted with (`penstock.tasks.rollout`), until nothing holds it back any more.
+# state: synced, pending, waiting, queued, rescaling, rolling, failed, quarantined, deleting. No row: never looked at.
+# plan: the recorded intent of a rescale or a rollout, step: the index of the step that it is in. rejected: the package
+# that a rollout was halted with (`penstock.tasks.rollout`), until nothing holds it back any more.
 sync_state = Table(
     "sync_state",
     metadata,

@@ -18,18 +18,18 @@ class MemoryLeaseStore(MemoryPort):
 
     def renew(self, incarnation: str) -> StoredShards:
         with self._transaction() as store:
-            self._take(store, incarnation, incarnation)
+            self._take(store, (incarnation,), incarnation)
             return self._stored(store)
 
     def adopt(self, former: str, incarnation: str) -> StoredShards:
         with self._transaction() as store:
-            self._take(store, former, incarnation)
+            self._take(store, (former, incarnation), incarnation)
             reissue(store, self._container)
             return self._stored(store)
 
-    def _take(self, store: MemoryStore, former: str, incarnation: str) -> None:
+    def _take(self, store: MemoryStore, lives: tuple[str, ...], incarnation: str) -> None:
         member = store.members.get(self._container)
-        if member is None or not member.live or member.incarnation != former:
+        if member is None or not member.live or member.incarnation not in lives:
             raise LeaseLost(f"{self._container} was declared lost or replaced, or was never registered")
         store.members[self._container] = member._replace(incarnation=incarnation)
         store.renewed_at[self._container] = store.now()

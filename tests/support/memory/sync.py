@@ -99,7 +99,8 @@ class MemorySyncStore(MemoryPort):
                     _write_plan(store, each.plan)
             for write in late:
                 _write_state(store, write)
-            store.news.notify_all()
+            if number is not None:
+                store.news.notify_all()
             return SimpleCommits(number, _alike(simple + begun), settled, awaiting=bool(upgrades) or settled > 0)
 
     def write(self, batch: Batch, leader_epoch: int) -> int | None:
@@ -116,7 +117,8 @@ class MemorySyncStore(MemoryPort):
                     del store.restores[job]
             if batch.ranks is not None:
                 store.synced_ranks = dict(batch.ranks)
-            store.news.notify_all()
+            if number is not None or batch.forget:
+                store.news.notify_all()
             return number
 
     def count_states(self) -> dict[str, int]:
@@ -174,7 +176,7 @@ def _needs_a_look(store: MemoryStore, name: str, *, full: bool) -> bool:
         return True
     if (
         full
-        and _waits_for_room(state.state, state.detail)
+        and state.state == SyncState.QUEUED
         and state.revision >= job.revision
         and entry.row.restarts >= job.restarts
     ):
@@ -187,14 +189,10 @@ def _is_of_this_round(store: MemoryStore, name: str, done: int | None) -> bool:
     return name in store.plans and is_rollout(_plan_row(store, name)) and store.running[name].commit_number == done
 
 
-def _waits_for_room(state: str, detail: str) -> bool:
-    return state == "waiting" and detail.endswith("may be disrupted at once")
-
-
 def _is_usual(view: JobView) -> bool:
     is_new = view.running is None and view.sync is None
     sync = view.sync
-    is_open = sync is not None and (sync.state is SyncState.SYNCED or _waits_for_room(sync.state, sync.detail))
+    is_open = sync is not None and sync.state in (SyncState.SYNCED, SyncState.QUEUED)
     return not view.deleting and (is_new or is_open)
 
 
