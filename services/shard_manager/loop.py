@@ -234,7 +234,7 @@ class ShardManager:
         )
 
     def _on_their_way(self) -> dict[int, str]:
-        return {move.shard: move.destination for move in self._moves}
+        return {move.shard: move.destination for move in self._moves if move.destination is not None}
 
     def _record(self, leader_epoch: int) -> list[Instruction]:
         """Writes the new owners of the shards that nobody runs."""

@@ -41,6 +41,7 @@ class ShardManagerSettings(CommonSettings):
     gray_look_seconds: float = Field(30.0, gt=0)
     gray_window_seconds: float = Field(1800.0, gt=0)
     save_heartbeats_seconds: float = Field(5.0, gt=0)
+    forget_lost_seconds: float = Field(7 * 86_400.0, gt=0)
 
     @model_validator(mode="after")
     def _lease_ends_first(self) -> ShardManagerSettings:

@@ -20,6 +20,8 @@ from services.shard_manager.loop import ShardManager
 from services.shard_manager.orders import Orders
 from services.shard_manager.settings import ShardManagerSettings
 from services.shard_manager.store import LEASE, PostgresShardStore
+from services.shard_manager.upkeep import Upkeep
+from services.shard_manager.upkeep_store import PostgresUpkeepStore
 from services.shard_manager.view import View
 
 RENEWALS_PER_LEASE = 3
@@ -45,14 +47,14 @@ class ShardManagerProcess(NamedTuple):
         self.engine.dispose()
 
 
-def round_and_look(manager: ShardManager, health: Health) -> Callable[[int], None]:
+def in_turn(*steps: Callable[[int], None]) -> Callable[[int], None]:
     """What the leader does again and again, with its epoch."""
 
-    def both(leader_epoch: int) -> None:
-        manager.round(leader_epoch)
-        health.step(leader_epoch)
+    def all_of_them(leader_epoch: int) -> None:
+        for step in steps:
+            step(leader_epoch)
 
-    return both
+    return all_of_them
 
 
 def build(settings: ShardManagerSettings, clock: Clock | None = None) -> ShardManagerProcess:
@@ -66,9 +68,10 @@ def build(settings: ShardManagerSettings, clock: Clock | None = None) -> ShardMa
     health = Health(PostgresHealthStore(engine), view, settings, clock)
     orders = Orders(clock, health.answered)
     manager = ShardManager(store, view, orders, settings, clock, wake=lambda: loop.wake())
+    upkeep = Upkeep(PostgresUpkeepStore(engine), view, settings, clock)
     loop = LeaderLoop(
         LEASE,
-        round_and_look(manager, health),
+        in_turn(manager.round, health.step, upkeep.step),
         leadership,
         period_seconds=settings.shard_manager_round_seconds,
         renew_seconds=lease_seconds / RENEWALS_PER_LEASE,

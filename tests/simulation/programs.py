@@ -21,7 +21,7 @@ from services.shard_manager.orders import Orders
 from services.shard_manager.settings import ShardManagerSettings
 from services.shard_manager.store import LEASE
 from services.shard_manager.view import View
-from services.shard_manager.wiring import round_and_look
+from services.shard_manager.wiring import in_turn
 from services.state_syncer.budget import Budget
 from services.state_syncer.executor import ContainerExecutor
 from services.state_syncer.loop import StateSyncer
@@ -94,7 +94,7 @@ def shard_manager(around: Surroundings, process: Process) -> None:
     manager = ShardManager(store, view, orders, settings, clock, wake=lambda: loop.wake())
     loop = LeaderLoop(
         LEASE,
-        round_and_look(manager, health),
+        in_turn(manager, health),
         leadership,
         period_seconds=settings.shard_manager_round_seconds,
         renew_seconds=LEADER_LEASE_SECONDS / 3,

@@ -38,6 +38,8 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/shard_manager/orders.py",
         "services/shard_manager/placer.py",
         "services/shard_manager/store.py",
+        "services/shard_manager/upkeep.py",
+        "services/shard_manager/upkeep_store.py",
         "services/shard_manager/view.py",
         "services/shard_manager/wiring.py",
         "services/state_syncer/decided.py",
