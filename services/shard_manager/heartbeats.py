@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from penstock.control.clock import Clock
 from penstock.control.errors import Fenced, NotLeader, Unavailable
 from penstock.control.logs import logger
-from penstock.tasks.ownership import Member, Membership
+from penstock.tasks.ownership import Member, Membership, joined
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest
 from services.shard_manager.store import ShardStore
 from services.shard_manager.view import View
@@ -113,7 +113,7 @@ class Heartbeats:
             self._view.take_in(changed)
             self._view.commit_number = commit
             if decided is not Membership.REFUSED:
-                self._view.members[member.name] = member
+                self._view.members[member.name] = joined(self._view.members.get(member.name), member)
             if decided is Membership.NEW:
                 self._view.joined_at.append(self._clock.monotonic())
         log.info(

@@ -6,7 +6,7 @@ import heapq
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from services.state_syncer.plan import Begin, Commit, JobView, Upgrade, Wait
+from services.state_syncer.plan import Begin, Commit, JobView, SyncState, Upgrade, Wait
 
 
 class Room(NamedTuple):
@@ -88,13 +88,13 @@ class _LastFirst(str):
 def put_off(candidate: Candidate[Begin | Upgrade], room: Room) -> Wait:
     """What a candidate without room is told."""
     change = candidate.begun
-    if isinstance(change, Begin) and room.rescales < room.limit:
-        return Wait(no_room(room.rescales, "rescaled"), change.difference)
-    return Wait(no_room(room.limit), change.difference)
+    by_rescales = isinstance(change, Begin) and room.rescales < room.limit
+    why = no_room(room.rescales, "rescaled") if by_rescales else no_room(room.limit)
+    return Wait(why, change.difference, state=SyncState.QUEUED)
 
 
 def no_room(limit: int, what: str = "disrupted") -> str:
-    """What a change waits for. `penstock.store.sync` tells by it which jobs wait for the budget."""
+    """What a change waits for."""
     return f"waiting: no more than {limit} job{'s' if limit > 1 else ''} may be {what} at once"
 
 

@@ -47,7 +47,7 @@ class GenerationKeeper:
         retention: Retention,
         *,
         await_seconds: float,
-        look_seconds: float = 60.0,
+        look_seconds: float,
     ) -> None:
         self._engine = engine
         self._executor = executor

@@ -24,11 +24,14 @@ LONGEST_BACKOFF_SECONDS = 3600.0
 
 
 class SyncState(StrEnum):
-    """The states of `sync_state`. `pending` is only ever written by the Job Service: look at the job afresh."""
+    """The states of `sync_state`. `queued`: the blast-radius budget puts the job's rescale or rollout off. `pending` is
+    only ever written by the Job Service: look at the job afresh.
+    """
 
     SYNCED = "synced"
     PENDING = "pending"
     WAITING = "waiting"
+    QUEUED = "queued"
     RESCALING = "rescaling"
     ROLLING = "rolling"
     FAILED = "failed"
@@ -123,6 +126,7 @@ class Wait:
     detail: str
     difference: Difference
     failures: int = 0
+    state: SyncState = SyncState.WAITING
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,9 +339,9 @@ def next_record(view: JobView, decision: Decision, now: datetime) -> SyncRecord 
             return None
         case Nothing():
             return _synced(view)
-        case Wait(detail, difference, failures):
+        case Wait(detail, difference, failures, state):
             fields = field_names(difference)
-            return SyncRecord(SyncState.WAITING, view.revision, detail, difference.kind, fields, failures)
+            return SyncRecord(state, view.revision, detail, difference.kind, fields, failures)
         case Fail():
             return failed(view, decision, now)
         case AwaitStopped(presence):

@@ -17,7 +17,8 @@ class StateSyncerSettings(CommonSettings):
     `rescale_lost_seconds`: then a container that does not answer is lost, and another is asked. `initialize_count`: so
     many outputs are made at once. `savepoints_kept`, `savepoint_days`: of each job so many savepoints, and none that is
     older (absent: of any age). `generations_kept`, `generation_hours`: of the generations that a job left so many, and
-    none goes before; `generations_at_once`: so many are deleted at the same time."""
+    none goes before; `generation_look_seconds`: between looks for such; `generations_at_once`: so many are deleted at
+    the same time."""
 
     port: int = 7071
     job_service_url: str = "http://127.0.0.1:7070"
@@ -40,4 +41,5 @@ class StateSyncerSettings(CommonSettings):
     state_syncer_savepoint_days: float | None = Field(None, gt=0)
     state_syncer_generations_kept: int = Field(1, ge=0)
     state_syncer_generation_hours: float = Field(24.0, gt=0)
+    state_syncer_generation_look_seconds: float = Field(60.0, gt=0)
     state_syncer_generations_at_once: int = Field(2, ge=1)

@@ -23,7 +23,7 @@ from services.task_manager.metrics import ContainerCollector
 from services.task_manager.orphans import end_orphans
 from services.task_manager.settings import TaskManagerSettings, mark_children
 from services.task_manager.spark_hosts import SparkHosts
-from services.task_manager.stored_lease import StoredLease
+from services.task_manager.stored_lease import PatientLease, StoredLease
 
 
 def main() -> None:
@@ -53,7 +53,8 @@ def build(settings: TaskManagerSettings) -> TaskManager:
     hosts = SparkHosts(SparkSettings(), folder / "hosts")
     container = Container(settings.identity_of_container(), settings.limits(), hosts, clock, lambda: uuid4().hex)
     authority = ShardManagerClient(settings.shard_manager_url, timeout_seconds=settings.heartbeat_timeout_seconds)
-    store = StoredLease(connect(settings.database_url, pool_size=1), settings.container)
+    row = StoredLease(connect(settings.database_url, pool_size=1), settings.container)
+    store = PatientLease(row, settings.heartbeat_timeout_seconds)
     tasks = TaskServiceClient(settings.task_service_url)
     return TaskManager(
         container,

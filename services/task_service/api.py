@@ -7,12 +7,11 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Query, Response
 from sqlalchemy import Engine
-from starlette.concurrency import run_in_threadpool
 
 from penstock.control.errors import Conflict, Unavailable
 from penstock.store.engine import transaction
 from penstock.store.reports import save_report
-from penstock.wire.app import create_app
+from penstock.wire.app import OwnThreads, create_app
 from penstock.wire.cluster import Snapshot, TaskReportBatch
 from services.task_service import metrics
 from services.task_service.cache import TemplateCache
@@ -23,6 +22,7 @@ from services.task_service.waiters import Waiters
 
 AGE_HEADER = "Penstock-Snapshot-Age-Seconds"
 CATCH_UP_SECONDS = 2.0
+ENCODING_THREADS = 2
 
 
 class Specs:
@@ -34,10 +34,11 @@ class Specs:
         self._longest_wait_seconds = longest_wait_seconds
         self._encoder = Encoder()
         self._encoding = Lock()
+        self._threads = OwnThreads(ENCODING_THREADS)  # reports may fill all others while the store is silent
 
     async def full(self) -> Encoded:
         """Everything. Raises Unavailable when the store was never read."""
-        return await run_in_threadpool(self._encode, self._known(), None)
+        return await self._threads.run(self._encode, self._known(), None)
 
     async def delta(self, after: int, wait_seconds: float) -> Encoded:
         """What came above `after`, waited for up to `wait_seconds`.
@@ -53,7 +54,7 @@ class Specs:
         with metrics.waiting.track_inprogress():
             seconds = min(wait_seconds, self._longest_wait_seconds)
             await self._waiters.wait(lambda: self._known().commit_number > after, seconds)
-        return await run_in_threadpool(self._encode, self._known(), after)
+        return await self._threads.run(self._encode, self._known(), after)
 
     def readiness(self) -> dict[str, Any]:
         """For `/readyz`."""

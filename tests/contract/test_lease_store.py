@@ -106,6 +106,16 @@ def test_an_adopting_life_keeps_the_shards_under_new_epochs_and_ends_the_former(
     assert not form.declare_lost("two"), "adopting is a renewal"
 
 
+def test_a_life_whose_adoption_was_not_answered_asks_again(form: Any) -> None:
+    """The store had done it; the shards get other epochs once more, and are the container's all the time."""
+    form.register([1, 3])
+    unheard = form.store().adopt("one", "two")
+    heard = form.store().adopt("one", "two")
+    assert heard.shards.keys() == {1, 3}
+    assert min(heard.shards.values()) > unheard.version
+    assert form.store().renew("two") == heard
+
+
 def test_a_life_that_was_never_registered_owns_nothing(form: Any) -> None:
     form.register([1])
     with pytest.raises(LeaseLost):

@@ -10,11 +10,12 @@ import pytest
 from sqlalchemy import Engine, text
 
 from penstock.control.errors import Fenced, Unavailable
+from penstock.store.availability import set_availability
 from penstock.store.election import StoreElection
 from penstock.store.engine import transaction
 from penstock.store.running import RUNNING_COMMIT
 from penstock.store.shards import Change
-from penstock.tasks.ownership import Member, Membership, Owner
+from penstock.tasks.ownership import DRAINING, OPEN, Member, Membership, Owner
 from services.shard_manager.store import LEASE, PostgresShardStore, ShardStore
 from services.task_manager.stored_lease import StoredLease
 from tests.contract.conftest import SHARDS
@@ -25,6 +26,7 @@ from tests.support.memory.store import MemoryStore
 from tests.support.unreachable import unreachable_engine
 
 FAIL_OVER_SECONDS = 60.0
+DRAIN_UNTIL = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 URL = "http://leader"
 
 
@@ -49,6 +51,10 @@ class PostgresForm:
     def renew_by_itself(self, container: str, incarnation: str) -> None:
         StoredLease(self.engine, container).renew(incarnation)
 
+    def drain(self, container: str) -> None:
+        with transaction(self.engine) as connection:
+            set_availability(connection, container, DRAINING, reason="repair", drain_until=DRAIN_UNTIL)
+
 
 class MemoryForm:
     def __init__(self, memory: MemoryStore) -> None:
@@ -70,6 +76,9 @@ class MemoryForm:
 
     def renew_by_itself(self, container: str, incarnation: str) -> None:
         MemoryLeaseStore(self.memory, container).renew(incarnation)
+
+    def drain(self, container: str) -> None:
+        self.memory.set_availability(container, DRAINING, drain_until=DRAIN_UNTIL)
 
 
 @pytest.fixture(params=["postgres", "memory"])
@@ -133,6 +142,21 @@ def test_who_registers_is_new_restarted_or_refused(form: Any) -> None:
     assert {owner.container for owner in changed.values()} == {"c1"}
     assert join(form.store, epoch, "c1", "three", empty=False) is Membership.REFUSED
     assert form.store.read(-1).members == {"c1": member("c1", "two")}
+
+
+def test_no_life_of_a_container_ends_its_drain(form: Any) -> None:
+    """1. A container that joins is open. 2. It is drained. 3. It restarts, 4. is lost and comes back: still drained."""
+    epoch = form.elect("a")
+    join(form.store, epoch, "c1")
+    assert form.store.read(-1).members["c1"].availability == OPEN
+    form.drain("c1")
+    drained = member("c1")._replace(availability=DRAINING, drain_until=DRAIN_UNTIL)
+    assert form.store.read(-1).members == form.store.take_over(epoch).members == {"c1": drained}
+    assert join(form.store, epoch, "c1", "two") is Membership.RESTARTED
+    assert form.store.read(-1).members["c1"] == drained._replace(incarnation="two")
+    assert form.store.fail_over({"c1": "two"}, {}, FAIL_OVER_SECONDS, epoch).lost == {"c1"}
+    assert join(form.store, epoch, "c1", "three") is Membership.NEW
+    assert form.store.read(-1).members["c1"] == drained._replace(incarnation="three")
 
 
 def test_the_shards_of_a_lost_container_go_to_its_heirs(form: Any) -> None:

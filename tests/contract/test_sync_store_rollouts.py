@@ -163,7 +163,7 @@ def test_who_waits_for_room_is_not_looked_at_while_there_is_none(form: Any, chan
         write(form, ranks=found.new_ranks)
     form.layer("k", "base", make_layer())
     row_to_be = CommitRow("k", orjson.dumps(make_config()), 1, 1, 0, False, True)
-    waits = SyncRecord(SyncState.WAITING, 99, "waiting: no more than 1 job may be disrupted at once")
+    waits = SyncRecord(SyncState.QUEUED, 99, "waiting: no more than 1 job may be disrupted at once")
     write(form, commits=[row_to_be], states=[SyncWrite("k", row(waits), None)])
     match change:
         case "write":

@@ -165,7 +165,7 @@ def test_rollouts_begin_as_far_as_there_is_room_and_the_others_wait(form: Any) -
     for job, priority in (("c", 0), ("b", 1), ("a", 0)):
         form.layer(job, "oncall", {"package": {"version": "2"}, "priority": priority})
     assert settled(form, ROOM) == [("rollout", 1)]
-    assert form.store.count_states() == {"synced": 1, "rolling": 1, "waiting": 2}
+    assert form.store.count_states() == {"synced": 1, "rolling": 1, "queued": 2}
     seen = views(form)
     waits = "waiting: no more than 2 jobs may be disrupted at once"
     assert [(job, seen[job].sync.detail) for job in "ac"] == [(job, waits) for job in "ac"]

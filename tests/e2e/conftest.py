@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.faults.stack import MortalStack
+from tests.support.chaos.stack import ChaosStack
 from tests.support.rows import RowJob
 from tests.support.spark import quick_start
 
@@ -33,6 +33,8 @@ PERIODS = {
     "PENSTOCK_STATE_SYNCER_LEASE_SECONDS": 4,
     "PENSTOCK_STATE_SYNCER_RENEW_SECONDS": 1,
     "PENSTOCK_STATE_SYNCER_HEALTHY_SECONDS": 1,
+    "PENSTOCK_STATE_SYNCER_GENERATION_HOURS": 0.0005,
+    "PENSTOCK_STATE_SYNCER_GENERATION_LOOK_SECONDS": 1,
     "PENSTOCK_FULL_FETCH_SECONDS": 5,
     "PENSTOCK_REPORT_SECONDS": 0.5,
     "PENSTOCK_LOAD_INTERVAL_SECONDS": 1,
@@ -50,11 +52,11 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory, servers_dir: Path) -> Iterator[MortalStack]:
-    """Postgres, Kafka, every service and two Task Managers, some of which die when a test orders it."""
+def stack(tmp_path_factory: pytest.TempPathFactory, servers_dir: Path) -> Iterator[ChaosStack]:
+    """Postgres, Kafka, every service and two Task Managers, through a proxy; some die when a test orders it."""
     folder = tmp_path_factory.mktemp("stack")
     environment = {name: str(value) for name, value in PERIODS.items()}
-    with MortalStack(folder, task_managers=2, free_ports=True, environment=environment) as running:
+    with ChaosStack(folder, task_managers=2, free_ports=True, environment=environment) as running:
         yield running
     assert not [process.cmdline() for process in psutil.process_iter() if str(folder) in _environment(process)]
 
@@ -68,7 +70,7 @@ def _environment(process: psutil.Process) -> str:
 
 
 @pytest.fixture
-def rows(stack: MortalStack) -> Iterator[RowJob]:
+def rows(stack: ChaosStack) -> Iterator[RowJob]:
     """A converged job of two tasks that copies rows from a topic of its own to a Postgres table of its own."""
     job = RowJob(stack, f"rows{next(_numbers)}")
     job.create()

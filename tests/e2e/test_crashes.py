@@ -15,7 +15,7 @@ from penstock.control.process import wait_until
 from penstock.local import supervisor
 from tests.support.counts import CONVERGE_S, CountJob
 from tests.support.faults.orders import Point
-from tests.support.faults.points import OUTPUT, RESCALE, RESTORE, SAVEPOINT, alternating
+from tests.support.faults.points import COLLECTION, OUTPUT, RESCALE, RESTORE, SAVEPOINT, alternating
 from tests.support.faults.stack import MortalStack
 from tests.support.session import unique
 
@@ -70,6 +70,32 @@ def test_a_rescale_survives_a_crash(stack: MortalStack, counts: CountJob, point:
         counts.wait_settled()
     counts.wait_counted()
     counts.assert_exact()
+
+
+@pytest.fixture(scope="module")
+def left(stack: MortalStack) -> Iterator[CountJob]:
+    """Another one, which has left a generation: the next that it leaves makes that go."""
+    for job in _running(CountJob(stack, unique("left"))):
+        job.send(80)
+        job.rescale(SIZES[1])
+        job.wait_runs(SIZES[1])
+        yield job
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("point", _cases(COLLECTION))
+def test_the_collection_of_an_old_generation_survives_a_crash(stack: MortalStack, left: CountJob, point: Point):
+    """1. A rescale leaves a generation, so the one before goes, and somebody dies at the point. 2. It is gone, the one
+    that runs and the one that was left are not. 3. Every row is counted once, also after another rescale."""
+    size, kept = sum(SIZES) - left.size(), left.generation()
+    stack.orders.give(point)
+    left.rescale(size)
+    left.wait_runs(size)
+    _wait_obeyed(stack, point)
+    left.wait_only([kept, left.generation()])
+    left.wait_settled()
+    left.send(80)
+    left.assert_exact()
 
 
 @pytest.mark.long

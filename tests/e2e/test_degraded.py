@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import time
 
+import httpx
 import pytest
 
+from penstock.control.process import wait_until
 from penstock.local.services import PORTS
 from penstock.local.stack import READY_S, LocalStack
 from tests.e2e.conftest import LEASE_SECONDS
+from tests.support.chaos.perform import begin
+from tests.support.chaos.stack import ChaosStack
+from tests.support.chaos.timetable import STORE, Fault, Kind
 from tests.support.rows import RowJob
 
 
@@ -39,6 +44,30 @@ def test_rows_keep_arriving_while_services_are_down(stack: LocalStack, rows: Row
     rows.wait_converged()
     rows.send_and_wait()
     rows.assert_exact()
+
+
+@pytest.mark.long
+def test_without_shard_manager_and_store_tasks_stop_and_come_back_by_themselves(stack: ChaosStack, rows: RowJob):
+    """1. Rows flow. 2. The Shard Manager is killed, and the store does not answer any more. 3. When the leases have run
+    out no container runs a task. 4. Both come back. 5. The tasks run again, and every row is there once."""
+    rows.send_and_wait()
+    stack.supervisor.take_down("shard_manager")
+    come_back = begin(stack, Fault(0.0, 0.0, Kind.CUT, STORE, "both"))
+    try:
+        wait_until(lambda: not _running(stack), 4 * LEASE_SECONDS, "every task to stop")
+        rows.send(40)
+    finally:
+        come_back()
+        stack.supervisor.bring_up("shard_manager")
+    rows.send_and_wait()
+    rows.wait_converged()
+    rows.assert_exact()
+
+
+def _running(stack: ChaosStack) -> list[str]:
+    """What the containers run, by their own word."""
+    answers = [httpx.get(f"{stack.plan.url(name)}/v1/tasks").json()["tasks"] for name in stack.containers]
+    return [f"{task['job']}/{task['index']}" for tasks in answers for task in tasks]
 
 
 def _flow_for(rows: RowJob, seconds: float) -> None:

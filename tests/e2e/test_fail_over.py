@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-
-import psutil
-
 from penstock.control.process import wait_until
 from penstock.local.processes import children_with
 from penstock.local.services import HOST_MODULE, task_manager_name
 from penstock.local.stack import READY_S, LocalStack
+from tests.support.chaos.freezing import frozen
 from tests.support.rows import RowJob
 
 ALL_MANAGERS = {task_manager_name(1), task_manager_name(2)}
@@ -61,7 +56,7 @@ def test_a_zombie_container_commits_nothing(stack: LocalStack, rows: RowJob):
     not read. 5. No row is there twice; the container is back as a new one."""
     rows.send_and_wait()
     name = rows.containers().pop()
-    with _frozen(stack, name):
+    with frozen(stack.supervisor.pid(name)):
         rows.send_and_wait()
         wait_until(lambda: rows.containers() == ALL_MANAGERS - {name}, 60, "the other container to take over")
         rows.send(40)
@@ -70,24 +65,6 @@ def test_a_zombie_container_commits_nothing(stack: LocalStack, rows: RowJob):
     wait_until(lambda: _is_live(stack, name), READY_S, f"{name} to be back")
     rows.send_and_wait()
     rows.assert_exact()
-
-
-@contextmanager
-def _frozen(stack: LocalStack, name: str) -> Iterator[None]:
-    """A Task Manager and all below it, stopped by SIGSTOP and let go by SIGCONT."""
-    manager = psutil.Process(stack.supervisor.pid(name))
-    manager.send_signal(signal.SIGSTOP)  # first: it starts no more children then
-    family = [manager, *manager.children(recursive=True)]
-    for process in family:
-        with suppress(psutil.NoSuchProcess):
-            process.send_signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for process in family:
-            # The Task Manager that goes on first may have killed its hosts by now.
-            with suppress(psutil.NoSuchProcess):
-                process.send_signal(signal.SIGCONT)
 
 
 def _is_live(stack: LocalStack, name: str) -> bool:

@@ -39,7 +39,9 @@ class Collecting:
     def keeper(self) -> GenerationKeeper:
         retention = Retention(count=self.count, seconds=86_400.0, at_once=self.at_once)
         executor = self.executor = MemoryExecutor(self.containers)
-        return GenerationKeeper(self.cell.engine, executor, lambda: self.now, retention, await_seconds=1.0)
+        return GenerationKeeper(
+            self.cell.engine, executor, lambda: self.now, retention, await_seconds=1.0, look_seconds=60.0
+        )
 
     def round(self) -> None:
         self.keeper().round(self.cell.epoch)

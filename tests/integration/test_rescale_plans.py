@@ -19,7 +19,7 @@ from services.state_syncer.progress import Lost, Step, Unanswered
 from services.state_syncer.store import PostgresSyncStore
 from tests.support.jobs import delete_job, make_config, make_layer, release_job, write_layer
 from tests.support.rescales import RescaleCell, everything_works, fails_at, silent
-from tests.support.syncer_cell import Interfering, depose, elect
+from tests.support.syncer_cell import Interfering, Killed, depose, die, elect
 
 
 @pytest.fixture
@@ -106,14 +106,6 @@ def test_a_stopped_job_that_was_started_is_rescaled_too(cell: RescaleCell, desir
     cell.rounds(5)
     assert (cell.running()["generation"], cell.running()["config"]["desired_state"]) == (2, desired_state)
     assert cell.sync()["state"] == "synced"
-
-
-class Killed(BaseException):
-    """Stands for the end of the process."""
-
-
-def die() -> None:
-    raise Killed
 
 
 ROUNDS_OF_A_RESCALE = 4
@@ -274,7 +266,7 @@ def test_no_more_jobs_are_rescaled_at_once_than_the_budget_allows(cell: RescaleC
     cell.restart()
     cell.rounds(1)
     assert [cell.step(name) for name in names] == ["await_stopped", None, "await_stopped"]
-    assert (cell.sync("j2")["state"], cell.running("j2")["stopping"]) == ("waiting", False)
+    assert (cell.sync("j2")["state"], cell.running("j2")["stopping"]) == ("queued", False)
     assert cell.sync("j2")["detail"] == "waiting: no more than 2 jobs may be disrupted at once"
     cell.rounds(10)
     assert {cell.running(name)["generation"] for name in names} == {2}

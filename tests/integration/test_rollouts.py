@@ -15,7 +15,7 @@ from services.state_syncer.budget import Budget
 from services.state_syncer.store import PostgresSyncStore
 from tests.support.job_service import job_service
 from tests.support.rollouts import Away, RolloutCell
-from tests.support.syncer_cell import Interfering, depose, elect
+from tests.support.syncer_cell import Interfering, Killed, depose, die, elect
 
 SYNCER = "syncer"
 
@@ -163,14 +163,6 @@ def test_a_rollback_that_is_refused_is_told(cell: RolloutCell) -> None:
     assert (cell.sync()["plan"]["step"], cell.changes[-1]) == ("roll_back", ["2", "1", "1"])
 
 
-class Killed(BaseException):
-    """Stands for the end of the process."""
-
-
-def die() -> None:
-    raise Killed
-
-
 @pytest.mark.parametrize("after_write", [False, True])
 @pytest.mark.parametrize("round_", range(3))
 @pytest.mark.parametrize("is_bad", [False, True])
@@ -226,7 +218,7 @@ def test_no_more_jobs_are_disrupted_at_once_than_the_budget_allows(cell: Rollout
     cell.release("2")
     cell.release("2", job="k")
     cell.rounds(1)
-    assert (cell.sync("j")["state"], cell.sync("k")["state"]) == ("rolling", "waiting")
+    assert (cell.sync("j")["state"], cell.sync("k")["state"]) == ("rolling", "queued")
     assert cell.sync("k")["detail"] == "waiting: no more than 1 job may be disrupted at once"
     cell.rounds(8)
     assert (cell.sync("j")["state"], cell.sync("k")["state"]) == ("synced", "synced")

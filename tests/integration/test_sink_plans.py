@@ -16,7 +16,7 @@ from services.state_syncer.plan import QUARANTINE_AFTER_FAILURES
 from services.state_syncer.progress import Done, Failed, Lost, Outcome, Unanswered
 from tests.support.jobs import make_config, make_layer, release_job, restart_job, write_layer
 from tests.support.rescales import RescaleCell, everything_works
-from tests.support.syncer_cell import Interfering, depose, elect
+from tests.support.syncer_cell import Interfering, Killed, depose, die, elect
 
 SIZED = {"key_groups": 4}
 
@@ -64,14 +64,10 @@ def test_a_first_commit_comes_once_the_output_is_there(cell: RescaleCell, set_ba
 def test_a_syncer_that_dies_in_any_round_is_carried_on(cell: RescaleCell, round_: int, *, after_write: bool) -> None:
     write(cell, output=SIZED)
     cell.rounds(round_)
-
-    def die() -> None:
-        raise KeyboardInterrupt
-
     executor = cell.executor
     cell.restart(Interfering(cell.engine, die, after_write=after_write))
     cell.syncer._executor = executor
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Killed):
         cell.rounds(2)
     depose(cell.engine)
     cell.epoch = elect(cell.engine, "second")
@@ -217,14 +213,10 @@ def test_a_rescale_with_another_output_survives_the_death_of_a_syncer_in_any_rou
     runs(cell)
     write(cell, **ELSEWHERE)
     cell.rounds(round_)
-
-    def die() -> None:
-        raise KeyboardInterrupt
-
     executor = cell.executor
     cell.restart(Interfering(cell.engine, die, after_write=after_write))
     cell.syncer._executor = executor
-    with suppress(KeyboardInterrupt):
+    with suppress(Killed):
         cell.rounds(2)
     depose(cell.engine)
     cell.epoch = elect(cell.engine, "second")
@@ -247,7 +239,7 @@ def test_an_output_stays_made_while_its_rescale_waits_for_room(cell: RescaleCell
     for _ in range(3):
         cell.rounds(1)
         told.append((cell.sync()["state"], cell.sync()["detail"]))
-    assert set(told) == {("waiting", "waiting: no more than 1 job may be disrupted at once")}
+    assert set(told) == {("queued", "waiting: no more than 1 job may be disrupted at once")}
     assert [ask.key.step for ask in cell.containers.asked if ask.key.job == "j"] == ["initialize_sink"]
     cell.containers.works = everything_works
     cell.restart()

@@ -15,7 +15,7 @@ from services.state_syncer.loop import StateSyncer
 from services.state_syncer.simple import SET_BASED_FROM
 from services.state_syncer.store import PostgresSyncStore
 from tests.support.jobs import delete_job, make_config, make_layer, release_job, restart_job, write_layer
-from tests.support.syncer_cell import Cell, Interfering, depose, elect
+from tests.support.syncer_cell import Cell, Interfering, Killed, depose, die, elect
 
 
 @pytest.fixture(params=[0, SET_BASED_FROM], ids=["set-based", "one by one"])
@@ -206,14 +206,6 @@ def test_a_job_whose_deletion_was_taken_back_meanwhile_is_not_forgotten(cell: Ce
     assert cell.running()["stopping"] is True
     cell.round()
     assert (cell.running()["stopping"], cell.running()["config"]["desired_state"]) == (False, "running")
-
-
-class Killed(BaseException):
-    """Stands for the end of the process."""
-
-
-def die() -> None:
-    raise Killed
 
 
 def interfering(cell: Cell, interfere: Any, *, after_write: bool = False) -> Interfering:

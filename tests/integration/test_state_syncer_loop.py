@@ -12,8 +12,8 @@ from penstock.control.loop import LeaderLoop
 from penstock.control.process import wait_until
 from penstock.store.election import Listener
 from penstock.store.engine import CHANGED_EXPECTED, connect
-from services.state_syncer.__main__ import build
 from services.state_syncer.settings import StateSyncerSettings
+from services.state_syncer.wiring import build
 from tests.support.jobs import delete_job, make_layer, write_layer
 from tests.support.syncer_cell import Cell, depose, elect
 

@@ -102,7 +102,7 @@ def shard_manager(around: Surroundings, process: Process) -> None:
 
 
 def state_syncer(around: Surroundings, process: Process) -> None:
-    """As `services.state_syncer.__main__`, without savepoints and the removal of old generations."""
+    """As `services.state_syncer.wiring`, without savepoints and the removal of old generations."""
     clock, database = process.machine.clock, around.database
     executor = ContainerExecutor(RedistributionClient(), clock.monotonic, workers=4, lost_after_seconds=30.0)
     syncer = StateSyncer(

@@ -14,6 +14,7 @@ from typing import Any
 
 import penstock.control.loop
 import penstock.spark.host.lease
+import penstock.wire.app
 import penstock.wire.endpoints
 import penstock.wire.http
 import penstock.wire.redistribution_client
@@ -23,7 +24,6 @@ import services.state_syncer.executor
 import services.task_manager.container
 import services.task_manager.host_pool
 import services.task_manager.loop
-import services.task_service.api
 import services.task_service.cache
 from tests.simulation.network import Http, Network
 from tests.simulation.scheduler import Scheduler
@@ -62,7 +62,7 @@ class _Now:
         return self._now()
 
 
-async def _at_once(call: Callable[..., Any], *args: Any) -> Any:
+async def _at_once(call: Callable[..., Any], *args: Any, limiter: object) -> Any:
     return call(*args)
 
 
@@ -90,7 +90,7 @@ def on_virtual_time(
     replace(loop, "IntervalTrigger", lambda *, seconds: Every(seconds))
     replace(loop, "DateTrigger", Once)
     replace(loop, "datetime", _Now(wall_time))
-    replace(services.task_service.api, "run_in_threadpool", _at_once)
+    replace(penstock.wire.app, "run_sync", _at_once)
     for name, module in sorted(sys.modules.items()):
         if name.startswith(("services.", "penstock.")) and hasattr(module, "log"):
             replace(module, "log", logger)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -19,9 +18,11 @@ from penstock.local.stack import LocalStack
 from penstock.local.topics import create_topics
 from penstock.spark.redistribute.seal import SEAL
 from penstock.wire.overview import SyncView
+from tests.support.feeding import feeding
 from tests.support.kafka_sink import committed
 
 KEY_GROUPS = 4
+SCHEMA = "word STRING, id BIGINT"
 WORDS = 40
 CONVERGE_S = 180.0
 ROWS_AT_ONCE = 10
@@ -39,11 +40,16 @@ class Change(NamedTuple):
 class CountJob:
     """A job that counts rows by word, exactly once, from a topic of the job's name into `<name>-out`."""
 
+    key_function = "kafka"
+
     def __init__(self, stack: LocalStack, name: str) -> None:
         self.name = name
+        self.entrance = name
         self._stack = stack
         self._bootstrap = stack.plan.kafka_bootstrap
-        self._producer = Producer({"bootstrap.servers": self._bootstrap, "partitioner": "murmur2_random"})
+        self._producer = Producer(
+            {"bootstrap.servers": self._bootstrap, "partitioner": "murmur2_random", "enable.idempotence": True}
+        )
         self._sent = 0
 
     @property
@@ -54,13 +60,19 @@ class CountJob:
     def create(self, task_count: int, trigger_interval_seconds: float = 0.2) -> None:
         """Topics and job; waits until it runs."""
         create_topics(self._bootstrap, {self.name: KEY_GROUPS, f"{self.name}-out": KEY_GROUPS})
-        config = {
+        with self._stack.client() as client:
+            client.put_job(self.name, self.config(task_count, trigger_interval_seconds))
+        self.wait_runs(task_count)
+
+    def config(self, task_count: int, trigger_interval_seconds: float) -> dict[str, Any]:
+        """The job's base layer."""
+        return {
             "inputs": {
                 "rows": {
                     "topic": self.name,
                     "key_groups": KEY_GROUPS,
-                    "value_schema": "word STRING, id BIGINT",
-                    "key_function": "kafka",
+                    "value_schema": SCHEMA,
+                    "key_function": self.key_function,
                     "key_columns": ["word"],
                 }
             },
@@ -75,9 +87,6 @@ class CountJob:
             "task_count": task_count,
             "trigger_interval_seconds": trigger_interval_seconds,
         }
-        with self._stack.client() as client:
-            client.put_job(self.name, config)
-        self.wait_runs(task_count)
 
     def size(self) -> int:
         """The number of tasks that the job is to have."""
@@ -172,14 +181,14 @@ class CountJob:
     @contextmanager
     def fed(self, pause_s: float = PAUSE_S) -> Iterator[None]:
         """Rows keep coming while this is open: some at once, then a pause."""
-        ending = threading.Event()
-        thread = threading.Thread(target=self._feed, args=(ending, pause_s), name=f"feed-{self.name}")
-        thread.start()
-        try:
+        with feeding(self.name, lambda: self._send(ROWS_AT_ONCE), pause_s):
             yield
-        finally:
-            ending.set()
-            thread.join()
+
+    def wait_only(self, generations: list[int]) -> None:
+        """Waits until no others have checkpoints, and checks that these have."""
+        folders = self.checkpoints
+        wait_until(lambda: set(folders.kept()) <= set(generations), CONVERGE_S, f"old ones of {self.name} to go")
+        assert folders.kept() == generations
 
     def rescale_and_wait(self, task_count: int) -> Change:
         """Rescales, and waits until new tasks have committed."""
@@ -242,14 +251,10 @@ class CountJob:
         with self._stack.client() as client:
             client.delete_job(self.name)
 
-    def _feed(self, ending: threading.Event, pause_s: float) -> None:
-        while not ending.wait(pause_s):
-            self._send(ROWS_AT_ONCE)
-
     def _send(self, rows: int) -> None:
         for _ in range(rows):
-            row = {"word": _word(self._sent), "id": self._sent}
-            self._producer.produce(self.name, key=row["word"], value=json.dumps(row))
+            word = _word(self._sent)
+            self._producer.produce(self.entrance, key=word, value=json.dumps({"word": word, "id": self._sent}))
             self._sent += 1
         self._producer.flush()
 
@@ -284,6 +289,10 @@ class Checkpoints:
     def generations(self) -> list[int]:
         """All that were ever begun."""
         return sorted(int(folder.name.removeprefix("g")) for folder in self._folder.glob("g*"))
+
+    def kept(self) -> list[int]:
+        """Those that have a checkpoint of a task."""
+        return [number for number in self.generations() if any(self._folder.glob(f"g{number}/task-*"))]
 
     def is_over(self, generation: int) -> bool:
         """Whether no task of a generation can run: it was sealed, or never finished by a redistribution."""

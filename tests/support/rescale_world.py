@@ -29,6 +29,7 @@ from tests.support.jobs import make_config, make_layer
 from tests.support.memory.savepoints import MemorySavepointStore
 from tests.support.memory.store import LeaseEntry, MemoryStore, ReportEntry, RunningEntry
 from tests.support.memory.sync import MemorySyncStore
+from tests.support.syncer_cell import Killed
 
 NAMES = ("a", "b", "c")
 SAVEPOINTS_KEPT = 2
@@ -54,10 +55,6 @@ class Container:
     view: dict[str, RunningEntry] = field(default_factory=dict)
     tasks: set[Task] = field(default_factory=set)
     works: dict[tuple[str, int, str], Outcome] = field(default_factory=dict)
-
-
-class Killed(BaseException):
-    """Stands for the end of a syncer's process."""
 
 
 class MortalStore(MemorySyncStore):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import psycopg
 from confluent_kafka import Producer
@@ -12,8 +14,10 @@ from penstock.control.process import wait_until
 from penstock.local.stack import LocalStack
 from penstock.local.topics import create_topics
 from penstock.store.engine import libpq_url
+from tests.support.feeding import feeding
 
 KEY_GROUPS = 4
+ROWS_AT_ONCE = 10
 CONVERGE_S = 120.0
 ARRIVE_S = 90.0
 
@@ -25,7 +29,7 @@ class RowJob:
         self.name = name
         self._stack = stack
         self._bootstrap = stack.plan.kafka_bootstrap
-        self._producer = Producer({"bootstrap.servers": self._bootstrap})
+        self._producer = Producer({"bootstrap.servers": self._bootstrap, "enable.idempotence": True})
         self.sent = 0
 
     def config(self) -> dict[str, object]:
@@ -79,6 +83,12 @@ class RowJob:
             self._producer.produce(self.name, value=value, partition=self.sent % KEY_GROUPS)
             self.sent += 1
         self._producer.flush()
+
+    @contextmanager
+    def fed(self, pause_s: float) -> Iterator[None]:
+        """Rows keep coming while this is open."""
+        with feeding(self.name, lambda: self.send(ROWS_AT_ONCE), pause_s):
+            yield
 
     def send_and_wait(self, count: int = 40) -> None:
         """Sends rows and waits until every row ever sent is in the table."""

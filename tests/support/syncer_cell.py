@@ -109,6 +109,15 @@ def depose(engine: Engine) -> None:
         connection.execute(text("UPDATE leases SET expires_at = '-infinity'"))
 
 
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+def die() -> None:
+    """For `Interfering`: the process ends here."""
+    raise Killed
+
+
 class Interfering(PostgresSyncStore):
     """Does something once, between the decisions of a round and their writing; dies there when that raises.
 

@@ -1,4 +1,4 @@
-"""Commands about the cluster: containers, shards, alerts, the field table, and a live view."""
+"""Commands about the cluster: shards, alerts, the field table, and a live view."""
 
 from __future__ import annotations
 
@@ -20,27 +20,11 @@ from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import FieldView, JobSummary
 from penstock.wire.overview import total
 
-_GIB = 2**30
-
 
 def add_to(app: typer.Typer) -> None:
     """Adds the commands to the program."""
-    for command in (containers, shards, alerts, fields, decisions, top):
+    for command in (shards, alerts, fields, decisions, top):
         app.command()(command)
-
-
-def containers(as_json: AsJson = False) -> None:
-    """Containers: state, capacity, shards and tasks."""
-    page = client().containers()
-    if as_json:
-        return show_json(page)
-    headings = ("container", "state", "region", "cores", "memory GiB", "shards", "tasks", "heartbeat", "url")
-    rows = [
-        (c.name, c.state, c.region, c.cpu_cores, c.memory_bytes / _GIB, c.shards, c.tasks, c.heartbeat_at, c.url)
-        for c in page.containers
-    ]
-    table(headings, rows)
-    return say_more(page.next)
 
 
 def shards(as_json: AsJson = False) -> None:

@@ -35,7 +35,8 @@ leases = Table(
 
 # state: live, lost. heartbeat_at is for people and new leaders; lease_renewed_at is written by the Task Manager
 # itself while no Shard Manager answers, and holds off a fail-over. further_capacity: amounts of other dimensions
-# by name.
+# by name. availability and what follows it: `penstock.store.availability`; drain_until NULL: a drain without a limit.
+# placement: what the Shard Manager last placed there, NULL: unknown.
 containers = Table(
     "containers",
     metadata,
@@ -52,7 +53,15 @@ containers = Table(
     moment("registered_at"),
     moment("heartbeat_at"),
     Column("lease_renewed_at", DateTime(timezone=True)),
+    Column("availability", Text, nullable=False, server_default="open"),
+    Column("drain_until", DateTime(timezone=True)),
+    Column("availability_reason", Text),
+    Column("availability_by", Text),
+    Column("availability_at", DateTime(timezone=True)),
+    Column("placement", JSONB(none_as_null=True)),
     CheckConstraint("state IN ('live','lost')", name="state_known"),
+    CheckConstraint("availability IN ('open','cordoned','draining')", name="availability_known"),
+    CheckConstraint("drain_until IS NULL OR availability = 'draining'", name="drain_until_of_a_drain"),
 )
 
 # epoch: from the counter `assignment`, new at every change of owner. container NULL: nobody owns it.

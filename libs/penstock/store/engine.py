@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import orjson
 import psycopg
@@ -22,6 +23,13 @@ from penstock.store.tables import counters
 CHANGED_EXPECTED = "penstock_expected"
 CHANGED_RUNNING = "penstock_running"
 CHANGED_ASSIGNMENT = "penstock_assignment"
+# A machine that vanishes closes no connection, which would be waited on for hours: it is given up after about 15 s.
+_VANISHED: dict[str, Any] = {
+    "keepalives_idle": 6,
+    "keepalives_interval": 3,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}
 # A container reported what the plan of a rescale may wait for: that it knows a newer commit, or that tasks ended.
 REPORTED_STOP = "penstock_stop"
 
@@ -63,7 +71,7 @@ def connect(
         max_overflow=pool_size,
         pool_timeout=10,
         pool_pre_ping=True,
-        connect_args={"connect_timeout": 5, "options": options},
+        connect_args={"connect_timeout": 5, "options": options, **_VANISHED},
         json_serializer=lambda value: orjson.dumps(value).decode(),
         json_deserializer=orjson.loads,
     )
@@ -117,7 +125,7 @@ def notify(connection: Connection, channel: str, payload: str = "") -> None:
 
 def listen(url: str, channels: tuple[str, ...]) -> psycopg.Connection:
     """A connection of its own that listens; read it with `connection.notifies(timeout=...)`."""
-    connection = psycopg.connect(libpq_url(url), autocommit=True, connect_timeout=5)
+    connection = psycopg.connect(libpq_url(url), autocommit=True, connect_timeout=5, **_VANISHED)
     for channel in channels:
         connection.execute(f"LISTEN {channel}".encode())
     return connection

@@ -49,7 +49,7 @@ _STATUS = """
                     THEN 'stopped'
                 WHEN running.revision >= jobs.revision THEN 'synced'
                 WHEN sync_state.revision >= jobs.revision
-                    AND sync_state.state IN ('waiting', 'failed', 'quarantined') THEN sync_state.state
+                    AND sync_state.state IN ('waiting', 'queued', 'failed', 'quarantined') THEN sync_state.state
                 ELSE 'pending'
             END AS state,
             coalesce((running.config->>'task_count')::integer, 1) AS task_count

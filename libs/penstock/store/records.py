@@ -34,6 +34,7 @@ class JobState(StrEnum):
     SYNCED = "synced"
     STOPPED = "stopped"
     WAITING = "waiting"
+    QUEUED = "queued"
     RESCALING = "rescaling"
     ROLLING = "rolling"
     FAILED = "failed"

@@ -21,6 +21,8 @@ from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify
 from penstock.tasks.ownership import Member, Membership, Owner, membership
 
 ASSIGNMENT_COUNTER = "assignment"
+# What a container that registers does not write: a restart must not end a cordon (`penstock.store.availability`).
+_KEPT = ("live", "availability", "drain_until")
 
 
 class Change(NamedTuple):
@@ -55,7 +57,7 @@ def register(connection: Connection, member: Member, *, empty: bool) -> Membersh
 
 
 def _write_member(connection: Connection, member: Member) -> None:
-    values = {key: value for key, value in member._asdict().items() if key != "live"}
+    values = {key: value for key, value in member._asdict().items() if key not in _KEPT}
     values |= {"further_capacity": dict(member.further_capacity), "labels": dict(member.labels)}
     statement = insert(containers).values(**values, state="live")
     again: dict[str, Any] = {key: statement.excluded[key] for key in (*values, "state")}
@@ -177,22 +179,24 @@ def renew_own_lease(connection: Connection, container: str, incarnation: str) ->
     The caller counts its lease from before the call. Raises LeaseLost when this incarnation was declared lost or
     replaced, or was never registered: it must stop everything and start anew, empty.
     """
-    _take_own_lease(connection, container, incarnation, incarnation)
+    _take_own_lease(connection, container, (incarnation,), incarnation)
     return _own_lease(connection, container)
 
 
 def adopt_own_lease(connection: Connection, container: str, former: str, incarnation: str) -> OwnLease:
     """As `renew_own_lease`, for a Task Manager that was restarted and knows its `former` incarnation from its disk.
 
-    The shards stay, under new epochs, so that what the former life left behind is fenced. Raises LeaseLost.
+    The shards stay, under new epochs, so that what the former life left behind is fenced. May be repeated, should the
+    answer have been lost. Raises LeaseLost.
     """
-    _take_own_lease(connection, container, former, incarnation)
+    _take_own_lease(connection, container, (former, incarnation), incarnation)
     _reissue(connection, container)
     return _own_lease(connection, container)
 
 
-def _take_own_lease(connection: Connection, container: str, former: str, incarnation: str) -> None:
-    is_mine = (containers.c.name == container) & (containers.c.incarnation == former) & (containers.c.state == "live")
+def _take_own_lease(connection: Connection, container: str, lives: tuple[str, ...], incarnation: str) -> None:
+    row = containers.c
+    is_mine = (row.name == container) & row.incarnation.in_(lives) & (row.state == "live")
     renewed = {"incarnation": incarnation, "lease_renewed_at": func.clock_timestamp()}
     if connection.execute(update(containers).where(is_mine).values(renewed)).rowcount != 1:
         raise LeaseLost(f"{container} was declared lost or replaced, or was never registered")

@@ -22,7 +22,6 @@ from sqlalchemy import Connection, Row, text
 from penstock.config.sameness import CLOSED, OPEN, TOP, Sameness, SimpleChange, opened
 from penstock.config.tree import Leaf, find
 from penstock.store.records import CommittedAlike
-from penstock.store.sync import WAITS_FOR_ROOM
 from penstock.tasks.rollout import PACKAGE, QUERY
 
 # The args of a query have free types: there 1, 1.0 and true differ, which jsonb's equality does not see.
@@ -135,7 +134,7 @@ _COMPARE = text(
                     JOIN sync_state s ON s.job = j.name
                     JOIN expected_configs e ON e.job = j.name
                 WHERE r.revision < j.revision AND r.restarts = j.restarts AND NOT r.stopping AND NOT j.deleting
-                    AND (s.state = 'synced' OR ({WAITS_FOR_ROOM} AND NOT (:full AND s.revision >= j.revision)))
+                    AND (s.state = 'synced' OR (s.state = 'queued' AND NOT (:full AND s.revision >= j.revision)))
                     AND s.failures = 0 AND s.plan IS NULL AND r.rollout IS NULL
                     AND e.revision = j.revision AND e.basis = :basis AND {_is_ready("e.config", "r.started")}
                     AND NOT EXISTS (SELECT FROM restores w WHERE w.job = j.name)
@@ -205,7 +204,7 @@ _COMMIT = text(
                 'revision', committed.revision, 'restarts', committed.restarts, 'leaves', committed.leaves) END,
             step = CASE WHEN judged.rollout IS NOT NULL THEN 0 END, updated_at = now()
         FROM committed JOIN {_JUDGED} ON judged.number = committed.number
-        WHERE held.job = committed.job AND held.state IN ('synced', 'waiting') AND held.failures = 0
+        WHERE held.job = committed.job AND held.state IN ('synced', 'waiting', 'queued') AND held.failures = 0
     )
     SELECT kind, count(*) AS jobs, max(revision) AS revision,
         (array_agg(job))[1 : :sample] AS names, (array_agg(revision))[1 : :sample] AS revisions
@@ -215,12 +214,12 @@ _COMMIT = text(
 _PUT_OFF = text(
     f"""
     UPDATE sync_state AS held SET
-        state = 'waiting', detail = :detail, revision = change.revision, change_kind = judged.kind,
+        state = 'queued', detail = :detail, revision = change.revision, change_kind = judged.kind,
         changed_fields = judged.fields, updated_at = now()
     FROM simple_changes AS change JOIN {_JUDGED} ON {_ANSWER}
-    WHERE held.job = change.job AND held.state IN ('synced', 'waiting') AND held.failures = 0 AND {_LATE}
+    WHERE held.job = change.job AND held.state IN ('synced', 'waiting', 'queued') AND held.failures = 0 AND {_LATE}
         AND (held.state, held.detail, held.revision, held.change_kind, held.changed_fields)
-            <> ('waiting', :detail, change.revision, judged.kind, judged.fields)
+            <> ('queued', :detail, change.revision, judged.kind, judged.fields)
     """
 )
 _COMMIT_FIRST = text(

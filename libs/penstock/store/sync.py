@@ -15,15 +15,12 @@ _BATCH = 1000
 # Up to so many jobs are read by their names, without going through all again.
 _NAMED = 1000
 
-WAITS_FOR_ROOM = "(s.state = 'waiting' AND s.detail LIKE '%may be disrupted at once')"
-"""Of a sync state `s`: the budget puts the job's rescale or rollout off (`no_room` of the State Syncer)."""
-
 # Most rollouts that one round looks at, one by one.
 MOST_ROLLING = 1000
 
 _BEHIND = f"""(r.job IS NULL OR s.job IS NULL OR r.revision < j.revision OR r.restarts < j.restarts OR r.stopping
             OR j.deleting OR s.state <> 'synced')
-    AND (:full AND NOT j.deleting AND {WAITS_FOR_ROOM}
+    AND (:full AND NOT j.deleting AND s.state = 'queued'
         AND s.revision >= j.revision AND r.restarts >= j.restarts) IS NOT TRUE
     AND ({IS_ROLLOUT} AND NOT j.deleting AND NOT j.name = ANY(:rolling)) IS NOT TRUE"""
 _JOBS = "jobs j LEFT JOIN running r ON r.job = j.name LEFT JOIN sync_state s ON s.job = j.name"
@@ -44,7 +41,7 @@ _SURVEY = text(
     f"""
     SELECT count(*) AS jobs, (array_agg(j.name))[1 : :limit] AS names,
         count(*) FILTER (WHERE NOT j.deleting
-            AND (r.job IS NULL AND s.job IS NULL OR s.state = 'synced' OR {WAITS_FOR_ROOM})) AS usual,
+            AND (r.job IS NULL AND s.job IS NULL OR s.state IN ('synced', 'queued'))) AS usual,
         coalesce(bool_or(r.stopping), false) AS stopping
     FROM {_JOBS} WHERE {_BEHIND}
     """

@@ -3,7 +3,7 @@
 Who writes what: expected_* and history, tokens, idempotency: Job Service. running, sync_state, generations: State
 Syncer. savepoints: both. tasks, task_metrics: Task Service (and the Shard Manager forgets the reports of lost
 containers). containers, assignment: Shard Manager (a container's own lease row: also its Task Manager, while the Shard
-Manager is away). decisions: Auto Scaler. leases: every loop. alerts: all.
+Manager is away; its availability: also the Job Service). decisions: Auto Scaler. leases: every loop. alerts: all.
 """
 
 from __future__ import annotations
@@ -193,9 +193,9 @@ forgotten = Table(
     Index("ix_forgotten_commit_number", "commit_number"),
 )
 
-# state: synced, pending, waiting, rescaling, rolling, failed, quarantined, deleting. No row: never looked at. plan: the
-# recorded intent of a rescale or a rollout, step: the index of the step that it is in. rejected: the package that a
-# rollout was halted with (`penstock.tasks.rollout`), until nothing holds it back any more.
+# state: synced, pending, waiting, queued, rescaling, rolling, failed, quarantined, deleting. No row: never looked at.
+# plan: the recorded intent of a rescale or a rollout, step: the index of the step that it is in. rejected: the package
+# that a rollout was halted with (`penstock.tasks.rollout`), until nothing holds it back any more.
 sync_state = Table(
     "sync_state",
     metadata,

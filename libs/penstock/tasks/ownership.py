@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from enum import Enum
 from typing import NamedTuple
 
 from penstock.tasks.dimensions import CPU, DISK, MEMORY, Amounts
+
+# Availability of a container: it takes shards; it keeps what it has and gets nothing new; it is to be emptied.
+OPEN, CORDONED, DRAINING = "open", "cordoned", "draining"
 
 _NOTHING: Amounts = {}
 _NO_LABELS: Mapping[str, str] = {}
@@ -15,7 +19,8 @@ _NO_LABELS: Mapping[str, str] = {}
 class Member(NamedTuple):
     """A container's row. `live` is False once it was declared lost. CPU in cores, memory and disk in bytes.
 
-    `further_capacity`: amounts of other dimensions by name (`penstock.tasks.dimensions`).
+    `further_capacity`: amounts of other dimensions by name (`penstock.tasks.dimensions`). `availability`: OPEN,
+    CORDONED or DRAINING; `drain_until`: when a drain takes what is left, None: never.
     """
 
     name: str
@@ -28,6 +33,8 @@ class Member(NamedTuple):
     live: bool = True
     further_capacity: Amounts = _NOTHING
     labels: Mapping[str, str] = _NO_LABELS
+    availability: str = OPEN
+    drain_until: datetime | None = None
 
     def capacity(self) -> dict[str, float]:
         """What it offers in each dimension, by name."""
@@ -62,3 +69,10 @@ def membership(row: Member | None, incarnation: str, *, empty: bool) -> Membersh
     if not empty:
         return Membership.REFUSED
     return Membership.RESTARTED if row is not None and row.live else Membership.NEW
+
+
+def joined(row: Member | None, member: Member) -> Member:
+    """The row of a container that registers as `member`, given the one it had: its availability outlives its lives."""
+    if row is None:
+        return member
+    return member._replace(availability=row.availability, drain_until=row.drain_until)

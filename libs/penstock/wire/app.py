@@ -6,9 +6,11 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import uvicorn
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -20,6 +22,8 @@ from penstock.control.logs import logger
 
 log = logger(__name__)
 PROBLEM = "application/problem+json"
+T = TypeVar("T")
+_OPERATIONS_THREADS = 2
 
 
 def problem(status: int, title: str, detail: str, **extra: Any) -> JSONResponse:
@@ -29,25 +33,38 @@ def problem(status: int, title: str, detail: str, **extra: Any) -> JSONResponse:
     return JSONResponse(body, status_code=status, media_type=PROBLEM)
 
 
+class OwnThreads:
+    """Worker threads that are not shared with the rest of an application, `count` of them."""
+
+    def __init__(self, count: int) -> None:
+        self._limiter = CapacityLimiter(count)
+
+    async def run(self, function: Callable[..., T], *args: object) -> T:
+        """Calls a function in one of them. Raises what it raises."""
+        return await run_sync(function, *args, limiter=self._limiter)
+
+
 def create_app(service: str, *, ready: Callable[[], dict[str, Any]], **kwargs: Any) -> FastAPI:
     """A FastAPI application with `/healthz`, `/readyz`, `/metrics` and problems for every error.
 
-    `ready` gives the body of `/readyz`, or raises a PenstockError when the service cannot work now.
+    `ready` gives the body of `/readyz`, or raises a PenstockError when the service cannot work now. These three are
+    answered also while every other thread waits for a store that does not answer.
     """
     app = FastAPI(title=f"penstock {service}", **kwargs)
     _add_error_handlers(app)
+    threads = OwnThreads(_OPERATIONS_THREADS)
 
     @app.get("/healthz", tags=["operations"])
-    def healthz() -> dict[str, str]:
+    async def healthz() -> dict[str, str]:
         return {"service": service, "status": "alive"}
 
     @app.get("/readyz", tags=["operations"])
-    def readyz() -> dict[str, Any]:
-        return {"service": service, **ready()}
+    async def readyz() -> dict[str, Any]:
+        return {"service": service, **await threads.run(ready)}
 
     @app.get("/metrics", tags=["operations"], response_class=Response)
-    def metrics() -> Response:
-        return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+    async def metrics() -> Response:
+        return Response(await threads.run(generate_latest), media_type=CONTENT_TYPE_LATEST)
 
     return app
 

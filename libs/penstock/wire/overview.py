@@ -1,4 +1,4 @@
-"""Answers of the Job Service about the cluster: tasks, sync, decisions, metrics, containers, shards, alerts."""
+"""Answers of the Job Service about the cluster: tasks, sync, decisions, metrics, shards, alerts."""
 
 from __future__ import annotations
 
@@ -134,32 +134,6 @@ class Series(View):
     job: str
     samples: list[SampleView]
     complete: bool
-
-
-class ContainerView(View):
-    """A container; `shards` and `tasks` are counts, `further_capacity` amounts of other dimensions by name."""
-
-    name: str
-    url: str
-    region: str
-    cpu_cores: float
-    memory_bytes: int
-    disk_bytes: int
-    further_capacity: dict[str, float]
-    labels: dict[str, str]
-    state: str
-    registered_at: datetime
-    heartbeat_at: datetime
-    lease_renewed_at: datetime | None
-    shards: int
-    tasks: int
-
-
-class ContainerPage(View):
-    """Containers by name."""
-
-    containers: list[ContainerView]
-    next: str | None = None
 
 
 class ShardView(View):

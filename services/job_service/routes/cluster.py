@@ -1,4 +1,4 @@
-"""The cluster: containers, shards, alerts, the field table, the layers."""
+"""The cluster: shards, alerts, the field table, the layers."""
 
 from __future__ import annotations
 
@@ -12,25 +12,13 @@ from penstock.store import layers as layer_rows
 from penstock.store.engine import snapshot
 from penstock.store.records import LayerRow
 from penstock.wire.jobs import Fields, FieldView, LayerAdd, LayerRowView, Layers
-from penstock.wire.overview import AlertPage, AlertView, ContainerPage, ContainerView, ShardPage, ShardView
+from penstock.wire.overview import AlertPage, AlertView, ShardPage, ShardView
 from services.job_service import access, cursors, requests, views
 from services.job_service.answers import Answer
 from services.job_service.requests import CallerOf, PartsOf, PrincipalOf, respond
 
 router = APIRouter(tags=["cluster"], route_class=requests.StrictRoute)
 _RESERVED = "default"
-
-
-@router.get("/v1/containers", response_model=ContainerPage)
-def list_containers(
-    parts: PartsOf, _: PrincipalOf, cursor: requests.Cursor = None, limit: requests.Limit = 1000
-) -> ContainerPage:
-    """Containers by name, lost ones too."""
-    after = cursors.decode_name(cursor)
-    with snapshot(parts.engine) as connection:
-        rows = overview.containers_page(connection, limit=limit, after=after)
-    containers = [views.view_of(ContainerView, row) for row in rows]
-    return ContainerPage(containers=containers, next=cursors.next_cursor(rows, limit, lambda row: row.name))
 
 
 @router.get("/v1/shards", response_model=ShardPage)

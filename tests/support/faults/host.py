@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from penstock.spark.channel import Initialize, Redistribute, RemoveSavepoint, Seal, TakeSavepoint
+from penstock.spark.channel import Initialize, Redistribute, RemoveGeneration, RemoveSavepoint, Seal, TakeSavepoint
 from penstock.spark.channel import Work as Command
+from penstock.spark.checkpoint import COLLECTED
 from penstock.spark.host.server import Host
 from penstock.spark.redistribute import seal
 from penstock.spark.redistribute.files import CheckpointWriter
 from penstock.spark.redistribute.move import StateMover
 from penstock.spark.redistribute.new import NewGeneration
 from penstock.spark.redistribute.old import OldGeneration
+from penstock.spark.savepoint.files import LocalSavepointFiles
 from penstock.spark.savepoint.take import _Taking
 from tests.support.faults.orders import Port, named
 
@@ -21,8 +24,11 @@ WORKS: dict[type[Any], str] = {
     TakeSavepoint: "savepoint",
     RemoveSavepoint: "removal",
     Initialize: "output",
+    RemoveGeneration: "collection",
 }
 FILES = {"offsets/0": "plan of a task", "commits/0": "commit of a task"}
+
+CHECKPOINT = re.compile(r"/g[0-9]+/task-[0-9]+$", re.ASCII)
 
 
 def work_of(_: Host, command: Command) -> str:
@@ -33,6 +39,16 @@ def work_of(_: Host, command: Command) -> str:
 def file_of(_: CheckpointWriter, name: str, content: bytes) -> str | None:
     """The files of one task's new checkpoint that count: those of the others are there or not."""
     return FILES.get(name)
+
+
+def mark_of(_: LocalSavepointFiles, path: str, content: bytes) -> str | None:
+    """The file that says that a generation's checkpoints go."""
+    return "mark collection" if path.endswith(f"/{COLLECTED}") else None
+
+
+def deletion_of(_: LocalSavepointFiles, folder: str) -> str | None:
+    """One task's checkpoint of a generation that is collected."""
+    return "delete task in collection" if CHECKPOINT.search(folder) else None
 
 
 PORTS = (
@@ -48,4 +64,6 @@ PORTS = (
     named(seal, "_seal_checkpoint", "seal of a task"),
     named(_Taking, "_save", "copy of a task"),
     named(_Taking, "_publish", "publish savepoint"),
+    Port(LocalSavepointFiles, "write", ("mark collection",), mark_of),
+    Port(LocalSavepointFiles, "delete", ("delete task in collection",), deletion_of),
 )

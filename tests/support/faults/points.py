@@ -12,6 +12,7 @@ VICTIMS = {"syncer": syncer.PORTS, "manager": manager.PORTS, "host": host.PORTS}
 EVERYWHERE = tuple(point for victim, ports in VICTIMS.items() for point in points(victim, ports))
 
 _OF_OUTPUTS = ("initialize", "output")
+_OF_COLLECTIONS = ("collection",)
 _OF_SAVEPOINTS = ("savepoint", "removal", "copy of a task")
 
 
@@ -21,7 +22,8 @@ def _about(point: Point, words: Iterable[str]) -> bool:
 
 OUTPUT = tuple(point for point in EVERYWHERE if _about(point, _OF_OUTPUTS))
 SAVEPOINT = tuple(point for point in EVERYWHERE if _about(point, _OF_SAVEPOINTS))
-RESCALE = tuple(point for point in EVERYWHERE if point not in OUTPUT + SAVEPOINT)
+COLLECTION = tuple(point for point in EVERYWHERE if _about(point, _OF_COLLECTIONS))
+RESCALE = tuple(point for point in EVERYWHERE if point not in OUTPUT + SAVEPOINT + COLLECTION)
 RESTORE = tuple(point for point in RESCALE if point.action not in ("take over", "settle", "level"))
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.store import savepoints
-from penstock.tasks.redistribution import RedistributionRequest, SealRequest
+from penstock.store import generations, savepoints
+from penstock.tasks.redistribution import GenerationRemoval, RedistributionRequest, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
 from penstock.tasks.sinks import SinkRequest
 from penstock.tasks.work import HostWork
@@ -19,6 +19,7 @@ REQUESTS: dict[type[Any], str] = {
     SavepointRequest: "savepoint",
     SavepointRemoval: "removal",
     SinkRequest: "output",
+    GenerationRemoval: "collection",
 }
 WRITES = {"await_stopped": "write stop", "redistribute": "write redistribute", "seal": "write seal"}
 END = "write end"
@@ -42,4 +43,7 @@ PORTS = (
     named(savepoints, "bind", "bind savepoint"),
     named(savepoints, "taken", "savepoint taken"),
     named(savepoints, "removed", "savepoint removed"),
+    named(generations, "note", "note collection"),
+    named(generations, "bind", "bind collection"),
+    named(generations, "collected", "end of collection"),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.control.errors import LeaseLost
-from penstock.tasks.ownership import Member, Membership, membership
+from penstock.tasks.ownership import Member, Membership, joined, membership
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest
 from services.task_manager.ports import StoredShards
 from tests.support.memory.store import MemoryPort, MemoryStore
@@ -18,18 +18,18 @@ class MemoryLeaseStore(MemoryPort):
 
     def renew(self, incarnation: str) -> StoredShards:
         with self._transaction() as store:
-            self._take(store, incarnation, incarnation)
+            self._take(store, (incarnation,), incarnation)
             return self._stored(store)
 
     def adopt(self, former: str, incarnation: str) -> StoredShards:
         with self._transaction() as store:
-            self._take(store, former, incarnation)
+            self._take(store, (former, incarnation), incarnation)
             reissue(store, self._container)
             return self._stored(store)
 
-    def _take(self, store: MemoryStore, former: str, incarnation: str) -> None:
+    def _take(self, store: MemoryStore, lives: tuple[str, ...], incarnation: str) -> None:
         member = store.members.get(self._container)
-        if member is None or not member.live or member.incarnation != former:
+        if member is None or not member.live or member.incarnation not in lives:
             raise LeaseLost(f"{self._container} was declared lost or replaced, or was never registered")
         store.members[self._container] = member._replace(incarnation=incarnation)
         store.renewed_at[self._container] = store.now()
@@ -81,7 +81,7 @@ def register(store: MemoryStore, member: Member, *, empty: bool) -> Membership:
     """As `penstock.store.shards.register`."""
     decided = membership(store.members.get(member.name), member.incarnation, empty=empty)
     if decided in (Membership.NEW, Membership.RESTARTED):
-        store.members[member.name] = member
+        store.members[member.name] = joined(store.members.get(member.name), member)
         store.renewed_at.pop(member.name, None)
     if decided is Membership.RESTARTED:
         reissue(store, member.name)

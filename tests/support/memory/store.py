@@ -142,6 +142,11 @@ class MemoryStore:
             self.tasks.pop(name, None)
         return lost
 
+    def set_availability(self, container: str, availability: str, *, drain_until: datetime | None = None) -> None:
+        """As `penstock.store.availability.set_availability`."""
+        member = self.members[container]
+        self.members[container] = member._replace(availability=availability, drain_until=drain_until)
+
     def _may_be_lost(self, name: str, incarnation: str, interval_seconds: float) -> bool:
         member = self.members.get(name)
         is_it = member is not None and member.live and member.incarnation == incarnation

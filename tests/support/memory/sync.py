@@ -153,7 +153,7 @@ def _needs_a_look(store: MemoryStore, name: str, *, full: bool) -> bool:
         return True
     if (
         full
-        and _waits_for_room(state.state, state.detail)
+        and state.state == SyncState.QUEUED
         and state.revision >= job.revision
         and entry.row.restarts >= job.restarts
     ):
@@ -166,14 +166,10 @@ def _is_of_this_round(store: MemoryStore, name: str, done: int | None) -> bool:
     return name in store.plans and is_rollout(_plan_row(store, name)) and store.running[name].commit_number == done
 
 
-def _waits_for_room(state: str, detail: str) -> bool:
-    return state == "waiting" and detail.endswith("may be disrupted at once")
-
-
 def _is_usual(view: JobView) -> bool:
     is_new = view.running is None and view.sync is None
     sync = view.sync
-    is_open = sync is not None and (sync.state is SyncState.SYNCED or _waits_for_room(sync.state, sync.detail))
+    is_open = sync is not None and sync.state in (SyncState.SYNCED, SyncState.QUEUED)
     return not view.deleting and (is_new or is_open)
 
 
