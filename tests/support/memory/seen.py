@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator
 
 from penstock.tasks.ownership import Member
 from penstock.tasks.rollout import SeenTask
-from penstock.tasks.shards import shard_of
 from penstock.tasks.spec import task_id
 from services.state_syncer.observe import Presence, Sighting, observe_stopped, survey
 from tests.support.memory.store import MemoryStore, RunningEntry
@@ -29,13 +28,19 @@ def wave_tasks(store: MemoryStore, jobs: Collection[str]) -> dict[str, dict[int,
         for task in store.tasks.get(member.name, ()):
             if task.job not in found:
                 continue
-            owner = store.owners[shard_of(task_id(task.job, task.index), len(store.owners))].container
-            if owner == member.name:
+            if _owner(store, task.job, task.index) == member.name:
                 worked = task.progress is not None and bool(task.progress.input_rows)
                 found[task.job][task.index] = SeenTask(
                     task.state, task.revision, task.generation, task.restarts, task.crashes, task.error, worked
                 )
     return found
+
+
+def _owner(store: MemoryStore, job: str, number: int) -> str | None:
+    entry = store.running.get(job)
+    region = None if entry is None else entry.config.get("region")
+    shard = store.facts.sharding.shard_of(task_id(job, number), region)
+    return None if shard is None else store.owners[shard].container
 
 
 def presence(store: MemoryStore, entry: RunningEntry | None) -> Presence:

@@ -53,7 +53,7 @@ def changes(store: MemoryStore) -> Changes:
     """As `penstock.store.snapshot.read_changes` of everything."""
     stored = tuple(stored_template(entry) for entry in store.running.values())
     removed = {job: commit_number for job, (commit_number, _) in store.forgotten.items()}
-    return Changes(store.counters["running_commit"], len(store.owners), stored, removed)
+    return Changes(store.counters["running_commit"], store.facts.sharding.count, stored, removed)
 
 
 def stored_template(entry: RunningEntry) -> StoredTemplate:
