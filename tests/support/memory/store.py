@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any
+
+import orjson
 
 from penstock.config.merge import overlay
 from penstock.control.errors import Conflict, Fenced, Unavailable
@@ -61,6 +64,12 @@ class RunningEntry:
     newest_generation: int = 0
     rescale_seconds: Mapping[str, float] | None = None
 
+    @cached_property
+    def config(self) -> Mapping[str, Any]:
+        """The row's configuration, read once."""
+        found: Mapping[str, Any] = orjson.loads(self.row.config)
+        return found
+
 
 @dataclass(frozen=True)
 class ReportEntry:
@@ -90,6 +99,7 @@ class MemoryStore:
         self.ranks = dict(RANKS)
         self.synced_ranks: dict[str, int] | None = None
         self.jobs: dict[str, JobEntry] = {}
+        self.merged: dict[str, tuple[int, Mapping[str, Any]]] = {}
         self.running: dict[str, RunningEntry] = {}
         self.forgotten: dict[str, tuple[int, int]] = {}
         self.sync_states: dict[str, SyncRow] = {}
@@ -193,6 +203,11 @@ class MemoryStore:
         """A job's layers by rank, lowest first, without dropped ones."""
         layers = sorted(self.jobs[job].layers.items(), key=lambda layer: self.ranks[layer[0]])
         return tuple(config for _, config in layers if config is not None)
+
+    def merged_config(self, job: str) -> Mapping[str, Any] | None:
+        """What the layers merge to, where that was stored with the newest write in `merged`."""
+        revision, config = self.merged.get(job, (None, None))
+        return config if revision == self.jobs[job].revision else None
 
     def write_layer(self, job: str, layer: str, config: Mapping[str, Any] | None) -> int:
         """Writes a layer unchecked, of a job that is made when there is none; the revision."""
