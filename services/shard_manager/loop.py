@@ -13,6 +13,7 @@ from penstock.store.shards import Change
 from penstock.tasks.ownership import Member, Owner
 from penstock.wire.cluster import ShardOrders
 from services.shard_manager import metrics
+from services.shard_manager.drains import overdue, taken_off
 from services.shard_manager.liveness import is_gathering, lost
 from services.shard_manager.moves import (
     Added,
@@ -196,7 +197,8 @@ class ShardManager:
         self._moves.handle(events, self._clock.monotonic())
 
     def _plan(self) -> list[Instruction]:
-        """Plans moves towards the target, unless nothing changed since a plan that found none."""
+        """Plans moves towards the target, unless nothing changed since a plan that found none, and off containers
+        whose drain has come to its limit."""
         now, on_their_way = self._clock.monotonic(), self._on_their_way()
         with self._view.lock:
             live, given_up, wanted = self._view.live(), self._view.given_up(), self._view.wanted_shard_count
@@ -207,14 +209,19 @@ class ShardManager:
         target = self._placer.follow(self._situation(live), may_place=not is_gathering and bool(live))
         if target is None:
             return []
-        situation = (self._view.version, target, live.keys(), frozenset(given_up), frozenset(on_their_way), wanted)
+        drained = self._drained(live)
+        moving = frozenset(on_their_way)
+        situation = (self._view.version, target, live.keys(), frozenset(given_up), moving, wanted, drained)
         if situation == self._settled:
             return []
         room = self._settings.moves_in_flight - len(on_their_way)
+        events: list[Event] = []
         if wanted == len(owners):
-            events = plan(owners, target, live, on_their_way, given_up, move_limit=room)
+            events += taken_off(owners, drained, target.where, live, moving, given_up) if drained else []
+            busy = moving | {event.shard for event in events}
+            events += plan(owners, target, live, busy, given_up, move_limit=room)
         else:
-            events = [*gather(owners, wanted, live, on_their_way, given_up, move_limit=room)]
+            events += gather(owners, wanted, live, on_their_way, given_up, move_limit=room)
         metrics.moves_planned.inc(sum(isinstance(event, Planned) for event in events))
         self._settled = situation if not events else None
         return self._moves.handle(events, now)
@@ -233,8 +240,14 @@ class ShardManager:
             gather_limit_seconds=self._settings.gather_limit_seconds,
         )
 
-    def _on_their_way(self) -> dict[int, str]:
-        return {move.shard: move.destination for move in self._moves if move.destination is not None}
+    def _on_their_way(self) -> dict[int, str | None]:
+        return {move.shard: move.destination for move in self._moves}
+
+    def _drained(self, live: Mapping[str, Member]) -> frozenset[str]:
+        """The containers that nothing may stay on; none while the number of shards changes, which takes a while only
+        and brings shards together wherever most of them are."""
+        is_resharding = self._view.wanted_shard_count != len(self._view.owners)
+        return frozenset() if is_resharding else overdue(live, self._clock.now())
 
     def _record(self, leader_epoch: int) -> list[Instruction]:
         """Writes the new owners of the shards that nobody runs."""
@@ -249,21 +262,17 @@ class ShardManager:
         events = [
             Recorded(shard, changes[shard].from_epoch, owner.epoch, owner.container)
             for shard, owner in recorded.items()
-            if owner.container is not None
         ]
         return self._moves.handle(events, self._clock.monotonic())
 
     def _changes(self) -> dict[int, Change]:
-        """Each shard to its destination; to the target's where that was lost meanwhile."""
-        live, target = self._view.live().keys(), self._placer.target
-        wanted = {} if target is None else target.where
-        destinations = {
-            move: destination_of(move.destination, wanted, move.shard, live) for move in self._moves.to_record()
-        }
+        """Each shard to its destination, to the target's where that takes none any more, or to nobody without one."""
+        live, target = self._view.live(), self._placer.target
+        takers = live.keys() - self._drained(live)
+        where = {} if target is None else target.where
         return {
-            move.shard: Change(destination, move.epoch)
-            for move, destination in destinations.items()
-            if destination is not None
+            move.shard: Change(destination_of(move.destination, where.get(move.shard), takers), move.epoch)
+            for move in self._moves.to_record()
         }
 
     def _reshard(self, leader_epoch: int) -> None:
