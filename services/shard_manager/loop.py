@@ -199,7 +199,7 @@ class ShardManager:
     def _plan(self) -> list[Instruction]:
         """Plans moves towards the target, unless nothing changed since a plan that found none, and off containers
         whose drain has come to its limit."""
-        now, on_their_way = self._clock.monotonic(), self._on_their_way()
+        now, on_their_way = self._clock.monotonic(), frozenset(move.shard for move in self._moves)
         with self._view.lock:
             live, given_up, wanted = self._view.live(), self._view.given_up(), self._view.wanted_shard_count
             owners = dict(self._view.owners)
@@ -209,19 +209,19 @@ class ShardManager:
         target = self._placer.follow(self._situation(live), may_place=not is_gathering and bool(live))
         if target is None:
             return []
-        drained = self._drained(live)
-        moving = frozenset(on_their_way)
-        situation = (self._view.version, target, live.keys(), frozenset(given_up), moving, wanted, drained)
+        drained = overdue(live, self._clock.now())
+        situation = (self._view.version, target, live.keys(), frozenset(given_up), on_their_way, drained, wanted)
         if situation == self._settled:
             return []
         room = self._settings.moves_in_flight - len(on_their_way)
-        events: list[Event] = []
+        off = taken_off(owners, drained, target.where, live, on_their_way, given_up) if drained else []
+        busy = on_their_way | {event.shard for event in off}
         if wanted == len(owners):
-            events += taken_off(owners, drained, target.where, live, moving, given_up) if drained else []
-            busy = moving | {event.shard for event in events}
-            events += plan(owners, target, live, busy, given_up, move_limit=room)
+            others = plan(owners, target, live, busy, given_up, move_limit=room)
         else:
-            events += gather(owners, wanted, live, on_their_way, given_up, move_limit=room)
+            found = gather(owners, wanted, live.keys() - drained, self._on_their_way(), given_up, move_limit=room)
+            others = [event for event in found if event.shard not in busy]
+        events = [*off, *others]
         metrics.moves_planned.inc(sum(isinstance(event, Planned) for event in events))
         self._settled = situation if not events else None
         return self._moves.handle(events, now)
@@ -240,14 +240,8 @@ class ShardManager:
             gather_limit_seconds=self._settings.gather_limit_seconds,
         )
 
-    def _on_their_way(self) -> dict[int, str | None]:
-        return {move.shard: move.destination for move in self._moves}
-
-    def _drained(self, live: Mapping[str, Member]) -> frozenset[str]:
-        """The containers that nothing may stay on; none while the number of shards changes, which takes a while only
-        and brings shards together wherever most of them are."""
-        is_resharding = self._view.wanted_shard_count != len(self._view.owners)
-        return frozenset() if is_resharding else overdue(live, self._clock.now())
+    def _on_their_way(self) -> dict[int, str]:
+        return {move.shard: move.destination for move in self._moves if move.destination is not None}
 
     def _record(self, leader_epoch: int) -> list[Instruction]:
         """Writes the new owners of the shards that nobody runs."""
@@ -268,7 +262,7 @@ class ShardManager:
     def _changes(self) -> dict[int, Change]:
         """Each shard to its destination, to the target's where that takes none any more, or to nobody without one."""
         live, target = self._view.live(), self._placer.target
-        takers = live.keys() - self._drained(live)
+        takers = live.keys() - overdue(live, self._clock.now())
         where = {} if target is None else target.where
         return {
             move.shard: Change(destination_of(move.destination, where.get(move.shard), takers), move.epoch)

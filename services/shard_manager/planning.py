@@ -10,7 +10,7 @@ from services.shard_manager.placing import Target
 
 
 def present_of(
-    owners: Mapping[int, Owner], containers: Collection[str], on_their_way: Mapping[int, str | None]
+    owners: Mapping[int, Owner], containers: Collection[str], on_their_way: Mapping[int, str]
 ) -> dict[int, str]:
     """Where shards are, counting one in flight (`on_their_way`: shard to destination) as arrived; those of containers
     that are no more are left out."""

@@ -24,7 +24,7 @@ def gather(
     owners: Mapping[int, Owner],
     wanted: int,
     containers: Collection[str],
-    on_their_way: Mapping[int, str | None],
+    on_their_way: Mapping[int, str],
     given_up: Collection[int],
     *,
     move_limit: int,
@@ -46,7 +46,7 @@ def gather(
 
 
 def _holders(
-    owners: Mapping[int, Owner], wanted: int, on_their_way: Mapping[int, str | None] | None = None
+    owners: Mapping[int, Owner], wanted: int, on_their_way: Mapping[int, str] | None = None
 ) -> dict[int, Counter[str | None]]:
     """By number under the wanted count how many of its shards each container has, or is to have."""
     held: dict[int, Counter[str | None]] = {}
