@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
+import pytest
+
 from penstock.control.process import wait_until
 from penstock.store import shards
 from penstock.store.cluster import set_shard_count
@@ -160,3 +162,14 @@ def test_a_container_lost_for_long_is_forgotten(database_url):
         found.containers.pop("a").stop()
         wait_until(lambda: [each.name for each in found.client.all_containers()] == ["b"], 20, "its row to go")
         assert found.counts() == {"b": SHARDS}
+
+
+def test_the_fleet_shows_what_the_shard_manager_placed(database_url):
+    """Load, usable capacity and deviation, by the dimensions of the capacity."""
+    with cell(database_url, "a", "b") as found:
+        wait_until(lambda: all(each.placement for each in found.client.all_containers()), 20, "placements")
+        shown = found.client.container("a")
+        assert shown.placement is not None
+        assert shown.placement.load.keys() == shown.placement.deviation.keys() == shown.placement.usable.keys()
+        assert shown.placement.load.keys() >= shown.capacity.keys()
+        assert shown.placement.usable["cpu_cores"] == pytest.approx(0.9 * shown.capacity["cpu_cores"])
