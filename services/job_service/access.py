@@ -21,6 +21,7 @@ DEFAULT_LAYERS: dict[str, tuple[str, ...]] = {
 }
 MAY_DELETE_JOBS = ("provisioner", "admin")
 MAY_OPERATE_JOBS = ("oncall", "admin")
+MAY_OPERATE_CONTAINERS = ("oncall", "admin")
 MAY_ADMINISTER = ("admin",)
 
 

@@ -13,7 +13,18 @@ from penstock.wire.app import PROBLEM, create_app
 from penstock.wire.jobs import Problem
 from services.job_service.authentication import Authenticator
 from services.job_service.requests import Parts
-from services.job_service.routes import batches, cluster, insight, jobs, layers, rebalance, rescale, savepoints, tokens
+from services.job_service.routes import (
+    batches,
+    cluster,
+    containers,
+    insight,
+    jobs,
+    layers,
+    rebalance,
+    rescale,
+    savepoints,
+    tokens,
+)
 from services.job_service.settings import JobServiceSettings
 from services.job_service.writer import Writer
 
@@ -26,13 +37,14 @@ _ROUTERS = (
     batches.router,
     insight.router,
     cluster.router,
+    containers.router,
     tokens.router,
 )
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"description": "the body cannot be read", "model": Problem},
     401: {"description": "no token, or one that is unknown or revoked", "model": Problem},
     403: {"description": "the token may not do this", "model": Problem},
-    404: {"description": "no such job, layer, version or token", "model": Problem},
+    404: {"description": "no such job, layer, version, container or token", "model": Problem},
     409: {"description": "the version has moved on, or the call contradicts the present state", "model": Problem},
     413: {"description": "the body is too large", "model": Problem},
     422: {"description": "a field breaks a rule", "model": Problem},

@@ -108,9 +108,15 @@ class Heartbeats:
     def _register(self, request: HeartbeatRequest, leader_epoch: int) -> Membership:
         member = _member(request)
         empty, above = not request.held and not request.dropped, self._view.read_up_to
-        decided, changed, commit = self._store.register(member, empty=empty, above=above, leader_epoch=leader_epoch)
+        decided, changed, commit, facts = self._store.register(
+            member, empty=empty, above=above, leader_epoch=leader_epoch
+        )
+        if facts.sharding.count != self._view.sharding.count:
+            self._wake()
+            raise Unavailable("the number of shards has just changed: ask again")
         with self._view.lock:
             self._view.take_in(changed)
+            self._view.take_in_facts(facts)
             self._view.commit_number = commit
             if decided is not Membership.REFUSED:
                 self._view.members[member.name] = joined(self._view.members.get(member.name), member)
@@ -126,7 +132,8 @@ class Heartbeats:
         return HeartbeatAnswer(
             known=known,
             version=self._view.version,
-            shard_count=self._view.shard_count,
+            shard_count=self._view.sharding.count,
+            regions=self._view.sharding.regions,
             lease_seconds=self._lease_seconds,
             shards={shard: epoch for shard, epoch in owned if shard not in self._view.withheld},
             commit_number=self._view.commit_number,
@@ -134,8 +141,8 @@ class Heartbeats:
 
     def _is_news(self, request: HeartbeatRequest) -> bool:
         """Whether the container dropped a shard that is still its own, or knows more than this leader."""
-        owned = self._view.shards_of(request.container)
-        gave_up = any(owned.get(shard) == epoch for shard, epoch in request.dropped.items())
+        owned, said = self._view.shards_of(request.container), self._view.said[request.container]
+        gave_up = any(owned.get(shard) == epoch for shard, epoch in said.dropped.items())
         return gave_up or max(request.held.values(), default=0) > self._view.version
 
 

@@ -28,11 +28,13 @@ from services.shard_manager.moves import (
 )
 from services.shard_manager.orders import Orders, Verb
 from services.shard_manager.planning import least_loaded, plan, target
+from services.shard_manager.resharding import gather, is_due
 from services.shard_manager.settings import ShardManagerSettings
 from services.shard_manager.store import ShardStore
 from services.shard_manager.view import View
 
 log = logger(__name__)
+LOOK_AT_REGIONS_SECONDS = 5.0
 
 
 class ShardManager:
@@ -60,6 +62,8 @@ class ShardManager:
         self._followed_at = float("-inf")
         self._saved_at = float("-inf")
         self._settled: object = None
+        self._regions_of_commit = -1
+        self._looked_at_regions_at = float("-inf")
 
     def round(self, leader_epoch: int) -> None:
         """One pass; what it leaves undone the next one sees again."""
@@ -70,9 +74,11 @@ class ShardManager:
         self._send(self._plan(), leader_epoch)
         with self._view.writes:
             self._send(self._record(leader_epoch), leader_epoch)
+            self._reshard(leader_epoch)
         self._send(self._moves.retries(self._clock.monotonic()), leader_epoch)
         self._publish()
         self._save_heartbeats(leader_epoch)
+        self._look_at_regions(leader_epoch)
 
     # ---- following the store
 
@@ -80,10 +86,8 @@ class ShardManager:
         """Reads what changed; everything, after an election or a break in which this process may not have listened."""
         now = self._clock.monotonic()
         had_break = now - self._followed_at > self._settings.shard_manager_lease_seconds
-        if had_break or self._view.leader_epoch != leader_epoch:
+        if had_break or self._view.leader_epoch != leader_epoch or not self._refresh():
             self._take_over(leader_epoch)
-        else:
-            self._refresh()
         self._followed_at = self._clock.monotonic()
 
     def _take_over(self, leader_epoch: int) -> None:
@@ -93,17 +97,19 @@ class ShardManager:
         self._settled = None
         with self._view.lock:
             self._view.clear()
-            self._view.members = cell.members
-            self._view.take_in(cell.owners)
-            self._view.shard_count = cell.shard_count
-            self._view.commit_number = cell.commit_number
+            self._view.take_in_cell(cell)
             self._view.listening_since = self._clock.monotonic()
             self._view.leader_epoch = leader_epoch
+        self._regions_of_commit = cell.commit_number
         log.info("took over", leader_epoch=leader_epoch, containers=len(cell.members), version=self._view.version)
 
-    def _refresh(self) -> None:
-        members, changed, commit_number = self._store.read(self._view.read_up_to)
+    def _refresh(self) -> bool:
+        """False when the shards are others than the known ones: a change of their number whose answer was lost."""
+        facts, members, changed, commit_number = self._store.read(self._view.read_up_to)
+        if facts.sharding.count != self._view.sharding.count:
+            return False
         with self._view.lock:
+            self._view.take_in_facts(facts)
             self._view.members = members
             self._view.commit_number = commit_number
             self._view.failing = frozenset()
@@ -111,6 +117,7 @@ class ShardManager:
             epochs = {shard: owner.epoch for shard, owner in self._view.owners.items()}
         for move in self._moves.forget_outdated(epochs):
             log.info("move overtaken", shard=move.shard, epoch=move.epoch, phase=move.phase.value)
+        return True
 
     # ---- fail-over
 
@@ -187,13 +194,17 @@ class ShardManager:
         now, on_their_way = self._clock.monotonic(), self._on_their_way()
         with self._view.lock:
             live, given_up = self._view.live().keys(), self._view.given_up()
-            situation = (self._view.version, frozenset(live), frozenset(given_up), frozenset(on_their_way))
+            wanted = self._view.wanted_shard_count
+            situation = (self._view.version, frozenset(live), frozenset(given_up), frozenset(on_their_way), wanted)
             if situation == self._settled or self._is_gathering(now):
                 return []
             owners = dict(self._view.owners)
             self._view.joined_at.clear()
         room = self._settings.moves_in_flight - len(on_their_way)
-        events = plan(owners, live, on_their_way, given_up, move_limit=room)
+        if wanted == len(owners):
+            events = plan(owners, live, on_their_way, given_up, move_limit=room)
+        else:
+            events = [*gather(owners, wanted, live, on_their_way, given_up, move_limit=room)]
         self._settled = situation if not events else None
         return self._moves.handle(events, now)
 
@@ -237,6 +248,22 @@ class ShardManager:
                 changes[move.shard] = Change(destination, move.epoch)
         return changes
 
+    def _reshard(self, leader_epoch: int) -> None:
+        """Changes the number of shards, if another is wanted and no shard is on its way. Then no order is under way
+        whose answer could be taken for one about a shard of the new number."""
+        with self._view.lock:
+            owners, wanted, given_up = self._view.owners, self._view.wanted_shard_count, self._view.given_up()
+            before = len(owners)
+            if wanted == before or len(self._moves) or not is_due(owners, wanted, given_up):
+                return
+        cell = self._store.reshard(wanted, leader_epoch)
+        self._answers = queue.SimpleQueue()
+        self._settled = None
+        with self._view.lock:
+            self._view.take_in_cell(cell)
+        log.info("shard count changed", shards=len(cell.owners), before=before, version=self._view.version)
+        self._wake()
+
     # ---- orders
 
     def _send(self, instructions: list[Instruction], leader_epoch: int) -> None:
@@ -258,6 +285,7 @@ class ShardManager:
             shards=epochs,
             version=self._view.version,
             leader_epoch=leader_epoch,
+            shard_count=self._view.sharding.count,
             deadline_seconds=self._settings.drop_deadline_seconds,
         )
         log.info("order sent", order=verb, container=container, shards=len(epochs), version=order.version)
@@ -297,6 +325,15 @@ class ShardManager:
             heard_at = {name: now - timedelta(seconds=monotonic - at) for name, at in self._view.heard_at.items()}
         self._store.save_heartbeats(heard_at, leader_epoch)
         self._saved_at = monotonic
+
+    def _look_at_regions(self, leader_epoch: int) -> None:
+        """A region that is new in a running job gets a place, within a few seconds."""
+        now, commit_number = self._clock.monotonic(), self._view.commit_number
+        if commit_number == self._regions_of_commit or now - self._looked_at_regions_at < LOOK_AT_REGIONS_SECONDS:
+            return
+        with self._view.writes:
+            self._store.give_jobs_regions_a_place(leader_epoch)
+        self._regions_of_commit, self._looked_at_regions_at = commit_number, now
 
 
 def _events(verb: Verb, epochs: dict[int, int], done: frozenset[int]) -> list[Event]:

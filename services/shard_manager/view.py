@@ -11,8 +11,11 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from penstock.store.cluster import ShardingFacts
 from penstock.tasks.ownership import Member, Owner
+from penstock.tasks.shards import Sharding
 from penstock.wire.cluster import HeartbeatRequest
+from services.shard_manager.store import Cell
 
 
 class Said(NamedTuple):
@@ -34,7 +37,8 @@ class View:
         """Knows nothing; not ready to answer."""
         self.leader_epoch: int | None = None
         self.listening_since = float("inf")
-        self.shard_count = 0
+        self.sharding = Sharding(0)
+        self.wanted_shard_count = 0
         self.commit_number = 0
         self.members: dict[str, Member] = {}
         self.owners: dict[int, Owner] = {}
@@ -61,9 +65,24 @@ class View:
         return member is not None and member.live and member.incarnation == incarnation
 
     def hear(self, request: HeartbeatRequest, now: float) -> None:
-        """Takes in a heartbeat of a current container."""
+        """Takes in a heartbeat of a current container. What it says of shards of another count means nothing here."""
         self.heard_at[request.container] = now
-        self.said[request.container] = Said(request.held, request.dropped)
+        speaks_of_these = request.shard_count == self.sharding.count
+        self.said[request.container] = Said(request.held, request.dropped) if speaks_of_these else Said({}, {})
+
+    def take_in_facts(self, facts: ShardingFacts) -> None:
+        """Takes in what the store says of shards and regions, of the same count; owners read after that, too, or the
+        version would say too much."""
+        self.sharding, self.wanted_shard_count = facts.sharding, facts.wanted
+        self.version = max(self.version, facts.version)
+
+    def take_in_cell(self, cell: Cell) -> None:
+        """All that the store says, in place of what was known of it; the shards may be others."""
+        self.members, self.commit_number = cell.members, cell.commit_number
+        self.sharding, self.wanted_shard_count = cell.facts.sharding, cell.facts.wanted
+        self.owners, self._shards_of, self.said, self.withheld = {}, {}, {}, frozenset()
+        self.take_in(cell.owners)
+        self.version = max(self.version, cell.facts.version)
 
     def take_in(self, changed: Mapping[int, Owner]) -> None:
         """Takes in all owners that the store has above `read_up_to`."""

@@ -7,22 +7,15 @@ each round asks again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import Protocol
-
-from sqlalchemy import Engine
 
 from penstock.config.declare import ROLLBACK_LAYER
 from penstock.control.errors import PenstockError
 from penstock.control.logs import logger
-from penstock.store import leases, rollouts
-from penstock.store.alerts import raise_alert
-from penstock.store.engine import snapshot, transaction
-from penstock.store.rollouts import ROLLED_BACK
-from penstock.store.running import STATE_SYNCER
 from penstock.tasks.rollout import Rejected
 from penstock.wire.jobs import LARGEST_BATCH, BatchAction, BatchResult, BatchWrite
 from services.state_syncer.loop import wait_for_the_period
+from services.state_syncer.rollback_store import RollbackStore
 from services.state_syncer.rollbacks import DropLayer, Forget, PutLayer, decide_rollback
 
 log = logger(__name__)
@@ -40,8 +33,8 @@ class LayerWriter(Protocol):
 class RollbackKeeper:
     """`_done`: jobs of which nothing is to be done until they are written to again."""
 
-    def __init__(self, engine: Engine, writer: LayerWriter, *, await_seconds: float) -> None:
-        self._engine = engine
+    def __init__(self, store: RollbackStore, writer: LayerWriter, *, await_seconds: float) -> None:
+        self._store = store
         self._writer = writer
         self._await_seconds = await_seconds
         self._done: dict[str, int] = {}
@@ -49,39 +42,28 @@ class RollbackKeeper:
 
     def round(self, leader_epoch: int) -> None:
         """Brings the layer of every rejected package to what it should be. Raises Fenced, Unavailable."""
-        with snapshot(self._engine) as connection:
-            rows = {row.job: row for row in rollouts.read_rejected(connection)}
-            self._done = {job: revision for job, revision in self._done.items() if job in rows}
-            open_jobs = (job for job, row in rows.items() if self._done.get(job) != row.revision)
-            names = list(islice(open_jobs, LARGEST_BATCH))
-            layers = rollouts.read_layers(connection, names) if names else {}
+        jobs, found = self._store.read(self._done, LARGEST_BATCH)
+        self._done = {job: revision for job, revision in self._done.items() if job in jobs}
+        revisions = {each.job: each.revision for each in found}
         writes: list[BatchWrite] = []
-        forget: list[tuple[str, Rejected]] = []
-        for job in names:
-            rejected = Rejected.model_validate(rows[job].rejected)
-            match decide_rollback(rejected, layers[job]):
+        forget: dict[str, Rejected] = {}
+        for job, revision, rejected, layers in found:
+            match decide_rollback(rejected, layers):
                 case PutLayer(config, version, reason):
                     writes.append(_write(BatchAction.PUT, job, version, reason, dict(config)))
                 case DropLayer(version, reason):
                     writes.append(_write(BatchAction.DROP, job, version, reason, {}))
                 case Forget():
-                    forget.append((job, rejected))
+                    forget[job] = rejected
                 case _:
-                    self._done[job] = rows[job].revision
-        self._forget(forget, leader_epoch)
+                    self._done[job] = revision
+        if forget:
+            self._store.forget(forget, leader_epoch)
         refused = self._ask(writes)
         self._tell(refused, leader_epoch)
-        self._done |= {job: rows[job].revision for job in refused}
-        if writes or len(names) == LARGEST_BATCH:
+        self._done |= {job: revisions[job] for job in refused}
+        if writes or len(found) == LARGEST_BATCH:
             self.wake_in(self._await_seconds)
-
-    def _forget(self, forget: Sequence[tuple[str, Rejected]], leader_epoch: int) -> None:
-        if not forget:
-            return
-        with transaction(self._engine) as connection:
-            leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
-            for job, rejected in forget:
-                rollouts.forget_rejected(connection, job, rejected)
 
     def _ask(self, writes: Sequence[BatchWrite]) -> dict[str, str]:
         """The writes that are refused, and why: until the job is written to they would be refused again."""
@@ -101,13 +83,10 @@ class RollbackKeeper:
         return refused
 
     def _tell(self, refused: dict[str, str], leader_epoch: int) -> None:
-        if not refused:
-            return
-        with transaction(self._engine) as connection:
-            leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
-            for job, why in refused.items():
-                log.warning("rollback refused", job=job, error=why)
-                raise_alert(connection, ROLLED_BACK, job, f"the package cannot be rolled back: {why}", {"refused": why})
+        for job, why in refused.items():
+            log.warning("rollback refused", job=job, error=why)
+        if refused:
+            self._store.tell(refused, leader_epoch)
 
 
 def _write(action: BatchAction, job: str, version: int, reason: str, config: dict[str, object]) -> BatchWrite:

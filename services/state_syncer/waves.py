@@ -113,7 +113,13 @@ def troubles(rolling: Rolling, generation: int) -> Iterator[Trouble]:
 
 
 def crashes_before(rolling: Rolling) -> dict[int, int]:
-    """What tasks had behind them when they were upgraded: those not seen upgraded yet tell it."""
+    """What tasks had behind them when they were upgraded: those not seen upgraded yet tell it. A container that begins
+    to count anew with the package tells less afterwards: then that."""
     plan = rolling.plan
     told = {index: seen.crashes for index, seen in rolling.tasks.items() if seen.revision < plan.revision}
-    return {index: crashes for index, crashes in (plan.crashes | told).items() if crashes}
+    less = {
+        index: min(crashes, rolling.tasks[index].crashes)
+        for index, crashes in plan.crashes.items()
+        if index in rolling.tasks
+    }
+    return {index: crashes for index, crashes in (plan.crashes | less | told).items() if crashes}

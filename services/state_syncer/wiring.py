@@ -17,6 +17,7 @@ from services.state_syncer.generation_keeper import GenerationKeeper
 from services.state_syncer.generations import Retention
 from services.state_syncer.loop import StateSyncer
 from services.state_syncer.rollback_keeper import RollbackKeeper
+from services.state_syncer.rollback_store import PostgresRollbackStore
 from services.state_syncer.savepoint_keeper import SavepointKeeper
 from services.state_syncer.savepoint_store import PostgresSavepointStore
 from services.state_syncer.settings import StateSyncerSettings
@@ -34,7 +35,7 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
     writer = JobClient(settings.job_service_url, settings.state_syncer_token.get_secret_value() or None)
     parts = (
         _syncer(engine, of_plans, settings, clock),
-        RollbackKeeper(engine, writer, await_seconds=settings.state_syncer_await_seconds),
+        RollbackKeeper(PostgresRollbackStore(engine), writer, await_seconds=settings.state_syncer_await_seconds),
         _savepoint_keeper(engine, of_savepoints, settings),
         _generation_keeper(engine, of_generations, settings, clock),
     )

@@ -30,7 +30,7 @@ BOUNDED = settings(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-KNOWN = {"job": "etl", "layer": "oncall", "savepoint": "nightly"}
+KNOWN = {"job": "etl", "container": "c0", "layer": "oncall", "savepoint": "nightly"}
 
 
 @pytest.fixture
@@ -76,6 +76,8 @@ def test_the_document_names_the_calls_of_the_design(document: BaseSchema) -> Non
         f"GET {one_job}/rebalance",
         *(f"GET /v1/{what}" for what in ("jobs", "containers", "shards", "alerts", "fields", "layers", "tokens")),
         *(f"POST /v1/{what}" for what in ("batches", "layers", "tokens")),
+        "GET /v1/containers/{container}",
+        *(f"POST /v1/containers/{{container}}/{verb}" for verb in ("cordon", "drain", "uncordon")),
         "DELETE /v1/tokens/{name}",
         *(f"{method} {one_job}/savepoints" for method in ("POST", "GET")),
         *(f"{method} {one_job}/savepoints/{{savepoint}}" for method in ("GET", "DELETE")),
@@ -129,6 +131,8 @@ def _fill(service: RunningJobService) -> None:
                     '{"steps": ["stop", "seal"], "step": "seal"}', 1);
                 INSERT INTO containers (name, incarnation, url, region, cpu_cores, memory_bytes, disk_bytes, state)
                     VALUES ('c0', 'i', 'http://c0', 'here', 2, 1, 1, 'live');
+                UPDATE containers SET placement = '{"at": "2026-01-02T03:04:05+00:00", "load": {"cpu_cores": 0.5},
+                    "usable": {"cpu_cores": 1.8}, "deviation": {"cpu_cores": 0.0}}';
                 INSERT INTO assignment (shard, container, epoch) SELECT n, 'c0', 1 FROM generate_series(0, 1023) AS n;
                 INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch, progress)
                     VALUES ('etl', 0, 'c0', 'running', 1, 1, 0, 1, '{"batch_id": 1,

@@ -1,7 +1,7 @@
 """What must always hold, looked at after every event, from the outside: nothing here asks the code what it thinks.
 
-A host that is stopped, or went on a moment ago, may still hold tasks that others run by now: the fence keeps those from
-committing, so only what they commit counts.
+A host that is stopped, or went on a moment ago, may still hold tasks that others run by now, and so may one that said
+of a task that it has ended: the fence keeps those from committing, so only what they commit counts.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from collections.abc import Iterator
 import orjson
 
 from penstock.spark.channel import Redistribute
-from penstock.tasks.shards import shard_of
 from services.state_syncer.plan import SyncState
-from tests.simulation.hosts import Instance, SimulatedHost, Watcher
+from tests.simulation.expected import Expected
+from tests.simulation.ground import Instance, Watcher
+from tests.simulation.hosts import SimulatedHost
+from tests.simulation.owners import Ownership
+from tests.simulation.processes import Machine
 from tests.simulation.programs import Surroundings
-from tests.simulation.workload import Workload
+from tests.simulation.releases import Releases
 
 GRACE_AFTER_STOP_SECONDS = 15.0
 
@@ -23,15 +26,18 @@ GRACE_AFTER_STOP_SECONDS = 15.0
 class Checkers(Watcher):
     """`complaints`: what did not hold, with virtual times."""
 
-    def __init__(self, around: Surroundings, workload: Workload) -> None:
+    def __init__(self, around: Surroundings, machines: dict[str, Machine]) -> None:
         self.complaints: list[str] = []
         self.double_run_seconds = 0.0
         self._around = around
         self._memory = around.database.memory
         self._tasks = around.ground.running
-        self._workload = workload
+        self.expected = Expected(self._memory)
+        self.ownership = Ownership(around, machines)
+        self._releases = Releases(self._memory)
         self._assignment = 0
         self._owners = dict(self._memory.owners)
+        self._sharding = self._memory.facts.sharding
         self._commit = 0
         self._running = dict(self._memory.running)
         self._attempts: dict[tuple[str, int], str] = {}
@@ -44,11 +50,14 @@ class Checkers(Watcher):
     # ---- told by hosts
 
     def began(self, instance: Instance) -> None:
-        """A task is in one place, and of one generation."""
+        """A task is in one place, of one generation, and runs what was expected."""
+        self._releases.began(instance)
+        if not self.expected.was_of_task(instance.spec.job, instance.spec.config):
+            self.complain(f"{instance.task_id} runs on {instance.host.name} what was never expected")
         for other in self._tasks.of(instance.spec.job):
             if other is instance:
                 continue
-            if other.task_id == instance.task_id and not self._is_zombie(other.host):
+            if other.task_id == instance.task_id and not self._is_zombie(other):
                 self.complain(f"{instance.task_id} begins on {instance.host.name} and runs on {other.host.name}")
                 self.double_run_seconds += 1.0
             if other.spec.generation != instance.spec.generation and self._meets(other, instance):
@@ -59,7 +68,7 @@ class Checkers(Watcher):
         host that was stopped: deletion seals nothing, and a job that is made again goes on from nothing of it."""
         files, job = self._around.ground.files, instance.spec.job
         is_same_life = files.line(job, other.spec.generation) == files.line(job, instance.spec.generation)
-        return self._can_commit(other) and (is_same_life or not self._is_zombie(other.host))
+        return self._can_commit(other) and (is_same_life or not self._is_zombie(other))
 
     def works(self, host: SimulatedHost, command: object) -> None:
         """No task of a job runs while its checkpoints are worked on, but for what an old request asks for."""
@@ -70,7 +79,7 @@ class Checkers(Watcher):
         if plan is None or (isinstance(command, Redistribute) and plan["generation"] != request.target.generation):
             return
         for other in self._tasks.of(request.job):
-            if not self._is_zombie(other.host):
+            if not self._is_zombie(other):
                 self.complain(f"{host.name} works on {request.job} and {other.place} runs on {other.host.name}")
 
     def _look_at_attempt(self, container: str, job: str, generation: int) -> None:
@@ -82,6 +91,9 @@ class Checkers(Watcher):
 
     def look(self) -> None:
         """What the last event wrote."""
+        self.expected.look()
+        for what in self.ownership.look(self._around.ground.scheduler.now):
+            self.complain(what)
         counters = self._memory.counters
         if counters["assignment"] != self._assignment:
             self._assignment = counters["assignment"]
@@ -91,19 +103,17 @@ class Checkers(Watcher):
             self._look_at_running()
 
     def _look_at_owners(self) -> None:
+        """A task does not run where it is not to be any more, whatever the shards are called by now."""
         before, self._owners = self._owners, dict(self._memory.owners)
-        moved = {
-            shard: old.container
-            for shard, old in before.items()
-            if old.container is not None and old.container != self._owners[shard].container
-        }
-        if not moved:
-            return
+        sharding, self._sharding = self._sharding, self._memory.facts.sharding
         for instance in self._tasks.all():
-            shard = shard_of(instance.task_id, len(self._owners))
-            here = instance.host.process.machine.name
-            if moved.get(shard) == here and not self._is_zombie(instance.host):
-                self.complain(f"shard {shard} leaves {here}, where {instance.task_id} runs")
+            region, here = instance.spec.config.region, instance.host.process.machine.name
+            old = sharding.shard_of(instance.task_id, region)
+            new = self._sharding.shard_of(instance.task_id, region)
+            if old is None or new is None or before[old].container != here or self._owners[new].container == here:
+                continue
+            if not self._is_zombie(instance):
+                self.complain(f"shard {old} leaves {here} as {new}, where {instance.task_id} runs")
 
     def _look_at_running(self) -> None:
         before, self._running = self._running, dict(self._memory.running)
@@ -111,15 +121,21 @@ class Checkers(Watcher):
             old = before.get(job)
             if old is not entry:
                 self._look_at_commit(job, orjson.loads(entry.row.config), entry.row.stopping)
-            if old is not None and old.row.generation != entry.row.generation:
+            if old is None or old is entry:
+                continue
+            if old.row.generation != entry.row.generation:
                 self._look_at_generation(job, old.row.generation, entry.row.generation)
+            if entry.row.revision < old.row.revision:
+                self.complain(f"{job} goes back from revision {old.row.revision} to {entry.row.revision}")
+            for what in self._releases.committed(job, old, entry):
+                self.complain(what)
         for job in before.keys() - self._running.keys():
             self._look_at_the_forgotten(job)
+            self._releases.forget(job)
 
     def _look_at_commit(self, job: str, config: dict[str, object], stopping: bool) -> None:
-        expected = self._workload.expected[job]
-        stopped = [{**each, "desired_state": "stopped"} for each in expected]
-        if config not in expected and not (stopping and config in stopped):
+        is_stop_of = {"desired_state": "running"} if stopping else {}
+        if not self.expected.was(job, config) and not self.expected.was(job, {**config, **is_stop_of}):
             self.complain(f"the running configuration of {job} was never expected: {config}")
 
     def _look_at_generation(self, job: str, before: int, after: int) -> None:
@@ -130,7 +146,7 @@ class Checkers(Watcher):
 
     def _look_at_the_forgotten(self, job: str) -> None:
         for instance in self._tasks.of(job):
-            if not self._is_zombie(instance.host):
+            if not self._is_zombie(instance):
                 self.complain(f"{job} is forgotten and {instance.place} runs on {instance.host.name}")
 
     # ---- in the end
@@ -138,8 +154,10 @@ class Checkers(Watcher):
     def not_converged(self) -> list[str]:
         """What is not yet as expected."""
         missing = [f"shard {shard} has no owner" for shard in self._without_owner()]
-        for job, expected in sorted(self._workload.expected.items()):
-            missing += self._of_job(job, expected[-1])
+        if self._memory.facts.sharding.count != self._memory.facts.wanted:
+            missing.append(f"there are {self._memory.facts.sharding.count} shards, not {self._memory.facts.wanted}")
+        for job, expected in sorted(self.expected.newest.items()):
+            missing += self._of_job(job, expected)
         return missing
 
     def _without_owner(self) -> list[int]:
@@ -167,6 +185,6 @@ class Checkers(Watcher):
         is_here = not instance.host.process.is_dead and not instance.is_over
         return is_here and self._around.ground.files.is_owner(instance.place, instance.token)
 
-    def _is_zombie(self, host: SimulatedHost) -> bool:
-        now = self._around.ground.scheduler.now
-        return host.process.is_paused or now - host.process.went_on_at < GRACE_AFTER_STOP_SECONDS
+    def _is_zombie(self, instance: Instance) -> bool:
+        now, host = self._around.ground.scheduler.now, instance.host
+        return instance.is_denied or host.process.is_paused or now - host.process.went_on_at < GRACE_AFTER_STOP_SECONDS

@@ -145,8 +145,8 @@ class Faults:
         habits = self._world.ground.habits
         habits.slow = self._random.choice((1.0, 1.0, 3.0, 8.0))
         habits.breaks, habits.dies = self._random.random() * 0.3, self._random.random() * 0.2
-        habits.sticks = self._random.random() * 0.2
-        self._tell("hosts behave badly", slow=habits.slow, breaks=round(habits.breaks, 3))
+        habits.sticks, habits.lies = self._random.random() * 0.2, self._random.choice((0.0, 0.3))
+        self._tell("hosts behave badly", slow=habits.slow, breaks=round(habits.breaks, 3), lies=habits.lies)
         self._after(self._seconds(), lambda: habits.__dict__.update(vars(type(habits)())))
 
     # ---- network and store

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from itertools import count
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
-from penstock.control.errors import LeaseLost, PenstockError
+from penstock.control.errors import BrokenTask, LeaseLost, PenstockError
 from penstock.spark.channel import (
     Command,
     Event,
@@ -16,6 +14,7 @@ from penstock.spark.channel import (
     Initialize,
     ListTasks,
     Live,
+    Progress,
     Ready,
     Redistribute,
     Reply,
@@ -28,90 +27,17 @@ from penstock.spark.channel import Lease as LeaseCommand
 from penstock.spark.fence import Fenced
 from penstock.spark.host.lease import LeaseWatch
 from penstock.tasks.redistribution import RedistributionReport
+from penstock.wire.cluster import TaskProgress
 from services.task_manager.model import HostKey
 from services.task_manager.ports import HostExit
 from tests.simulation import threads
-from tests.simulation.files import Files, Place
+from tests.simulation.ground import Ground, Instance
+from tests.simulation.packages import breaks, crashes
 from tests.simulation.processes import Process
-from tests.simulation.scheduler import Scheduler
-from tests.simulation.story import Story
 
 GRACE_SECONDS = 8.0
 PAUSE_SECONDS = 3.0
-
-
-@dataclass
-class Habits:
-    """How hosts behave: seconds that things take, and shares that go wrong."""
-
-    slow: float = 1.0
-    breaks: float = 0.0
-    sticks: float = 0.0
-    dies: float = 0.0
-
-
-class Instance:
-    """One run of a task on a host, from its claim to its end."""
-
-    def __init__(self, command: Start, host: SimulatedHost, stop: threads.Event) -> None:
-        self.spec = command.spec
-        self.epoch = command.epoch
-        self.host = host
-        self.place = Place(command.spec.job, command.spec.generation, command.spec.index)
-        self.token = ""
-        self.number = -1
-        self.is_stuck = False
-        self.is_over = False
-        self.stop = stop
-        self.ended = threads.Event(host.scheduler)
-
-    @property
-    def task_id(self) -> str:
-        return self.spec.task_id
-
-
-class Registry:
-    """Every run of a task that has not ended, by job, in order of their beginning."""
-
-    def __init__(self) -> None:
-        self._by_job: dict[str, dict[int, Instance]] = defaultdict(dict)
-        self._numbers = count()
-
-    def add(self, instance: Instance) -> None:
-        instance.number = next(self._numbers)
-        self._by_job[instance.spec.job][instance.number] = instance
-
-    def remove(self, instance: Instance) -> None:
-        self._by_job[instance.spec.job].pop(instance.number, None)
-
-    def of(self, job: str) -> list[Instance]:
-        return list(self._by_job[job].values())
-
-    def all(self) -> Iterator[Instance]:
-        for instances in self._by_job.values():
-            yield from instances.values()
-
-
-class Watcher:
-    """What is told of instances and works: the checkers."""
-
-    def began(self, instance: Instance) -> None:
-        """A task runs."""
-
-    def works(self, host: SimulatedHost, command: Redistribute | Seal) -> None:
-        """Work on a job's checkpoints begins."""
-
-
-@dataclass
-class Ground:
-    """What all hosts of a world stand on."""
-
-    scheduler: Scheduler
-    story: Story
-    files: Files
-    habits: Habits
-    watcher: Watcher
-    running: Registry = field(default_factory=Registry)
+LOOK_SECONDS = 1.0
 
 
 class SimulatedHosts:
@@ -147,12 +73,14 @@ class SimulatedHost:
         self.name = name
         self.process = Process(ground.scheduler, supervisor.machine, name)
         self.instances: dict[str, Instance] = {}
+        self._denied: list[Instance] = []
         self.lease_ended_at: float | None = None
         self._how = HostExit("crashed")
         self._exit: HostExit | None = None
         self._is_ending = False
         self._commands: deque[Command] = deque()
         self._said: deque[Event] = deque()
+        self._progress: dict[str, TaskProgress] = {}
         self._queues: dict[str, deque[Callable[[], None]]] = {}
         self._has_commands, self._has_said = threads.Event(self.scheduler), threads.Event(self.scheduler)
         self._lease = LeaseWatch(self.process.machine.clock, self._lease_ran_out)
@@ -191,7 +119,7 @@ class SimulatedHost:
     def _reply(
         self, command: Command, error: PenstockError | None = None, result: dict[str, Any] | None = None
     ) -> None:
-        kind = None if error is None else "fenced" if isinstance(error, Fenced) else "retryable"
+        kind = None if error is None else _kind(error)
         detail = None if error is None else error.detail
         self._say(Reply(id=command.id, ok=error is None, error=detail, error_kind=kind, result=result or {}))
 
@@ -206,7 +134,7 @@ class SimulatedHost:
         self._end(HostExit("crashed"))
 
     def _on_death(self) -> None:
-        for instance in list(self.instances.values()):
+        for instance in [*self.instances.values(), *self._denied]:
             self._over(instance)
         self._has_said.set()
 
@@ -303,6 +231,8 @@ class SimulatedHost:
         self._pass(2.0)
         if self._chance(self._habits.breaks):
             raise LeaseLost("the query did not start")
+        if breaks(command.spec.config.package.version):
+            raise BrokenTask("no module of this name")
         instance.token = self._files.claim(instance.place, command.epoch, self.name)
         offsets = self._files.open(instance.place, instance.token)
         instance.is_stuck = self._chance(self._habits.sticks)
@@ -316,34 +246,67 @@ class SimulatedHost:
 
     def _run(self, instance: Instance, offsets: dict[int, int]) -> None:
         groups = range(instance.spec.key_groups.lo, instance.spec.key_groups.hi)
-        error: Fenced | None = None
+        error: PenstockError | None = None
         while not instance.stop.wait(PAUSE_SECONDS * (0.5 + self.scheduler.random.random())) or instance.is_stuck:
             if instance.stop.is_set():
                 self.scheduler.wait(PAUSE_SECONDS)
             end = self._files.plan(offsets, groups)
             self._pass(2.0)
             try:
+                if crashes(instance.spec.config.package.version):
+                    raise LeaseLost("the batch broke")
                 self._files.commit(instance.place, instance.token, offsets, end)
-            except Fenced as fenced:
-                error = fenced
+            except (Fenced, LeaseLost) as failed:
+                error = failed
                 break
+            self._worked(instance, rows=sum(end.values()) - sum(offsets.values()))
             offsets = end
         self._over(instance)
         instance.ended.set()
         self._story.tell(self.name, "ended", task=instance.task_id, token=instance.token, error=error)
-        if error is not None:
-            self._say(TaskEnded(task_id=instance.task_id, error=error.detail, error_kind="fenced"))
+        if error is not None and not instance.is_denied:
+            self._say(TaskEnded(task_id=instance.task_id, error=error.detail, error_kind=_kind(error)))
+
+    def _worked(self, instance: Instance, rows: int) -> None:
+        """A batch is done; told soon, with those of other tasks."""
+        if instance.is_denied:
+            return
+        if not self._progress:
+            self.scheduler.after(self.scheduler.random.random() * LOOK_SECONDS, self._tell_progress)
+        instance.batches += 1
+        self._progress[instance.task_id] = TaskProgress(batch_id=instance.batches, input_rows=rows)
+
+    def _tell_progress(self) -> None:
+        if self.process.is_paused:
+            self.process.defer(self._tell_progress)
+            return
+        told = {task_id: each for task_id, each in self._progress.items() if task_id in self.instances}
+        self._progress = {}
+        if not self.process.is_dead:
+            self._say(Progress(tasks=told))
 
     def _over(self, instance: Instance) -> None:
         instance.is_over = True
-        self.instances.pop(instance.task_id, None)
+        if not instance.is_denied:
+            self.instances.pop(instance.task_id, None)
         self._running.remove(instance)
 
     def _stop(self, command: Stop) -> None:
         instance = self.instances.get(command.task_id)
-        if instance is not None:
+        if instance is not None and self._chance(self._habits.lies):
+            self._deny(instance)
+        elif instance is not None:
             instance.stop.set()
             instance.ended.wait()
+
+    def _deny(self, instance: Instance) -> None:
+        """The stop is answered, and the query goes on: only the fence is left."""
+        instance.is_denied = True
+        self._denied = [*(each for each in self._denied if not each.is_over), instance]
+        self.instances.pop(instance.task_id, None)
+        seconds = self.scheduler.random.uniform(1.0, 60.0)
+        self._story.tell(self.name, "lies", task=instance.task_id, seconds=round(seconds, 3))
+        self.scheduler.after(seconds, instance.stop.set)
 
     def _live(self, command: Live) -> None:
         if command.spec.task_id not in self.instances:
@@ -370,3 +333,10 @@ class SimulatedHost:
 
     def _chance(self, share: float) -> bool:
         return self.scheduler.random.random() < share
+
+
+def _kind(error: PenstockError) -> str:
+    """As `penstock.spark.failures`."""
+    if isinstance(error, Fenced):
+        return "fenced"
+    return "broken_task" if isinstance(error, BrokenTask) else "retryable"

@@ -171,9 +171,10 @@ def problem(status: int, title: str, detail: str, extra: Mapping[str, Any]) -> R
 class Client:
     """As `httpx.Client`."""
 
-    def __init__(self, network: Network, *, timeout: float = 5.0, **_: Any) -> None:
+    def __init__(self, network: Network, *, timeout: float = 5.0, base_url: str = "", **_: Any) -> None:
         self._network = network
         self._timeout = timeout
+        self.base_url = base_url
 
     def request(
         self,
@@ -185,7 +186,7 @@ class Client:
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Response:
-        host, _, path = url.removeprefix("http://").partition("/")
+        host, _, path = (self.base_url + url).removeprefix("http://").partition("/")
         body = b"" if json is None else orjson.dumps(json, option=orjson.OPT_NON_STR_KEYS)
         request = Request(method, f"/{path}", params or {}, headers or {}, body)
         return self._network.request(request, host, self._timeout if timeout is None else timeout)
@@ -204,6 +205,7 @@ class Http:
     """Stands for the module `httpx`."""
 
     HTTPError = httpx.HTTPError
+    TransportError = httpx.TransportError
     InvalidURL = httpx.InvalidURL
     Response = Response
 

@@ -10,6 +10,7 @@ from typing import Any
 from penstock.control.loop import LeaderLoop, Leadership
 from penstock.store.running import STATE_SYNCER
 from penstock.wire.cluster import Capacity, Snapshot, TaskReportBatch
+from penstock.wire.job_client import JobClient
 from penstock.wire.redistribution_client import RedistributionClient
 from penstock.wire.shard_client import ShardManagerClient
 from penstock.wire.task_client import TaskServiceClient
@@ -22,6 +23,7 @@ from services.shard_manager.view import View
 from services.state_syncer.budget import Budget
 from services.state_syncer.executor import ContainerExecutor
 from services.state_syncer.loop import StateSyncer
+from services.state_syncer.rollback_keeper import RollbackKeeper
 from services.task_manager.container import Container
 from services.task_manager.disk import Lives, LivesRecord
 from services.task_manager.loop import Heartbeats, Periods, Reports, Specs, TaskManager
@@ -30,12 +32,14 @@ from services.task_manager.views import Identity
 from services.task_service.api import Specs as SpecAnswers
 from services.task_service.cache import TemplateCache
 from tests.simulation import servers, threads
-from tests.simulation.hosts import Ground, SimulatedHost, SimulatedHosts
+from tests.simulation.ground import Ground
+from tests.simulation.hosts import SimulatedHost, SimulatedHosts
 from tests.simulation.network import Network
 from tests.simulation.processes import Process
 from tests.simulation.store import Database, SyncPort
 from tests.support.memory.election import MemoryElection
 from tests.support.memory.ownership import MemoryLeaseStore
+from tests.support.memory.rollbacks import MemoryBatches, MemoryRollbackStore
 from tests.support.memory.shards import MemoryShardStore
 from tests.support.memory.specs import MemoryTaskService
 from tests.support.memory.sync import MemorySyncStore
@@ -64,6 +68,7 @@ class Surroundings:
     times: Times
     shard_managers: str = ""
     task_services: str = ""
+    job_service: str = ""
     lives: count[int] = field(default_factory=lambda: count(1))
     containers: dict[str, Container] = field(default_factory=dict)
     hosts: dict[str, list[SimulatedHost]] = field(default_factory=dict)
@@ -97,7 +102,7 @@ def shard_manager(around: Surroundings, process: Process) -> None:
 
 
 def state_syncer(around: Surroundings, process: Process) -> None:
-    """As `services.state_syncer.wiring`, without savepoints."""
+    """As `services.state_syncer.wiring`, without savepoints and the removal of old generations."""
     clock, database = process.machine.clock, around.database
     executor = ContainerExecutor(RedistributionClient(), clock.monotonic, workers=4, lost_after_seconds=30.0)
     syncer = StateSyncer(
@@ -108,21 +113,41 @@ def state_syncer(around: Surroundings, process: Process) -> None:
         executor=executor,
         budget=Budget(0.5, 4),
     )
+    rollback_store = database.port(MemoryRollbackStore(database.memory), process)
+    keeper = RollbackKeeper(rollback_store, JobClient(around.job_service), await_seconds=1.0)
+
+    def rounds(leader_epoch: int) -> None:
+        syncer.round(leader_epoch)
+        keeper.round(leader_epoch)
+
     holder = f"{process.machine.name}:{next(around.lives)}"
     election = MemoryElection(database.memory, STATE_SYNCER, holder, lease_seconds=LEADER_LEASE_SECONDS)
     leadership = Leadership(STATE_SYNCER, database.port(election, process), LEADER_LEASE_SECONDS, clock.monotonic)
     loop = LeaderLoop(
         STATE_SYNCER,
-        syncer.round,
+        rounds,
         leadership,
         period_seconds=30.0,
         renew_seconds=LEADER_LEASE_SECONDS / 3,
         gather_seconds=0.02,
     )
-    syncer.wake_in = loop.wake_in
+    syncer.wake_in = keeper.wake_in = loop.wake_in
     executor.on_news = loop.wake
     database.listen(process, loop.wake)
     loop.start()
+
+
+def job_service(around: Surroundings, process: Process) -> None:
+    """As `services.job_service`, for batches of layers; a write notifies."""
+    database = around.database
+    layers = database.port(MemoryBatches(database.memory), process)
+
+    def batch(writes: Any) -> Any:
+        results = layers.batch(writes)
+        database.news.notify_all()
+        return results
+
+    around.network.listen(process.machine.name, process, servers.of_job_service(batch))
 
 
 def task_service(around: Surroundings, process: Process) -> None:

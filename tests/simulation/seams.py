@@ -16,6 +16,7 @@ import penstock.control.loop
 import penstock.spark.host.lease
 import penstock.wire.app
 import penstock.wire.endpoints
+import penstock.wire.http
 import penstock.wire.redistribution_client
 import services.shard_manager.orders
 import services.shard_manager.view
@@ -43,7 +44,12 @@ _WITH_THREADS = (
     services.task_service.cache,
 )
 _WITH_POOLS = (services.shard_manager.orders, services.state_syncer.executor)
-_WITH_HTTP = (penstock.wire.endpoints, penstock.wire.redistribution_client, services.shard_manager.orders)
+_WITH_HTTP = (
+    penstock.wire.endpoints,
+    penstock.wire.http,
+    penstock.wire.redistribution_client,
+    services.shard_manager.orders,
+)
 
 
 class _Now:

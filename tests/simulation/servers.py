@@ -10,6 +10,7 @@ from penstock.control.errors import NotFound, NotLeader, RetryableError
 from penstock.tasks.redistribution import RedistributionRequest, SealRequest
 from penstock.tasks.sinks import SinkRequest
 from penstock.wire.cluster import HeartbeatRequest, ShardOrders, TaskReportBatch
+from penstock.wire.jobs import Batch, BatchResults
 from services.shard_manager.heartbeats import Heartbeats
 from services.task_manager.container import Container
 from services.task_service.api import Specs
@@ -53,7 +54,7 @@ def of_task_manager(container: Container) -> Callable[[Request], Response]:
             order = ShardOrders.model_validate_json(request.body)
             if request.path.endswith("add"):
                 return _json(container.add(order))
-            return _json(container.await_stopped(container.drop(order), order.deadline_seconds + KILL_SECONDS))
+            return _json(container.await_stopped(order, container.drop(order), order.deadline_seconds + KILL_SECONDS))
         for path, model in _WORKS:
             if re.fullmatch(path, request.path):
                 wait_seconds = float(request.query["wait_seconds"])
@@ -77,6 +78,15 @@ def of_task_service(specs: Specs, save_report: Callable[[TaskReportBatch], None]
         if encoded.etag == request.headers.get("If-None-Match"):
             return Response(304, headers=headers)
         return Response(200, encoded.body, headers)
+
+    return handle
+
+
+def of_job_service(batch: Callable[[Any], Any]) -> Callable[[Request], Response]:
+    """As `services.job_service.api`, for what a State Syncer asks it."""
+
+    def handle(request: Request) -> Response:
+        return _json(BatchResults(results=batch(Batch.model_validate_json(request.body).writes)))
 
     return handle
 

@@ -1,35 +1,41 @@
-"""What users do: jobs are made, changed, rescaled, restarted, stopped, started and deleted, at moments of the seed."""
+"""What users and the Auto Scaler do: jobs are made, changed, rescaled, released, restarted, stopped, started and
+deleted, at moments of the seed."""
 
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
 from collections.abc import Mapping
 from functools import cache
+from itertools import count
 from typing import Any
 
+from tests.simulation.packages import version
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.store import Database
 from tests.simulation.story import Story
-from tests.support.jobs import make_config, make_layer
+from tests.support.jobs import make_layer
 
 OUTPUTS: tuple[tuple[Mapping[str, Any], ...], ...] = (
     ({"type": "kafka", "topic": "out"}, {"type": "kafka", "topic": "another"}),
     ({"type": "kafka", "topic": "parts", "key_groups": 4}, {"type": "kafka", "topic": "others", "key_groups": 4}),
 )
 """What a job may write to: the outputs of a group can take each other's place, and those of the second must be made."""
+CHANGES = (
+    *("rescale", "change", "release") * 3,
+    *("restart", "stop", "delete", "scale", "scale", "override", "release and rescale"),
+)
 
 
 class Workload:
-    """`expected`: by job every configuration that anybody ever asked for, the newest last."""
+    """`_wanted`: by job what its base layer overrides."""
 
     def __init__(self, scheduler: Scheduler, database: Database, story: Story, jobs: int) -> None:
-        self.expected: dict[str, list[Any]] = defaultdict(list)
         self._scheduler = scheduler
         self._database = database
         self._story = story
         self._names = [f"j{number}" for number in range(jobs)]
         self._wanted: dict[str, dict[str, Any]] = {}
+        self._versions = count(2)
         self._is_asked_again = False
 
     def begin(self, tasks: int | None = None) -> None:
@@ -38,7 +44,7 @@ class Workload:
             self._write(name, self._fresh() | ({} if tasks is None else {"task_count": tasks}))
 
     def change_something(self) -> None:
-        """One call of a user's."""
+        """One call of a user's, or of the scaler's."""
         random = self._scheduler.random
         name = random.choice(self._names)
         job = self._database.memory.jobs.get(name)
@@ -47,30 +53,52 @@ class Workload:
             return
         if job.deleting:
             return
-        match random.choice(("rescale", "rescale", "rescale", "change", "change", "restart", "stop", "delete")):
+        match random.choice(CHANGES):
             case "rescale":
                 self._write(name, self._wanted[name] | {"task_count": random.randint(1, 4), "desired_state": "running"})
             case "change":
                 self._write(name, self._wanted[name] | {"priority": random.randint(0, 3), **self._other_output(name)})
+            case "release":
+                self.release(name, version(next(self._versions), random))
+            case "release and rescale":
+                self.release(name, version(next(self._versions), random), task_count=random.randint(1, 4))
             case "restart":
                 self._touch(name, "restart")
                 job.restarts += 1
             case "stop":
                 self._write(name, self._wanted[name] | {"desired_state": random.choice(("stopped", "running"))})
+            case "scale":
+                self._layer(name, "scaler", random.choice(({"task_count": random.randint(1, 4)}, None)))
+            case "override":
+                self._layer(name, "oncall", random.choice(({"task_count": 2}, {"priority": 9}, None)))
             case "delete":
                 self._touch(name, "delete")
                 job.deleting = True
         self._database.news.notify_all()
 
+    def release(self, name: str, version: str, **overrides: Any) -> None:
+        """A new package for a job."""
+        self._write(name, self._wanted[name] | {"package": _package(version)} | overrides)
+
     def ask_again(self) -> None:
-        """A last write to each job, so that none is left alone after its failures; deleted ones are made again."""
+        """A last write to each job, so that none is left alone after its failures, with a good package; deleted ones
+        are made again."""
         for name in self._names:
             job = self._database.memory.jobs.get(name)
             if job is None or (not job.deleting and not self._is_asked_again):
                 before = self._wanted.get(name) or self._fresh()
-                self._write(name, before | {"desired_state": "running", "priority": 1 + before.get("priority", 0)})
+                again = {"desired_state": "running", "priority": 1 + before.get("priority", 0)}
+                self._write(name, before | again | {"package": _package("last")})
         self._is_asked_again = True
         self._database.news.notify_all()
+
+    def change_the_number_of_shards(self) -> None:
+        """An operator asks for twice as many, or half."""
+        memory = self._database.memory
+        count = memory.facts.sharding.count
+        wanted = self._scheduler.random.choice((count * 2, count * 2, max(1, count // 2)))
+        memory.facts = memory.facts._replace(wanted=wanted)
+        self._story.tell("user", "asks for shards", count=wanted, present=count)
 
     def missing(self) -> bool:
         """Whether a job is gone by now that was deleted when everything was asked for again."""
@@ -78,7 +106,11 @@ class Workload:
 
     def _fresh(self) -> dict[str, Any]:
         random = self._scheduler.random
-        return {"task_count": random.randint(1, 4), "output": dict(random.choice(OUTPUTS)[0])}
+        return {
+            "task_count": random.randint(1, 4),
+            "output": dict(random.choice(OUTPUTS)[0]),
+            "package": _package("1"),
+        }
 
     def _other_output(self, name: str) -> dict[str, Any]:
         group = OUTPUTS["key_groups" in self._wanted[name]["output"]]
@@ -86,10 +118,13 @@ class Workload:
 
     def _write(self, name: str, wanted: dict[str, Any]) -> None:
         self._wanted[name] = wanted
-        key = repr(sorted(wanted.items()))
-        revision = self._database.memory.write_layer(name, "base", _layer(key))
-        self.expected[name].append(_config(key))
+        revision = self._database.memory.write_layer(name, "base", _base(repr(sorted(wanted.items()))))
         self._story.tell("user", "writes", job=name, revision=revision, **wanted)
+
+    def _layer(self, name: str, layer: str, config: dict[str, Any] | None) -> None:
+        """None drops it."""
+        revision = self._database.memory.write_layer(name, layer, config)
+        self._story.tell(layer, "writes", job=name, revision=revision, config=config)
 
     def _touch(self, name: str, verb: str) -> None:
         memory = self._database.memory
@@ -97,11 +132,10 @@ class Workload:
         self._story.tell("user", verb, job=name, revision=memory.jobs[name].revision)
 
 
+def _package(version: str) -> dict[str, str]:
+    return {"name": "flights", "version": version}
+
+
 @cache
-def _layer(key: str) -> dict[str, Any]:
+def _base(key: str) -> dict[str, Any]:
     return make_layer(**dict(ast.literal_eval(key)))
-
-
-@cache
-def _config(key: str) -> Any:
-    return make_config(**dict(ast.literal_eval(key)))

@@ -10,13 +10,14 @@ from tests.simulation.checkers import Checkers
 from tests.simulation.clock import BEGIN, VirtualClock
 from tests.simulation.faults import Faults, Mix
 from tests.simulation.files import Files
-from tests.simulation.hosts import Ground, Habits, Watcher
+from tests.simulation.ground import Ground, Habits, Watcher
 from tests.simulation.network import Network
 from tests.simulation.processes import Machine, Process
 from tests.simulation.programs import (
     Program,
     Surroundings,
     Times,
+    job_service,
     shard_manager,
     state_syncer,
     task_manager,
@@ -83,8 +84,8 @@ class World:
         times = Times(set_based_from=self.scheduler.random.choice((1, 1000)))
         self.around = Surroundings(self.network, self.database, self.ground, times)
         self.workload = Workload(self.scheduler, self.database, self.story, size.jobs)
-        self.checkers = self.ground.watcher = Checkers(self.around, self.workload)
         self.machines: dict[str, Machine] = {}
+        self.checkers = self.ground.watcher = Checkers(self.around, self.machines)
         self._programs: dict[str, Program] = {}
         self._place()
         self.faults = Faults(self, size.mix)
@@ -122,9 +123,11 @@ class World:
         for kind, program in programs.items():
             for number in (1, 2):
                 self._add(f"{kind}{number}", program)
+        self._add("jobs1", job_service)
         for number in range(self.size.containers):
             self._add(f"c{number}", task_manager)
         self.around.shard_managers = "http://shards1,http://shards2"
+        self.around.job_service = "http://jobs1"
         self.around.task_services = "http://tasks1,http://tasks2"
 
     def _add(self, name: str, program: Program) -> None:
@@ -162,6 +165,9 @@ class World:
                 self.scheduler.after(self.scheduler.random.expovariate(1 / 15.0), change)
 
         self.scheduler.after(5.0, change)
+        for _ in range(2):
+            at = self.scheduler.random.random() * self.size.faults_seconds
+            self.scheduler.after(at, self.workload.change_the_number_of_shards)
 
     def _converge(self) -> float | None:
         """Lets time pass until all is as expected; jobs whose deletion was late are made again on the way."""

@@ -249,6 +249,7 @@ class World:
             "shards": dict(shards),
             "version": self.version,
             "leader_epoch": 1,
+            "shard_count": SHARDS,
             **more,
         }
         return ShardOrders(**fields)

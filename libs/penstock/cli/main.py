@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from penstock.cli import cluster, errors, jobs, local, rebalance, rescale, savepoint, setup
+from penstock.cli import cluster, containers, errors, jobs, local, rebalance, rescale, savepoint, setup
 from penstock.control import logs
 
 app = typer.Typer(
@@ -13,7 +13,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="A Turbine-style control plane for Spark Structured Streaming.",
 )
-for module in (jobs, rescale, rebalance, savepoint, cluster, setup, local):
+for module in (jobs, rescale, rebalance, savepoint, cluster, containers, setup, local):
     module.add_to(app)
 
 

@@ -41,9 +41,9 @@ def expiry_seconds(text: str | None) -> int | Literal["default"] | None:
     return None if text == "never" else duration_seconds(text)
 
 
-def duration_seconds(text: str) -> int:
+def duration_seconds(text: str, *, field: str = "for") -> int:
     """`90`, `90s`, `30m`, `2h`, `1d` in seconds. Raises UserError."""
     match = re.fullmatch(r"(\d+)([smhd]?)", text.strip())
     if match is None or int(match[1]) == 0:
-        raise UserError(f"{text} is no duration: write 90s, 30m, 2h or 1d", field="for", rule="duration")
+        raise UserError(f"{text} is no duration: write 90s, 30m, 2h or 1d", field=field, rule="duration")
     return int(match[1]) * _UNITS[match[2] or "s"]

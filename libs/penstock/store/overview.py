@@ -97,26 +97,6 @@ class DecisionRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerRow:
-    """A container, with the number of shards that it owns and of tasks that it reports."""
-
-    name: str
-    url: str
-    region: str
-    cpu_cores: float
-    memory_bytes: int
-    disk_bytes: int
-    further_capacity: Mapping[str, float]
-    labels: Mapping[str, str]
-    state: str
-    registered_at: datetime
-    heartbeat_at: datetime
-    lease_renewed_at: datetime | None
-    shards: int
-    tasks: int
-
-
-@dataclass(frozen=True, slots=True)
 class ShardRow:
     """A shard and its owner; `container` None: nobody owns it."""
 
@@ -126,16 +106,6 @@ class ShardRow:
     moved_at: datetime
 
 
-_CONTAINERS = text(
-    """
-    WITH page AS (SELECT * FROM containers WHERE name > :after ORDER BY name LIMIT :limit)
-    SELECT name, url, region, cpu_cores, memory_bytes, disk_bytes, further_capacity, labels, state, registered_at,
-        heartbeat_at, lease_renewed_at,
-        (SELECT count(*) FROM assignment WHERE assignment.container = page.name) AS shards,
-        (SELECT count(*) FROM tasks WHERE tasks.container = page.name) AS tasks
-    FROM page ORDER BY name
-    """
-)
 _SHARDS = text(
     """
     SELECT shard, container, epoch, moved_at FROM assignment
@@ -183,11 +153,6 @@ def decisions_page(
     if before_id is not None:
         statement = statement.where(decisions.c.id < before_id)
     return [DecisionRow(*row) for row in connection.execute(statement)]
-
-
-def containers_page(connection: Connection, *, limit: int, after: str = "") -> Sequence[ContainerRow]:
-    """At most `limit` containers by name, from after `after`."""
-    return [ContainerRow(*row) for row in connection.execute(_CONTAINERS, {"limit": limit, "after": after})]
 
 
 def shards_page(

@@ -16,9 +16,11 @@ from sqlalchemy import Connection, Row, Select, delete, func, select, text, upda
 from sqlalchemy.dialects.postgresql import insert
 
 from penstock.control.errors import LeaseLost
+from penstock.store.cluster import FACTS, facts_of
 from penstock.store.cluster_tables import assignment, containers, tasks
 from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify
 from penstock.tasks.ownership import Member, Membership, Owner, membership
+from penstock.tasks.shards import Sharding
 
 ASSIGNMENT_COUNTER = "assignment"
 # What a container that registers does not write: a restart must not end a cordon (`penstock.store.availability`).
@@ -33,10 +35,12 @@ class Change(NamedTuple):
 
 
 class OwnLease(NamedTuple):
-    """What a container owns (shard to epoch) by the store, and the highest assignment epoch at that moment."""
+    """What a container owns (shard to epoch) by the store, the highest assignment number at that moment, and how tasks
+    are shared out to shards at that moment."""
 
     shards: dict[int, int]
     version: int
+    sharding: Sharding
 
 
 # ---- membership
@@ -203,22 +207,25 @@ def _take_own_lease(connection: Connection, container: str, lives: tuple[str, ..
 
 
 def _own_lease(connection: Connection, container: str) -> OwnLease:
-    """One statement, so that shards and version are of one moment."""
+    """One statement, so that shards, version and sharding are of one moment."""
     statement = text(
-        """
-        SELECT counters.value AS version, assignment.shard, assignment.epoch
+        f"""
+        SELECT counters.value AS version, {FACTS} AS facts, assignment.shard, assignment.epoch
         FROM counters LEFT JOIN assignment ON assignment.container = :container
         WHERE counters.name = :counter
         """
     )
     rows = connection.execute(statement, {"container": container, "counter": ASSIGNMENT_COUNTER}).all()
-    return OwnLease({row.shard: row.epoch for row in rows if row.shard is not None}, rows[0].version)
+    shards = {row.shard: row.epoch for row in rows if row.shard is not None}
+    return OwnLease(shards, rows[0].version, facts_of(rows[0].facts).sharding)
 
 
 def _reissue(connection: Connection, container: str) -> None:
-    """Gives a container's shards to it anew."""
-    owned = _own_lease(connection, container).shards
-    record_owners(connection, {shard: Change(container, epoch) for shard, epoch in owned.items()})
+    """Gives a container's shards to it anew; all of them, as the number keeps others from changing any."""
+    epoch = next_number(connection, ASSIGNMENT_COUNTER)
+    is_mine = assignment.c.container == container
+    connection.execute(update(assignment).where(is_mine).values(epoch=epoch, moved_at=func.clock_timestamp()))
+    notify(connection, CHANGED_ASSIGNMENT)
 
 
 def _select_members() -> Select[Any]:

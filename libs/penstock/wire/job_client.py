@@ -3,41 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal
 from urllib.parse import quote
-
-import httpx
 
 from penstock.store.records import JobState
 from penstock.wire import jobs, overview
 from penstock.wire.balance import BalanceView, Rebalanced
-from penstock.wire.http import HttpClient
+from penstock.wire.calls import write_headers
+from penstock.wire.container_calls import ContainerCalls
 from penstock.wire.savepoints import SavepointPage, SavepointView
 
-ViewType = TypeVar("ViewType", bound=jobs.View)
 # Seconds until the layer is dropped; None: never; "default": as the layer's row says.
 Expires = int | Literal["default"] | None
 
 
-class JobClient:
+class JobClient(ContainerCalls):
     """All calls of the Job Service. Methods raise the errors of `penstock.control.errors`.
 
     `if_match` is the version of the layer that was read, 0 when it was never written: VersionConflict carries the
     current one. `idempotency_key` makes a write safe to send again. Use as a context manager, or call `close`.
     """
-
-    def __init__(self, url: str, token: str | None = None, *, timeout_seconds: float = 10.0) -> None:
-        self._http = HttpClient(url, token=token, timeout_seconds=timeout_seconds)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Closes the connections."""
-        self._http.close()
 
     def put_job(
         self,
@@ -50,7 +35,7 @@ class JobClient:
         idempotency_key: str | None = None,
     ) -> jobs.Written:
         """Creates a job, or replaces its base layer."""
-        headers = _headers(if_match, idempotency_key) | ({"If-None-Match": "*"} if create_only else {})
+        headers = write_headers(if_match, idempotency_key) | ({"If-None-Match": "*"} if create_only else {})
         return self._write("PUT", _job(job), jobs.Written, {"config": config, "reason": reason}, headers=headers)
 
     def get_job(self, job: str) -> jobs.JobView:
@@ -78,17 +63,17 @@ class JobClient:
 
     def delete_job(self, job: str, *, reason: str = "", idempotency_key: str | None = None) -> jobs.Written:
         """Stops the job's tasks, then forgets it."""
-        headers = _headers(None, idempotency_key)
+        headers = write_headers(None, idempotency_key)
         return self._write("DELETE", _job(job), jobs.Written, headers=headers, params={"reason": reason})
 
     def restart(self, job: str, *, reason: str = "", idempotency_key: str | None = None) -> jobs.Written:
         """Restarts all tasks of the job."""
-        headers = _headers(None, idempotency_key)
+        headers = write_headers(None, idempotency_key)
         return self._write("POST", f"{_job(job)}/restart", jobs.Written, {"reason": reason}, headers=headers)
 
     def release(self, job: str, *, reason: str = "", idempotency_key: str | None = None) -> jobs.Written:
         """Lets a quarantined or failed job be tried again."""
-        headers = _headers(None, idempotency_key)
+        headers = write_headers(None, idempotency_key)
         return self._write("POST", f"{_job(job)}/release", jobs.Written, {"reason": reason}, headers=headers)
 
     def rescale(
@@ -107,7 +92,7 @@ class JobClient:
         Raises Conflict when the layer ends by itself already and `expires_in_seconds` is not given.
         """
         body = {"task_count": task_count, "balance": balance, "reason": reason} | _expiry(expires_in_seconds)
-        headers = _headers(None, idempotency_key)
+        headers = write_headers(None, idempotency_key)
         return self._write("POST", f"{_job(job)}/rescale", jobs.Written, body, headers=headers)
 
     def balance(self, job: str, *, min_measured_seconds: int = 60) -> BalanceView:
@@ -129,7 +114,7 @@ class JobClient:
         Raises Conflict when too little is measured or gained, and as `rescale` does.
         """
         body = {"min_gain": min_gain, "min_measured_seconds": min_measured_seconds, "reason": reason}
-        headers = _headers(None, idempotency_key)
+        headers = write_headers(None, idempotency_key)
         path = f"{_job(job)}/rebalance"
         return self._write("POST", path, Rebalanced, body | _expiry(expires_in_seconds), headers=headers)
 
@@ -138,7 +123,7 @@ class JobClient:
     ) -> SavepointView:
         """Asks for a savepoint; its `state` tells later when it is ready."""
         body = {"name": name, "reason": reason}
-        headers = _headers(None, idempotency_key)
+        headers = write_headers(None, idempotency_key)
         return self._write("POST", f"{_job(job)}/savepoints", SavepointView, body, headers=headers)
 
     def savepoints(self, job: str, *, cursor: str | None = None, limit: int | None = None) -> SavepointPage:
@@ -172,7 +157,7 @@ class JobClient:
             "with_package": with_package,
             "reason": reason,
         }
-        headers = _headers(None, idempotency_key)
+        headers = write_headers(None, idempotency_key)
         return self._write("POST", f"{_job(job)}/restore", jobs.Written, body, headers=headers)
 
     def get_layer(self, job: str, layer: str, *, revision: int | None = None) -> jobs.LayerView:
@@ -192,7 +177,7 @@ class JobClient:
     ) -> jobs.Written:
         """Replaces a layer."""
         body = {"config": config, "reason": reason} | _expiry(expires_in_seconds)
-        headers = _headers(if_match, idempotency_key)
+        headers = write_headers(if_match, idempotency_key)
         return self._write("PUT", _layer(job, layer), jobs.Written, body, headers=headers)
 
     def patch_layer(
@@ -208,14 +193,14 @@ class JobClient:
     ) -> jobs.Written:
         """Changes a layer by a merge patch: None drops a key."""
         body = {"config": patch, "reason": reason} | _expiry(expires_in_seconds)
-        headers = _headers(if_match, idempotency_key)
+        headers = write_headers(if_match, idempotency_key)
         return self._write("PATCH", _layer(job, layer), jobs.Written, body, headers=headers)
 
     def drop_layer(
         self, job: str, layer: str, *, if_match: int, reason: str = "", idempotency_key: str | None = None
     ) -> jobs.Written:
         """Drops a layer, which brings the values below it back."""
-        headers = _headers(if_match, idempotency_key)
+        headers = write_headers(if_match, idempotency_key)
         return self._write("DELETE", _layer(job, layer), jobs.Written, headers=headers, params={"reason": reason})
 
     def revert_layer(
@@ -231,13 +216,13 @@ class JobClient:
     ) -> jobs.Written:
         """Makes a layer again what it was at `version`."""
         body = {"version": version, "reason": reason} | _expiry(expires_in_seconds)
-        headers = _headers(if_match, idempotency_key)
+        headers = write_headers(if_match, idempotency_key)
         return self._write("POST", f"{_layer(job, layer)}/revert", jobs.Written, body, headers=headers)
 
     def batch(self, writes: Sequence[jobs.BatchWrite], *, idempotency_key: str | None = None) -> list[jobs.BatchResult]:
         """Many writes at once, at most `jobs.LARGEST_BATCH`; each has its own result."""
         body = jobs.Batch(writes=list(writes)).model_dump(mode="json", exclude_unset=True)
-        headers = _headers(None, idempotency_key)
+        headers = write_headers(None, idempotency_key)
         return self._write("POST", "/v1/batches", jobs.BatchResults, body, headers=headers).results
 
     def explain(self, job: str) -> jobs.Explanation:
@@ -290,15 +275,15 @@ class JobClient:
         """Adds a layer; for admins."""
         return self._write("POST", "/v1/layers", jobs.LayerRowView, layer.model_dump(mode="json"))
 
-    def containers(self, *, cursor: str | None = None, limit: int = 1000) -> overview.ContainerPage:
-        """A page of containers by name."""
-        return self._read(overview.ContainerPage, "/v1/containers", cursor=cursor, limit=limit)
-
     def shards(
         self, *, container: str | None = None, cursor: str | None = None, limit: int = 1000
     ) -> overview.ShardPage:
         """A page of shards by number."""
         return self._read(overview.ShardPage, "/v1/shards", container=container, cursor=cursor, limit=limit)
+
+    def ask_for_shards(self, count: int) -> overview.ShardCount:
+        """Asks for another number of shards; for admins. Raises Conflict unless it is a multiple or a divisor."""
+        return self._write("PUT", "/v1/shards", overview.ShardCount, {"shard_count": count})
 
     def alerts(
         self,
@@ -327,20 +312,6 @@ class JobClient:
         """Ends a token; for admins."""
         self._http.send("DELETE", f"/v1/tokens/{quote(name, safe='')}")
 
-    def _read(self, kind: type[ViewType], path: str, /, **query: Any) -> ViewType:
-        return _view(kind, self._http.read(path, **query))
-
-    def _write(
-        self, method: str, path: str, kind: type[ViewType], body: Mapping[str, Any] | None = None, **options: Any
-    ) -> ViewType:
-        if body is not None:
-            options["json"] = body
-        return _view(kind, self._http.send(method, path, **options))
-
-
-def _view(kind: type[ViewType], response: httpx.Response) -> ViewType:
-    return kind.model_validate_json(response.content)
-
 
 def _job(job: str) -> str:
     return f"/v1/jobs/{quote(job, safe='')}"
@@ -352,11 +323,6 @@ def _savepoint(job: str, name: str) -> str:
 
 def _layer(job: str, layer: str) -> str:
     return f"{_job(job)}/layers/{quote(layer, safe='')}"
-
-
-def _headers(if_match: int | None, idempotency_key: str | None) -> dict[str, str]:
-    headers = {} if if_match is None else {"If-Match": f'"{if_match}"'}
-    return headers if idempotency_key is None else headers | {"Idempotency-Key": idempotency_key}
 
 
 def _expiry(expires_in_seconds: Expires) -> dict[str, int | None]:

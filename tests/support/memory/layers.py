@@ -33,7 +33,7 @@ class MemoryLayerWriter(MemoryPort):
         return revision
 
     def _patch(self, store: MemoryStore, job: str, change: Mapping[str, Any], version: int) -> int:
-        entry = _existing(store, job)
+        entry = existing(store, job)
         if entry.versions[SCALER] != version:
             raise VersionConflict("the layer has moved on", current_version=entry.versions[SCALER])
         content = apply_merge_patch(entry.layers.get(SCALER) or {}, change)
@@ -43,7 +43,8 @@ class MemoryLayerWriter(MemoryPort):
         return store.write_layer(job, SCALER, content)
 
 
-def _existing(store: MemoryStore, job: str) -> JobEntry:
+def existing(store: MemoryStore, job: str) -> JobEntry:
+    """A job that can be written to. Raises NotFound, Conflict."""
     if job not in store.jobs:
         raise NotFound(f"there is no job {job}", field="job", rule="known")
     if store.jobs[job].deleting:

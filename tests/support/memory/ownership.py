@@ -35,7 +35,7 @@ class MemoryLeaseStore(MemoryPort):
         store.renewed_at[self._container] = store.now()
 
     def _stored(self, store: MemoryStore) -> StoredShards:
-        return StoredShards(store.shards_of(self._container), store.counters["assignment"])
+        return StoredShards(store.shards_of(self._container), store.counters["assignment"], store.facts.sharding)
 
 
 class MemoryShardAuthority(MemoryPort):
@@ -55,7 +55,8 @@ class MemoryShardAuthority(MemoryPort):
             return HeartbeatAnswer(
                 known=known,
                 version=store.counters["assignment"],
-                shard_count=len(store.owners),
+                shard_count=store.facts.sharding.count,
+                regions=store.facts.sharding.regions,
                 lease_seconds=self._lease_seconds,
                 shards=store.shards_of(request.container) if known else {},
             )

@@ -66,7 +66,7 @@ def changes(store: MemoryStore) -> Changes:
         for row in (entry.row,)
     )
     removed = {job: commit_number for job, (commit_number, _) in store.forgotten.items()}
-    return Changes(store.counters["running_commit"], len(store.owners), tuple(stored), removed)
+    return Changes(store.counters["running_commit"], store.facts.sharding.count, tuple(stored), removed)
 
 
 def snapshot_of(templates: Templates, after: int | None) -> Snapshot:

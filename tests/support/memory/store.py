@@ -10,18 +10,20 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from penstock.config.merge import overlay
-from penstock.control.errors import Fenced, Unavailable
+from penstock.control.errors import Conflict, Fenced, Unavailable
+from penstock.store.cluster import ShardingFacts
 from penstock.store.restores import RestoreRow
 from penstock.store.running import CommitRow
 from penstock.store.savepoints import SavepointRow
 from penstock.store.shards import Change
 from penstock.store.sync import SyncRow
 from penstock.tasks.ownership import Member, Owner
+from penstock.tasks.shards import Sharding
 from penstock.wire.cluster import TaskReport
 
 RANKS = {"base": 0, "provisioner": 100, "scaler": 200, "oncall": 300, "rollback": 1000}
@@ -89,6 +91,7 @@ class MemoryStore:
         self.members: dict[str, Member] = {}
         self.renewed_at: dict[str, float] = {}
         self.heard_at: dict[str, datetime] = {}
+        self.facts = ShardingFacts(Sharding(shard_count), 0, shard_count)
         self.owners = dict.fromkeys(range(shard_count), Owner(None, 0))
         self.reports: dict[str, ReportEntry] = {}
         self.tasks: dict[str, tuple[TaskReport, ...]] = {}
@@ -123,6 +126,30 @@ class MemoryStore:
     def shards_of(self, container: str) -> dict[int, int]:
         """What a container owns: shard to epoch."""
         return {shard: owner.epoch for shard, owner in self.owners.items() if owner.container == container}
+
+    def reshard(self, count: int) -> None:
+        """As `penstock.store.resharding.reshard`."""
+        before, _, wanted = self.facts
+        if count == before.count or count != wanted:
+            return
+        if count % before.count == 0:
+            self.owners = before.refined(self.owners, count)
+        else:
+            self.owners = {number: self._merged(number, count) for number in range(count)}
+        self.facts = ShardingFacts(replace(before, count=count), self.next_number("assignment"), wanted)
+
+    def _merged(self, number: int, count: int) -> Owner:
+        owners = [self.owners[part] for part in range(number, len(self.owners), count)]
+        if len({owner.container for owner in owners}) > 1:
+            raise Conflict(f"shard {number} of {count} would have more than one owner")
+        return max(owners, key=lambda owner: owner.epoch)
+
+    def give_regions_a_place(self, regions: set[str]) -> None:
+        """As `penstock.store.resharding.give_regions_a_place`."""
+        before, _, wanted = self.facts
+        sharding = before.with_regions(regions)
+        if sharding != before:
+            self.facts = ShardingFacts(sharding, self.next_number("assignment"), wanted)
 
     def declare_lost(self, candidates: Mapping[str, str], interval_seconds: float) -> set[str]:
         """As `penstock.store.shards.declare_lost`: all but those that renewed their lease since."""

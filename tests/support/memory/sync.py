@@ -20,7 +20,6 @@ from penstock.store.running import STATE_SYNCER, CommitRow
 from penstock.store.sync import JobRow, RunningRow, SyncRow, SyncWrite
 from penstock.tasks.ownership import Member
 from penstock.tasks.rollout import SeenTask
-from penstock.tasks.shards import shard_of
 from penstock.tasks.spec import task_id
 from services.state_syncer.budget import Candidate, put_off
 from services.state_syncer.observe import Presence, Sighting, observe_stopped, survey
@@ -99,7 +98,8 @@ class MemorySyncStore(MemoryPort):
                     _write_plan(store, each.plan)
             for write in late:
                 _write_state(store, write)
-            store.news.notify_all()
+            if number is not None:
+                store.news.notify_all()
             return SimpleCommits(number, _alike(simple + begun), settled, awaiting=bool(upgrades) or settled > 0)
 
     def write(self, batch: Batch, leader_epoch: int) -> int | None:
@@ -116,7 +116,8 @@ class MemorySyncStore(MemoryPort):
                     del store.restores[job]
             if batch.ranks is not None:
                 store.synced_ranks = dict(batch.ranks)
-            store.news.notify_all()
+            if number is not None or batch.forget:
+                store.news.notify_all()
             return number
 
     def count_states(self) -> dict[str, int]:
@@ -159,13 +160,18 @@ def _wave_tasks(store: MemoryStore, job: str) -> dict[int, SeenTask]:
         if told is None or told.incarnation != member.incarnation:
             continue
         for task in store.tasks.get(member.name, ()):
-            owner = store.owners[shard_of(task_id(job, task.index), len(store.owners))].container
-            if task.job == job and owner == member.name:
+            if task.job == job and _owner(store, job, task.index) == member.name:
                 worked = task.progress is not None and bool(task.progress.input_rows)
                 found[task.index] = SeenTask(
                     task.state, task.revision, task.generation, task.restarts, task.crashes, task.error, worked
                 )
     return found
+
+
+def _owner(store: MemoryStore, job: str, number: int) -> str | None:
+    region = orjson.loads(store.running[job].row.config).get("region") if job in store.running else None
+    shard = store.facts.sharding.shard_of(task_id(job, number), region)
+    return None if shard is None else store.owners[shard].container
 
 
 def _needs_a_look(store: MemoryStore, name: str, *, full: bool) -> bool:

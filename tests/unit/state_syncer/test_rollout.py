@@ -184,6 +184,16 @@ def test_crashes_of_the_package_before_do_not_count() -> None:
     assert isinstance(step(rolling(roll, task(crashes=9, worked=True))), Roll)
 
 
+def test_a_container_that_begins_to_count_anew_is_believed() -> None:
+    """1. A task that crashes again and again is upgraded, and counts from nothing. 2. Its third crash halts."""
+    noted = step(rolling(begun(), task("crashed", revision=5, crashes=9)))
+    anew = step(rolling(Roll(noted.plan, begun().commit), task("starting", crashes=0)))
+    assert anew.plan.crashes == {}
+    roll = Roll(anew.plan, begun().commit)
+    assert isinstance(step(rolling(roll, task("crashed", crashes=2))), Stay)
+    assert isinstance(step(rolling(roll, task("crashed", crashes=3))), Halt)
+
+
 def test_wave_after_wave_and_then_it_is_synced() -> None:
     roll, upgraded = begun(), [1]
     while True:

@@ -147,6 +147,26 @@ def test_a_reply_to_a_former_life_of_a_task_is_not_taken_for_the_new_one() -> No
     assert world.reports()["flights/0"].state is TaskState.RUNNING
 
 
+def test_crashes_in_a_row_are_those_of_one_package() -> None:
+    """
+    1. A task crashes twice: the report says so.
+    2. It is given another package: from its start on nothing is counted against that, until it crashes itself.
+    """
+    world = World()
+    world.jobs(template(task_count=1))
+    world.heartbeat(all_shards())
+    for crashes in (1, 2):
+        world.settle()
+        world.host_of("flights/0").end_task("flights/0")
+        assert world.reports()["flights/0"].crashes == crashes
+        world.wait(5.0)
+    world.jobs(template(task_count=1, revision=2, trigger_interval_seconds=1.0))
+    world.settle()
+    assert (world.reports()["flights/0"].revision, world.reports()["flights/0"].crashes) == (2, 0)
+    world.host_of("flights/0").end_task("flights/0")
+    assert world.reports()["flights/0"].crashes == 1
+
+
 def test_hosts_that_do_not_start_are_tried_less_often_and_reported() -> None:
     """
     1. No process can be made: the first retry is at once, the next ones wait; tasks say why they do not run.

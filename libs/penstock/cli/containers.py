@@ -1,0 +1,163 @@
+"""Commands about containers: the fleet, and whether each takes shards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from penstock.cli.jobs import AsJson, Reason, client
+from penstock.cli.output import cell, figure, say, show_json, span, table
+from penstock.cli.parse import duration_seconds
+from penstock.control.errors import Conflict
+from penstock.control.process import wait_until
+from penstock.tasks.ownership import DRAINING, OPEN
+from penstock.wire.containers import ContainerPage, ContainerView
+from penstock.wire.job_client import JobClient
+
+Container = Annotated[str, typer.Argument(help="container name")]
+NEVER = "never"
+_BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_WAIT_BEYOND_LIMIT_SECONDS = 300.0
+_WAIT_WITHOUT_LIMIT_SECONDS = 86_400.0
+_POLL_SECONDS = 0.5
+_UNKNOWN = figure(None)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands to the program."""
+    for command in (containers, cordon, drain, uncordon):
+        app.command()(command)
+
+
+def containers(
+    name: Annotated[str | None, typer.Argument(help="one container; all if absent")] = None, as_json: AsJson = False
+) -> None:
+    """Containers: state, load of capacity and deviation from the mean by dimension, shards, tasks, age of the lease."""
+    connection = client()
+    if name is not None:
+        one = connection.container(name)
+        return show_json(one) if as_json else _show(one)
+    found = list(connection.all_containers())
+    if as_json:
+        return show_json(ContainerPage(containers=found))
+    dimensions = _dimensions(found)
+    headings = ("container", "state", "region", *dimensions, "shards", "tasks", "lease")
+    return table(headings, [_row(container, dimensions) for container in found])
+
+
+def cordon(container: Container, reason: Reason = "") -> None:
+    """Let a container keep what it has, and give it nothing new; ends a drain."""
+    _say_availability(client().cordon(container, reason=reason))
+
+
+def drain(
+    container: Container,
+    reason: Reason = "",
+    limit: Annotated[
+        str, typer.Option(help="30s, 10m, 2h or never: what is left then is taken off at once, wherever it goes")
+    ] = "10m",
+    wait: Annotated[bool, typer.Option("--wait", help="show what is left until nothing is")] = False,
+) -> None:
+    """Empty a container: its shards move to others as these have room."""
+    connection, seconds = client(), None if limit == NEVER else duration_seconds(limit, field="limit")
+    _say_availability(connection.drain(container, reason=reason, limit_seconds=seconds))
+    if wait:
+        longest = _WAIT_WITHOUT_LIMIT_SECONDS if seconds is None else seconds + _WAIT_BEYOND_LIMIT_SECONDS
+        _watch(connection, container, longest)
+
+
+def uncordon(container: Container, reason: Reason = "") -> None:
+    """Let a container take shards again; ends a drain."""
+    _say_availability(client().uncordon(container, reason=reason))
+
+
+def _watch(connection: JobClient, container: str, seconds: float) -> None:
+    """Says what is left, and alerts about the container, once each. Raises Conflict when somebody ended the drain."""
+    told: set[str] = set()
+    is_empty = partial(_is_empty, connection, container, told)
+    wait_until(is_empty, seconds, f"{container} to be empty: see `penstock containers`", poll_s=_POLL_SECONDS)
+    say(f"{container} is empty")
+
+
+def _is_empty(connection: JobClient, container: str, told: set[str]) -> bool:
+    view, alerts = connection.container(container), connection.alerts(subject=container).alerts
+    if view.availability != DRAINING:
+        raise Conflict(f"the drain of {container} was ended: it is {view.availability}", rule="draining")
+    for line in (f"{view.shards} shards and {view.tasks} tasks are left", *(alert.message for alert in alerts)):
+        if line not in told:
+            told.add(line)
+            say(line)
+    return view.shards == 0 and view.tasks == 0
+
+
+def _say_availability(container: ContainerView) -> None:
+    limit = "" if container.drain_until is None else f", what is left is taken off {cell(container.drain_until)}"
+    counts = f"{container.shards} shards, {container.tasks} tasks"
+    say(f"{container.name} is {container.availability}: {counts}{limit}")
+
+
+def _show(container: ContainerView) -> None:
+    why = ("availability_reason", "availability_by", "availability_at", "drain_until")
+    names = ("state", "availability", *why, "region", "labels", "url", "shards", "tasks", "registered_at")
+    rows = [(name.replace("_", " "), getattr(container, name)) for name in names]
+    table((container.name, ""), [*rows, ("lease renewed", f"{span(container.lease_age_seconds)} ago")])
+    placed = container.placement
+    since = "" if placed is None else f", placed {cell(placed.at)}"
+    loads = [(name, *_load(container, name)) for name in _dimensions([container])]
+    table(("dimension", "load", "usable", "deviation", "capacity"), loads, title=f"load{since}")
+
+
+def _dimensions(found: Iterable[ContainerView]) -> list[str]:
+    """Every dimension that a container offers, or has a load in."""
+    names: dict[str, None] = {}
+    for container in found:
+        loads = {} if container.placement is None else container.placement.load
+        names |= dict.fromkeys([*container.capacity, *loads])
+    return list(names)
+
+
+def _row(container: ContainerView, dimensions: Iterable[str]) -> tuple[str, ...]:
+    labels = ", ".join(f"{key}={value}" for key, value in sorted(container.labels.items()))
+    region = f"{container.region}\n{labels}" if labels else container.region
+    shares = [_share(container, name) for name in dimensions]
+    counts = (str(container.shards), str(container.tasks))
+    return (container.name, _state(container), region, *shares, *counts, span(container.lease_age_seconds))
+
+
+def _state(container: ContainerView) -> str:
+    """`live`; `live, draining, in 5m: new disk` when it takes no shards."""
+    if container.availability == OPEN:
+        return container.state
+    limit = "" if container.drain_until is None else f", {cell(container.drain_until)}"
+    reason = f": {container.availability_reason}" if container.availability_reason else ""
+    return f"{container.state}, {container.availability}{limit}{reason}"
+
+
+def _share(container: ContainerView, dimension: str) -> str:
+    """`3.2 of 8.0 (+4%)`; the usable amount, or the capacity while that is unknown."""
+    load, usable, deviation, capacity = _load(container, dimension)
+    offered = capacity if usable == _UNKNOWN else usable
+    return f"{load} of {offered}" + ("" if deviation == _UNKNOWN else f" ({deviation})")
+
+
+def _load(container: ContainerView, dimension: str) -> tuple[str, str, str, str]:
+    placed = container.placement
+    load, usable, deviation = ({}, {}, {}) if placed is None else (placed.load, placed.usable, placed.deviation)
+    amounts = [_amount(dimension, of.get(dimension)) for of in (load, usable, container.capacity)]
+    share = deviation.get(dimension)
+    return amounts[0], amounts[1], _UNKNOWN if share is None else f"{share:+.0%}", amounts[2]
+
+
+def _amount(dimension: str, value: float | None) -> str:
+    """Bytes in the unit that suits them; what nobody knows is `unknown`, never zero."""
+    if value is None:
+        return _UNKNOWN
+    if "bytes" not in dimension:
+        return f"{value:,.1f}"
+    power = 0
+    while abs(value) >= 1024 and power < len(_BYTE_UNITS) - 1:
+        value, power = value / 1024, power + 1
+    return f"{value:,.1f} {_BYTE_UNITS[power]}"

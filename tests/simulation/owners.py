@@ -1,0 +1,60 @@
+"""How long shards are without anybody who could run them, while the Shard Managers and the way to them are well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.simulation.network import Weather
+from tests.simulation.processes import Machine
+from tests.simulation.programs import LEADER_LEASE_SECONDS, Surroundings
+from tests.simulation.store import Trouble
+
+LOOK_EVERY_SECONDS = 1.0
+FAIL_OVER_SECONDS = 60.0
+MARGIN_SECONDS = 10.0
+BOUND_SECONDS = (LEADER_LEASE_SECONDS + FAIL_OVER_SECONDS) * 1.04 + MARGIN_SECONDS
+"""An election, and then a whole interval in which the new leader has not heard of a container; clocks 3 % slow."""
+
+
+class Ownership:
+    """Looks once a second. A shard's owner is gone while its machine runs no Task Manager."""
+
+    def __init__(self, around: Surroundings, machines: dict[str, Machine]) -> None:
+        self._around = around
+        self._machines = machines
+        self._looked_at = 0.0
+        self._well_since = 0.0
+        self._gone_since: dict[int, float] = {}
+        self.longest_seconds = 0.0
+
+    def look(self, now: float) -> Iterator[str]:
+        """The shards that are without an owner for too long."""
+        if now - self._looked_at < LOOK_EVERY_SECONDS:
+            return
+        self._looked_at = now
+        if not self._is_well():
+            self._well_since = now
+        up = {name for name, machine in self._machines.items() if _is_up(machine)}
+        owners = self._around.database.memory.owners
+        self._gone_since = {shard: since for shard, since in self._gone_since.items() if shard in owners}
+        for shard, owner in owners.items():
+            if owner.container in up or not any(name.startswith("c") for name in up):
+                self._gone_since.pop(shard, None)
+                continue
+            since = max(self._gone_since.setdefault(shard, now), self._well_since)
+            self.longest_seconds = max(self.longest_seconds, now - since)
+            if now - since > BOUND_SECONDS:
+                self._gone_since[shard] = now
+                yield f"shard {shard} of {owner.container} has nobody to run it for {now - since:.0f} s"
+
+    def _is_well(self) -> bool:
+        """Whether nothing keeps Shard Managers, store and network from their work."""
+        around = self._around
+        managers = [machine for name, machine in self._machines.items() if name.startswith("shards")]
+        is_calm = around.network.weather == Weather() and around.database.trouble == Trouble()
+        return is_calm and not around.network.cut and all(_is_up(machine) for machine in managers)
+
+
+def _is_up(machine: Machine) -> bool:
+    main = [process for process in machine.processes if process.name == machine.name and not process.is_dead]
+    return machine.is_up and bool(main) and not any(process.is_paused for process in main)

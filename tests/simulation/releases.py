@@ -1,0 +1,91 @@
+"""What must hold of releases, told by commits and by the tasks that begin: a package goes out in waves, one task first,
+no further before the tasks of a wave have run, and never two packages beside the one that was good before."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from penstock.tasks.rollout import ROLLOUT_SHARE
+from tests.simulation.ground import Instance
+from tests.simulation.packages import breaks
+from tests.support.memory.store import MemoryStore, RunningEntry
+
+
+class Row:
+    """A running row as far as a release goes. `settled`: the package of the tasks that are not upgraded; `upgraded`:
+    how many run the row's own."""
+
+    def __init__(self, entry: RunningEntry) -> None:
+        row, config = entry.row, orjson.loads(entry.row.config)
+        self.generation = row.generation
+        self.package: Any = config["package"]
+        self.task_count = int(config["task_count"])
+        self.runs = row.started and not row.stopping and config["desired_state"] == "running"
+        before = None if row.rollout is None else row.rollout["before"]["config"]["package"]
+        self.settled = self.package if before is None else before
+        self.upgraded = self.task_count if row.rollout is None else int(row.rollout["upgraded"])
+
+
+class Releases:
+    """Looks at each commit of a job, beside the one before."""
+
+    def __init__(self, memory: MemoryStore) -> None:
+        self._memory = memory
+        self._began: defaultdict[str, set[tuple[int, int, str]]] = defaultdict(set)
+        self._former: dict[str, Any] = {}
+
+    def began(self, instance: Instance) -> None:
+        """A task runs."""
+        spec = instance.spec
+        self._began[spec.job].add((spec.generation, spec.index, spec.config.package.version))
+
+    def committed(self, job: str, before: RunningEntry, after: RunningEntry) -> Iterator[str]:
+        """What does not hold."""
+        old, new = Row(before), Row(after)
+        if not (old.runs and new.runs and old.generation == new.generation):
+            return
+        if new.package == old.package:
+            yield from self._wave(job, old, new)
+        elif not self._is_known_good(job, old, new):
+            yield from self._first_wave(job, old, new)
+        if new.package != old.package or old.upgraded < new.upgraded == new.task_count:
+            self._former[job] = old.settled
+
+    def forget(self, job: str) -> None:
+        """The job is gone."""
+        self._began.pop(job, None)
+        self._former.pop(job, None)
+
+    def _wave(self, job: str, old: Row, new: Row) -> Iterator[str]:
+        if new.upgraded <= old.upgraded:
+            return
+        where = f"wave of {job} from {old.upgraded} to {new.upgraded} of {new.task_count} tasks"
+        if new.upgraded - old.upgraded > max(1, math.ceil(ROLLOUT_SHARE * new.task_count)):
+            yield f"{where}: too many at once"
+        version = str(new.package["version"])
+        unseen = [index for index in range(old.upgraded) if (old.generation, index, version) not in self._began[job]]
+        if unseen:
+            yield f"{where}: tasks {unseen} never ran {version}"
+        if breaks(version):
+            yield f"{where}: {version} cannot run"
+        if new.settled not in (old.settled, new.package):
+            yield f"{where}: other tasks run {new.settled}, before they ran {old.settled}"
+
+    def _is_known_good(self, job: str, old: Row, new: Row) -> bool:
+        """Back to what ran before, at once."""
+        entry = self._memory.jobs.get(job)
+        layer = None if entry is None else entry.layers.get("rollback")
+        is_rolled_back = layer is not None and layer.get("package", {}).get("version") == new.package["version"]
+        return is_rolled_back or new.package in (old.settled, self._former.get(job))
+
+    def _first_wave(self, job: str, old: Row, new: Row) -> Iterator[str]:
+        where = f"{job} goes from {old.package['version']} to {new.package['version']}"
+        if new.upgraded > 1:
+            yield f"{where}: {new.upgraded} of {new.task_count} tasks at once"
+        if new.task_count > 1 and new.settled != old.settled:
+            yield f"{where}: other tasks run {new.settled['version']}, before they ran {old.settled['version']}"
