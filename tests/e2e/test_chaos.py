@@ -6,6 +6,7 @@ A run prints its seed and each fault as it begins. `CHAOS_SHORT_SEED=7 pytest te
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from functools import partial
 
@@ -58,7 +59,9 @@ def _check_chaos(stack: ChaosStack, seed: int, faults: tuple[Fault, ...], jobs: 
                 flowing.enter_context(job.flow())
             print(f"chaos by seed {seed}, {len(faults)} faults")
             perform(stack, faults)
+            healed_at = time.monotonic()
             _wait_recovered(stack, [name for job in jobs for name in job.parts()])
+            print(f"recovered in {time.monotonic() - healed_at:.1f} s")
         for job in jobs:
             job.end()
     witnesses = set(stack.containers) - _stood_still(faults)
