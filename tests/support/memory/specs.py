@@ -5,10 +5,11 @@ from __future__ import annotations
 import orjson
 
 from penstock.control.errors import Unavailable
+from penstock.tasks.loads import TaskLoad
 from penstock.tasks.stored import Changes, StoredTemplate
 from penstock.wire.cluster import Snapshot, TaskReportBatch
 from services.task_service.templates import Templates, everything
-from tests.support.memory.store import MemoryPort, MemoryStore, ReportEntry
+from tests.support.memory.store import MemoryPort, MemoryStore, ReportEntry, RunningEntry
 
 
 class MemoryTaskService(MemoryPort):
@@ -41,6 +42,10 @@ class MemoryTaskService(MemoryPort):
                 raise Unavailable(f"{batch.container} is not registered, or has another life now")
             store.reports[batch.container] = ReportEntry(batch.incarnation, batch.commit_number)
             store.tasks[batch.container] = batch.tasks
+            for task in batch.tasks:
+                if task.load is not None:
+                    load = TaskLoad(task.job, task.index, task.generation, task.load)
+                    store.loads[task.job, task.index] = load
 
     def _read(self, store: MemoryStore) -> Templates:
         commit_number = store.counters["running_commit"]
@@ -51,22 +56,24 @@ class MemoryTaskService(MemoryPort):
 
 def changes(store: MemoryStore) -> Changes:
     """As `penstock.store.snapshot.read_changes` of everything."""
-    stored = (
-        StoredTemplate(
-            row.job,
-            row.config.decode(),
-            row.revision,
-            row.generation,
-            row.restarts,
-            row.stopping,
-            entry.commit_number,
-            None if row.rollout is None else orjson.dumps(row.rollout).decode(),
-        )
-        for entry in store.running.values()
-        for row in (entry.row,)
-    )
+    stored = tuple(stored_template(entry) for entry in store.running.values())
     removed = {job: commit_number for job, (commit_number, _) in store.forgotten.items()}
-    return Changes(store.counters["running_commit"], store.facts.sharding.count, tuple(stored), removed)
+    return Changes(store.counters["running_commit"], store.facts.sharding.count, stored, removed)
+
+
+def stored_template(entry: RunningEntry) -> StoredTemplate:
+    """A running row as the Task Service reads it."""
+    row = entry.row
+    return StoredTemplate(
+        row.job,
+        row.config.decode(),
+        row.revision,
+        row.generation,
+        row.restarts,
+        row.stopping,
+        entry.commit_number,
+        None if row.rollout is None else orjson.dumps(row.rollout).decode(),
+    )
 
 
 def snapshot_of(templates: Templates, after: int | None) -> Snapshot:
