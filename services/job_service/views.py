@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from penstock.config.model import DesiredState, JobConfig
 from penstock.tasks.loads import TaskLoad
-from penstock.tasks.shards import shard_of
+from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import task_id
 from penstock.wire.jobs import FieldChangeView, PlanView, View
 from penstock.wire.overview import GenerationView, SyncView, TaskView
@@ -32,11 +32,11 @@ class Running(Protocol):
 
 
 class Place(NamedTuple):
-    """A task and its shard; `expected` false: only reported."""
+    """A task and its shard, None when it is to run nowhere; `expected` false: only reported."""
 
     task: str
     number: int
-    shard: int
+    shard: int | None
     expected: bool
 
 
@@ -64,13 +64,14 @@ def plan_view(job: str, layer: str, version: int, plan: Plan, after: JobConfig) 
     )
 
 
-def places(job: str, running: Running | None, reported: Sequence[Any], shard_count: int) -> list[Place]:
+def places(job: str, running: Running | None, reported: Sequence[Any], sharding: Sharding) -> list[Place]:
     """The tasks that the running configuration has, and the others that are reported."""
+    region = None if running is None else running.config.get("region")
     expected = range(_task_count(running))
     indexes = sorted({*expected, *(task.index for task in reported)})
     names = [task_id(job, index) for index in indexes]
     return [
-        Place(name, index, shard_of(name, shard_count), index in expected)
+        Place(name, index, sharding.shard_of(name, region), index in expected)
         for name, index in zip(names, indexes, strict=True)
     ]
 
@@ -84,7 +85,7 @@ def task_views(
     for task in reported:
         reports.setdefault(task.index, []).append(task)
     return [
-        _task_view(place, owners.get(place.shard), report, load_of.get(place.number))
+        _task_view(place, owners, report, load_of.get(place.number))
         for place in places
         for report in reports.get(place.number, [None])
     ]
@@ -119,10 +120,12 @@ def _plan(recorded: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def _task_view(place: Place, owner: str | None, report: Any | None, load: dict[str, float] | None) -> TaskView:
+def _task_view(
+    place: Place, owners: Mapping[int, str | None], report: Any | None, load: dict[str, float] | None
+) -> TaskView:
     about = {"task": place.task, "index": place.number, "shard": place.shard} | {
         "expected": place.expected,
-        "owner": owner,
+        "owner": None if place.shard is None else owners.get(place.shard),
         "load": load,
     }
     if report is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, Protocol
 
 from penstock.control.clock import Clock
@@ -37,6 +38,7 @@ class Heartbeats:
         clock: Clock,
         *,
         lease_seconds: float,
+        drain_grace_seconds: float,
         wake: Callable[[], None],
     ) -> None:
         self._store = store
@@ -44,17 +46,21 @@ class Heartbeats:
         self._leading = leading
         self._clock = clock
         self._lease_seconds = lease_seconds
+        self._drain_grace = timedelta(seconds=drain_grace_seconds)
         self._wake = wake
 
     def answer_known(self, request: HeartbeatRequest) -> HeartbeatAnswer | None:
         """The answer for a container that is known and live; None when it must be registered first.
 
-        Does no I/O. Raises NotLeader, and Unavailable while this leader is not ready or fails the container over.
+        Does no I/O. Raises NotLeader, and Unavailable while this leader is not ready, fails the container over, or
+        lets its lease run out: such a heartbeat is as one that was never received.
         """
         self._leader_epoch()
         with self._view.lock:
             if request.container in self._view.failing:
                 raise Unavailable("the container is being failed over: ask again")
+            if self._view.must_be_empty(request.container, self._clock.now(), self._drain_grace):
+                raise Unavailable("the container's drain is over: its lease is not renewed while it owns shards")
             if not self._view.is_current(request.container, request.incarnation):
                 return None
             self._view.hear(request, self._clock.monotonic())
@@ -108,9 +114,15 @@ class Heartbeats:
     def _register(self, request: HeartbeatRequest, leader_epoch: int) -> Membership:
         member = _member(request)
         empty, above = not request.held and not request.dropped, self._view.read_up_to
-        decided, changed, commit = self._store.register(member, empty=empty, above=above, leader_epoch=leader_epoch)
+        decided, changed, commit, facts = self._store.register(
+            member, empty=empty, above=above, leader_epoch=leader_epoch
+        )
+        if facts.sharding.count != self._view.sharding.count:
+            self._wake()
+            raise Unavailable("the number of shards has just changed: ask again")
         with self._view.lock:
             self._view.take_in(changed)
+            self._view.take_in_facts(facts)
             self._view.commit_number = commit
             if decided is not Membership.REFUSED:
                 self._view.members[member.name] = joined(self._view.members.get(member.name), member)
@@ -126,7 +138,8 @@ class Heartbeats:
         return HeartbeatAnswer(
             known=known,
             version=self._view.version,
-            shard_count=self._view.shard_count,
+            shard_count=self._view.sharding.count,
+            regions=self._view.sharding.regions,
             lease_seconds=self._lease_seconds,
             shards={shard: epoch for shard, epoch in owned if shard not in self._view.withheld},
             commit_number=self._view.commit_number,
@@ -134,8 +147,8 @@ class Heartbeats:
 
     def _is_news(self, request: HeartbeatRequest) -> bool:
         """Whether the container dropped a shard that is still its own, or knows more than this leader."""
-        owned = self._view.shards_of(request.container)
-        gave_up = any(owned.get(shard) == epoch for shard, epoch in request.dropped.items())
+        owned, said = self._view.shards_of(request.container), self._view.said[request.container]
+        gave_up = any(owned.get(shard) == epoch for shard, epoch in said.dropped.items())
         return gave_up or max(request.held.values(), default=0) > self._view.version
 
 

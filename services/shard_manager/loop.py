@@ -13,6 +13,7 @@ from penstock.store.shards import Change
 from penstock.tasks.ownership import Member, Owner
 from penstock.wire.cluster import ShardOrders
 from services.shard_manager import metrics
+from services.shard_manager.drains import overdue, taken_off
 from services.shard_manager.liveness import is_gathering, lost
 from services.shard_manager.moves import (
     Added,
@@ -30,11 +31,13 @@ from services.shard_manager.moves import (
 from services.shard_manager.orders import Orders, Verb
 from services.shard_manager.placer import Placer, Situation
 from services.shard_manager.planning import destination_of, plan, present_of
+from services.shard_manager.resharding import gather, is_due
 from services.shard_manager.settings import ShardManagerSettings
 from services.shard_manager.store import ShardStore
 from services.shard_manager.view import View
 
 log = logger(__name__)
+LOOK_AT_REGIONS_SECONDS = 5.0
 
 
 class ShardManager:
@@ -63,6 +66,8 @@ class ShardManager:
         self._followed_at = float("-inf")
         self._saved_at = float("-inf")
         self._settled: object = None
+        self._regions_of_commit = -1
+        self._looked_at_regions_at = float("-inf")
 
     def round(self, leader_epoch: int) -> None:
         """One pass; what it leaves undone the next one sees again."""
@@ -73,10 +78,12 @@ class ShardManager:
         self._send(self._plan(), leader_epoch)
         with self._view.writes:
             self._send(self._record(leader_epoch), leader_epoch)
+            self._reshard(leader_epoch)
         self._send(self._moves.retries(self._clock.monotonic()), leader_epoch)
         self._publish()
         self._placer.save(leader_epoch)
         self._save_heartbeats(leader_epoch)
+        self._look_at_regions(leader_epoch)
 
     # ---- following the store
 
@@ -84,10 +91,8 @@ class ShardManager:
         """Reads what changed; everything, after an election or a break in which this process may not have listened."""
         now = self._clock.monotonic()
         had_break = now - self._followed_at > self._settings.shard_manager_lease_seconds
-        if had_break or self._view.leader_epoch != leader_epoch:
+        if had_break or self._view.leader_epoch != leader_epoch or not self._refresh():
             self._take_over(leader_epoch)
-        else:
-            self._refresh()
         self._followed_at = self._clock.monotonic()
 
     def _take_over(self, leader_epoch: int) -> None:
@@ -98,17 +103,19 @@ class ShardManager:
         self._settled = None
         with self._view.lock:
             self._view.clear()
-            self._view.members = cell.members
-            self._view.take_in(cell.owners)
-            self._view.shard_count = cell.shard_count
-            self._view.commit_number = cell.commit_number
+            self._view.take_in_cell(cell)
             self._view.listening_since = self._clock.monotonic()
             self._view.leader_epoch = leader_epoch
+        self._regions_of_commit = cell.commit_number
         log.info("took over", leader_epoch=leader_epoch, containers=len(cell.members), version=self._view.version)
 
-    def _refresh(self) -> None:
-        members, changed, commit_number = self._store.read(self._view.read_up_to)
+    def _refresh(self) -> bool:
+        """False when the shards are others than the known ones: a change of their number whose answer was lost."""
+        facts, members, changed, commit_number = self._store.read(self._view.read_up_to)
+        if facts.sharding.count != self._view.sharding.count:
+            return False
         with self._view.lock:
+            self._view.take_in_facts(facts)
             self._view.members = members
             self._view.commit_number = commit_number
             self._view.failing = frozenset()
@@ -116,6 +123,7 @@ class ShardManager:
             epochs = {shard: owner.epoch for shard, owner in self._view.owners.items()}
         for move in self._moves.forget_outdated(epochs):
             log.info("move overtaken", shard=move.shard, epoch=move.epoch, phase=move.phase.value)
+        return True
 
     # ---- fail-over
 
@@ -189,10 +197,11 @@ class ShardManager:
         self._moves.handle(events, self._clock.monotonic())
 
     def _plan(self) -> list[Instruction]:
-        """Plans moves towards the target, unless nothing changed since a plan that found none."""
-        now, on_their_way = self._clock.monotonic(), self._on_their_way()
+        """Plans moves towards the target, unless nothing changed since a plan that found none, and off containers
+        whose drain has come to its limit."""
+        now, on_their_way = self._clock.monotonic(), frozenset(move.shard for move in self._moves)
         with self._view.lock:
-            live, given_up = self._view.live(), self._view.given_up()
+            live, given_up, wanted = self._view.live(), self._view.given_up(), self._view.wanted_shard_count
             owners = dict(self._view.owners)
             is_gathering = self._is_gathering(now)
             if not is_gathering:
@@ -200,11 +209,19 @@ class ShardManager:
         target = self._placer.follow(self._situation(live), may_place=not is_gathering and bool(live))
         if target is None:
             return []
-        situation = (self._view.version, target, live.keys(), frozenset(given_up), frozenset(on_their_way))
+        drained = overdue(live, self._clock.now())
+        situation = (self._view.version, target, live.keys(), frozenset(given_up), on_their_way, drained, wanted)
         if situation == self._settled:
             return []
         room = self._settings.moves_in_flight - len(on_their_way)
-        events = plan(owners, target, live, on_their_way, given_up, move_limit=room)
+        off = taken_off(owners, drained, target.where, live, on_their_way, given_up) if drained else []
+        busy = on_their_way | {event.shard for event in off}
+        if wanted == len(owners):
+            others = plan(owners, target, live, busy, given_up, move_limit=room)
+        else:
+            found = gather(owners, wanted, live.keys() - drained, self._on_their_way(), given_up, move_limit=room)
+            others = [event for event in found if event.shard not in busy]
+        events = [*off, *others]
         metrics.moves_planned.inc(sum(isinstance(event, Planned) for event in events))
         self._settled = situation if not events else None
         return self._moves.handle(events, now)
@@ -213,7 +230,7 @@ class ShardManager:
         def present() -> dict[int, str]:
             return present_of(self._view.owners, live, self._on_their_way())
 
-        return Situation(live, present, self._view.shard_count, self._view.commit_number)
+        return Situation(live, present, self._view.sharding, self._view.commit_number)
 
     def _is_gathering(self, now: float) -> bool:
         return is_gathering(
@@ -224,7 +241,7 @@ class ShardManager:
         )
 
     def _on_their_way(self) -> dict[int, str]:
-        return {move.shard: move.destination for move in self._moves}
+        return {move.shard: move.destination for move in self._moves if move.destination is not None}
 
     def _record(self, leader_epoch: int) -> list[Instruction]:
         """Writes the new owners of the shards that nobody runs."""
@@ -239,22 +256,34 @@ class ShardManager:
         events = [
             Recorded(shard, changes[shard].from_epoch, owner.epoch, owner.container)
             for shard, owner in recorded.items()
-            if owner.container is not None
         ]
         return self._moves.handle(events, self._clock.monotonic())
 
     def _changes(self) -> dict[int, Change]:
-        """Each shard to its destination; to the target's where that was lost meanwhile."""
-        live, target = self._view.live().keys(), self._placer.target
-        wanted = {} if target is None else target.where
-        destinations = {
-            move: destination_of(move.destination, wanted, move.shard, live) for move in self._moves.to_record()
-        }
+        """Each shard to its destination, to the target's where that takes none any more, or to nobody without one."""
+        live, target = self._view.live(), self._placer.target
+        takers = live.keys() - overdue(live, self._clock.now())
+        where = {} if target is None else target.where
         return {
-            move.shard: Change(destination, move.epoch)
-            for move, destination in destinations.items()
-            if destination is not None
+            move.shard: Change(destination_of(move.destination, where.get(move.shard), takers), move.epoch)
+            for move in self._moves.to_record()
         }
+
+    def _reshard(self, leader_epoch: int) -> None:
+        """Changes the number of shards, if another is wanted and no shard is on its way. Then no order is under way
+        whose answer could be taken for one about a shard of the new number."""
+        with self._view.lock:
+            owners, wanted, given_up = self._view.owners, self._view.wanted_shard_count, self._view.given_up()
+            before = len(owners)
+            if wanted == before or len(self._moves) or not is_due(owners, wanted, given_up):
+                return
+        cell = self._store.reshard(wanted, leader_epoch)
+        self._answers = queue.SimpleQueue()
+        self._settled = None
+        with self._view.lock:
+            self._view.take_in_cell(cell)
+        log.info("shard count changed", shards=len(cell.owners), before=before, version=self._view.version)
+        self._wake()
 
     # ---- orders
 
@@ -277,6 +306,7 @@ class ShardManager:
             shards=epochs,
             version=self._view.version,
             leader_epoch=leader_epoch,
+            shard_count=self._view.sharding.count,
             deadline_seconds=self._settings.drop_deadline_seconds,
         )
         log.info("order sent", order=verb, container=container, shards=len(epochs), version=order.version)
@@ -316,6 +346,15 @@ class ShardManager:
             heard_at = {name: now - timedelta(seconds=monotonic - at) for name, at in self._view.heard_at.items()}
         self._store.save_heartbeats(heard_at, leader_epoch)
         self._saved_at = monotonic
+
+    def _look_at_regions(self, leader_epoch: int) -> None:
+        """A region that is new in a running job gets a place, within a few seconds."""
+        now, commit_number = self._clock.monotonic(), self._view.commit_number
+        if commit_number == self._regions_of_commit or now - self._looked_at_regions_at < LOOK_AT_REGIONS_SECONDS:
+            return
+        with self._view.writes:
+            self._store.give_jobs_regions_a_place(leader_epoch)
+        self._regions_of_commit, self._looked_at_regions_at = commit_number, now
 
 
 def _events(verb: Verb, epochs: dict[int, int], done: frozenset[int]) -> list[Event]:

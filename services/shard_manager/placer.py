@@ -14,6 +14,7 @@ from penstock.control.errors import Unavailable
 from penstock.control.logs import logger
 from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import Member
+from penstock.tasks.shards import Sharding
 from services.shard_manager import metrics
 from services.shard_manager.placement.cell import Rules
 from services.shard_manager.placement.needs import Needs, needs_of
@@ -38,11 +39,11 @@ log = logger(__name__)
 
 class Situation(NamedTuple):
     """What a round knows: live containers, where shards are or are on their way to (asked when they are placed), how
-    many there are, and the newest commit of the running table."""
+    they are numbered, and the newest commit of the running table."""
 
     members: Mapping[str, Member]
     present: Callable[[], Assignment]
-    shard_count: int
+    sharding: Sharding
     commit_number: int
 
 
@@ -84,7 +85,7 @@ class Placer:
         Raises Unavailable while nothing is known of jobs and loads.
         """
         now, situation = self._clock.monotonic(), self._without_drained(situation)
-        reason = reason_to_place(self._target, hosts_of(situation.members), situation.shard_count, now, self._periods)
+        reason = reason_to_place(self._target, hosts_of(situation.members), situation.sharding, now, self._periods)
         broken = self._look(situation, is_due=reason in (Reason.TAKEN_OVER, Reason.PERIOD, Reason.SHARDS))
         if reason is None and self._target is not None:
             reason = reason_of_needs(self._target, broken)
@@ -107,7 +108,7 @@ class Placer:
         """Reads what is due; what the target does not keep to by it."""
         if not self._read(situation, is_due=is_due) or self._target is None:
             return Broken()
-        seen = look_at(self._target, situation.members, self._known(situation.shard_count), self._rules)
+        seen = look_at(self._target, situation.members, self._known(situation.sharding), self._rules)
         if seen.alerts != self._target.alerts:
             self._target, self._is_news = replace(self._target, alerts=seen.alerts), True
         return seen.broken
@@ -133,13 +134,13 @@ class Placer:
             log.warning("loads not read", error=error.detail)
             return False
         if jobs_due:
-            self._needs = needs_of(self._jobs, self._told, situation.shard_count)
+            self._needs = needs_of(self._jobs, self._told, situation.sharding)
         return jobs_due
 
-    def _known(self, shard_count: int) -> Needs:
+    def _known(self, sharding: Sharding) -> Needs:
         """The newest needs; those of a cell without jobs before the first."""
-        if self._needs is None or len(self._needs.load) != shard_count:
-            self._needs = needs_of(self._jobs, self._told, shard_count)
+        if self._needs is None or self._needs.sharding != sharding:
+            self._needs = needs_of(self._jobs, self._told, sharding)
         return self._needs
 
     # ---- placing
@@ -149,7 +150,7 @@ class Placer:
 
     def _place(self, reason: Reason, situation: Situation, rules: Rules) -> Target:
         now = self._clock.monotonic()
-        needs = self._known(situation.shard_count)
+        needs = self._known(situation.sharding)
         target = target_of(situation.members, needs, situation.present(), rules, now)
         seconds = self._clock.monotonic() - now
         self._target, self._is_news = target, True

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
-from penstock.store import leases, loads, shards
+from penstock.store import leases, loads, resharding, shards
 from penstock.store.alerts import replace_alerts
-from penstock.store.cluster import shard_count
+from penstock.store.cluster import ShardingFacts, read_facts, regions_of_jobs
 from penstock.store.engine import present_number, transaction
 from penstock.store.running import RUNNING_COMMIT
 from penstock.store.shards import Change
@@ -24,7 +24,7 @@ LEASE = "shard_manager"
 class Cell(NamedTuple):
     """Containers by name, lost ones too, owners by shard, and the newest commit of the running table."""
 
-    shard_count: int
+    facts: ShardingFacts
     members: dict[str, Member]
     owners: dict[int, Owner]
     commit_number: int
@@ -33,6 +33,7 @@ class Cell(NamedTuple):
 class Changed(NamedTuple):
     """All containers by name, the owners of the shards that changed hands, and the newest commit."""
 
+    facts: ShardingFacts
     members: dict[str, Member]
     owners: dict[int, Owner]
     commit_number: int
@@ -52,6 +53,7 @@ class Registered(NamedTuple):
     membership: Membership
     owners: dict[int, Owner]
     commit_number: int
+    facts: ShardingFacts
 
 
 class ShardStore(Protocol):
@@ -67,7 +69,10 @@ class ShardStore(Protocol):
         ...
 
     def register(self, member: Member, *, empty: bool, above: int, leader_epoch: int) -> Registered:
-        """Writes a container's row as `penstock.tasks.ownership.membership` decides; what changed `above` an epoch."""
+        """Writes a container's row as `penstock.tasks.ownership.membership` decides; what changed `above` an epoch.
+
+        Its region gets a place among those of the cell.
+        """
         ...
 
     def fail_over(
@@ -83,6 +88,18 @@ class ShardStore(Protocol):
 
     def record(self, changes: Mapping[int, Change], leader_epoch: int) -> dict[int, Owner]:
         """Gives shards new owners; those that were changed. One whose epoch has moved on is left alone."""
+        ...
+
+    def reshard(self, count: int, leader_epoch: int) -> Cell:
+        """Makes it `count` shards, a multiple or a divisor of the present number, if that is what is wanted now.
+
+        The parts of a shard have its owner and epoch, shards that become one its greatest epoch. Raises Conflict when
+        they have different owners.
+        """
+        ...
+
+    def give_jobs_regions_a_place(self, leader_epoch: int) -> None:
+        """The regions of running jobs get a place among those of the cell, too; the next `read` tells."""
         ...
 
     def save_heartbeats(self, heard_at: Mapping[str, datetime], leader_epoch: int) -> None:
@@ -119,24 +136,26 @@ class PostgresShardStore:
         """See the port."""
         with transaction(self._engine) as connection:
             leases.check_epoch(connection, LEASE, leader_epoch)
-            count = shard_count(connection)
-            shards.ensure_shards(connection, count)
-            members, owners = shards.read_members(connection), shards.read_owners(connection)
-            return Cell(count, members, owners, present_number(connection, RUNNING_COMMIT))
+            shards.ensure_shards(connection, read_facts(connection, hold=True).sharding.count)
+            regions = {member.region for member in shards.read_members(connection).values() if member.live}
+            resharding.give_regions_a_place(connection, regions | regions_of_jobs(connection))
+            return _cell(connection)
 
     def read(self, above: int) -> Changed:
         """See the port."""
         with transaction(self._engine) as connection:
+            facts = read_facts(connection)
             members, owners = shards.read_members(connection), shards.read_owners(connection, above=above)
-            return Changed(members, owners, present_number(connection, RUNNING_COMMIT))
+            return Changed(facts, members, owners, present_number(connection, RUNNING_COMMIT))
 
     def register(self, member: Member, *, empty: bool, above: int, leader_epoch: int) -> Registered:
         """See the port."""
         with transaction(self._engine) as connection:
             leases.check_epoch(connection, LEASE, leader_epoch)
+            facts = resharding.give_regions_a_place(connection, {member.region})
             decided = shards.register(connection, member, empty=empty)
             owners = shards.read_owners(connection, above=above)
-            return Registered(decided, owners, present_number(connection, RUNNING_COMMIT, hold=True))
+            return Registered(decided, owners, present_number(connection, RUNNING_COMMIT, hold=True), facts)
 
     def fail_over(
         self,
@@ -157,6 +176,19 @@ class PostgresShardStore:
         with transaction(self._engine) as connection:
             leases.check_epoch(connection, LEASE, leader_epoch)
             return shards.record_owners(connection, changes)
+
+    def reshard(self, count: int, leader_epoch: int) -> Cell:
+        """See the port."""
+        with transaction(self._engine) as connection:
+            leases.check_epoch(connection, LEASE, leader_epoch)
+            resharding.reshard(connection, count)
+            return _cell(connection)
+
+    def give_jobs_regions_a_place(self, leader_epoch: int) -> None:
+        """See the port."""
+        with transaction(self._engine) as connection:
+            leases.check_epoch(connection, LEASE, leader_epoch)
+            resharding.give_regions_a_place(connection, regions_of_jobs(connection))
 
     def save_heartbeats(self, heard_at: Mapping[str, datetime], leader_epoch: int) -> None:
         """See the port."""
@@ -189,3 +221,10 @@ class PostgresShardStore:
         with transaction(self._engine) as connection:
             row = leases.read(connection, LEASE)
         return None if row is None or not row.url else row.url
+
+
+def _cell(connection: Connection) -> Cell:
+    """The facts first: owners that are read after them cannot be older."""
+    facts = read_facts(connection)
+    members, owners = shards.read_members(connection), shards.read_owners(connection)
+    return Cell(facts, members, owners, present_number(connection, RUNNING_COMMIT))

@@ -42,7 +42,7 @@ def _add_batch_orders(app: FastAPI, container: Container) -> None:
     @app.post("/v1/shards/drop", tags=["shards"])
     def drop_shards(order: ShardOrders) -> ShardAnswers:
         """DROP_SHARD of many: answers when their tasks have stopped, or were killed."""
-        return container.await_stopped(container.drop(order), order.deadline_seconds + _KILL_SECONDS)
+        return container.await_stopped(order, container.drop(order), order.deadline_seconds + _KILL_SECONDS)
 
     @app.post("/v1/shards/add", tags=["shards"])
     def add_shards(order: ShardOrders) -> ShardAnswers:
@@ -54,8 +54,10 @@ def _add_single_orders(app: FastAPI, container: Container, drop_deadline_seconds
     @app.post("/v1/shards/{shard}/drop", tags=["shards"])
     def drop_shard(shard: int, order: ShardOrder) -> ShardAnswer:
         """DROP_SHARD: answers when the shard's tasks have stopped, or were killed."""
-        dropped = container.drop(_as_many(shard, order, drop_deadline_seconds))
-        return _as_one(shard, container.await_stopped(dropped, drop_deadline_seconds + _KILL_SECONDS))
+        orders = _as_many(shard, order, drop_deadline_seconds)
+        return _as_one(
+            shard, container.await_stopped(orders, container.drop(orders), drop_deadline_seconds + _KILL_SECONDS)
+        )
 
     @app.post("/v1/shards/{shard}/add", tags=["shards"])
     def add_shard(shard: int, order: ShardOrder) -> ShardAnswer:
@@ -127,6 +129,7 @@ def _as_many(shard: int, order: ShardOrder, deadline_seconds: float) -> ShardOrd
         shards={shard: order.epoch},
         version=order.version,
         leader_epoch=order.leader_epoch,
+        shard_count=order.shard_count,
         deadline_seconds=deadline_seconds,
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from penstock.config.model import DesiredState
-from penstock.tasks.shards import shard_of
+from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import TaskSpec, TaskTemplate, expand, task_id
 from penstock.wire.cluster import Snapshot
 from services.task_manager.model import WantedTask
@@ -15,16 +15,18 @@ from services.task_manager.views import Identity
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Templates by job, up to `commit_number`, and the shard of each of their tasks, by job and index.
+    """Templates by job, up to `commit_number`, and by job and index the shard of each of their tasks.
 
-    A stopped job has a template and no shards. `_expanded` keeps the specs of jobs that were asked for, so that an
-    unchanged task's spec stays the same object and costs one comparison.
+    A stopped job has a template and no shards; the shard of a task that runs nowhere under `sharding` is None.
+    `told_shard_count` came with the templates, and is no more than a guess. `_expanded` keeps the specs of jobs that
+    were asked for, so that an unchanged task's spec stays the same object and costs one comparison.
     """
 
     commit_number: int
-    shard_count: int
+    told_shard_count: int
+    sharding: Sharding
     templates: Mapping[str, TaskTemplate]
-    shards_of_job: Mapping[str, tuple[int, ...]]
+    shards_of_job: Mapping[str, tuple[int | None, ...]]
     jobs_of_shard: Mapping[int, frozenset[str]]
     _expanded: dict[str, tuple[TaskSpec, ...]] = field(default_factory=dict, compare=False)
 
@@ -39,8 +41,18 @@ class Catalog:
 
     def snapshot(self) -> Snapshot:
         """All of it in the form it travels and is stored."""
-        templates = tuple(self.templates.values())
-        return Snapshot(full=True, commit_number=self.commit_number, shard_count=self.shard_count, templates=templates)
+        return Snapshot(
+            full=True,
+            commit_number=self.commit_number,
+            shard_count=self.told_shard_count,
+            templates=tuple(self.templates.values()),
+        )
+
+    def under(self, sharding: Sharding | None) -> Catalog:
+        """The same with the shards of another sharding; as it is, when nobody said which."""
+        if sharding in (None, self.sharding):
+            return self
+        return _build(self, self, sharding, dict(self.templates))
 
     def _of_shard(self, shard: int, epoch: int) -> Iterator[WantedTask]:
         for job in sorted(self.jobs_of_shard.get(shard, ())):
@@ -61,10 +73,11 @@ def _refusal(spec: TaskSpec, here: Identity) -> str | None:
     return f"no: container {here.container} is in region {here.region}, the job asks for region {asked}"
 
 
-def updated(known: Catalog | None, snapshot: Snapshot) -> Catalog:
+def updated(known: Catalog | None, snapshot: Snapshot, sharding: Sharding | None = None) -> Catalog:
     """The catalog after a snapshot; a delta needs a `known` catalog, whose caches are carried over.
 
     A full snapshot that is older than what is known (from a Task Service with an older cache) changes nothing.
+    `sharding` is that of the container's shards; None: nobody said yet, and the snapshot's count is a good guess.
     Raises ValueError for a delta without a catalog.
     """
     if known is None and not snapshot.full:
@@ -72,8 +85,8 @@ def updated(known: Catalog | None, snapshot: Snapshot) -> Catalog:
     if known is not None and snapshot.commit_number < known.commit_number:
         return known
     templates = _templates(known, snapshot)
-    same_shards = known is not None and known.shard_count == snapshot.shard_count
-    return _build(known if same_shards else None, snapshot, templates)
+    sharding = sharding or (known.sharding if known is not None else Sharding(snapshot.shard_count))
+    return _build(known, snapshot, sharding, templates)
 
 
 def stops_jobs(known: Catalog | None, fresh: Catalog) -> bool:
@@ -96,27 +109,31 @@ def _same_if_equal(old: TaskTemplate | None, new: TaskTemplate) -> TaskTemplate:
     return old if old is not None and old.commit_number == new.commit_number else new
 
 
-def _build(known: Catalog | None, snapshot: Snapshot, templates: dict[str, TaskTemplate]) -> Catalog:
+def _build(
+    known: Catalog | None, told: Snapshot | Catalog, sharding: Sharding, templates: dict[str, TaskTemplate]
+) -> Catalog:
     unchanged = {job for job, template in templates.items() if known and known.templates.get(job) is template}
+    placed = unchanged if known and known.sharding == sharding else set()
     shards = {
-        job: known.shards_of_job[job] if known and job in unchanged else _shards(template, snapshot.shard_count)
+        job: known.shards_of_job[job] if known and job in placed else _shards(template, sharding)
         for job, template in templates.items()
     }
     expanded = {job: specs for job, specs in known._expanded.items() if job in unchanged} if known else {}
-    return Catalog(
-        snapshot.commit_number, snapshot.shard_count, templates, shards, _jobs_of_shard(shards.items()), expanded
-    )
+    count = told.shard_count if isinstance(told, Snapshot) else told.told_shard_count
+    return Catalog(told.commit_number, count, sharding, templates, shards, _jobs_of_shard(shards.items()), expanded)
 
 
-def _shards(template: TaskTemplate, shard_count: int) -> tuple[int, ...]:
-    if template.config.desired_state is DesiredState.STOPPED:
+def _shards(template: TaskTemplate, sharding: Sharding) -> tuple[int | None, ...]:
+    config = template.config
+    if config.desired_state is DesiredState.STOPPED:
         return ()
-    return tuple(shard_of(task_id(template.job, index), shard_count) for index in range(template.config.task_count))
+    return tuple(sharding.shard_of(task_id(template.job, index), config.region) for index in range(config.task_count))
 
 
-def _jobs_of_shard(shards: Iterable[tuple[str, tuple[int, ...]]]) -> dict[int, frozenset[str]]:
+def _jobs_of_shard(shards: Iterable[tuple[str, tuple[int | None, ...]]]) -> dict[int, frozenset[str]]:
     jobs: dict[int, set[str]] = {}
     for job, placed in shards:
         for shard in placed:
-            jobs.setdefault(shard, set()).add(job)
+            if shard is not None:
+                jobs.setdefault(shard, set()).add(job)
     return {shard: frozenset(names) for shard, names in jobs.items()}

@@ -8,7 +8,6 @@ in a queue can come before that.
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -17,8 +16,8 @@ from dataclasses import replace
 from penstock.control.clock import Clock
 from penstock.control.errors import Unavailable
 from penstock.control.logs import logger
-from penstock.spark.channel import Event, Loads, Progress, Ready, Reply, TaskEnded
-from penstock.spark.channel import Lease as LeaseCommand
+from penstock.spark.channel import Event
+from penstock.tasks.shards import Sharding
 from penstock.tasks.work import HostWork
 from penstock.wire.cluster import (
     HeartbeatAnswer,
@@ -30,9 +29,10 @@ from penstock.wire.cluster import (
 from penstock.wire.redistributions import RedistributionAnswer
 from services.task_manager.actions import Action
 from services.task_manager.catalog import Catalog, stops_jobs
-from services.task_manager.effects import Effect, Send, apply
+from services.task_manager.effects import apply
 from services.task_manager.host_pool import HostPool
-from services.task_manager.model import HostPhase, Limits, TaskView, WantedTask
+from services.task_manager.lease_news import LeaseNews
+from services.task_manager.model import Limits, TaskView, WantedTask
 from services.task_manager.overrun import OverrunMeter
 from services.task_manager.ports import Hosts, StoredShards
 from services.task_manager.reconcile import Wanted, reconcile
@@ -57,10 +57,9 @@ class Container:
         self._changed = threading.Condition()
         self._state = State(identity.container, limits)
         self._pool = HostPool(hosts, self.host_event, self._host_exited)
-        self._told_lease: dict[str, float] = {}
+        self._lease_news = LeaseNews()
         self._meter = OverrunMeter(limits.lease_stop_seconds)
         self._tenure = Tenure(identity.container, new_incarnation)
-        self._deadlines: dict[int, float] = {}
         self._catalog: Catalog | None = None
         self._wanted: Mapping[str, WantedTask] = {}
         self._wanted_of: tuple[Catalog | None, Mapping[int, int]] = (None, {})
@@ -75,6 +74,7 @@ class Container:
     def take_specs(self, catalog: Catalog) -> None:
         """The newest catalog."""
         with self._changed:
+            catalog = catalog.under(self._tenure.ownership.sharding)
             before, self._catalog = self._catalog, catalog
         if before is not catalog:
             log.info("specs changed", commit_number=catalog.commit_number, jobs=len(catalog.templates))
@@ -82,6 +82,11 @@ class Container:
             if stops_jobs(before, catalog):
                 # Somebody may be waiting to hear that no task of them runs here, also where none did.
                 self.report_due.set()
+
+    def sharding(self) -> Sharding | None:
+        """How tasks are shared out to the container's shards; None while nobody said."""
+        with self._changed:
+            return self._tenure.ownership.sharding
 
     # ---- what the world says: shards and lease
 
@@ -91,16 +96,9 @@ class Container:
             self._check_lease(self._clock.monotonic())
             if self._of_former_leases():
                 return None
-            return HeartbeatRequest(
-                container=self._identity.container,
-                incarnation=self._tenure.incarnation,
-                url=self._identity.url,
-                region=self._identity.region,
-                capacity=self._identity.capacity,
-                labels=dict(self._identity.labels),
-                held=self._held(),
-                dropped=self._dropped(),
-            )
+            start_seconds = self._state.starts.typical_seconds(self._clock.monotonic())
+            life, shard_count = self._tenure.incarnation, self._tenure.ownership.shard_count
+            return self._identity.heartbeat(life, self._held(), self._dropped(), shard_count, start_seconds)
 
     def heartbeat_answered(self, request: HeartbeatRequest, answer: HeartbeatAnswer, sent_at: float) -> None:
         """The Shard Manager answered a heartbeat that was sent at `sent_at` of this container's clock."""
@@ -109,9 +107,10 @@ class Container:
             if not self._is_current(request.incarnation, now):
                 return
             if answer.known:
-                seconds, told = answer.lease_seconds, request.dropped
+                owned = StoredShards(answer.shards, answer.version, answer.sharding)
+                told = request.dropped if request.shard_count == answer.shard_count else {}
                 self._tenure.joined(answer.commit_number)
-                self._tenure.grant(sent_at, seconds, answer.shards, answer.version, told, now)
+                self._grant(sent_at, answer.lease_seconds, owned, told, now)
             else:
                 self._begin_anew("declared lost or replaced", now)
         self.wake.set()
@@ -121,7 +120,7 @@ class Container:
         with self._changed:
             now = self._clock.monotonic()
             if self._is_current(incarnation, now):
-                self._tenure.grant(sent_at, seconds, stored.shards, stored.version, {}, now)
+                self._grant(sent_at, seconds, stored, {}, now)
         self.wake.set()
 
     def lease_refused(self, incarnation: str) -> None:
@@ -146,16 +145,21 @@ class Container:
             self._check_lease(now)
             obeyed = self._tenure.obey_drop(order)
             for shard in obeyed:
-                self._deadlines[shard] = now + order.deadline_seconds
+                self._state.deadlines[shard] = now + order.deadline_seconds
             tasks = {shard: tuple(self._state.tasks_in(frozenset({shard}))) for shard in sorted(obeyed)}
         self.wake.set()
         return ShardAnswers(tasks=tasks)
 
-    def await_stopped(self, dropped: ShardAnswers, timeout_seconds: float) -> ShardAnswers:
-        """Those shards of a DROP of which nothing runs any more; waits until that is all of them, or time is over."""
+    def await_stopped(self, order: ShardOrders, dropped: ShardAnswers, timeout_seconds: float) -> ShardAnswers:
+        """Those shards of a DROP of which nothing runs any more; waits until that is all of them, or time is over.
+
+        None of them when the numbers of shards mean something else by then: heartbeats say what was dropped.
+        """
         shards = frozenset(dropped.tasks)
         with self._changed:
             self._changed.wait_for(lambda: not self._state.tasks_in(shards), timeout_seconds)
+            if self._tenure.ownership.shard_count != order.shard_count:
+                return ShardAnswers(tasks={})
             busy = {self._state.tasks[task_id].shard for task_id in self._state.tasks_in(shards)}
         return ShardAnswers(tasks={shard: tasks for shard, tasks in dropped.tasks.items() if shard not in busy})
 
@@ -199,7 +203,7 @@ class Container:
             if host not in self._state.hosts:
                 return
             is_news = self._state.is_news(event)
-            fenced = self._take_event(host, event, self._clock.monotonic())
+            fenced = self._state.take(host, event, self._clock.monotonic())
             if fenced is not None:
                 log.warning("shard given up: fenced", task=fenced.task_id, shard=fenced.shard, epoch=fenced.epoch)
                 self._tenure.give_up(fenced.shard, fenced.epoch)
@@ -221,7 +225,7 @@ class Container:
             actions = reconcile(wanted, self._state.running(), self._present_limits(), now)
             actions = (*actions, *self._place_works(wanted, actions, now))
             effects = [
-                *self._lease_effects(now),
+                *self._lease_news.effects(self._pool.names(), self._state, self._tenure.lease, now),
                 *(effect for action in actions for effect in apply(self._state, action, now)),
             ]
             self._announce()
@@ -291,6 +295,19 @@ class Container:
 
     # ---- details: lease and shards
 
+    def _grant(self, sent_at: float, seconds: float, owned: StoredShards, told: Mapping[int, int], now: float) -> None:
+        """A lease with a full map. All that is kept by number of shard follows the map's sharding, before anything
+        else is decided."""
+        before = self._tenure.ownership.sharding
+        self._tenure.grant(sent_at, seconds, owned, told, now)
+        sharding = self._tenure.ownership.sharding
+        if sharding is None or sharding == before:
+            return
+        log.info("shards are others", shards=sharding.count, regions=len(sharding.regions), version=owned.version)
+        self._state.reshard(sharding)
+        if self._catalog is not None:
+            self._catalog = self._catalog.under(sharding)
+
     def _check_lease(self, now: float) -> None:
         expired_at = self._tenure.expired_at(now)
         if expired_at is not None:
@@ -302,15 +319,11 @@ class Container:
 
     def _begin_anew(self, reason: str, ended_at: float) -> None:
         """Forgets all shards, so that every task stops, and begins another life as an empty container."""
-        tasks = self._state.tasks.values()
         lease, shards = self._tenure.lease, self._tenure.ownership.shards
-        log.warning("container begins anew", reason=reason, shards=len(shards), tasks=len(tasks))
+        log.warning("container begins anew", reason=reason, shards=len(shards), tasks=len(self._state.tasks))
         if lease.was_granted():
             ended_at = min(ended_at, lease.good_until)
             self.heartbeat_due.set()
-        kill_at = ended_at + self._limits.lease_stop_seconds
-        for task in tasks:
-            self._deadlines[task.shard] = min(kill_at, self._deadlines.get(task.shard, math.inf))
         self._state.end_of_lease(ended_at)
         self._tenure.begin_anew()
 
@@ -340,11 +353,9 @@ class Container:
         if self._catalog is not None and (catalog is not self._catalog or shards != self._tenure.ownership.shards):
             self._wanted_of = (self._catalog, self._tenure.ownership.shards)
             self._wanted = self._catalog.wanted(self._tenure.ownership.shards, self._identity)
-        busy = {task.shard for task in self._state.tasks.values()}
-        self._deadlines = {shard: at for shard, at in self._deadlines.items() if shard in busy}
         is_informed = self._catalog is not None and self._tenure.may_start_from(self._catalog.commit_number)
         tasks = self._wanted if is_informed and not self._shutting_down else {}
-        return Wanted(tasks, self._tenure.lease.is_good(now), self._deadlines)
+        return Wanted(tasks, self._tenure.lease.is_good(now), self._state.present_deadlines())
 
     def _place_works(self, wanted: Wanted, decided: tuple[Action, ...], now: float) -> list[Action]:
         if not wanted.lease_is_good:
@@ -356,20 +367,6 @@ class Container:
     def _present_limits(self) -> Limits:
         return replace(self._limits, warm_hosts=0) if self._shutting_down else self._limits
 
-    def _take_event(self, host: str, event: Event, now: float) -> TaskView | None:
-        match event:
-            case Ready():
-                self._state.host_ready(host, now)
-            case Reply():
-                return self._state.replied(host, event, now)
-            case Progress():
-                self._state.progressed(host, event.tasks)
-            case Loads():
-                self._state.measured(host, event, now)
-            case TaskEnded():
-                return self._state.task_ended(host, event, now)
-        return None
-
     def _host_exited(self) -> None:
         self.wake.set()
         self.report_due.set()
@@ -378,23 +375,9 @@ class Container:
         """Takes in ended hosts, and measures what ran past its lease before they are forgotten."""
         past_lease = {task.task_id: task for task in self._of_former_leases()}
         for name, how in self._pool.take_ended().items():
-            self._told_lease.pop(name, None)
+            self._lease_news.forget(name)
             for task in self._state.host_exited(name, how, now):
                 if how.lease_ran_out:
                     past_lease.pop(task.task_id, None)
         ended_at = [task.lease_ended_at for task in past_lease.values() if task.lease_ended_at is not None]
         self._meter.sample(min(ended_at, default=None), now)
-
-    def _lease_effects(self, now: float) -> list[Effect]:
-        """Each extension is passed on, so that hosts also end by themselves should this process be stopped."""
-        if not self._tenure.lease.is_good(now):
-            return []
-        effects: list[Effect] = []
-        for name in sorted(self._pool.names() & self._state.hosts.keys()):
-            ending = self._state.hosts[name].phase is HostPhase.ENDING
-            if not ending and self._told_lease.get(name) != self._tenure.lease.good_until:
-                self._told_lease[name] = self._tenure.lease.good_until
-                seconds = self._tenure.lease.good_until - now
-                command = LeaseCommand(id=self._state.next_command_id(), seconds=seconds, sent_at=now)
-                effects.append(Send(name, command))
-        return effects

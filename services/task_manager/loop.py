@@ -166,13 +166,13 @@ class Specs:
         if known is None or now >= self._full_due_at:
             snapshot = self._source.full()
             self._full_due_at = now + self._periods.full_fetch
-            return snapshot is not None and self._take(updated(known, snapshot))
+            return snapshot is not None and self._take(updated(known, snapshot, self._container.sharding()))
         snapshot = self._source.delta(known.commit_number, min(self._periods.delta_wait, self._full_due_at - now))
         if snapshot.full and snapshot.commit_number < known.commit_number:
             # Only an older store can answer so: a Task Service that merely knows less catches up first.
             log.error("job store went back", commit_number=snapshot.commit_number, known=known.commit_number)
-            return self._take(updated(None, snapshot))
-        return self._take(updated(known, snapshot))
+            return self._take(updated(None, snapshot, self._container.sharding()))
+        return self._take(updated(known, snapshot, self._container.sharding()))
 
     def _take(self, catalog: Catalog) -> bool:
         if catalog == self._catalog:

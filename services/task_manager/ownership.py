@@ -4,6 +4,10 @@ Assignment epochs come from one counter, and a full map (a heartbeat's answer, o
 highest epoch known when it was made. So each message says exactly which shards it knows better: a map of version v
 knows all about epochs up to v and nothing of later ones. Merging by that rule, per shard, gives the same result in
 any order of arrival; nothing depends on pushes and answers keeping their order.
+
+A map comes with the sharding that it was made under, which its version orders, too. When that is a new one, what is
+known is put into its numbers first: of a shard that was split each part is as the whole was. Where shards became one
+nothing needs to be known of what was: a map that says so is newer than all of it.
 """
 
 from __future__ import annotations
@@ -11,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+
+from penstock.tasks.shards import Sharding
 
 Epochs = Mapping[int, int]
 
@@ -22,7 +28,7 @@ _MAPS_UNTIL_FORGOTTEN = 12
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """`shards` and `dropped` map shard to assignment epoch.
+    """`shards` and `dropped` map shard to assignment epoch, under `sharding`; None: no map came yet.
 
     A dropped shard is taken again only under a higher epoch, and is remembered until the Shard Manager has heard of
     it and listed it no more for a while: `unlisted` counts the maps. `version` is that of the newest full map.
@@ -32,6 +38,12 @@ class Ownership:
     dropped: Epochs = field(default_factory=dict)
     unlisted: Mapping[int, int] = field(default_factory=dict)
     version: int = 0
+    sharding: Sharding | None = None
+
+    @property
+    def shard_count(self) -> int:
+        """Of how many shards this speaks; 0: nobody said."""
+        return 0 if self.sharding is None else self.sharding.count
 
 
 class Ordered(NamedTuple):
@@ -41,14 +53,16 @@ class Ordered(NamedTuple):
     obeyed: frozenset[int]
 
 
-def with_map(known: Ownership, shards: Epochs, version: int, told: Epochs) -> Ownership:
-    """Ownership after a full map. `told` is what the request that it answers had listed as dropped.
+def with_map(known: Ownership, shards: Epochs, version: int, told: Epochs, sharding: Sharding) -> Ownership:
+    """Ownership after a full map under `sharding`. `told` is what the request that it answers had listed as dropped.
 
     A map older than one already applied changes nothing. A shard that the map lacks, with an epoch that the map must
     have known, is no longer owned: it counts as dropped.
     """
     if version < known.version:
         return known
+    if known.shard_count != sharding.count:
+        known, told = _in_numbers_of(sharding, known), {}
     taken = {shard: epoch for shard, epoch in shards.items() if epoch > known.dropped.get(shard, -1)}
     kept = {shard: epoch for shard, epoch in known.shards.items() if epoch > max(version, taken.get(shard, -1))}
     lost = {shard: epoch for shard, epoch in known.shards.items() if shard not in taken and shard not in kept}
@@ -64,7 +78,17 @@ def with_map(known: Ownership, shards: Epochs, version: int, told: Epochs) -> Ow
         dropped={shard: epoch for shard, epoch in dropped.items() if shard not in forgotten},
         unlisted={shard: maps for shard, maps in unlisted.items() if shard not in forgotten},
         version=version,
+        sharding=sharding,
     )
+
+
+def _in_numbers_of(sharding: Sharding, known: Ownership) -> Ownership:
+    """What is known, of shards of another count."""
+    before = known.sharding
+    if before is None or not before.is_refined_by(sharding):
+        return Ownership(version=known.version)
+    shards, dropped = (before.refined(epochs, sharding.count) for epochs in (known.shards, known.dropped))
+    return Ownership(shards=shards, dropped=dropped, version=known.version)
 
 
 def with_drops(known: Ownership, orders: Epochs) -> Ordered:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from penstock.spark.channel import Command, Event
+from penstock.tasks.shards import Sharding
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest, Snapshot, TaskReportBatch
 from services.task_manager.model import HostKey
 
@@ -40,10 +41,12 @@ class ShardAuthority(Protocol):
 
 
 class StoredShards(NamedTuple):
-    """The stored mapping: the shards of this container with their epochs, and the highest epoch at that moment."""
+    """A full map: the shards of this container with their epochs, the highest epoch, and how tasks are shared out to
+    shards, all of one moment."""
 
     shards: Mapping[int, int]
     version: int
+    sharding: Sharding
 
 
 class LeaseStore(Protocol):

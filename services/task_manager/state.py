@@ -5,6 +5,7 @@ Not thread-safe: `container.Container` guards it.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import replace
 from itertools import count
@@ -12,11 +13,12 @@ from logging import INFO, WARNING
 from typing import NamedTuple, TypeVar
 
 from penstock.control.logs import logger
-from penstock.spark.channel import Event, Exit, Live, Progress, Reply, Start, Stop, TaskEnded, Work
+from penstock.spark.channel import Event, Exit, Live, Progress, Ready, Reply, Start, Stop, TaskEnded, Work
 from penstock.spark.channel import Loads as LoadsEvent
+from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import TaskSpec
 from penstock.wire.cluster import TaskProgress, TaskState
-from services.task_manager.actions import ApplyLive, DoWork, StartHost, StartTask, StopTask
+from services.task_manager.actions import ApplyLive, DoWork, StartHost, StartTask, StopReason, StopTask
 from services.task_manager.backoff import delay_seconds, retry_seconds
 from services.task_manager.changes import Step, step_between
 from services.task_manager.loads import Loads
@@ -32,6 +34,7 @@ from services.task_manager.model import (
 )
 from services.task_manager.ports import HostExit
 from services.task_manager.reconcile import Running
+from services.task_manager.starts import Starts
 from services.task_manager.works import Works
 
 log = logger(__name__)
@@ -47,7 +50,10 @@ class Failure(NamedTuple):
 
 
 class State:
-    """Tasks, hosts, crashes, works, and the commands that are waiting for a reply."""
+    """Tasks, hosts, crashes, works, and the commands that are waiting for a reply.
+
+    `deadlines`: by shard that was given up, when the hosts of its tasks are killed.
+    """
 
     def __init__(self, container: str, limits: Limits) -> None:
         self._container = container
@@ -61,8 +67,10 @@ class State:
         self.host_failures: dict[HostKey, HostFailure] = {}
         self.progress: dict[str, TaskProgress] = {}
         self.totals: Counter[str] = Counter()
+        self.deadlines: dict[int, float] = {}
         self.works = Works()
         self.loads = Loads(limits.loads)
+        self.starts = Starts()
 
     def running(self) -> Running:
         """A view for `reconcile`; read it before the next event."""
@@ -107,6 +115,8 @@ class State:
         """A task has to stop; None when it was told already and only the deadline is nearer."""
         task = self.tasks[action.task_id]
         told = task.state is TaskState.STOPPING
+        if action.reason is StopReason.START_TOOK_TOO_LONG:
+            self.starts.took(now - task.since, now)
         since = task.since if told else now
         self.tasks[action.task_id] = replace(task, state=TaskState.STOPPING, since=since, kill_at=action.kill_at)
         return None if told else self._remember(Stop(id=self.next_command_id(), task_id=action.task_id), task)
@@ -128,9 +138,29 @@ class State:
 
     def end_of_lease(self, ended_at: float) -> None:
         """No task that runs now is covered by a lease any more, whatever is granted later."""
+        kill_at = ended_at + self._limits.lease_stop_seconds
         for task_id, task in self.tasks.items():
+            self.deadlines[task.shard] = min(kill_at, self.deadlines.get(task.shard, math.inf))
             if task.lease_ended_at is None:
                 self.tasks[task_id] = replace(task, lease_ended_at=ended_at)
+
+    def present_deadlines(self) -> dict[int, float]:
+        """Those of shards that tasks still run of; the others are over."""
+        busy = {task.shard for task in self.tasks.values()}
+        self.deadlines = {shard: at for shard, at in self.deadlines.items() if shard in busy}
+        return self.deadlines
+
+    def reshard(self, sharding: Sharding) -> None:
+        """Every task is noted under the number that its shard has now, with the deadline that it had; one that no
+        shard has keeps its number until it ends."""
+        deadlines: dict[int, float] = {}
+        for task_id, task in self.tasks.items():
+            shard = sharding.shard_of(task_id, task.spec.config.region)
+            self.tasks[task_id] = moved = task if shard is None else replace(task, shard=shard)
+            if task.shard in self.deadlines:
+                at = self.deadlines[task.shard]
+                deadlines[moved.shard] = min(at, deadlines.get(moved.shard, math.inf))
+        self.deadlines = deadlines
 
     # ---- events of hosts
 
@@ -139,6 +169,21 @@ class State:
         if isinstance(event, Reply):
             return event.id in self._waiting or self.works.awaits(event.id)
         return not isinstance(event, Progress | LoadsEvent)
+
+    def take(self, host: str, event: Event, now: float) -> TaskView | None:
+        """Takes in what a host said; the task that was fenced by it, if any."""
+        match event:
+            case Ready():
+                self.host_ready(host, now)
+            case Reply():
+                return self.replied(host, event, now)
+            case Progress():
+                self.progressed(host, event.tasks)
+            case LoadsEvent():
+                self.measured(host, event, now)
+            case TaskEnded():
+                return self.task_ended(host, event, now)
+        return None
 
     def host_ready(self, name: str, now: float) -> None:
         """The host's session is up."""
@@ -226,6 +271,7 @@ class State:
             return self._failed(task, Failure(reply.error or "not started", _kind(reply.error_kind)), now)
         if task.state is TaskState.STARTING:
             self.tasks[task.task_id] = replace(task, state=TaskState.RUNNING, since=now)
+            self.starts.took(now - task.since, now)
             log.info(
                 "task runs",
                 task=task.task_id,

@@ -12,6 +12,7 @@ from penstock.control.logs import logger
 from penstock.wire.cluster import ShardOrders
 from services.task_manager.lease import Lease
 from services.task_manager.ownership import Epochs, Ownership, given_up, with_adds, with_drops, with_map
+from services.task_manager.ports import StoredShards
 
 log = logger(__name__)
 
@@ -32,16 +33,17 @@ class Tenure:
         """When the lease ran out; None while it is good, and when there never was one."""
         return self.lease.good_until if self.lease.was_granted() and not self.lease.is_good(now) else None
 
-    def grant(self, sent_at: float, seconds: float, shards: Epochs, version: int, told: Epochs, now: float) -> None:
-        """The lease is good for `seconds` from `sent_at`; `shards` is a full map, see `ownership.with_map`."""
+    def grant(self, sent_at: float, seconds: float, owned: StoredShards, told: Epochs, now: float) -> None:
+        """The lease is good for `seconds` from `sent_at`; `owned` is a full map, see `ownership.with_map`."""
         lease = self.lease.extended(sent_at, seconds)
         if not lease.is_good(now):
             log.warning("lease came too late", seconds=seconds)
             return
         before = self.ownership
-        self.lease, self.ownership = lease, with_map(before, shards, version, told)
+        self.lease, self.ownership = lease, with_map(before, owned.shards, owned.version, told, owned.sharding)
         if before.shards != self.ownership.shards:
-            log.info("shards changed", shards=len(self.ownership.shards), before=len(before.shards), version=version)
+            shards, version = len(self.ownership.shards), owned.version
+            log.info("shards changed", shards=shards, before=len(before.shards), version=version)
 
     def joined(self, commit_number: int) -> None:
         """The first lease of this life was given at or after a commit of the running table; later ones say no more."""
@@ -61,7 +63,7 @@ class Tenure:
         """Another life, without lease and shards. What is known of versions stays true."""
         self.incarnation = self._new_incarnation()
         self.lease = Lease()
-        self.ownership = Ownership(version=self.ownership.version)
+        self.ownership = Ownership(version=self.ownership.version, sharding=self.ownership.sharding)
 
     def obey_drop(self, order: ShardOrders) -> frozenset[int]:
         """Gives shards up; those that are. Raises Conflict."""
@@ -88,4 +90,7 @@ class Tenure:
             raise Conflict("the order is for another life of a container", rule="incarnation")
         if order.leader_epoch < self._leader_epoch:
             raise Conflict("the order is from a former leader", rule="leader_epoch")
+        if order.shard_count != self.ownership.shard_count:
+            known = self.ownership.shard_count
+            raise Conflict(f"the order speaks of {order.shard_count} shards, not of {known}", rule="shard_count")
         self._leader_epoch = order.leader_epoch

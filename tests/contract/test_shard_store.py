@@ -3,121 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-import orjson
 import pytest
-from sqlalchemy import Engine, text
 
-from penstock.control.errors import Fenced, Unavailable
-from penstock.store.alerts import page
-from penstock.store.availability import set_availability
-from penstock.store.election import StoreElection
-from penstock.store.engine import transaction
-from penstock.store.reports import save_report
-from penstock.store.running import RUNNING_COMMIT, CommitRow
+from penstock.control.errors import Conflict, Fenced, Unavailable
 from penstock.store.shards import Change
 from penstock.tasks.dimensions import CPU, DISK, MEMORY
 from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import DRAINING, OPEN, Member, Membership, Owner
+from penstock.tasks.shards import Sharding
 from penstock.wire.cluster import TaskReport, TaskReportBatch, TaskState
 from services.shard_manager.placement.alerts import REGION_UNMET, UNPLACEABLE, PlacementAlert
-from services.shard_manager.store import LEASE, PostgresShardStore, ShardStore
-from services.task_manager.stored_lease import StoredLease
+from services.shard_manager.store import ShardStore
 from tests.contract.conftest import SHARDS
-from tests.support.jobs import make_config
-from tests.support.memory.election import MemoryElection
-from tests.support.memory.ownership import MemoryLeaseStore
-from tests.support.memory.shards import MemoryShardStore
-from tests.support.memory.specs import MemoryTaskService
-from tests.support.memory.store import MemoryStore, RunningEntry
-from tests.support.task_service import commit_job
-from tests.support.unreachable import unreachable_engine
+from tests.contract.shard_store_forms import DRAIN_UNTIL, URL, MemoryForm, PostgresForm
 
 FAIL_OVER_SECONDS = 60.0
-DRAIN_UNTIL = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
-URL = "http://leader"
-
-
-class PostgresForm:
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.store: ShardStore = PostgresShardStore(engine)
-        self.away: ShardStore = PostgresShardStore(unreachable_engine())
-
-    def elect(self, holder: str) -> int:
-        with transaction(self.engine) as connection:
-            connection.execute(text("UPDATE leases SET expires_at = '-infinity'"))
-        epoch = StoreElection(self.engine, LEASE, holder, url=URL, lease_seconds=60.0).take()
-        assert epoch is not None
-        return epoch
-
-    def commit(self, number: int) -> None:
-        with transaction(self.engine) as connection:
-            values = {"number": number, "name": RUNNING_COMMIT}
-            connection.execute(text("UPDATE counters SET value = :number WHERE name = :name"), values)
-
-    def renew_by_itself(self, container: str, incarnation: str) -> None:
-        StoredLease(self.engine, container).renew(incarnation)
-
-    def run(self, job: str, **fields: Any) -> None:
-        commit_job(self.engine, job, **fields)
-
-    def report(self, batch: TaskReportBatch) -> None:
-        with transaction(self.engine) as connection:
-            save_report(connection, batch, [])
-
-    def placements(self) -> dict[str, Any]:
-        with transaction(self.engine) as connection:
-            rows = connection.execute(text("SELECT name, placement FROM containers WHERE placement IS NOT NULL"))
-            return {row.name: row.placement for row in rows}
-
-    def open_alerts(self) -> dict[tuple[str, str], tuple[Any, int]]:
-        with transaction(self.engine) as connection:
-            return {(row.kind, row.subject): (row.details, row.times) for row in page(connection, limit=9)}
-
-    def drain(self, container: str) -> None:
-        with transaction(self.engine) as connection:
-            set_availability(connection, container, DRAINING, reason="repair", drain_until=DRAIN_UNTIL)
-
-
-class MemoryForm:
-    def __init__(self, memory: MemoryStore) -> None:
-        self.memory = memory
-        self.store: ShardStore = MemoryShardStore(memory)
-        away = MemoryShardStore(memory)
-        away.down = True
-        self.away: ShardStore = away
-
-    def elect(self, holder: str) -> int:
-        for held in self.memory.leases.values():
-            held.good_until = float("-inf")
-        epoch = MemoryElection(self.memory, LEASE, holder, lease_seconds=60.0, url=URL).take()
-        assert epoch is not None
-        return epoch
-
-    def commit(self, number: int) -> None:
-        self.memory.counters[RUNNING_COMMIT] = number
-
-    def renew_by_itself(self, container: str, incarnation: str) -> None:
-        MemoryLeaseStore(self.memory, container).renew(incarnation)
-
-    def run(self, job: str, *, stopping: bool = False, **fields: Any) -> None:
-        config = orjson.dumps(make_config(**fields))
-        self.memory.running[job] = RunningEntry(CommitRow(job, config, 1, 1, 0, stopping, True), 1)
-
-    def report(self, batch: TaskReportBatch) -> None:
-        MemoryTaskService(self.memory).report(batch)
-
-    def placements(self) -> dict[str, Any]:
-        return dict(self.memory.placements)
-
-    def open_alerts(self) -> dict[tuple[str, str], tuple[Any, int]]:
-        return {key: (alert.details, alert.times) for key, alert in self.memory.alerts.items()}
-
-    def drain(self, container: str) -> None:
-        self.memory.set_availability(container, DRAINING, drain_until=DRAIN_UNTIL)
 
 
 @pytest.fixture(params=["postgres", "memory"])
@@ -144,7 +48,7 @@ def own(store: ShardStore, epoch: int, container: str) -> dict[int, Owner]:
 def test_a_leader_takes_over_what_is_there(form: Any) -> None:
     epoch = form.elect("a")
     cell = form.store.take_over(epoch)
-    assert (cell.shard_count, cell.members, cell.owners.keys()) == (SHARDS, {}, set(range(SHARDS)))
+    assert (cell.facts.sharding.count, cell.members, cell.owners.keys()) == (SHARDS, {}, set(range(SHARDS)))
     assert {owner.container for owner in cell.owners.values()} == {None}
     assert form.store.leader_url() == URL
 
@@ -154,7 +58,7 @@ def test_a_change_is_seen_above_the_epoch_before_it_and_not_above_its_own(form: 
     assert join(form.store, epoch, "c1") is Membership.NEW
     before = max(owner.epoch for owner in form.store.take_over(epoch).owners.values())
     recorded = own(form.store, epoch, "c1")
-    assert form.store.read(before) == ({"c1": member("c1")}, recorded, 0)
+    assert form.store.read(before)[1:] == ({"c1": member("c1")}, recorded, 0)
     assert form.store.read(max(owner.epoch for owner in recorded.values())).owners == {}
 
 
@@ -175,7 +79,7 @@ def test_who_registers_is_new_restarted_or_refused(form: Any) -> None:
     assert join(form.store, epoch, "c1") is Membership.UNCHANGED
     owned = own(form.store, epoch, "c1")
     newest = max(owner.epoch for owner in owned.values())
-    decided, changed, _ = form.store.register(member("c1", "two"), empty=True, above=newest, leader_epoch=epoch)
+    decided, changed, _, _ = form.store.register(member("c1", "two"), empty=True, above=newest, leader_epoch=epoch)
     assert decided is Membership.RESTARTED
     assert changed.keys() == owned.keys()
     assert {owner.container for owner in changed.values()} == {"c1"}
@@ -213,7 +117,7 @@ def test_the_shards_of_a_lost_container_go_to_its_heirs(form: Any) -> None:
     lost, inherited = form.store.fail_over(candidates, heirs, FAIL_OVER_SECONDS, epoch)
     assert lost == {"c1"}
     assert {shard: owner.container for shard, owner in inherited.items()} == {0: "heir"}
-    members, found, _ = form.store.read(-1)
+    _, members, found, _ = form.store.read(-1)
     assert [name for name, each in sorted(members.items()) if not each.live] == ["c1"]
     assert [found[shard].container for shard in range(3)] == ["heir", "c2", "c3"]
 
@@ -230,6 +134,8 @@ def test_a_former_leader_writes_nothing(form: Any) -> None:
         lambda: form.store.fail_over({"c1": "one"}, {"c1": change}, 0.0, old),
         lambda: form.store.record(change, old),
         lambda: form.store.save_heartbeats({"c1": datetime.now(UTC)}, old),
+        lambda: form.store.reshard(SHARDS, old),
+        lambda: form.store.give_jobs_regions_a_place(old),
         lambda: form.store.save_placement({"c1": {}}, [], old),
     ]
     for call in calls:
@@ -248,6 +154,8 @@ def test_a_store_that_is_away_is_unavailable(form: Any) -> None:
         lambda: form.away.fail_over({}, {}, 0.0, epoch),
         lambda: form.away.record({}, epoch),
         lambda: form.away.save_heartbeats({}, epoch),
+        lambda: form.away.reshard(SHARDS, epoch),
+        lambda: form.away.give_jobs_regions_a_place(epoch),
         lambda: form.away.save_placement({}, [], epoch),
         form.away.jobs,
         form.away.loads,
@@ -264,6 +172,72 @@ def test_who_registers_hears_of_a_commit_that_no_later_one_comes_before(form: An
     form.commit(7)
     assert form.store.register(member("c1"), empty=True, above=-1, leader_epoch=epoch).commit_number == 7
     assert form.store.read(-1).commit_number == form.store.take_over(epoch).commit_number == 7
+
+
+def test_more_shards_change_no_owner_and_no_epoch(form: Any) -> None:
+    """1. Nothing changes before it is wanted. 2. Each part has the owner and the epoch of the whole, under a version
+    above all epochs. 3. Once more changes nothing. 4. A container that asks the store hears all of one moment."""
+    epoch = form.elect("a")
+    for name in ("c1", "c2"):
+        join(form.store, epoch, name)
+    owned = own(form.store, epoch, "c1")
+    form.store.record({1: Change("c2", owned[1].epoch)}, epoch)
+    before = form.store.take_over(epoch)
+    assert form.store.reshard(3 * SHARDS, epoch) == before
+    form.want(3 * SHARDS)
+    cell = form.store.reshard(3 * SHARDS, epoch)
+    assert cell.owners == {shard: before.owners[shard % SHARDS] for shard in range(3 * SHARDS)}
+    assert cell.facts.sharding == replace(before.facts.sharding, count=3 * SHARDS)
+    assert cell.facts.version > max(owner.epoch for owner in cell.owners.values())
+    assert form.store.reshard(3 * SHARDS, epoch) == form.store.take_over(epoch) == cell
+    assert form.store.read(cell.facts.version).facts == cell.facts
+    stored = form.renew_by_itself("c2", "one")
+    parts = range(1, 3 * SHARDS, SHARDS)
+    assert stored == (dict.fromkeys(parts, cell.owners[1].epoch), cell.facts.version, cell.facts.sharding)
+
+
+def test_fewer_shards_take_parts_that_have_one_owner(form: Any) -> None:
+    """1. While two owners have parts of a shard nothing changes. 2. Then the whole has the greatest of their epochs."""
+    epoch = form.elect("a")
+    for name in ("c1", "c2"):
+        join(form.store, epoch, name)
+    owned = own(form.store, epoch, "c1")
+    form.want(SHARDS // 2)
+    apart = form.store.record({0: Change("c2", owned[0].epoch)}, epoch)
+    before = form.store.take_over(epoch)
+    with pytest.raises(Conflict):
+        form.store.reshard(SHARDS // 2, epoch)
+    assert form.store.take_over(epoch) == before
+    back = form.store.record({0: Change("c1", apart[0].epoch)}, epoch)
+    cell = form.store.reshard(SHARDS // 2, epoch)
+    assert cell.owners == {0: back[0], 1: owned[1]}
+    assert (cell.facts.sharding.count, cell.facts.wanted) == (SHARDS // 2, SHARDS // 2)
+
+
+def test_a_container_that_restarts_after_the_change_has_all_parts_under_a_new_epoch(form: Any) -> None:
+    epoch = form.elect("a")
+    join(form.store, epoch, "c1")
+    own(form.store, epoch, "c1")
+    form.want(2 * SHARDS)
+    newest = form.store.reshard(2 * SHARDS, epoch).facts.version
+    _, changed, _, facts = form.store.register(member("c1", "two"), empty=True, above=newest, leader_epoch=epoch)
+    assert changed == dict.fromkeys(range(2 * SHARDS), Owner("c1", newest + 1))
+    assert facts.sharding.count == 2 * SHARDS
+
+
+def test_regions_of_containers_and_of_jobs_get_a_place(form: Any) -> None:
+    """In the order in which they come, and each change under a number of its own."""
+    epoch = form.elect("a")
+    assert form.store.take_over(epoch).facts.sharding.regions == ()
+    first = form.store.register(member("c1"), empty=True, above=-1, leader_epoch=epoch).facts
+    assert first.sharding.regions == ("local",)
+    form.run("job", region="here")
+    form.store.give_jobs_regions_a_place(epoch)
+    second = form.store.read(-1).facts
+    assert second.sharding == Sharding(SHARDS, ("local", "here"))
+    assert second.version > first.version > 0
+    form.store.give_jobs_regions_a_place(epoch)
+    assert form.store.take_over(epoch).facts == second
 
 
 def test_the_jobs_whose_tasks_should_run_are_read_with_what_they_ask(form: Any) -> None:

@@ -41,7 +41,7 @@ def test_many_processes_may_upgrade_an_empty_database_at_once(empty_database_url
     with transaction(engine) as connection:
         assert connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all() == [head()]
         assert list(all_layers(connection)) == ["base", "provisioner", "scaler", "oncall", "rollback"]
-        assert cluster.shard_count(connection) == 1024
+        assert cluster.read_facts(connection).sharding.count == 1024
     engine.dispose()
 
 
@@ -142,7 +142,7 @@ def test_what_may_be_is_not_refused(engine: Engine, statement: str) -> None:
 def test_the_shard_count_is_fixed_once_shards_are_assigned(engine: Engine) -> None:
     with transaction(engine) as connection:
         cluster.set_shard_count(connection, 64)
-        assert cluster.shard_count(connection) == 64
+        assert cluster.read_facts(connection).sharding.count == 64
         connection.execute(text("INSERT INTO assignment (shard, epoch) VALUES (0, 1)"))
     with pytest.raises(Conflict), transaction(engine) as connection:
         cluster.set_shard_count(connection, 128)

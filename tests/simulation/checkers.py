@@ -11,7 +11,6 @@ from collections.abc import Iterator
 import orjson
 
 from penstock.spark.channel import Redistribute
-from penstock.tasks.shards import shard_of
 from services.state_syncer.plan import SyncState
 from tests.simulation.expected import Expected
 from tests.simulation.ground import Instance, Watcher
@@ -38,6 +37,7 @@ class Checkers(Watcher):
         self._releases = Releases(self._memory)
         self._assignment = 0
         self._owners = dict(self._memory.owners)
+        self._sharding = self._memory.facts.sharding
         self._commit = 0
         self._running = dict(self._memory.running)
         self._attempts: dict[tuple[str, int], str] = {}
@@ -51,7 +51,7 @@ class Checkers(Watcher):
 
     def began(self, instance: Instance) -> None:
         """A task is in one place, of one generation, and runs what was expected."""
-        self._releases.began(instance)
+        self._releases.began(instance.spec)
         if not self.expected.was_of_task(instance.spec.job, instance.spec.config):
             self.complain(f"{instance.task_id} runs on {instance.host.name} what was never expected")
         for other in self._tasks.of(instance.spec.job):
@@ -103,19 +103,17 @@ class Checkers(Watcher):
             self._look_at_running()
 
     def _look_at_owners(self) -> None:
+        """A task does not run where it is not to be any more, whatever the shards are called by now."""
         before, self._owners = self._owners, dict(self._memory.owners)
-        moved = {
-            shard: old.container
-            for shard, old in before.items()
-            if old.container is not None and old.container != self._owners[shard].container
-        }
-        if not moved:
-            return
+        sharding, self._sharding = self._sharding, self._memory.facts.sharding
         for instance in self._tasks.all():
-            shard = shard_of(instance.task_id, len(self._owners))
-            here = instance.host.process.machine.name
-            if moved.get(shard) == here and not self._is_zombie(instance):
-                self.complain(f"shard {shard} leaves {here}, where {instance.task_id} runs")
+            region, here = instance.spec.config.region, instance.host.process.machine.name
+            old = sharding.shard_of(instance.task_id, region)
+            new = self._sharding.shard_of(instance.task_id, region)
+            if old is None or new is None or before[old].container != here or self._owners[new].container == here:
+                continue
+            if not self._is_zombie(instance):
+                self.complain(f"shard {old} leaves {here} as {new}, where {instance.task_id} runs")
 
     def _look_at_running(self) -> None:
         before, self._running = self._running, dict(self._memory.running)
@@ -156,6 +154,8 @@ class Checkers(Watcher):
     def not_converged(self) -> list[str]:
         """What is not yet as expected."""
         missing = [f"shard {shard} has no owner" for shard in self._without_owner()]
+        if self._memory.facts.sharding.count != self._memory.facts.wanted:
+            missing.append(f"there are {self._memory.facts.sharding.count} shards, not {self._memory.facts.wanted}")
         for job, expected in sorted(self.expected.newest.items()):
             missing += self._of_job(job, expected)
         return missing

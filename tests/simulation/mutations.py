@@ -83,7 +83,7 @@ def tasks_outlive_the_lease(patch: pytest.MonkeyPatch) -> None:
 
 def drop_is_answered_before_the_stop(patch: pytest.MonkeyPatch) -> None:
     """A Task Manager says SUCCESS while the tasks are still stopping."""
-    patch.setattr(task_manager.Container, "await_stopped", lambda _, dropped, __: dropped)
+    patch.setattr(task_manager.Container, "await_stopped", lambda _, __, dropped, ___: dropped)
 
 
 def commit_of_what_nobody_asked_for(patch: pytest.MonkeyPatch) -> None:

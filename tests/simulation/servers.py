@@ -54,7 +54,7 @@ def of_task_manager(container: Container) -> Callable[[Request], Response]:
             order = ShardOrders.model_validate_json(request.body)
             if request.path.endswith("add"):
                 return _json(container.add(order))
-            return _json(container.await_stopped(container.drop(order), order.deadline_seconds + KILL_SECONDS))
+            return _json(container.await_stopped(order, container.drop(order), order.deadline_seconds + KILL_SECONDS))
         for path, model in _WORKS:
             if re.fullmatch(path, request.path):
                 wait_seconds = float(request.query["wait_seconds"])

@@ -92,6 +92,14 @@ class Workload:
         self._is_asked_again = True
         self._database.news.notify_all()
 
+    def change_the_number_of_shards(self) -> None:
+        """An operator asks for twice as many, or half."""
+        memory = self._database.memory
+        count = memory.facts.sharding.count
+        wanted = self._scheduler.random.choice((count * 2, count * 2, max(1, count // 2)))
+        memory.facts = memory.facts._replace(wanted=wanted)
+        self._story.tell("user", "asks for shards", count=wanted, present=count)
+
     def missing(self) -> bool:
         """Whether a job is gone by now that was deleted when everything was asked for again."""
         return any(name not in self._database.memory.jobs for name in self._names)

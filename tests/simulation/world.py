@@ -165,6 +165,9 @@ class World:
                 self.scheduler.after(self.scheduler.random.expovariate(1 / 15.0), change)
 
         self.scheduler.after(5.0, change)
+        for _ in range(2):
+            at = self.scheduler.random.random() * self.size.faults_seconds
+            self.scheduler.after(at, self.workload.change_the_number_of_shards)
 
     def _converge(self) -> float | None:
         """Lets time pass until all is as expected; jobs whose deletion was late are made again on the way."""

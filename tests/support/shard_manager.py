@@ -115,6 +115,7 @@ class SmallTaskManager:
                 capacity=CAPACITY,
                 held=dict(self.held),
                 dropped=dict(self.dropped),
+                shard_count=0 if self.answer is None else self.answer.shard_count,
             )
         response = httpx.post(f"{manager.url}/v1/heartbeats", json=as_json(request), timeout=10)
         if response.status_code != 200:

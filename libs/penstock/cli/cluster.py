@@ -18,7 +18,7 @@ from penstock.cli.output import cell, figure, out, rich_table, say, show_json, t
 from penstock.control.errors import NotFound, RetryableError
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import FieldView, JobSummary
-from penstock.wire.overview import total
+from penstock.wire.overview import ShardCount, total
 
 
 def add_to(app: typer.Typer) -> None:
@@ -27,15 +27,28 @@ def add_to(app: typer.Typer) -> None:
         app.command()(command)
 
 
-def shards(as_json: AsJson = False) -> None:
-    """How many shards each container owns; every shard with --json."""
+def shards(
+    as_json: AsJson = False,
+    wanted: Annotated[
+        int | None, typer.Option("--set", min=1, help="ask for so many: a multiple or a divisor of the present number")
+    ] = None,
+) -> None:
+    """How many shards each container owns; every shard with --json. With --set: asks for another number of shards."""
+    if wanted is not None:
+        asked = client().ask_for_shards(wanted)
+        return show_json(asked) if as_json else say(_count(asked))
     page = client().shards()
     if as_json:
         return show_json(page)
     counts = Counter(shard.container for shard in page.shards)
     rows = [(name or "nobody", count) for name, count in sorted(counts.items(), key=lambda of: of[0] or "")]
-    table(("container", "shards"), rows, title=f"{page.shard_count} shards")
+    table(("container", "shards"), rows, title=_count(page))
     return say_more(page.next)
+
+
+def _count(told: ShardCount) -> str:
+    there = f"{told.shard_count} shards"
+    return there if told.wanted_shard_count == told.shard_count else f"{there}, on the way to {told.wanted_shard_count}"
 
 
 def alerts(as_json: AsJson = False) -> None:

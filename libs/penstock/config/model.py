@@ -246,7 +246,11 @@ class JobConfig(Model):
     )
     region: Name | None = Field(
         None,
-        **declare("containers of this region only; any when absent", ChangeKind.LIVE, layers=DECLARED_BY_USER),
+        **declare(
+            "containers of this region only; any when absent. Its tasks are in other shards then, so all stop before",
+            ChangeKind.RESCALE,
+            layers=DECLARED_BY_USER,
+        ),
     )
     desired_state: DesiredState = Field(
         DesiredState.RUNNING, **declare("whether the tasks should run", ChangeKind.RESTART)

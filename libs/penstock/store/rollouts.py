@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, text
 
 from penstock.store.alerts import clear_alert, raise_alert
-from penstock.store.cluster import shard_count
+from penstock.store.cluster import read_facts
 from penstock.tasks.rollout import LayerContent, Rejected, SeenTask
-from penstock.tasks.shards import shard_of
 from penstock.tasks.spec import task_id
 
 ROLLED_BACK = "rolled_back"
@@ -22,14 +21,22 @@ HAS_WORKED = "t.progress->'batch_id' <> 'null' AND coalesce((t.progress->>'input
 _TASKS = text(
     f"""
     SELECT t.job, t.index AS number, t.container, t.state, t.revision, t.generation, t.restarts, t.crashes, t.error,
-        {HAS_WORKED} AS has_worked
+        {HAS_WORKED} AS has_worked, running.config->>'region' AS region
     FROM tasks t
+        LEFT JOIN running ON running.job = t.job
         JOIN containers c ON c.name = t.container AND c.state = 'live'
         JOIN reports r ON r.container = c.name AND r.incarnation = c.incarnation
     WHERE t.job = ANY(:jobs)
     """
 )
-_OWNERS = text("SELECT shard, container FROM assignment WHERE shard = ANY(:shards)")
+# Nothing, if these are no longer the shards of that count.
+_OWNERS = text(
+    """
+    SELECT shard, container FROM assignment
+    WHERE shard = ANY(:shards)
+        AND (SELECT value FROM cluster WHERE key = 'shard_count') = to_jsonb(CAST(:count AS integer))
+    """
+)
 _REJECTED = text(
     """
     SELECT s.job, j.revision, s.rejected FROM sync_state s JOIN jobs j ON j.name = s.job
@@ -57,15 +64,16 @@ def read_wave_tasks(connection: Connection, jobs: Sequence[str]) -> dict[str, di
     """The tasks of jobs by index; those that no live owner has reported are absent."""
     if not jobs:
         return {}
-    count = shard_count(connection)
+    sharding = read_facts(connection).sharding
     rows = [
-        (shard_of(task_id(row.job, row.number), count), row) for row in connection.execute(_TASKS, {"jobs": list(jobs)})
+        (sharding.shard_of(task_id(row.job, row.number), row.region), row)
+        for row in connection.execute(_TASKS, {"jobs": list(jobs)})
     ]
-    shards = sorted({shard for shard, _ in rows})
-    owners = {row.shard: row.container for row in connection.execute(_OWNERS, {"shards": shards})}
+    values = {"shards": sorted({shard for shard, _ in rows if shard is not None}), "count": sharding.count}
+    owners = {row.shard: row.container for row in connection.execute(_OWNERS, values)}
     found: dict[str, dict[int, SeenTask]] = {}
     for shard, row in rows:
-        if owners.get(shard) == row.container:
+        if shard is not None and owners.get(shard) == row.container:
             task = SeenTask(
                 row.state, row.revision, row.generation, row.restarts, row.crashes, row.error, bool(row.has_worked)
             )

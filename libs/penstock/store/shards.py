@@ -13,13 +13,15 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import Connection, Row, Select, delete, func, select, text, update
+from sqlalchemy import Connection, Row, Select, delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from penstock.control.errors import LeaseLost
+from penstock.store.cluster import FACTS, facts_of
 from penstock.store.cluster_tables import assignment, containers, tasks
 from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify
-from penstock.tasks.ownership import Member, Membership, Owner, membership
+from penstock.tasks.ownership import DRAIN_GRACE, DRAINING, Member, Membership, Owner, membership
+from penstock.tasks.shards import Sharding
 
 ASSIGNMENT_COUNTER = "assignment"
 # What a container that registers does not write: a restart must not end a cordon (`penstock.store.availability`).
@@ -34,10 +36,12 @@ class Change(NamedTuple):
 
 
 class OwnLease(NamedTuple):
-    """What a container owns (shard to epoch) by the store, and the highest assignment epoch at that moment."""
+    """What a container owns (shard to epoch) by the store, the highest assignment number at that moment, and how tasks
+    are shared out to shards at that moment."""
 
     shards: dict[int, int]
     version: int
+    sharding: Sharding
 
 
 # ---- membership
@@ -191,7 +195,8 @@ def renew_own_lease(connection: Connection, container: str, incarnation: str) ->
     """Holds a fail-over off by the container's own row, and reads what the container owns.
 
     The caller counts its lease from before the call. Raises LeaseLost when this incarnation was declared lost or
-    replaced, or was never registered: it must stop everything and start anew, empty.
+    replaced, was never registered, or had to be empty by now (`drain_is_over`): it must stop everything and start anew,
+    empty.
     """
     _take_own_lease(connection, container, (incarnation,), incarnation)
     return _own_lease(connection, container)
@@ -211,28 +216,34 @@ def adopt_own_lease(connection: Connection, container: str, former: str, incarna
 def _take_own_lease(connection: Connection, container: str, lives: tuple[str, ...], incarnation: str) -> None:
     row = containers.c
     is_mine = (row.name == container) & row.incarnation.in_(lives) & (row.state == "live")
+    may_go_on = or_(
+        row.availability != DRAINING, row.drain_until.is_(None), row.drain_until > func.clock_timestamp() - DRAIN_GRACE
+    )
     renewed = {"incarnation": incarnation, "lease_renewed_at": func.clock_timestamp()}
-    if connection.execute(update(containers).where(is_mine).values(renewed)).rowcount != 1:
-        raise LeaseLost(f"{container} was declared lost or replaced, or was never registered")
+    if connection.execute(update(containers).where(is_mine, may_go_on).values(renewed)).rowcount != 1:
+        raise LeaseLost(f"{container} was declared lost or replaced, was never registered, or its drain is over")
 
 
 def _own_lease(connection: Connection, container: str) -> OwnLease:
-    """One statement, so that shards and version are of one moment."""
+    """One statement, so that shards, version and sharding are of one moment."""
     statement = text(
-        """
-        SELECT counters.value AS version, assignment.shard, assignment.epoch
+        f"""
+        SELECT counters.value AS version, {FACTS} AS facts, assignment.shard, assignment.epoch
         FROM counters LEFT JOIN assignment ON assignment.container = :container
         WHERE counters.name = :counter
         """
     )
     rows = connection.execute(statement, {"container": container, "counter": ASSIGNMENT_COUNTER}).all()
-    return OwnLease({row.shard: row.epoch for row in rows if row.shard is not None}, rows[0].version)
+    shards = {row.shard: row.epoch for row in rows if row.shard is not None}
+    return OwnLease(shards, rows[0].version, facts_of(rows[0].facts).sharding)
 
 
 def _reissue(connection: Connection, container: str) -> None:
-    """Gives a container's shards to it anew."""
-    owned = _own_lease(connection, container).shards
-    record_owners(connection, {shard: Change(container, epoch) for shard, epoch in owned.items()})
+    """Gives a container's shards to it anew; all of them, as the number keeps others from changing any."""
+    epoch = next_number(connection, ASSIGNMENT_COUNTER)
+    is_mine = assignment.c.container == container
+    connection.execute(update(assignment).where(is_mine).values(epoch=epoch, moved_at=func.clock_timestamp()))
+    notify(connection, CHANGED_ASSIGNMENT)
 
 
 def _select_members() -> Select[Any]:

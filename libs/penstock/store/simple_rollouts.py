@@ -11,15 +11,23 @@ from datetime import datetime
 
 from sqlalchemy import Connection, text
 
-from penstock.store.cluster import shard_count
 from penstock.store.plans import IS_ROLLOUT
 from penstock.store.rollouts import HAS_WORKED
+from penstock.tasks.shards import SLOTS
 
-# The 128 bits of md5 modulo :shards, by words of 32 bits: as `penstock.tasks.shards.shard_of`.
+# As `penstock.tasks.shards.Sharding.shard_of`: the 128 bits of md5, by words of 32 bits, the last bits those of the
+# region's place, modulo the number of shards; NULL for a region without a place.
+_SLOT = (
+    "(SELECT place - 1 FROM jsonb_array_elements_text(cell.regions) WITH ORDINALITY AS known (region, place) "
+    "WHERE known.region = t.region)"
+)
 _WORDS = [f"('x' || substr(md5(t.job || '/' || t.index), {start}, 8))::bit(32)::bigint" for start in (1, 9, 17, 25)]
+_WORDS[-1] = (
+    f"(CASE WHEN t.region IS NULL THEN {_WORDS[-1]} ELSE ({_WORDS[-1]} & ~CAST({SLOTS - 1} AS bigint)) + {_SLOT} END)"
+)
 _SHARD = "0"
 for _word in _WORDS:
-    _SHARD = f"(({_SHARD} * (4294967296 % CAST(:shards AS bigint)) + {_word}) % CAST(:shards AS bigint))"
+    _SHARD = f"(({_SHARD} * (4294967296 % cell.shards) + {_word}) % cell.shards)"
 
 # Nothing was written to the job since its wave was committed, and all tasks that are to be upgraded are. `told`: the
 # crashes of tasks that are not upgraded yet.
@@ -33,8 +41,9 @@ _LOOK = text(
     f"""
     INSERT INTO seen_rollouts (job, last, well, proved, told)
     WITH held AS MATERIALIZED (
-        SELECT s.job, r.generation, (s.plan->>'revision')::bigint AS revision, (s.plan->>'restarts')::int AS restarts,
-            s.plan->'crashes' AS crashes, (s.plan->'ends'->>(s.plan->>'wave')::int)::int AS upgraded,
+        SELECT s.job, r.generation, r.config->>'region' AS region, s.plan->'crashes' AS crashes,
+            (s.plan->>'revision')::bigint AS revision, (s.plan->>'restarts')::int AS restarts,
+            (s.plan->'ends'->>(s.plan->>'wave')::int)::int AS upgraded,
             (s.plan->>'wave')::int + 1 = jsonb_array_length(s.plan->'ends') AND r.rollout IS NULL AS last,
             (s.plan->>'well_since')::timestamptz AS well_since
         FROM sync_state s
@@ -46,14 +55,18 @@ _LOOK = text(
             AND (s.plan->>'restarts')::int >= j.restarts AND NOT r.stopping AND NOT j.deleting
             AND e.revision = j.revision AND e.basis = :basis AND e.config = r.config
             AND NOT EXISTS (SELECT FROM restores w WHERE w.job = j.name)
-    ), reported AS (
-        SELECT t.job, t.index, t.state, t.revision, t.generation, t.restarts, t.crashes, t.container,
-            coalesce({HAS_WORKED}, false) AS has_worked,
-            {_SHARD} AS shard
+    ), cell AS MATERIALIZED (
+        SELECT (SELECT CAST(value AS bigint) FROM cluster WHERE key = 'shard_count') AS shards,
+            coalesce((SELECT value FROM cluster WHERE key = 'regions'), '[]') AS regions
+    ), told AS (
+        SELECT t.job, t.index, t.state, t.revision, t.generation, t.restarts, t.crashes, t.container, held.region,
+            coalesce({HAS_WORKED}, false) AS has_worked
         FROM tasks t
+            JOIN held ON held.job = t.job
             JOIN containers c ON c.name = t.container AND c.state = 'live'
             JOIN reports p ON p.container = c.name AND p.incarnation = c.incarnation
-        WHERE t.job IN (SELECT job FROM held)
+    ), reported AS (
+        SELECT t.*, {_SHARD} AS shard FROM told t CROSS JOIN cell
     ), owned AS (
         SELECT t.*, t.index < held.upgraded AND t.state = 'running' AND t.revision >= held.revision
             AND t.generation = held.generation AND t.restarts >= held.restarts
@@ -106,7 +119,7 @@ def settle(connection: Connection, basis: str, *, well_before: datetime) -> int:
     """Ends the rollouts whose last wave is healthy: each task has finished a batch with rows, or all have been seen to
     run since `well_before`. How many. What else was seen is kept for `note`, until the transaction ends."""
     connection.execute(_TABLE)
-    values = {"basis": basis, "shards": shard_count(connection), "well_before": well_before}
+    values = {"basis": basis, "well_before": well_before}
     connection.execute(_PLANNED)
     connection.execute(_LOOK, values)
     settled = connection.execute(_SETTLE).scalar_one()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, text
 
-from penstock.store.cluster import shard_count
+from penstock.store.cluster import read_facts
 from penstock.tasks.stored import Changes, StoredTemplate
 
 # One statement sees one moment, so nothing at or below the counter's value is missed. `forgotten` is never purged:
@@ -27,7 +27,7 @@ def read_changes(connection: Connection, *, after: int = -1) -> Changes:
     rows = connection.execute(_CHANGES, {"after": after}).all()
     return Changes(
         commit_number=next(row.commit_number for row in rows if row.job is None),
-        shard_count=shard_count(connection),
+        shard_count=read_facts(connection).sharding.count,
         stored=tuple(StoredTemplate._make(row) for row in rows if row.config is not None),
         removed={row.job: row.commit_number for row in rows if row.job is not None and row.config is None},
     )

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.tasks.dimensions import DIMENSIONS, Amounts, Dimension
-from penstock.tasks.shards import shard_of
+from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import task_id
 
 Floats = NDArray[np.float64]
@@ -74,10 +74,10 @@ def task_loads(
     return TaskLoads(values, measured, first)
 
 
-def task_shards(jobs: Sequence[JobTasks], shard_count: int) -> Ints:
-    """[T]: the shard of every task, in the order of `TaskLoads`."""
-    names = (task_id(job.job, index) for job in jobs for index in range(job.task_count))
-    return np.fromiter((shard_of(name, shard_count) for name in names), dtype=np.int64)
+def task_shards(jobs: Sequence[JobTasks], sharding: Sharding) -> Ints:
+    """[T]: the shard of every task, in the order of `TaskLoads`. Raises TypeError for a region without a place."""
+    found = (sharding.shard_of(task_id(job.job, index), job.region) for job in jobs for index in range(job.task_count))
+    return np.fromiter(found, dtype=np.int64)
 
 
 def shard_loads(shards: Ints, loads: TaskLoads, shard_count: int) -> Floats:

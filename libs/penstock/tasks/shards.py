@@ -1,11 +1,69 @@
-"""Task to shard: `md5(task id) mod shard_count` (002 section IV-A1), the same on every machine and for ever."""
+"""Task to shard: md5 of the task id modulo the shard count (002 section IV-A1), the same on every machine and for ever.
+
+The task of a job that is bound to a region goes by a number near its md5: the next lower multiple of `SLOTS`, plus the
+region's place in the cell's list of regions. So tasks of different regions never meet in a shard while the shard count
+is a multiple of `SLOTS`; of any other count as many regions are kept apart as its greatest common divisor with `SLOTS`.
+
+What makes the count changeable: every task has one number x, whatever the count is, and its shard is x mod count. So
+x mod kN = s implies x mod N = s mod N: the shards s, s + N, s + 2N, ... of kN share out the tasks of the shard s of N.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+SLOTS = 16
+"""The most regions of a cell; a power of two, for the form of the same in SQL (`penstock.store.simple_rollouts`)."""
+
+MOST_SHARDS = 1_000_000
+
+Of = TypeVar("Of")
+
+
+@dataclass(frozen=True, slots=True)
+class Sharding:
+    """How tasks are shared out to shards. A set of shards means something only together with the one it was made under.
+
+    `regions`: those that have a place, in order; only ever appended to.
+    """
+
+    count: int
+    regions: tuple[str, ...] = ()
+
+    def shard_of(self, task_id: str, region: str | None = None) -> int | None:
+        """The shard of a task, in `range(count)`; None for one of a region without a place, which runs nowhere.
+
+        That is no loss: every container's region has a place. And it makes appending a region safe: its tasks ran
+        nowhere before, so whoever learns of it first, no two run them.
+        """
+        if region is None:
+            return shard_of(task_id, self.count)
+        if region not in self.regions:
+            return None
+        number = _number(task_id)
+        return (number - number % SLOTS + self.regions.index(region)) % self.count
+
+    def with_regions(self, regions: set[str]) -> Sharding:
+        """The same with those regions that have no place yet, in order of name, as long as there are places."""
+        fresh = sorted(regions - set(self.regions))
+        return replace(self, regions=(*self.regions, *fresh)[:SLOTS])
+
+    def is_refined_by(self, other: Sharding) -> bool:
+        """Whether each of the other's shards is a part of one of these."""
+        return other.count % self.count == 0
+
+    def refined(self, of_shard: Mapping[int, Of], count: int) -> dict[int, Of]:
+        """What is so of shards, of their parts under a multiple of this count."""
+        return {part: what for shard, what in of_shard.items() for part in range(shard, count, self.count)}
 
 
 def shard_of(task_id: str, shard_count: int) -> int:
-    """The shard of a task, in `range(shard_count)`."""
-    digest = hashlib.md5(task_id.encode(), usedforsecurity=False).digest()
-    return int.from_bytes(digest, "big") % shard_count
+    """The shard of a task that may be anywhere, in `range(shard_count)`."""
+    return _number(task_id) % shard_count
+
+
+def _number(task_id: str) -> int:
+    return int.from_bytes(hashlib.md5(task_id.encode(), usedforsecurity=False).digest(), "big")

@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import Field
 
 from penstock.config.model import Model
+from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import TaskTemplate
 
 
@@ -34,7 +35,8 @@ class HeartbeatRequest(Model):
     `incarnation` names one life of the Task Manager process. `held` maps each shard it runs to the assignment
     epoch it got it with; `dropped` each shard that it gave up to the epoch of the DROP that it obeyed (or that it held
     it with, when an answer no longer listed the shard). A life that was never answered holds and dropped nothing:
-    only such a one may take the place of a former life.
+    only such a one may take the place of a former life. `shard_count`: of how many shards it speaks; 0: it was never
+    told any. `start_seconds`: the median of its latest task starts, None where there were too few to tell.
     """
 
     container: str
@@ -45,6 +47,8 @@ class HeartbeatRequest(Model):
     labels: dict[str, str] = Field(default_factory=dict)
     held: dict[int, int]
     dropped: dict[int, int] = Field(default_factory=dict)
+    shard_count: int = 0
+    start_seconds: float | None = None
 
 
 class HeartbeatAnswer(Model):
@@ -56,6 +60,8 @@ class HeartbeatAnswer(Model):
     empty, as another incarnation.
     `commit_number` is a commit of the running table, no older than the newest one when the container joined. What was
     stopped by then was stopped without it, so a container that has just joined starts nothing from older specs.
+    `shard_count` and `regions` (`sharding`) say how tasks are shared out to these shards; both change, and each change
+    takes a new `version`.
     """
 
     known: bool
@@ -64,6 +70,12 @@ class HeartbeatAnswer(Model):
     lease_seconds: float
     shards: dict[int, int]
     commit_number: int = 0
+    regions: tuple[str, ...] = ()
+
+    @property
+    def sharding(self) -> Sharding:
+        """How tasks are shared out to the shards."""
+        return Sharding(self.shard_count, self.regions)
 
 
 class ShardOrder(Model):
@@ -74,6 +86,7 @@ class ShardOrder(Model):
     epoch: int
     version: int
     leader_epoch: int
+    shard_count: int
 
 
 class ShardAnswer(Model):
@@ -90,7 +103,8 @@ class ShardOrders(Model):
     it under `dropped` in its heartbeats and takes it again only under a higher epoch; what still runs
     `deadline_seconds` after the order came is killed. A shard that it does not hold is dropped already.
     ADD: the epoch under which the container owns the shard from now on.
-    An order for another incarnation is refused with 409; one with a `leader_epoch` below the highest seen, too.
+    An order for another incarnation is refused with 409; one with a `leader_epoch` below the highest seen, too, and one
+    that speaks of another `shard_count` than the container was told last: the shard of that number is another one.
     """
 
     container: str
@@ -98,6 +112,7 @@ class ShardOrders(Model):
     shards: dict[int, int]
     version: int
     leader_epoch: int
+    shard_count: int
     deadline_seconds: float = Field(10.0, gt=0)
 
 
@@ -188,7 +203,8 @@ class Snapshot(Model):
     """Templates above `after` (all of them when `full`), up to `commit_number`. `removed` names forgotten jobs.
 
     `unreadable` names the jobs whose row could not be read and that are not listed for that reason: they exist, and
-    a container goes on with what it knows of them.
+    a container goes on with what it knows of them. `shard_count` is a hint, that of the moment: which task is in which
+    shard is said only by who says which shards are a container's.
     """
 
     full: bool

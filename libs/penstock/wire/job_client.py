@@ -281,6 +281,10 @@ class JobClient(ContainerCalls):
         """A page of shards by number."""
         return self._read(overview.ShardPage, "/v1/shards", container=container, cursor=cursor, limit=limit)
 
+    def ask_for_shards(self, count: int) -> overview.ShardCount:
+        """Asks for another number of shards; for admins. Raises Conflict unless it is a multiple or a divisor."""
+        return self._write("PUT", "/v1/shards", overview.ShardCount, {"shard_count": count})
+
     def alerts(
         self,
         *,

@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic import Field
 
+from penstock.config.model import Model
+from penstock.tasks.shards import MOST_SHARDS
 from penstock.wire.jobs import JsonObject, View
 
 
@@ -21,7 +23,7 @@ class TaskView(View):
 
     task: str
     index: int
-    shard: int
+    shard: int | None
     expected: bool
     owner: str | None
     state: str
@@ -145,10 +147,22 @@ class ShardView(View):
     moved_at: datetime
 
 
-class ShardPage(View):
-    """Shards by number."""
+class ShardCountWrite(Model):
+    """`PUT /v1/shards`: the number of shards that is wanted, a multiple or a divisor of the present one."""
+
+    shard_count: int = Field(ge=1, le=MOST_SHARDS)
+
+
+class ShardCount(View):
+    """How many shards there are, and how many are asked for: on the way there tasks run on."""
 
     shard_count: int
+    wanted_shard_count: int
+
+
+class ShardPage(ShardCount):
+    """Shards by number."""
+
     shards: list[ShardView]
     next: str | None = None
 

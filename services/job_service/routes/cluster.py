@@ -12,7 +12,7 @@ from penstock.store import layers as layer_rows
 from penstock.store.engine import snapshot
 from penstock.store.records import LayerRow
 from penstock.wire.jobs import Fields, FieldView, LayerAdd, LayerRowView, Layers
-from penstock.wire.overview import AlertPage, AlertView, ShardPage, ShardView
+from penstock.wire.overview import AlertPage, AlertView, ShardCount, ShardCountWrite, ShardPage, ShardView
 from services.job_service import access, cursors, requests, views
 from services.job_service.answers import Answer
 from services.job_service.requests import CallerOf, PartsOf, PrincipalOf, respond
@@ -33,10 +33,26 @@ def list_shards(
     after = cursors.decode_number(cursor)
     with snapshot(parts.engine) as connection:
         rows = overview.shards_page(connection, limit=limit, after=-1 if after is None else after, container=container)
-        shard_count = cluster.shard_count(connection)
+        facts = cluster.read_facts(connection)
     shards = [views.view_of(ShardView, row) for row in rows]
     following = cursors.next_cursor(rows, limit, lambda row: row.shard)
-    return ShardPage(shard_count=shard_count, shards=shards, next=following)
+    return ShardPage(**_counts(facts), shards=shards, next=following)
+
+
+@router.put("/v1/shards", response_model=ShardCount)
+def ask_for_shards(body: ShardCountWrite, parts: PartsOf, caller: CallerOf) -> Response:
+    """Asks for another number of shards, a multiple or a divisor of the present one; the Shard Manager brings it about
+    while the tasks run on. Before any shard was assigned it may be any number."""
+    access.require_role(caller.principal, access.MAY_ADMINISTER)
+
+    def work(connection: Connection) -> Answer:
+        return Answer(200, _counts(cluster.ask_for_shards(connection, body.shard_count)))
+
+    return respond(parts.writer.run(caller, work))
+
+
+def _counts(facts: cluster.ShardingFacts) -> dict[str, int]:
+    return {"shard_count": facts.sharding.count, "wanted_shard_count": facts.wanted}
 
 
 @router.get("/v1/alerts", response_model=AlertPage)

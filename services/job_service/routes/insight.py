@@ -108,9 +108,8 @@ def job_tasks(job: JobName, parts: PartsOf, _: PrincipalOf) -> Tasks:
             _require(connection, job)
         reported = overview.reported_tasks(connection, job)
         loads = read_loads(connection, job)
-        shard_count = cluster.shard_count(connection)
-        places = views.places(job, running, reported, shard_count)
-        owners = overview.owners(connection, [place.shard for place in places])
+        places = views.places(job, running, reported, cluster.read_facts(connection).sharding)
+        owners = overview.owners(connection, [place.shard for place in places if place.shard is not None])
     return Tasks(job=job, tasks=views.task_views(places, reported, owners, loads))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.control.errors import LeaseLost
-from penstock.tasks.ownership import Member, Membership, joined, membership
+from penstock.tasks.ownership import Member, Membership, drain_is_over, joined, membership
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest
 from services.task_manager.ports import StoredShards
 from tests.support.memory.store import MemoryPort, MemoryStore
@@ -31,11 +31,13 @@ class MemoryLeaseStore(MemoryPort):
         member = store.members.get(self._container)
         if member is None or not member.live or member.incarnation not in lives:
             raise LeaseLost(f"{self._container} was declared lost or replaced, or was never registered")
+        if drain_is_over(member, store.wall_time()):
+            raise LeaseLost(f"{self._container} had to be empty by {member.drain_until}")
         store.members[self._container] = member._replace(incarnation=incarnation)
         store.renewed_at[self._container] = store.now()
 
     def _stored(self, store: MemoryStore) -> StoredShards:
-        return StoredShards(store.shards_of(self._container), store.counters["assignment"])
+        return StoredShards(store.shards_of(self._container), store.counters["assignment"], store.facts.sharding)
 
 
 class MemoryShardAuthority(MemoryPort):
@@ -55,7 +57,8 @@ class MemoryShardAuthority(MemoryPort):
             return HeartbeatAnswer(
                 known=known,
                 version=store.counters["assignment"],
-                shard_count=len(store.owners),
+                shard_count=store.facts.sharding.count,
+                regions=store.facts.sharding.regions,
                 lease_seconds=self._lease_seconds,
                 shards=store.shards_of(request.container) if known else {},
             )

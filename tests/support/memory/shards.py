@@ -23,17 +23,20 @@ class MemoryShardStore(MemoryPort):
     def take_over(self, leader_epoch: int) -> Cell:
         with self._transaction() as store:
             store.check_epoch(LEASE, leader_epoch)
-            return Cell(len(store.owners), dict(store.members), dict(store.owners), _commit(store))
+            regions = {member.region for member in store.members.values() if member.live}
+            store.give_regions_a_place(regions | _regions_of_jobs(store))
+            return _cell(store)
 
     def read(self, above: int) -> Changed:
         with self._transaction() as store:
-            return Changed(dict(store.members), _owners(store, above), _commit(store))
+            return Changed(store.facts, dict(store.members), _owners(store, above), _commit(store))
 
     def register(self, member: Member, *, empty: bool, above: int, leader_epoch: int) -> Registered:
         with self._transaction() as store:
             store.check_epoch(LEASE, leader_epoch)
+            store.give_regions_a_place({member.region})
             decided = register(store, member, empty=empty)
-            return Registered(decided, _owners(store, above), _commit(store))
+            return Registered(decided, _owners(store, above), _commit(store), store.facts)
 
     def fail_over(
         self,
@@ -52,6 +55,17 @@ class MemoryShardStore(MemoryPort):
         with self._transaction() as store:
             store.check_epoch(LEASE, leader_epoch)
             return store.record_owners(changes)
+
+    def reshard(self, count: int, leader_epoch: int) -> Cell:
+        with self._transaction() as store:
+            store.check_epoch(LEASE, leader_epoch)
+            store.reshard(count)
+            return _cell(store)
+
+    def give_jobs_regions_a_place(self, leader_epoch: int) -> None:
+        with self._transaction() as store:
+            store.check_epoch(LEASE, leader_epoch)
+            store.give_regions_a_place(_regions_of_jobs(store))
 
     def save_heartbeats(self, heard_at: Mapping[str, datetime], leader_epoch: int) -> None:
         with self._transaction() as store:
@@ -92,6 +106,15 @@ class MemoryShardStore(MemoryPort):
         with self._transaction() as store:
             held = store.leases.get(LEASE)
             return None if held is None or not held.url else held.url
+
+
+def _cell(store: MemoryStore) -> Cell:
+    return Cell(store.facts, dict(store.members), dict(store.owners), _commit(store))
+
+
+def _regions_of_jobs(store: MemoryStore) -> set[str]:
+    configs = (orjson.loads(entry.row.config) for entry in store.running.values())
+    return {config["region"] for config in configs if config.get("region") is not None}
 
 
 def _commit(store: MemoryStore) -> int:

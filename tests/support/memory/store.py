@@ -10,12 +10,16 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any
 
+import orjson
+
 from penstock.config.merge import overlay
-from penstock.control.errors import Fenced, Unavailable
+from penstock.control.errors import Conflict, Fenced, Unavailable
+from penstock.store.cluster import ShardingFacts
 from penstock.store.restores import RestoreRow
 from penstock.store.running import CommitRow
 from penstock.store.savepoints import SavepointRow
@@ -23,8 +27,10 @@ from penstock.store.shards import Change
 from penstock.store.sync import SyncRow
 from penstock.tasks.loads import TaskLoad
 from penstock.tasks.ownership import Member, Owner
+from penstock.tasks.shards import Sharding
 from penstock.wire.cluster import TaskReport
 
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 RANKS = {"base": 0, "provisioner": 100, "scaler": 200, "oncall": 300, "rollback": 1000}
 
 
@@ -58,6 +64,12 @@ class RunningEntry:
     newest_generation: int = 0
     rescale_seconds: Mapping[str, float] | None = None
 
+    @cached_property
+    def config(self) -> Mapping[str, Any]:
+        """The row's configuration, read once."""
+        found: Mapping[str, Any] = orjson.loads(self.row.config)
+        return found
+
 
 @dataclass(frozen=True)
 class ReportEntry:
@@ -87,6 +99,7 @@ class MemoryStore:
         self.ranks = dict(RANKS)
         self.synced_ranks: dict[str, int] | None = None
         self.jobs: dict[str, JobEntry] = {}
+        self.merged: dict[str, tuple[int, Mapping[str, Any]]] = {}
         self.running: dict[str, RunningEntry] = {}
         self.forgotten: dict[str, tuple[int, int]] = {}
         self.sync_states: dict[str, SyncRow] = {}
@@ -99,12 +112,18 @@ class MemoryStore:
         self.members: dict[str, Member] = {}
         self.renewed_at: dict[str, float] = {}
         self.heard_at: dict[str, datetime] = {}
+        self.facts = ShardingFacts(Sharding(shard_count), 0, shard_count)
         self.owners = dict.fromkeys(range(shard_count), Owner(None, 0))
         self.reports: dict[str, ReportEntry] = {}
         self.tasks: dict[str, tuple[TaskReport, ...]] = {}
         self.loads: dict[tuple[str, int], TaskLoad] = {}
         self.placements: dict[str, Mapping[str, Any]] = {}
         self.alerts: dict[tuple[str, str], AlertEntry] = {}
+        self.set_aside: set[str] = set()
+
+    def wall_time(self) -> datetime:
+        """The store's own clock as people read it."""
+        return BEGIN + timedelta(seconds=self.now())
 
     def next_number(self, counter: str) -> int:
         """The next number of a counter."""
@@ -137,6 +156,30 @@ class MemoryStore:
         """What a container owns: shard to epoch."""
         return {shard: owner.epoch for shard, owner in self.owners.items() if owner.container == container}
 
+    def reshard(self, count: int) -> None:
+        """As `penstock.store.resharding.reshard`."""
+        before, _, wanted = self.facts
+        if count == before.count or count != wanted:
+            return
+        if count % before.count == 0:
+            self.owners = before.refined(self.owners, count)
+        else:
+            self.owners = {number: self._merged(number, count) for number in range(count)}
+        self.facts = ShardingFacts(replace(before, count=count), self.next_number("assignment"), wanted)
+
+    def _merged(self, number: int, count: int) -> Owner:
+        owners = [self.owners[part] for part in range(number, len(self.owners), count)]
+        if len({owner.container for owner in owners}) > 1:
+            raise Conflict(f"shard {number} of {count} would have more than one owner")
+        return max(owners, key=lambda owner: owner.epoch)
+
+    def give_regions_a_place(self, regions: set[str]) -> None:
+        """As `penstock.store.resharding.give_regions_a_place`."""
+        before, _, wanted = self.facts
+        sharding = before.with_regions(regions)
+        if sharding != before:
+            self.facts = ShardingFacts(sharding, self.next_number("assignment"), wanted)
+
     def declare_lost(self, candidates: Mapping[str, str], interval_seconds: float) -> set[str]:
         """As `penstock.store.shards.declare_lost`: all but those that renewed their lease since."""
         lost = {name for name, life in candidates.items() if self._may_be_lost(name, life, interval_seconds)}
@@ -149,6 +192,7 @@ class MemoryStore:
         """As `penstock.store.availability.set_availability`."""
         member = self.members[container]
         self.members[container] = member._replace(availability=availability, drain_until=drain_until)
+        self.set_aside.discard(container)
 
     def _may_be_lost(self, name: str, incarnation: str, interval_seconds: float) -> bool:
         member = self.members.get(name)
@@ -159,6 +203,11 @@ class MemoryStore:
         """A job's layers by rank, lowest first, without dropped ones."""
         layers = sorted(self.jobs[job].layers.items(), key=lambda layer: self.ranks[layer[0]])
         return tuple(config for _, config in layers if config is not None)
+
+    def merged_config(self, job: str) -> Mapping[str, Any] | None:
+        """What the layers merge to, where that was stored with the newest write in `merged`."""
+        revision, config = self.merged.get(job, (None, None))
+        return config if revision == self.jobs[job].revision else None
 
     def write_layer(self, job: str, layer: str, config: Mapping[str, Any] | None) -> int:
         """Writes a layer unchecked, of a job that is made when there is none; the revision."""

@@ -34,7 +34,7 @@ def test_equal_configurations_differ_in_nothing() -> None:
     [
         {"package": {"version": "2"}},
         {"package": {"version": "2", "name": "flights"}, "priority": 3},
-        {"resources": {"cpu_cores": 1}, "region": "north"},
+        {"resources": {"cpu_cores": 1}, "priority": 2},
         {"slo": {"max_lag_seconds": 5}, "owner": "ann", "max_task_count": 8},
         {"desired_state": "stopped"},
     ],

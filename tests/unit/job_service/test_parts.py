@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from penstock.control.errors import Forbidden, InvalidConfig
-from penstock.tasks.shards import shard_of
+from penstock.tasks.shards import Sharding, shard_of
 from services.job_service import cursors
 from services.job_service.access import Principal, require_layer, require_role
 from services.job_service.settings import JobServiceSettings
@@ -150,7 +150,7 @@ class Report:
 def test_which_tasks_there_are(
     running: RunningJob | None, reported: list[int], expected: list[tuple[int, bool]]
 ) -> None:
-    found = places("etl", running, [Report(index) for index in reported], 64)
+    found = places("etl", running, [Report(index) for index in reported], Sharding(64))
     assert [(place.number, place.expected) for place in found] == expected
     assert all(place.shard == shard_of(place.task, 64) for place in found)
 

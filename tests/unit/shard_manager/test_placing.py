@@ -8,7 +8,7 @@ import pytest
 
 from penstock.tasks.dimensions import CPU
 from penstock.tasks.ownership import CORDONED, DRAINING
-from penstock.tasks.shards import shard_of
+from penstock.tasks.shards import SLOTS, Sharding, shard_of
 from services.shard_manager.placement.alerts import REGION_UNMET, UNPLACEABLE
 from services.shard_manager.placement.cell import Rules
 from services.shard_manager.placement.needs import needs_of
@@ -27,7 +27,8 @@ from tests.support.cells import job, jobs_in, member, members, told
 RULES = Rules()
 PERIODS = Periods(usual=1800.0, unfinished=60.0)
 SHARDS = 12
-IDLE = needs_of([], [], SHARDS)
+SHARDING = Sharding(SHARDS, ("west", "north"))
+IDLE = needs_of([], [], SHARDING)
 TWO = members("a", "b")
 
 
@@ -44,10 +45,10 @@ def counts(target):
 
 def test_a_target_stays_until_there_is_a_reason():
     target = made()
-    assert reason_to_place(target, hosts_of(TWO), SHARDS, 1799.0, PERIODS) is None
-    assert reason_to_place(target, hosts_of(TWO), SHARDS, 1800.0, PERIODS) is Reason.PERIOD
-    assert reason_to_place(None, hosts_of(TWO), SHARDS, 0.0, PERIODS) is Reason.TAKEN_OVER
-    assert reason_to_place(target, hosts_of(TWO), SHARDS + 1, 0.0, PERIODS) is Reason.SHARDS
+    assert reason_to_place(target, hosts_of(TWO), SHARDING, 1799.0, PERIODS) is None
+    assert reason_to_place(target, hosts_of(TWO), SHARDING, 1800.0, PERIODS) is Reason.PERIOD
+    assert reason_to_place(None, hosts_of(TWO), SHARDING, 0.0, PERIODS) is Reason.TAKEN_OVER
+    assert reason_to_place(target, hosts_of(TWO), Sharding(SHARDS + 1), 0.0, PERIODS) is Reason.SHARDS
 
 
 @pytest.mark.parametrize(
@@ -61,16 +62,16 @@ def test_a_target_stays_until_there_is_a_reason():
     ],
 )
 def test_a_container_that_changes_is_a_reason(change):
-    assert reason_to_place(made(), hosts_of(TWO | change), SHARDS, 0.0, PERIODS) is Reason.CONTAINERS
+    assert reason_to_place(made(), hosts_of(TWO | change), SHARDING, 0.0, PERIODS) is Reason.CONTAINERS
 
 
 def test_another_life_of_a_container_is_no_reason():
     hosts = TWO | {"b": member("b", incarnation="2", url="http://elsewhere")}
-    assert reason_to_place(made(), hosts_of(hosts), SHARDS, 0.0, PERIODS) is None
+    assert reason_to_place(made(), hosts_of(hosts), SHARDING, 0.0, PERIODS) is None
 
 
 def test_a_container_that_goes_is_a_reason():
-    assert reason_to_place(made(), hosts_of(members("a")), SHARDS, 0.0, PERIODS) is Reason.CONTAINERS
+    assert reason_to_place(made(), hosts_of(members("a")), SHARDING, 0.0, PERIODS) is Reason.CONTAINERS
 
 
 def test_what_a_budget_ended_goes_on_soon():
@@ -81,8 +82,8 @@ def test_what_a_budget_ended_goes_on_soon():
         moved.append(len(target.order))
         if target.settled:
             break
-        assert reason_to_place(target, hosts_of(TWO), SHARDS, 59.0, PERIODS) is None
-        assert reason_to_place(target, hosts_of(TWO), SHARDS, 60.0, PERIODS) is Reason.UNFINISHED
+        assert reason_to_place(target, hosts_of(TWO), SHARDING, 59.0, PERIODS) is None
+        assert reason_to_place(target, hosts_of(TWO), SHARDING, 60.0, PERIODS) is Reason.UNFINISHED
         present = dict(target.where)
     assert moved == [2, 2, 2]
     assert counts(target) == [6, 6]
@@ -101,7 +102,7 @@ def test_a_drain_that_has_come_to_its_limit_is_over():
 def test_placing_again_moves_nothing():
     jobs = [job(f"j{number}", 3, priority=number % 2) for number in range(8)]
     loads = [told(f"j{number}", 0, cpu=0.1 * number) for number in range(8)]
-    needs = needs_of(jobs, loads, SHARDS)
+    needs = needs_of(jobs, loads, SHARDING)
     first = made(needs=needs)
     again = made(needs=needs, present=first.where)
     assert (again.order, again.where) == ((), first.where)
@@ -111,11 +112,11 @@ def test_a_hot_container_gives_shards_away_when_its_loads_are_told():
     """1. Estimates are all alike. 2. Two tasks of one container turn out to use a core each. 3. One of them moves."""
     names = [names[0] for names in jobs_in(dict.fromkeys(range(SHARDS), 1), SHARDS).values()]
     jobs = [job(name) for name in names]
-    first = made(needs=needs_of(jobs, [], SHARDS))
+    first = made(needs=needs_of(jobs, [], SHARDING))
     assert counts(first) == [6, 6]
     on_a = [name for name in names if first.where[shard_of(f"{name}/0", SHARDS)] == "a"]
     loads = [told(name, cpu=1.8 if name in on_a[:2] else 0.05) for name in names]
-    needs = needs_of(jobs, loads, SHARDS)
+    needs = needs_of(jobs, loads, SHARDING)
     broken = look_at(first, TWO, needs, RULES).broken
     assert broken.overloaded == {("a", CPU)}
     assert reason_of_needs(first, broken) is Reason.OVERLOADED
@@ -127,7 +128,7 @@ def test_a_hot_container_gives_shards_away_when_its_loads_are_told():
 
 def test_what_could_not_be_kept_to_is_no_reason_to_place_again():
     """One task needs more than any container has: it runs all the same, people are told, and that is that."""
-    needs = needs_of([job("big")], [told("big", cpu=5.0)], SHARDS)
+    needs = needs_of([job("big")], [told("big", cpu=5.0)], SHARDING)
     target = made(needs=needs)
     shard = shard_of("big/0", SHARDS)
     assert target.where.keys() == set(range(SHARDS))
@@ -142,14 +143,15 @@ def test_what_could_not_be_kept_to_is_no_reason_to_place_again():
 def test_a_job_that_asks_for_a_region_is_a_reason_and_one_that_asks_in_vain_hurts_nobody():
     hosts = {"a": member("a", "east"), "b": member("b", "west")}
     before = made(hosts=hosts)
-    shard = next(shard for shard, name in sorted(before.where.items()) if name == "a")
-    [[asks, other]] = jobs_in({shard: 2}, SHARDS).values()
-    needs = needs_of([job(asks, region="west"), job(other)], [], SHARDS)
+    asks = next(name for name in map("j{}".format, range(99)) if before.where[_in_west(name)] == "a")
+    shard = _in_west(asks)
+    [[other]] = jobs_in({shard: 1}, SHARDS).values()
+    needs = needs_of([job(asks, region="west"), job(other)], [], SHARDING)
     broken = look_at(before, hosts, needs, RULES).broken
     assert (broken.misplaced, reason_of_needs(before, broken)) == ({shard}, Reason.REGION)
     after = made(hosts=hosts, needs=needs, present=before.where)
     assert (after.where[shard], after.alerts) == ("b", ())
-    in_vain = needs_of([job(asks, region="north"), job(other)], [], SHARDS)
+    in_vain = needs_of([job(asks, region="north"), job(other)], [], SHARDING)
     seen = look_at(after, hosts, in_vain, RULES)
     assert reason_of_needs(after, seen.broken) is None
     assert [(alert.kind, alert.subject) for alert in seen.alerts] == [(REGION_UNMET, asks)]
@@ -157,6 +159,28 @@ def test_a_job_that_asks_for_a_region_is_a_reason_and_one_that_asks_in_vain_hurt
         f"job {asks} asks for region north: no open container is in region north; its tasks in 1 shards do not run"
     )
     assert made(hosts=hosts, needs=in_vain, present=after.where).where.keys() == set(range(SHARDS))
+
+
+def _in_west(name: str) -> int:
+    shard = SHARDING.shard_of(f"{name}/0", "west")
+    assert shard is not None
+    return shard
+
+
+def test_a_job_of_one_region_too_many_is_told_and_one_whose_region_is_about_to_have_a_place_is_not():
+    regions = tuple(f"r{number}" for number in range(SLOTS))
+    told = [made(needs=needs_of([job("j", region="more")], [], Sharding(SHARDS, held))) for held in (regions, ())]
+    assert [[(alert.kind, alert.subject, alert.message) for alert in target.alerts] for target in told] == [
+        [
+            (
+                REGION_UNMET,
+                "j",
+                "job j asks for region more: the cell keeps 16 regions apart, and this is one more; "
+                "its tasks do not run",
+            )
+        ],
+        [],
+    ]
 
 
 def test_without_containers_nothing_has_a_place():
@@ -174,7 +198,7 @@ def test_a_draining_container_is_emptied_first():
 
 
 def test_what_a_container_was_given_by_is_told():
-    figures = made(needs=needs_of([job("j")], [told("j", cpu=2.0)], SHARDS)).figures
+    figures = made(needs=needs_of([job("j")], [told("j", cpu=2.0)], SHARDING)).figures
     assert figures.keys() == {"a", "b"}
     loads = sorted(each.load[CPU] for each in figures.values())
     assert loads[1] == pytest.approx(2.0, abs=0.2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.tasks.shards import shard_of
+from penstock.tasks.shards import Sharding, shard_of
 from penstock.wire.cluster import Snapshot
 from services.task_manager.catalog import Catalog, stops_jobs, updated
 from services.task_manager.views import Identity
@@ -104,5 +104,5 @@ def test_a_job_that_had_tasks_and_has_none_is_stopped(snapshot: Snapshot, stops:
     ],
 )
 def test_tasks_that_ask_for_another_region_are_refused(region: str | None, refusal: str | None) -> None:
-    catalog = updated(None, full(1, template("a", region=region)))
+    catalog = updated(None, full(1, template("a", region=region)), Sharding(SHARDS, ("east", "west")))
     assert {task.refusal for task in catalog.wanted(all_shards(), HERE).values()} == {refusal}

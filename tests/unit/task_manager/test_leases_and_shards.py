@@ -146,15 +146,16 @@ def test_a_dropped_shard_stops_and_is_taken_again_only_under_a_higher_epoch() ->
     world.heartbeat(all_shards())
     world.settle()
     (shard,) = shards_of("flights", [0])
-    answers = world.container.drop(world.order({shard: 1}))
+    order = world.order({shard: 1})
+    answers = world.container.drop(order)
     assert answers.tasks == {shard: ("flights/0",)}
     world.container.tick()
     held = world.container.heartbeat_request()
     assert held is not None
     assert (held.held.get(shard), held.dropped) == (1, {})
-    assert world.container.await_stopped(answers, 0).tasks == {}
+    assert world.container.await_stopped(order, answers, 0).tasks == {}
     world.settle()
-    assert world.container.await_stopped(answers, 0).tasks == {shard: ("flights/0",)}
+    assert world.container.await_stopped(order, answers, 0).tasks == {shard: ("flights/0",)}
     assert world.running() == {"flights/1"}
     told = world.heartbeat(all_shards())
     assert told is not None
@@ -178,7 +179,8 @@ def test_a_drop_that_takes_too_long_kills_the_host_and_spares_other_hosts() -> N
     stuck = world.host_of("alone/0")
     stuck.stuck = True
     (shard,) = shards_of("alone", [0])
-    answers = world.container.drop(world.order({shard: 1}, deadline_seconds=3.0))
+    order = world.order({shard: 1}, deadline_seconds=3.0)
+    answers = world.container.drop(order)
     world.container.tick()
     world.clock.seconds += 2.9
     world.container.tick()
@@ -186,7 +188,7 @@ def test_a_drop_that_takes_too_long_kills_the_host_and_spares_other_hosts() -> N
     world.clock.seconds += 0.1
     world.settle()
     assert stuck.how is not None
-    assert world.container.await_stopped(answers, 0).tasks.keys() == {shard}
+    assert world.container.await_stopped(order, answers, 0).tasks.keys() == {shard}
     assert world.running() == {"shared/0"}
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.control.errors import LeaseLost, Unavailable
 from penstock.tasks.dimensions import CPU
+from penstock.tasks.shards import Sharding
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest, Snapshot, TaskReportBatch
 from services.task_manager.disk import Lives, SnapshotFile
 from services.task_manager.loop import Heartbeats, Periods, Reports, Specs
@@ -45,7 +46,7 @@ class Cell:
         self._ask("store", "renew")
         if incarnation != self.row:
             raise LeaseLost("not this life")
-        return StoredShards(all_shards(self.version), self.version)
+        return StoredShards(all_shards(self.version), self.version, Sharding(SHARDS))
 
     def adopt(self, former: str, incarnation: str) -> StoredShards:
         self._ask("store", "adopt")
@@ -53,7 +54,7 @@ class Cell:
             raise LeaseLost("not that life")
         self.row = incarnation
         self.version += 1
-        return StoredShards(all_shards(self.version), self.version)
+        return StoredShards(all_shards(self.version), self.version, Sharding(SHARDS))
 
     def full(self) -> Snapshot | None:
         self._ask("task_service", "full")

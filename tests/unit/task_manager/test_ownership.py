@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.tasks.shards import Sharding
 from services.task_manager.ownership import Ownership, given_up, with_adds, with_drops, with_map
+
+OF_8 = Sharding(8)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +30,7 @@ from services.task_manager.ownership import Ownership, given_up, with_adds, with
 def test_full_maps(
     known: Ownership, shards: dict[int, int], version: int, owned: dict[int, int], dropped: dict[int, int]
 ) -> None:
-    after = with_map(known, shards, version, told={})
+    after = with_map(replace(known, sharding=OF_8), shards, version, {}, OF_8)
     assert (after.shards, after.dropped) == (owned, dropped)
 
 
@@ -59,13 +63,13 @@ def test_adds(known: Ownership, orders: dict[int, int], owned: dict[int, int], o
 
 
 def test_a_dropped_shard_is_forgotten_only_after_many_maps_without_it() -> None:
-    known = with_drops(Ownership({1: 5}, version=5), {1: 5}).ownership
+    known = with_drops(Ownership({1: 5}, version=5, sharding=OF_8), {1: 5}).ownership
     for _ in range(11):
-        known = with_map(known, {}, 6, told=known.dropped)
+        known = with_map(known, {}, 6, known.dropped, OF_8)
         assert known.dropped == {1: 5}
-    assert with_map(known, {1: 5}, 6, told=known.dropped).shards == {}
-    assert with_map(known, {1: 5}, 6, told=known.dropped).unlisted == {}
-    assert with_map(known, {}, 6, told=known.dropped).dropped == {}
+    assert with_map(known, {1: 5}, 6, known.dropped, OF_8).shards == {}
+    assert with_map(known, {1: 5}, 6, known.dropped, OF_8).unlisted == {}
+    assert with_map(known, {}, 6, known.dropped, OF_8).dropped == {}
 
 
 def test_a_shard_that_was_given_anew_is_not_given_up_for_an_older_epoch() -> None:
@@ -82,9 +86,25 @@ def test_the_order_of_arrival_does_not_matter(owned_at: list[bool]) -> None:
     maps = [({1: epoch} if ours else {}, epoch) for epoch, ours in enumerate(owned_at, start=1)]
     last = maps[-1]
     for late in list(permutations(maps))[:24]:
-        known = Ownership()
+        known = Ownership(sharding=OF_8)
         for shards, version in late:
             if shards:
                 known = with_adds(known, shards).ownership
-            known = with_map(known, shards, version, told={})
+            known = with_map(known, shards, version, {}, OF_8)
         assert known.shards == last[0]
+
+
+def test_a_map_of_more_shards_takes_nothing_away_and_forgets_no_drop() -> None:
+    """1. Of 8 shards 1 is held and 2 was dropped. 2. Each became two, with owner and epoch: the parts of 1 are held,
+    those of 2 stay dropped. 3. An older map, of 8, changes nothing. 4. One part of 2 is given anew."""
+    known = Ownership({1: 5}, {2: 6}, version=6, sharding=OF_8)
+    after = with_map(known, {1: 5, 9: 5, 2: 6, 10: 6}, 7, {2: 6}, Sharding(16))
+    assert (after.shards, after.dropped, after.unlisted) == ({1: 5, 9: 5}, {2: 6, 10: 6}, {})
+    assert with_map(after, {1: 5, 2: 6}, 6, {}, OF_8) == after
+    assert with_map(after, {1: 5, 9: 5, 2: 8}, 8, {}, Sharding(16)).shards == {1: 5, 9: 5, 2: 8}
+
+
+def test_where_shards_became_one_the_map_alone_counts() -> None:
+    known = Ownership({1: 5, 9: 6}, {2: 6}, version=6, sharding=Sharding(16))
+    after = with_map(known, {1: 6, 2: 6}, 7, {2: 6}, OF_8)
+    assert (after.shards, after.dropped, after.sharding) == ({1: 6, 2: 6}, {}, OF_8)

@@ -9,11 +9,12 @@ import pytest
 
 from penstock.control.errors import LeaseLost, Unavailable
 from penstock.control.process import wait_until
+from penstock.tasks.shards import Sharding
 from services.task_manager.ports import StoredShards
 from services.task_manager.stored_lease import PatientLease
 
 PATIENCE_S = 10.0
-OWNED = StoredShards({1: 7}, 7)
+OWNED = StoredShards({1: 7}, 7, Sharding(8))
 
 
 class SlowStore:

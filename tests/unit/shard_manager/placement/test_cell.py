@@ -6,13 +6,14 @@ import pytest
 
 from penstock.tasks.dimensions import CPU, NAMES, NETWORK
 from penstock.tasks.ownership import CORDONED, DRAINING
+from penstock.tasks.shards import Sharding
 from services.shard_manager.placement.cell import UNBOUNDED, Rules, problem_of_cell
 from services.shard_manager.placement.needs import needs_of
 from services.shard_manager.placement.place import place
 from services.shard_manager.placement.problem import State
 from tests.support.cells import job, member, members
 
-NOTHING = needs_of([], [], 12)
+NOTHING = needs_of([], [], Sharding(12))
 
 
 def test_containers_are_as_they_tell():
@@ -44,7 +45,7 @@ def test_shards_without_tasks_are_spread_by_count():
 
 @pytest.mark.parametrize("shards", [64, 100_000])
 def test_shards_without_tasks_take_little_of_a_cell_however_many_they_are(shards: int):
-    problem = problem_of_cell(members("a", "b"), needs_of([], [], shards), {}, Rules()).problem
+    problem = problem_of_cell(members("a", "b"), needs_of([], [], Sharding(shards)), {}, Rules()).problem
     asked, offered = problem.shards.load.sum(axis=0), problem.containers.capacity.sum(axis=0)
     assert (problem.shards.load > 0).all()
     assert (asked <= offered * 0.051).all()
@@ -52,7 +53,7 @@ def test_shards_without_tasks_take_little_of_a_cell_however_many_they_are(shards
 
 def test_a_shard_goes_to_the_region_that_its_tasks_ask_for():
     hosts = {"a": member("a", "east"), "b": member("b", "west")}
-    needs = needs_of([job("j", 4, "west")], [], 4)
+    needs = needs_of([job("j", 4, "west")], [], Sharding(4, ("west",)))
     answer = place(problem_of_cell(hosts, needs, {}, Rules()).problem, {})
     asking = needs.asks.shard.tolist()
     assert {answer.assignment[shard] for shard in asking} == {"b"}

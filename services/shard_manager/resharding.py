@@ -1,0 +1,75 @@
+"""Another number of shards, without stopping a task or moving one that need not. Pure; why it is safe: the README.
+
+A multiple takes one write, once no shard is on its way. For a divisor the shards that become one are brought together
+first, by ordinary moves.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from heapq import heapify, heapreplace
+
+from penstock.tasks.ownership import Owner
+from services.shard_manager.moves import Event, Freed, Planned
+
+
+def is_due(owners: Mapping[int, Owner], wanted: int, given_up: Collection[int]) -> bool:
+    """Whether the shards can be made `wanted` now, while none is on its way: all that become one have one owner, and
+    the owner holds them."""
+    return not given_up and all(len(held) == 1 for held in _holders(owners, wanted).values())
+
+
+def gather(
+    owners: Mapping[int, Owner],
+    wanted: int,
+    containers: Collection[str],
+    on_their_way: Mapping[int, str],
+    given_up: Collection[int],
+    *,
+    move_limit: int,
+) -> Iterator[Event]:
+    """New moves: those of every shard that nobody runs, and at most `move_limit` that bring shards together.
+
+    `containers`: the live ones; `given_up`: shards whose owner said that it dropped them.
+    """
+    home = _homes(_holders(owners, wanted, on_their_way), containers)
+    for shard, owner in sorted(owners.items()):
+        destination = home.get(shard % wanted)
+        if destination is None or shard in on_their_way:
+            continue
+        if owner.container is None or owner.container not in containers or shard in given_up:
+            yield Freed(shard, owner.epoch, destination)
+        elif owner.container != destination and move_limit > 0:
+            yield Planned(shard, owner.epoch, owner.container, destination)
+            move_limit -= 1
+
+
+def _holders(
+    owners: Mapping[int, Owner], wanted: int, on_their_way: Mapping[int, str] | None = None
+) -> dict[int, Counter[str | None]]:
+    """By number under the wanted count how many of its shards each container has, or is to have."""
+    held: dict[int, Counter[str | None]] = {}
+    for shard, owner in owners.items():
+        container = (on_their_way or {}).get(shard, owner.container)
+        held.setdefault(shard % wanted, Counter())[container] += 1
+    return held
+
+
+def _homes(holders: Mapping[int, Counter[str | None]], containers: Collection[str]) -> dict[int, str]:
+    """Where the shards that become one go: to the live container that has most of them; where none has any, to the one
+    with the fewest shards so far."""
+    load: Counter[str | None] = Counter()
+    for held in holders.values():
+        load.update(held)
+    fewest = [(load[name], name) for name in sorted(containers)]
+    heapify(fewest)
+    home: dict[int, str] = {}
+    for number, held in sorted(holders.items() if containers else ()):
+        here = [name for name in held if name is not None and name in containers]
+        if here:
+            home[number] = min(here, key=lambda name: (-held[name], load[name], name))
+            continue
+        count, home[number] = fewest[0]
+        heapreplace(fewest, (count + held.total(), home[number]))
+    return home
