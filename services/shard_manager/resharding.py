@@ -24,16 +24,19 @@ def gather(
     owners: Mapping[int, Owner],
     wanted: int,
     containers: Collection[str],
+    takers: Collection[str],
     on_their_way: Mapping[int, str],
     given_up: Collection[int],
     *,
     move_limit: int,
 ) -> Iterator[Event]:
-    """New moves: those of every shard that nobody runs, and at most `move_limit` that bring shards together.
+    """New moves for a divisor: those of every shard that nobody runs, and at most `move_limit` that bring shards
+    together. They know nothing of load: that is evened out afterwards.
 
-    `containers`: the live ones; `given_up`: shards whose owner said that it dropped them.
+    `containers`: the live ones; `takers`: those that are to get shards; `given_up`: shards whose owner said that it
+    dropped them.
     """
-    home = _homes(_holders(owners, wanted, on_their_way), containers)
+    home = _homes(_holders(owners, wanted, on_their_way), takers)
     for shard, owner in sorted(owners.items()):
         destination = home.get(shard % wanted)
         if destination is None or shard in on_their_way:
@@ -56,17 +59,17 @@ def _holders(
     return held
 
 
-def _homes(holders: Mapping[int, Counter[str | None]], containers: Collection[str]) -> dict[int, str]:
-    """Where the shards that become one go: to the live container that has most of them; where none has any, to the one
-    with the fewest shards so far."""
+def _homes(holders: Mapping[int, Counter[str | None]], takers: Collection[str]) -> dict[int, str]:
+    """Where the shards that become one go: to the container that has most of them; where none has any, to the one with
+    the fewest shards so far."""
     load: Counter[str | None] = Counter()
     for held in holders.values():
         load.update(held)
-    fewest = [(load[name], name) for name in sorted(containers)]
+    fewest = [(load[name], name) for name in sorted(takers)]
     heapify(fewest)
     home: dict[int, str] = {}
-    for number, held in sorted(holders.items() if containers else ()):
-        here = [name for name in held if name is not None and name in containers]
+    for number, held in sorted(holders.items() if takers else ()):
+        here = [name for name in held if name is not None and name in takers]
         if here:
             home[number] = min(here, key=lambda name: (-held[name], load[name], name))
             continue

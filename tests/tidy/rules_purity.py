@@ -34,6 +34,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/job_service/writer.py",
         "services/shard_manager/heartbeats.py",
         "services/shard_manager/orders.py",
+        "services/shard_manager/placer.py",
         "services/shard_manager/store.py",
         "services/shard_manager/view.py",
         "services/shard_manager/wiring.py",

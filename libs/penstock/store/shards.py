@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import orjson
 from sqlalchemy import Connection, Row, Select, delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
@@ -111,6 +112,19 @@ def save_heartbeats(connection: Connection, heard_at: Mapping[str, datetime]) ->
         """
     )
     connection.execute(statement, {"names": list(heard_at.keys()), "times": list(heard_at.values())})
+
+
+def save_placements(connection: Connection, placements: Mapping[str, Mapping[str, Any]]) -> None:
+    """Writes what containers (by name) were given shards by, as JSON for people; other containers are not changed."""
+    statement = text(
+        """
+        UPDATE containers SET placement = placed.placement
+        FROM json_to_recordset(CAST(:rows AS json)) AS placed (name text, placement jsonb)
+        WHERE containers.name = placed.name
+        """
+    )
+    rows = [{"name": name, "placement": placement} for name, placement in placements.items()]
+    connection.execute(statement, {"rows": orjson.dumps(rows).decode()})
 
 
 # ---- assignment

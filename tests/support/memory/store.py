@@ -22,6 +22,7 @@ from penstock.store.running import CommitRow
 from penstock.store.savepoints import SavepointRow
 from penstock.store.shards import Change
 from penstock.store.sync import SyncRow
+from penstock.tasks.loads import TaskLoad
 from penstock.tasks.ownership import Member, Owner
 from penstock.tasks.shards import Sharding
 from penstock.wire.cluster import TaskReport
@@ -68,6 +69,15 @@ class ReportEntry:
     commit_number: int
 
 
+@dataclass(frozen=True)
+class AlertEntry:
+    """An open alert, by kind and subject."""
+
+    message: str
+    details: Mapping[str, Any]
+    times: int = 1
+
+
 class MemoryStore:
     """The tables of one cell. `now` gives the store's own clock in seconds."""
 
@@ -95,6 +105,9 @@ class MemoryStore:
         self.owners = dict.fromkeys(range(shard_count), Owner(None, 0))
         self.reports: dict[str, ReportEntry] = {}
         self.tasks: dict[str, tuple[TaskReport, ...]] = {}
+        self.loads: dict[tuple[str, int], TaskLoad] = {}
+        self.placements: dict[str, Mapping[str, Any]] = {}
+        self.alerts: dict[tuple[str, str], AlertEntry] = {}
 
     def next_number(self, counter: str) -> int:
         """The next number of a counter."""
