@@ -10,7 +10,7 @@ from datetime import timedelta
 from penstock.control.clock import Clock
 from penstock.control.logs import logger
 from penstock.store.shards import Change
-from penstock.tasks.ownership import OPEN, Member, Owner
+from penstock.tasks.ownership import Member, Owner
 from penstock.wire.cluster import ShardOrders
 from services.shard_manager import metrics
 from services.shard_manager.liveness import is_gathering, lost
@@ -199,8 +199,7 @@ class ShardManager:
         """Plans moves towards the target, unless nothing changed since a plan that found none."""
         now, on_their_way = self._clock.monotonic(), self._on_their_way()
         with self._view.lock:
-            live, given_up = self._view.live(), self._view.given_up()
-            wanted = self._view.wanted_shard_count
+            live, given_up, wanted = self._view.live(), self._view.given_up(), self._view.wanted_shard_count
             owners = dict(self._view.owners)
             is_gathering = self._is_gathering(now)
             if not is_gathering:
@@ -212,12 +211,10 @@ class ShardManager:
         if situation == self._settled:
             return []
         room = self._settings.moves_in_flight - len(on_their_way)
-        if wanted < len(owners):
-            takers = [name for name, member in live.items() if member.availability == OPEN]
-            events = [*gather(owners, wanted, live, takers, on_their_way, given_up, move_limit=room)]
+        if wanted == len(owners):
+            events = plan(owners, target, live, on_their_way, given_up, move_limit=room)
         else:
-            limit = room if wanted == len(owners) else 0
-            events = plan(owners, target, live, on_their_way, given_up, move_limit=limit)
+            events = [*gather(owners, wanted, live, on_their_way, given_up, move_limit=room)]
         metrics.moves_planned.inc(sum(isinstance(event, Planned) for event in events))
         self._settled = situation if not events else None
         return self._moves.handle(events, now)
@@ -237,7 +234,7 @@ class ShardManager:
         )
 
     def _on_their_way(self) -> dict[int, str]:
-        return {move.shard: move.destination for move in self._moves}
+        return {move.shard: move.destination for move in self._moves if move.destination is not None}
 
     def _record(self, leader_epoch: int) -> list[Instruction]:
         """Writes the new owners of the shards that nobody runs."""

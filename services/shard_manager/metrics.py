@@ -18,3 +18,15 @@ worst_band = Gauge(
 )
 unplaceable = Gauge("penstock_shards_unplaceable", "Shards that the last placement had no room or no container for.")
 placement_seconds = Histogram("penstock_placement_seconds", "How long placing all shards took.")
+order_seconds = Histogram(
+    "penstock_shard_order_seconds",
+    "How long containers took for DROP_SHARD and ADD_SHARD, those that came too late included.",
+    ["verb"],
+    buckets=(0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30),
+)
+start_seconds = Histogram(
+    "penstock_container_start_seconds",
+    "Median task start of each container, at each look.",
+    buckets=(0.1, 0.3, 1, 3, 10, 30, 100, 300),
+)
+set_aside = Counter("penstock_containers_set_aside", "Containers that were cordoned or drained by itself.", ["kind"])

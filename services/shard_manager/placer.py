@@ -39,7 +39,7 @@ log = logger(__name__)
 
 class Situation(NamedTuple):
     """What a round knows: live containers, where shards are or are on their way to (asked when they are placed), how
-    tasks are shared out to them, and the newest commit of the running table."""
+    they are numbered, and the newest commit of the running table."""
 
     members: Mapping[str, Member]
     present: Callable[[], Assignment]
@@ -63,7 +63,6 @@ class Placer:
         """Knows nothing."""
         self._target: Target | None = None
         self._needs: Needs | None = None
-        self._needs_under: Sharding | None = None
         self._jobs: list[JobTasks] = []
         self._told: list[TaskLoad] = []
         self._jobs_of: int | None = None
@@ -85,9 +84,7 @@ class Placer:
         Raises Unavailable while nothing is known of jobs and loads.
         """
         now, situation = self._clock.monotonic(), self._without_drained(situation)
-        reason = reason_to_place(
-            self._target, hosts_of(situation.members), situation.sharding.count, now, self._periods
-        )
+        reason = reason_to_place(self._target, hosts_of(situation.members), situation.sharding, now, self._periods)
         broken = self._look(situation, is_due=reason in (Reason.TAKEN_OVER, Reason.PERIOD, Reason.SHARDS))
         if reason is None and self._target is not None:
             reason = reason_of_needs(self._target, broken)
@@ -136,17 +133,13 @@ class Placer:
             log.warning("loads not read", error=error.detail)
             return False
         if jobs_due:
-            self._learn(situation.sharding)
+            self._needs = needs_of(self._jobs, self._told, situation.sharding)
         return jobs_due
 
     def _known(self, sharding: Sharding) -> Needs:
         """The newest needs; those of a cell without jobs before the first."""
-        if self._needs is None or self._needs_under != sharding:
-            return self._learn(sharding)
-        return self._needs
-
-    def _learn(self, sharding: Sharding) -> Needs:
-        self._needs, self._needs_under = needs_of(self._jobs, self._told, sharding), sharding
+        if self._needs is None or self._needs.sharding != sharding:
+            self._needs = needs_of(self._jobs, self._told, sharding)
         return self._needs
 
     # ---- placing

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.tasks.ownership import Member
+from penstock.tasks.shards import Sharding
 from services.shard_manager.placement.alerts import (
     UNPLACEABLE,
     PlacementAlert,
@@ -36,7 +37,7 @@ class Reason(StrEnum):
 
     TAKEN_OVER = "taken over"
     CONTAINERS = "containers changed"
-    SHARDS = "shards changed"
+    SHARDS = "tasks are in other shards"
     OVERLOADED = "a container is overloaded"
     REGION = "a shard is in the wrong region"
     UNFINISHED = "the move budget ended the last placement"
@@ -76,7 +77,7 @@ class Target:
 
     where: Assignment
     order: tuple[int, ...]
-    shard_count: int
+    sharding: Sharding
     hosts: Mapping[str, object]
     placed_at: float
     settled: bool
@@ -113,14 +114,14 @@ def to_place_on(members: Mapping[str, Member], now: datetime) -> dict[str, Membe
 
 
 def reason_to_place(
-    target: Target | None, hosts: Mapping[str, object], shard_count: int, now: float, periods: Periods
+    target: Target | None, hosts: Mapping[str, object], sharding: Sharding, now: float, periods: Periods
 ) -> Reason | None:
     """Why the target is not good any more, whatever the loads are; None when it is."""
     if target is None:
         return Reason.TAKEN_OVER
     if target.hosts != hosts:
         return Reason.CONTAINERS
-    if target.shard_count != shard_count:
+    if target.sharding != sharding:
         return Reason.SHARDS
     if now - target.placed_at >= periods.usual:
         return Reason.PERIOD
@@ -148,7 +149,7 @@ def target_of(members: Mapping[str, Member], needs: Needs, present: Assignment, 
     return Target(
         where=placement.assignment,
         order=tuple(placement.moved.tolist()),
-        shard_count=len(holder),
+        sharding=needs.sharding,
         hosts=hosts_of(members),
         placed_at=now,
         settled=placement.settled,

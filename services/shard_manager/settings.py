@@ -36,7 +36,12 @@ class ShardManagerSettings(CommonSettings):
     placement_band: float = Field(0.1, gt=0, lt=1)
     placement_headroom: float = Field(0.1, ge=0, lt=1)
     move_budget: int | None = Field(1000, ge=0)
+    set_aside_share: float = Field(0.1, ge=0, le=1)
+    drain_grace_seconds: float = Field(60.0, gt=0)
+    gray_look_seconds: float = Field(30.0, gt=0)
+    gray_window_seconds: float = Field(1800.0, gt=0)
     save_heartbeats_seconds: float = Field(5.0, gt=0)
+    forget_lost_seconds: float = Field(7 * 86_400.0, gt=0)
 
     @model_validator(mode="after")
     def _lease_ends_first(self) -> ShardManagerSettings:

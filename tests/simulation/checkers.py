@@ -51,7 +51,7 @@ class Checkers(Watcher):
 
     def began(self, instance: Instance) -> None:
         """A task is in one place, of one generation, and runs what was expected."""
-        self._releases.began(instance)
+        self._releases.began(instance.spec)
         if not self.expected.was_of_task(instance.spec.job, instance.spec.config):
             self.complain(f"{instance.task_id} runs on {instance.host.name} what was never expected")
         for other in self._tasks.of(instance.spec.job):

@@ -1,4 +1,7 @@
-"""How long shards are without anybody who could run them, while the Shard Managers and the way to them are well."""
+"""How long shards stay with a container that cannot run them, while the Shard Managers and the way to them are well.
+
+Who inherits them may be gone by then itself: that is found no sooner, so each owner has a bound of its own.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class Ownership:
         self._machines = machines
         self._looked_at = 0.0
         self._well_since = 0.0
-        self._gone_since: dict[int, float] = {}
+        self._gone_since: dict[tuple[int, str | None], float] = {}
         self.longest_seconds = 0.0
 
     def look(self, now: float) -> Iterator[str]:
@@ -35,17 +38,20 @@ class Ownership:
         if not self._is_well():
             self._well_since = now
         up = {name for name, machine in self._machines.items() if _is_up(machine)}
-        owners = self._around.database.memory.owners
-        self._gone_since = {shard: since for shard, since in self._gone_since.items() if shard in owners}
-        for shard, owner in owners.items():
-            if owner.container in up or not any(name.startswith("c") for name in up):
-                self._gone_since.pop(shard, None)
-                continue
-            since = max(self._gone_since.setdefault(shard, now), self._well_since)
-            self.longest_seconds = max(self.longest_seconds, now - since)
-            if now - since > BOUND_SECONDS:
-                self._gone_since[shard] = now
-                yield f"shard {shard} of {owner.container} has nobody to run it for {now - since:.0f} s"
+        if not any(name.startswith("c") for name in up):
+            self._well_since = now
+        gone = {
+            (shard, owner.container)
+            for shard, owner in self._around.database.memory.owners.items()
+            if owner.container not in up
+        }
+        self._gone_since = {key: self._gone_since.get(key, now) for key in sorted(gone, key=str)}
+        for (shard, container), since in self._gone_since.items():
+            seconds = now - max(since, self._well_since)
+            self.longest_seconds = max(self.longest_seconds, seconds)
+            if seconds > BOUND_SECONDS:
+                self._gone_since[shard, container] = now
+                yield f"shard {shard} of {container} has nobody to run it for {seconds:.0f} s"
 
     def _is_well(self) -> bool:
         """Whether nothing keeps Shard Managers, store and network from their work."""

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from penstock.tasks.rollout import ROLLOUT_SHARE
-from tests.simulation.ground import Instance
+from penstock.tasks.spec import TaskSpec
 from tests.simulation.packages import breaks
 from tests.support.memory.store import MemoryStore, RunningEntry
 
@@ -39,9 +39,8 @@ class Releases:
         self._began: defaultdict[str, set[tuple[int, int, str]]] = defaultdict(set)
         self._former: dict[str, Any] = {}
 
-    def began(self, instance: Instance) -> None:
+    def began(self, spec: TaskSpec) -> None:
         """A task runs."""
-        spec = instance.spec
         self._began[spec.job].add((spec.generation, spec.index, spec.config.package.version))
 
     def committed(self, job: str, before: RunningEntry, after: RunningEntry) -> Iterator[str]:

@@ -19,7 +19,6 @@ from penstock.tasks.spec import task_id
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-NOWHERE = -1
 
 
 class JobTasks(NamedTuple):
@@ -76,19 +75,15 @@ def task_loads(
 
 
 def task_shards(jobs: Sequence[JobTasks], sharding: Sharding) -> Ints:
-    """[T]: the shard of every task, in the order of `TaskLoads`; `NOWHERE` for one that no shard has."""
-    tasks = ((task_id(job.job, index), job.region) for job in jobs for index in range(job.task_count))
-    shards = (sharding.shard_of(*task) for task in tasks)
-    return np.fromiter((NOWHERE if shard is None else shard for shard in shards), dtype=np.int64)
+    """[T]: the shard of every task, in the order of `TaskLoads`. Raises TypeError for a region without a place."""
+    found = (sharding.shard_of(task_id(job.job, index), job.region) for job in jobs for index in range(job.task_count))
+    return np.fromiter(found, dtype=np.int64)
 
 
 def shard_loads(shards: Ints, loads: TaskLoads, shard_count: int) -> Floats:
     """[shard_count, D]: the load of each shard, from `task_shards`; a shard without tasks has none."""
-    has_shard = shards != NOWHERE
-    columns = [
-        np.bincount(shards[has_shard], weights=column[has_shard], minlength=shard_count) for column in loads.values.T
-    ]
-    return np.stack(columns, axis=1).astype(np.float64)
+    columns = [np.bincount(shards, weights=column, minlength=shard_count) for column in loads.values.T]
+    return np.stack(columns, axis=1)
 
 
 def _measured(

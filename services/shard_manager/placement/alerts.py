@@ -56,7 +56,8 @@ def alerts_of_jobs(unmet: Iterable[Unmet]) -> Iterator[PlacementAlert]:
         by_job.setdefault(each.job, []).append(each)
     for job, rows in by_job.items():
         shards = sorted({shard for row in rows for shard in row.shards})
+        where = f"its tasks in {len(shards)} shards" if shards else "its tasks"
         rules = "; ".join(sorted({row.rule for row in rows}))
-        message = f"job {job} asks for region {rows[0].region}: {rules}; its tasks in {len(shards)} shards do not run"
+        message = f"job {job} asks for region {rows[0].region}: {rules}; {where} do not run"
         details = {"region": rows[0].region, "rule": rules, "count": len(shards), "shards": shards[:_NAMED]}
         yield PlacementAlert(REGION_UNMET, job, message, details)

@@ -17,7 +17,7 @@ from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member
 from services.shard_manager.placement.build import Container, containers_of
 from services.shard_manager.placement.needs import Needs
 from services.shard_manager.placement.problem import NO_GROUP, Containers, Floats, Problem, Shards, State
-from services.shard_manager.placement.regions import Unmet, bind
+from services.shard_manager.placement.regions import Unmet, bind, without_a_place
 
 IDLE_SHARE = 0.01
 IDLE_SHARE_OF_CELL = 0.05
@@ -74,7 +74,7 @@ def problem_of_cell(members: Mapping[str, Member], needs: Needs, home: Mapping[i
         replica=np.full(count, NO_GROUP),
     )
     problem = Problem(containers, shards, NAMES, rules.band, rules.move_budget)
-    return CellProblem(problem, bound.unmet)
+    return CellProblem(problem, (*bound.unmet, *without_a_place(needs.nowhere)))
 
 
 def _idle(containers: Containers, shard_count: int) -> Floats:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.tasks.dimensions import DIMENSIONS, DISK
-from penstock.tasks.loads import NOWHERE, JobTasks, TaskLoad, shard_loads, task_loads, task_shards
-from penstock.tasks.shards import Sharding
+from penstock.tasks.loads import JobTasks, TaskLoad, shard_loads, task_loads, task_shards
+from penstock.tasks.shards import SLOTS, Sharding
 from services.shard_manager.placement.build import STATE_BYTES_PER_SECOND
 from services.shard_manager.placement.problem import NO_GROUP, Floats, Ints
 
@@ -37,29 +37,37 @@ class Asks:
 
 @dataclass(frozen=True)
 class Needs:
-    """By shard [S], 0 to S - 1, as in `problem.Shards`. `spread`: the first job with a task in it."""
+    """By shard [S], 0 to S - 1, as in `problem.Shards`. `spread`: the first job with a task in it.
 
+    `nowhere`: jobs with the regions that they ask for, of which there are too many for this one to have a place.
+    """
+
+    sharding: Sharding
     load: Floats
     priority: Ints
     move_seconds: Floats
     spread: Ints
     asks: Asks
+    nowhere: tuple[tuple[str, str], ...]
 
 
 def needs_of(jobs: Iterable[JobTasks], told: Iterable[TaskLoad], sharding: Sharding) -> Needs:
     """From the jobs whose tasks should run, each once, and what is known of what they use."""
-    ordered, shard_count = sorted(jobs, key=lambda job: job.job), sharding.count
+    asking, shard_count = sorted(jobs, key=lambda job: job.job), sharding.count
+    ordered = [job for job in asking if job.region is None or job.region in sharding.regions]
+    others = [(job.job, job.region) for job in asking if job.region is not None and job.region not in sharding.regions]
     shard = task_shards(ordered, sharding)
     of_job = np.repeat(np.arange(len(ordered)), np.array([job.task_count for job in ordered], dtype=np.int64))
     load = shard_loads(shard, task_loads(ordered, told), shard_count)
-    shard, of_job = shard[shard != NOWHERE], of_job[shard != NOWHERE]
     tasks = np.bincount(shard, minlength=shard_count)
     return Needs(
+        sharding=sharding,
         load=load,
         priority=_greatest(shard, np.array([job.priority for job in ordered], dtype=np.int64)[of_job], shard_count),
         move_seconds=tasks * RESTART_SECONDS + load[:, _DISK] / STATE_BYTES_PER_SECOND,
         spread=_first(shard, of_job, shard_count),
         asks=_asks(ordered, shard, of_job),
+        nowhere=tuple(others) if len(sharding.regions) >= SLOTS else (),
     )
 
 

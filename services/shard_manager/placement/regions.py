@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.tasks.ownership import Member
+from penstock.tasks.shards import SLOTS
 from services.shard_manager.placement.needs import Asks
 from services.shard_manager.placement.problem import ANYWHERE, Constraint, Ints
 
@@ -53,6 +54,12 @@ def bind(
     leading = np.full(shard_count, -1)
     leading[asks.shard[chosen]] = asks.job[chosen]
     return Bound(constraint, constraints, _unmet(asks, held, possible[held], leading))
+
+
+def without_a_place(jobs: Iterable[tuple[str, str]]) -> tuple[Unmet, ...]:
+    """Jobs, with their regions, none of whose tasks is in any shard."""
+    rule = f"the cell keeps {SLOTS} regions apart, and this is one more"
+    return tuple(Unmet(job, region, rule, ()) for job, region in jobs)
 
 
 def _unmet(asks: Asks, held: Ints, is_there: np.ndarray, leading: Ints) -> tuple[Unmet, ...]:

@@ -9,7 +9,7 @@ from penstock.tasks.loads import TaskLoad
 from penstock.tasks.stored import Changes, StoredTemplate
 from penstock.wire.cluster import Snapshot, TaskReportBatch
 from services.task_service.templates import Templates, everything
-from tests.support.memory.store import MemoryPort, MemoryStore, ReportEntry
+from tests.support.memory.store import MemoryPort, MemoryStore, ReportEntry, RunningEntry
 
 
 class MemoryTaskService(MemoryPort):
@@ -56,22 +56,24 @@ class MemoryTaskService(MemoryPort):
 
 def changes(store: MemoryStore) -> Changes:
     """As `penstock.store.snapshot.read_changes` of everything."""
-    stored = (
-        StoredTemplate(
-            row.job,
-            row.config.decode(),
-            row.revision,
-            row.generation,
-            row.restarts,
-            row.stopping,
-            entry.commit_number,
-            None if row.rollout is None else orjson.dumps(row.rollout).decode(),
-        )
-        for entry in store.running.values()
-        for row in (entry.row,)
-    )
+    stored = tuple(stored_template(entry) for entry in store.running.values())
     removed = {job: commit_number for job, (commit_number, _) in store.forgotten.items()}
-    return Changes(store.counters["running_commit"], store.facts.sharding.count, tuple(stored), removed)
+    return Changes(store.counters["running_commit"], store.facts.sharding.count, stored, removed)
+
+
+def stored_template(entry: RunningEntry) -> StoredTemplate:
+    """A running row as the Task Service reads it."""
+    row = entry.row
+    return StoredTemplate(
+        row.job,
+        row.config.decode(),
+        row.revision,
+        row.generation,
+        row.restarts,
+        row.stopping,
+        entry.commit_number,
+        None if row.rollout is None else orjson.dumps(row.rollout).decode(),
+    )
 
 
 def snapshot_of(templates: Templates, after: int | None) -> Snapshot:

@@ -11,8 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any
+
+import orjson
 
 from penstock.config.merge import overlay
 from penstock.control.errors import Conflict, Fenced, Unavailable
@@ -27,6 +30,7 @@ from penstock.tasks.ownership import Member, Owner
 from penstock.tasks.shards import Sharding
 from penstock.wire.cluster import TaskReport
 
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 RANKS = {"base": 0, "provisioner": 100, "scaler": 200, "oncall": 300, "rollback": 1000}
 
 
@@ -60,6 +64,12 @@ class RunningEntry:
     newest_generation: int = 0
     rescale_seconds: Mapping[str, float] | None = None
 
+    @cached_property
+    def config(self) -> Mapping[str, Any]:
+        """The row's configuration, read once."""
+        found: Mapping[str, Any] = orjson.loads(self.row.config)
+        return found
+
 
 @dataclass(frozen=True)
 class ReportEntry:
@@ -89,6 +99,7 @@ class MemoryStore:
         self.ranks = dict(RANKS)
         self.synced_ranks: dict[str, int] | None = None
         self.jobs: dict[str, JobEntry] = {}
+        self.merged: dict[str, tuple[int, Mapping[str, Any]]] = {}
         self.running: dict[str, RunningEntry] = {}
         self.forgotten: dict[str, tuple[int, int]] = {}
         self.sync_states: dict[str, SyncRow] = {}
@@ -108,6 +119,11 @@ class MemoryStore:
         self.loads: dict[tuple[str, int], TaskLoad] = {}
         self.placements: dict[str, Mapping[str, Any]] = {}
         self.alerts: dict[tuple[str, str], AlertEntry] = {}
+        self.set_aside: set[str] = set()
+
+    def wall_time(self) -> datetime:
+        """The store's own clock as people read it."""
+        return BEGIN + timedelta(seconds=self.now())
 
     def next_number(self, counter: str) -> int:
         """The next number of a counter."""
@@ -176,6 +192,7 @@ class MemoryStore:
         """As `penstock.store.availability.set_availability`."""
         member = self.members[container]
         self.members[container] = member._replace(availability=availability, drain_until=drain_until)
+        self.set_aside.discard(container)
 
     def _may_be_lost(self, name: str, incarnation: str, interval_seconds: float) -> bool:
         member = self.members.get(name)
@@ -186,6 +203,11 @@ class MemoryStore:
         """A job's layers by rank, lowest first, without dropped ones."""
         layers = sorted(self.jobs[job].layers.items(), key=lambda layer: self.ranks[layer[0]])
         return tuple(config for _, config in layers if config is not None)
+
+    def merged_config(self, job: str) -> Mapping[str, Any] | None:
+        """What the layers merge to, where that was stored with the newest write in `merged`."""
+        revision, config = self.merged.get(job, (None, None))
+        return config if revision == self.jobs[job].revision else None
 
     def write_layer(self, job: str, layer: str, config: Mapping[str, Any] | None) -> int:
         """Writes a layer unchecked, of a job that is made when there is none; the revision."""

@@ -18,11 +18,7 @@ from penstock.store.plans import LiveContainer, PlanRow, PlanWrite
 from penstock.store.records import CommittedAlike
 from penstock.store.running import STATE_SYNCER, CommitRow
 from penstock.store.sync import JobRow, RunningRow, SyncRow, SyncWrite
-from penstock.tasks.ownership import Member
-from penstock.tasks.rollout import SeenTask
-from penstock.tasks.spec import task_id
-from services.state_syncer.budget import Candidate, put_off
-from services.state_syncer.observe import Presence, Sighting, observe_stopped, survey
+from services.state_syncer.budget import Candidate, Room, put_off
 from services.state_syncer.plan import (
     Commit,
     JobView,
@@ -49,6 +45,7 @@ from services.state_syncer.store import (
     with_restore,
 )
 from services.state_syncer.watch import is_rollout
+from tests.support.memory.seen import live_members, presence, wave_tasks
 from tests.support.memory.store import MemoryPort, MemoryStore, RunningEntry
 
 
@@ -72,9 +69,9 @@ class MemorySyncStore(MemoryPort):
             full = is_full(rescales, rollouts, limit, lambda: len(store.running))
             names = [name for name in store.jobs if new_ranks is not None or _needs_a_look(store, name, full=full)]
             names = [name for name in names if not _is_of_this_round(store, name, done)]
-            tasks = {name: _wave_tasks(store, name) for name in rolling}
+            tasks = wave_tasks(store, rolling)
             views = [with_plan(_view(store, name), plans.get(name), tasks.get(name, {})) for name in names]
-            containers = {member.name: LiveContainer(member.url, member.region) for member in _live(store)}
+            containers = {member.name: LiveContainer(member.url, member.region) for member in live_members(store)}
             count = len(store.running)
         usual = 0 if new_ranks is not None else sum(_is_usual(view) for view in views)
         who_ran = partial(_holders, store)
@@ -86,7 +83,9 @@ class MemorySyncStore(MemoryPort):
             if store.ranks != store.synced_ranks:
                 return SimpleCommits()
             settled = _settle(store, terms)
-            views = [_view(store, name) for name in store.jobs if name not in store.plans]
+            full = _room(store, terms).free <= 0
+            names = [name for name in store.jobs if name not in store.plans and _needs_a_look(store, name, full=full)]
+            views = [_view(store, name) for name in names]
             found = [(view, decision) for view in views if (decision := _simple_decision(view)) is not None]
             simple = [_simple_commit(view, commit) for view, commit in found if isinstance(commit, Commit)]
             upgrades = [(view, upgrade) for view, upgrade in found if isinstance(upgrade, Upgrade)]
@@ -125,10 +124,6 @@ class MemorySyncStore(MemoryPort):
             return dict(Counter(row.state for row in store.sync_states.values()))
 
 
-def _live(store: MemoryStore) -> list[Member]:
-    return [member for member in store.members.values() if member.live]
-
-
 def _plan_row(store: MemoryStore, name: str) -> PlanRow:
     entry = store.running[name]
     newest = max(entry.row.generation, entry.newest_generation)
@@ -150,28 +145,6 @@ def _write_plan(store: MemoryStore, write: PlanWrite) -> None:
         newest = max(entry.newest_generation, write.generation or 0)
         seconds = entry.rescale_seconds if write.seconds is None else write.seconds
         store.running[write.job] = replace(entry, newest_generation=newest, rescale_seconds=seconds)
-
-
-def _wave_tasks(store: MemoryStore, job: str) -> dict[int, SeenTask]:
-    """Those reported by their live owner, in its present life."""
-    found = {}
-    for member in _live(store):
-        told = store.reports.get(member.name)
-        if told is None or told.incarnation != member.incarnation:
-            continue
-        for task in store.tasks.get(member.name, ()):
-            if task.job == job and _owner(store, job, task.index) == member.name:
-                worked = task.progress is not None and bool(task.progress.input_rows)
-                found[task.index] = SeenTask(
-                    task.state, task.revision, task.generation, task.restarts, task.crashes, task.error, worked
-                )
-    return found
-
-
-def _owner(store: MemoryStore, job: str, number: int) -> str | None:
-    region = orjson.loads(store.running[job].row.config).get("region") if job in store.running else None
-    shard = store.facts.sharding.shard_of(task_id(job, number), region)
-    return None if shard is None else store.owners[shard].container
 
 
 def _needs_a_look(store: MemoryStore, name: str, *, full: bool) -> bool:
@@ -232,8 +205,10 @@ def _simple_commit(view: JobView, commit: Commit) -> Simple:
 
 def _settle(store: MemoryStore, terms: Terms) -> int:
     settled = 0
-    for name in [name for name in store.plans if is_rollout(_plan_row(store, name))]:
-        view = with_plan(_view(store, name), _plan_row(store, name), _wave_tasks(store, name))
+    rolling = [name for name in store.plans if is_rollout(_plan_row(store, name))]
+    tasks = wave_tasks(store, rolling)
+    for name in rolling:
+        view = with_plan(_view(store, name), _plan_row(store, name), tasks[name])
         decision = next_step(view, terms.now, terms.policy)
         if isinstance(decision, Settle) and view.failures == 0:
             record = record_of_rollout(view, decision, terms.now)
@@ -248,9 +223,7 @@ def _begin(
     store: MemoryStore, upgrades: Sequence[tuple[JobView, Upgrade]], terms: Terms
 ) -> tuple[list[Simple], list[SyncWrite]]:
     """The rollouts that there is room for, and the states of the others."""
-    under_way = [row for row in (_plan_row(store, name) for name in store.plans) if not row.deleting]
-    rescales = sum(not is_rollout(row) for row in under_way)
-    room = terms.budget.room(len(store.running), active=len(under_way), rescales=rescales)
+    room = _room(store, terms)
     turns = sorted(upgrades, key=lambda each: (-each[1].config["priority"], each[0].revision, each[0].job))
     free = max(0, room.free)
     begun = []
@@ -263,6 +236,12 @@ def _begin(
     waits = [(view, wait(view, put_off(Candidate(view, upgrade), room))) for view, upgrade in turns[free:]]
     records = [(view, next_record(view, decision, terms.now)) for view, decision in waits]
     return begun, [_state(view, record) for view, record in records if record is not None]
+
+
+def _room(store: MemoryStore, terms: Terms) -> Room:
+    under_way = [row for row in (_plan_row(store, name) for name in store.plans) if not row.deleting]
+    rescales = sum(not is_rollout(row) for row in under_way)
+    return terms.budget.room(len(store.running), active=len(under_way), rescales=rescales)
 
 
 def _row(view: JobView, commit: Commit) -> CommitRow:
@@ -298,20 +277,19 @@ def _view(store: MemoryStore, name: str) -> JobView:
         revision=job.revision,
         restarts=job.restarts,
         deleting=job.deleting,
-        merged=None,
+        merged=store.merged_config(name),
         layers=store.configs(name),
         running=None if entry is None else _running(entry),
         sync=store.sync_states.get(name),
         forgotten_generation=store.forgotten.get(name, (0, 0))[1],
     )
-    return with_restore(job_view(row, _presence(store, entry)), store.restores.get(name))
+    return with_restore(job_view(row, presence(store, entry)), store.restores.get(name))
 
 
 def _running(entry: RunningEntry) -> RunningRow:
     row = entry.row
-    config = orjson.loads(row.config)
     return RunningRow(
-        config,
+        entry.config,
         row.revision,
         row.generation,
         row.restarts,
@@ -320,21 +298,6 @@ def _running(entry: RunningEntry) -> RunningRow:
         entry.commit_number,
         row.rollout,
     )
-
-
-def _presence(store: MemoryStore, entry: RunningEntry | None) -> Presence:
-    if entry is None or not entry.row.stopping:
-        return Presence.UNKNOWN
-    owners = {owner.container for owner in store.owners.values() if owner.container is not None}
-    holders = {name for name, tasks in store.tasks.items() if any(task.job == entry.row.job for task in tasks)}
-    return observe_stopped(survey(_sightings(store), owners), holders, entry.commit_number)
-
-
-def _sightings(store: MemoryStore) -> Iterator[Sighting]:
-    for member in store.members.values():
-        report = store.reports.get(member.name)
-        told = (None, None) if report is None else (report.incarnation, report.commit_number)
-        yield Sighting(member.name, member.incarnation, member.live, *told)
 
 
 def _commit(store: MemoryStore, commits: Sequence[CommitRow], remade: Sequence[str]) -> int | None:

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.tasks.dimensions import CPU
 from penstock.tasks.ownership import CORDONED, DRAINING
-from penstock.tasks.shards import Sharding, shard_of
+from penstock.tasks.shards import SLOTS, Sharding, shard_of
 from services.shard_manager.placement.alerts import REGION_UNMET, UNPLACEABLE
 from services.shard_manager.placement.cell import Rules
 from services.shard_manager.placement.needs import needs_of
@@ -45,10 +45,10 @@ def counts(target):
 
 def test_a_target_stays_until_there_is_a_reason():
     target = made()
-    assert reason_to_place(target, hosts_of(TWO), SHARDS, 1799.0, PERIODS) is None
-    assert reason_to_place(target, hosts_of(TWO), SHARDS, 1800.0, PERIODS) is Reason.PERIOD
-    assert reason_to_place(None, hosts_of(TWO), SHARDS, 0.0, PERIODS) is Reason.TAKEN_OVER
-    assert reason_to_place(target, hosts_of(TWO), SHARDS + 1, 0.0, PERIODS) is Reason.SHARDS
+    assert reason_to_place(target, hosts_of(TWO), SHARDING, 1799.0, PERIODS) is None
+    assert reason_to_place(target, hosts_of(TWO), SHARDING, 1800.0, PERIODS) is Reason.PERIOD
+    assert reason_to_place(None, hosts_of(TWO), SHARDING, 0.0, PERIODS) is Reason.TAKEN_OVER
+    assert reason_to_place(target, hosts_of(TWO), Sharding(SHARDS + 1), 0.0, PERIODS) is Reason.SHARDS
 
 
 @pytest.mark.parametrize(
@@ -62,16 +62,16 @@ def test_a_target_stays_until_there_is_a_reason():
     ],
 )
 def test_a_container_that_changes_is_a_reason(change):
-    assert reason_to_place(made(), hosts_of(TWO | change), SHARDS, 0.0, PERIODS) is Reason.CONTAINERS
+    assert reason_to_place(made(), hosts_of(TWO | change), SHARDING, 0.0, PERIODS) is Reason.CONTAINERS
 
 
 def test_another_life_of_a_container_is_no_reason():
     hosts = TWO | {"b": member("b", incarnation="2", url="http://elsewhere")}
-    assert reason_to_place(made(), hosts_of(hosts), SHARDS, 0.0, PERIODS) is None
+    assert reason_to_place(made(), hosts_of(hosts), SHARDING, 0.0, PERIODS) is None
 
 
 def test_a_container_that_goes_is_a_reason():
-    assert reason_to_place(made(), hosts_of(members("a")), SHARDS, 0.0, PERIODS) is Reason.CONTAINERS
+    assert reason_to_place(made(), hosts_of(members("a")), SHARDING, 0.0, PERIODS) is Reason.CONTAINERS
 
 
 def test_what_a_budget_ended_goes_on_soon():
@@ -82,8 +82,8 @@ def test_what_a_budget_ended_goes_on_soon():
         moved.append(len(target.order))
         if target.settled:
             break
-        assert reason_to_place(target, hosts_of(TWO), SHARDS, 59.0, PERIODS) is None
-        assert reason_to_place(target, hosts_of(TWO), SHARDS, 60.0, PERIODS) is Reason.UNFINISHED
+        assert reason_to_place(target, hosts_of(TWO), SHARDING, 59.0, PERIODS) is None
+        assert reason_to_place(target, hosts_of(TWO), SHARDING, 60.0, PERIODS) is Reason.UNFINISHED
         present = dict(target.where)
     assert moved == [2, 2, 2]
     assert counts(target) == [6, 6]
@@ -143,11 +143,8 @@ def test_what_could_not_be_kept_to_is_no_reason_to_place_again():
 def test_a_job_that_asks_for_a_region_is_a_reason_and_one_that_asks_in_vain_hurts_nobody():
     hosts = {"a": member("a", "east"), "b": member("b", "west")}
     before = made(hosts=hosts)
-    [asks, shard] = next(
-        (name, shard)
-        for name in (f"asks{number}" for number in range(99))
-        if before.where[shard := SHARDING.shard_of(f"{name}/0", "west")] == "a"
-    )
+    asks = next(name for name in map("j{}".format, range(99)) if before.where[_in_west(name)] == "a")
+    shard = _in_west(asks)
     [[other]] = jobs_in({shard: 1}, SHARDS).values()
     needs = needs_of([job(asks, region="west"), job(other)], [], SHARDING)
     broken = look_at(before, hosts, needs, RULES).broken
@@ -162,6 +159,28 @@ def test_a_job_that_asks_for_a_region_is_a_reason_and_one_that_asks_in_vain_hurt
         f"job {asks} asks for region north: no open container is in region north; its tasks in 1 shards do not run"
     )
     assert made(hosts=hosts, needs=in_vain, present=after.where).where.keys() == set(range(SHARDS))
+
+
+def _in_west(name: str) -> int:
+    shard = SHARDING.shard_of(f"{name}/0", "west")
+    assert shard is not None
+    return shard
+
+
+def test_a_job_of_one_region_too_many_is_told_and_one_whose_region_is_about_to_have_a_place_is_not():
+    regions = tuple(f"r{number}" for number in range(SLOTS))
+    told = [made(needs=needs_of([job("j", region="more")], [], Sharding(SHARDS, held))) for held in (regions, ())]
+    assert [[(alert.kind, alert.subject, alert.message) for alert in target.alerts] for target in told] == [
+        [
+            (
+                REGION_UNMET,
+                "j",
+                "job j asks for region more: the cell keeps 16 regions apart, and this is one more; "
+                "its tasks do not run",
+            )
+        ],
+        [],
+    ]
 
 
 def test_without_containers_nothing_has_a_place():

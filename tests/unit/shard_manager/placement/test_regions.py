@@ -10,7 +10,8 @@ from tests.support.cells import job, member
 
 
 def bound(jobs, *, open_regions=(), members=(), home=None, shards=1):
-    asks = needs_of(jobs, [], Sharding(shards, ("east", "nowhere", "west"))).asks
+    regions = tuple(sorted({each.region for each in jobs if each.region is not None}))
+    asks = needs_of(jobs, [], Sharding(shards, regions)).asks
     found = bind(asks, shards, open_regions, {each.name: each for each in members}, home or {})
     return [found.constraints[row] for row in found.constraint], found.unmet
 

@@ -1,0 +1,59 @@
+"""What is seen of tasks and containers in the in-memory store."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from penstock.tasks.ownership import Member
+from penstock.tasks.rollout import SeenTask
+from penstock.tasks.spec import task_id
+from services.state_syncer.observe import Presence, Sighting, observe_stopped, survey
+from tests.support.memory.store import MemoryStore, RunningEntry
+
+
+def live_members(store: MemoryStore) -> list[Member]:
+    """The containers that are live."""
+    return [member for member in store.members.values() if member.live]
+
+
+def wave_tasks(store: MemoryStore, jobs: Collection[str]) -> dict[str, dict[int, SeenTask]]:
+    """Those reported by their live owner, in its present life, by job."""
+    found: dict[str, dict[int, SeenTask]] = {job: {} for job in jobs}
+    if not found:
+        return found
+    for member in live_members(store):
+        told = store.reports.get(member.name)
+        if told is None or told.incarnation != member.incarnation:
+            continue
+        for task in store.tasks.get(member.name, ()):
+            if task.job not in found:
+                continue
+            if _owner(store, task.job, task.index) == member.name:
+                worked = task.progress is not None and bool(task.progress.input_rows)
+                found[task.job][task.index] = SeenTask(
+                    task.state, task.revision, task.generation, task.restarts, task.crashes, task.error, worked
+                )
+    return found
+
+
+def _owner(store: MemoryStore, job: str, number: int) -> str | None:
+    entry = store.running.get(job)
+    region = None if entry is None else entry.config.get("region")
+    shard = store.facts.sharding.shard_of(task_id(job, number), region)
+    return None if shard is None else store.owners[shard].container
+
+
+def presence(store: MemoryStore, entry: RunningEntry | None) -> Presence:
+    """Whether tasks of a job that must stop are still there."""
+    if entry is None or not entry.row.stopping:
+        return Presence.UNKNOWN
+    owners = {owner.container for owner in store.owners.values() if owner.container is not None}
+    holders = {name for name, tasks in store.tasks.items() if any(task.job == entry.row.job for task in tasks)}
+    return observe_stopped(survey(_sightings(store), owners), holders, entry.commit_number)
+
+
+def _sightings(store: MemoryStore) -> Iterator[Sighting]:
+    for member in store.members.values():
+        report = store.reports.get(member.name)
+        told = (None, None) if report is None else (report.incarnation, report.commit_number)
+        yield Sighting(member.name, member.incarnation, member.live, *told)
