@@ -10,9 +10,10 @@ from datetime import timedelta
 from penstock.control.clock import Clock
 from penstock.control.logs import logger
 from penstock.store.shards import Change
-from penstock.tasks.ownership import Member, Owner
+from penstock.tasks.ownership import OPEN, Member, Owner
 from penstock.wire.cluster import ShardOrders
 from services.shard_manager import metrics
+from services.shard_manager.drains import overdue, taken_off
 from services.shard_manager.liveness import is_gathering, lost
 from services.shard_manager.moves import (
     Added,
@@ -196,8 +197,9 @@ class ShardManager:
         self._moves.handle(events, self._clock.monotonic())
 
     def _plan(self) -> list[Instruction]:
-        """Plans moves towards the target, unless nothing changed since a plan that found none."""
-        now, on_their_way = self._clock.monotonic(), self._on_their_way()
+        """Plans moves towards the target, unless nothing changed since a plan that found none, and off containers
+        whose drain has come to its limit."""
+        now, on_their_way = self._clock.monotonic(), frozenset(move.shard for move in self._moves)
         with self._view.lock:
             live, given_up, wanted = self._view.live(), self._view.given_up(), self._view.wanted_shard_count
             owners = dict(self._view.owners)
@@ -207,14 +209,21 @@ class ShardManager:
         target = self._placer.follow(self._situation(live), may_place=not is_gathering and bool(live))
         if target is None:
             return []
-        situation = (self._view.version, target, live.keys(), frozenset(given_up), frozenset(on_their_way), wanted)
+        drained = overdue(live, self._clock.now())
+        situation = (self._view.version, target, live.keys(), frozenset(given_up), on_their_way, drained, wanted)
         if situation == self._settled:
             return []
         room = self._settings.moves_in_flight - len(on_their_way)
-        if wanted == len(owners):
-            events = plan(owners, target, live, on_their_way, given_up, move_limit=room)
+        off = taken_off(owners, drained, target.where, live, on_their_way, given_up) if drained else []
+        busy = on_their_way | {event.shard for event in off}
+        if wanted < len(owners):
+            takers = [name for name, member in live.items() if member.availability == OPEN]
+            found = gather(owners, wanted, live, takers, self._on_their_way(), given_up, move_limit=room)
+            others = [event for event in found if event.shard not in busy]
         else:
-            events = [*gather(owners, wanted, live, on_their_way, given_up, move_limit=room)]
+            room = room if wanted == len(owners) else 0
+            others = plan(owners, target, live, busy, given_up, move_limit=room)
+        events = [*off, *others]
         metrics.moves_planned.inc(sum(isinstance(event, Planned) for event in events))
         self._settled = situation if not events else None
         return self._moves.handle(events, now)
@@ -249,21 +258,17 @@ class ShardManager:
         events = [
             Recorded(shard, changes[shard].from_epoch, owner.epoch, owner.container)
             for shard, owner in recorded.items()
-            if owner.container is not None
         ]
         return self._moves.handle(events, self._clock.monotonic())
 
     def _changes(self) -> dict[int, Change]:
-        """Each shard to its destination; to the target's where that was lost meanwhile."""
-        live, target = self._view.live().keys(), self._placer.target
-        wanted = {} if target is None else target.where
-        destinations = {
-            move: destination_of(move.destination, wanted, move.shard, live) for move in self._moves.to_record()
-        }
+        """Each shard to its destination, to the target's where that takes none any more, or to nobody without one."""
+        live, target = self._view.live(), self._placer.target
+        takers = live.keys() - overdue(live, self._clock.now())
+        where = {} if target is None else target.where
         return {
-            move.shard: Change(destination, move.epoch)
-            for move, destination in destinations.items()
-            if destination is not None
+            move.shard: Change(destination_of(move.destination, where.get(move.shard), takers), move.epoch)
+            for move in self._moves.to_record()
         }
 
     def _reshard(self, leader_epoch: int) -> None:

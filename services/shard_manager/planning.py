@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from penstock.tasks.ownership import Owner
 from services.shard_manager.moves import Event, Freed, Planned
-from services.shard_manager.placing import Assignment, Target
+from services.shard_manager.placing import Target
 
 
 def present_of(
@@ -54,10 +54,7 @@ def _first(moves: Mapping[int, Planned], order: Collection[int], limit: int) -> 
         yield moves[shard]
 
 
-def destination_of(planned: str, target: Assignment, shard: int, containers: Collection[str]) -> str | None:
-    """Where a shard that nobody runs goes: as was planned, or by the target where that container was lost meanwhile;
+def destination_of(planned: str | None, target: str | None, takers: Collection[str]) -> str | None:
+    """Where a shard that nobody runs goes: as was planned, or by the target where that one takes nothing any more;
     None while there is no place for it."""
-    if planned in containers:
-        return planned
-    container = target.get(shard)
-    return container if container in containers else None
+    return next((container for container in (planned, target) if container in takers), None)

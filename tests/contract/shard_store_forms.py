@@ -1,4 +1,4 @@
-"""The two forms of `ShardStore`, and steps of its contract."""
+"""The job store of the Shard Manager's contract suite, with the hands of its other writers: on Postgres, in memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-import pytest
 from sqlalchemy import Engine, text
 
 from penstock.store.alerts import page
@@ -16,8 +15,7 @@ from penstock.store.election import StoreElection
 from penstock.store.engine import transaction
 from penstock.store.reports import save_report
 from penstock.store.running import RUNNING_COMMIT, CommitRow
-from penstock.store.shards import Change
-from penstock.tasks.ownership import DRAINING, Member, Membership, Owner
+from penstock.tasks.ownership import DRAINING
 from penstock.wire.cluster import TaskReportBatch
 from services.shard_manager.store import LEASE, PostgresShardStore, ShardStore
 from services.task_manager.ports import StoredShards
@@ -31,7 +29,6 @@ from tests.support.memory.store import MemoryStore, RunningEntry
 from tests.support.task_service import commit_job
 from tests.support.unreachable import unreachable_engine
 
-FAIL_OVER_SECONDS = 60.0
 DRAIN_UNTIL = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 URL = "http://leader"
 
@@ -121,24 +118,3 @@ class MemoryForm:
 
     def drain(self, container: str) -> None:
         self.memory.set_availability(container, DRAINING, drain_until=DRAIN_UNTIL)
-
-
-def form_of(request: pytest.FixtureRequest) -> Any:
-    """The form that `request.param` names."""
-    if request.param == "postgres":
-        return PostgresForm(request.getfixturevalue("engine"))
-    return MemoryForm(request.getfixturevalue("memory"))
-
-
-def member(name: str, incarnation: str = "one") -> Member:
-    return Member(name, incarnation, f"http://{name}", "local", 1.0, 1, 1)
-
-
-def join(store: ShardStore, epoch: int, name: str, incarnation: str = "one", *, empty: bool = True) -> Membership:
-    return store.register(member(name, incarnation), empty=empty, above=-1, leader_epoch=epoch).membership
-
-
-def own(store: ShardStore, epoch: int, container: str) -> dict[int, Owner]:
-    """Gives every shard to a container."""
-    owners = store.take_over(epoch).owners
-    return store.record({shard: Change(container, owner.epoch) for shard, owner in owners.items()}, epoch)

@@ -49,8 +49,8 @@ def test_shards_in_flight_count_as_arrived_and_lost_containers_for_nothing():
 
 
 def test_a_shard_whose_destination_was_lost_goes_by_the_target():
-    wanted = {0: "b", 1: "gone"}
-    assert destination_of("a", wanted, 0, {"a", "b"}) == "a"
-    assert destination_of("gone", wanted, 0, {"a", "b"}) == "b"
-    assert destination_of("gone", wanted, 1, {"a", "b"}) is None
-    assert destination_of("gone", {}, 2, {"a", "b"}) is None
+    assert destination_of("a", "b", {"a", "b"}) == "a"
+    assert destination_of("gone", "b", {"a", "b"}) == "b"
+    assert destination_of(None, "b", {"a", "b"}) == "b"
+    assert destination_of("gone", "gone", {"a", "b"}) is None
+    assert destination_of("gone", None, {"a", "b"}) is None
