@@ -1,7 +1,24 @@
-"""Another number of shards, without stopping a task or moving one that need not. Pure; why it is safe: the README.
+"""Another number of shards on a running cell. Pure.
 
-A multiple takes one write, once no shard is on its way. For a divisor the shards that become one are brought together
-first, by ordinary moves.
+A multiple takes one write (`penstock.store.resharding`), once no shard is on its way: each part has the owner and the
+epoch of the whole, so no task stops. For a divisor the shards that become one are brought together first, by ordinary
+moves; then one write makes them one, under the greatest of their epochs, and tasks that ran under another restart.
+
+Why no task ever has two owners:
+
+1. A task's shard under kN is a part of its shard under N (`penstock.tasks.shards`), and that write leaves who owns a
+   task as it is. So it does not matter when who learns of it; and its epoch never goes down, so nothing fences it.
+2. A container's shards come with the sharding that they are numbered by, of one moment: in a heartbeat's answer from
+   memory that changes under one lock, from the store in one statement. The write takes an assignment number, which
+   orders the two: no answer from before it replaces one from after it. On the way everything that is kept by number of
+   shard (what is owned, what was dropped, what runs, deadlines) is put into the new numbers before anything is decided.
+3. After the write owners change, by DROP and ADD that speak of kN. A container that still counts N would stop less than
+   is meant, or nothing, and call it done: so it refuses orders of another count, which is no answer, and learns kN from
+   its next heartbeat. What it says itself, held or dropped, is passed over while it speaks of another count. Answers to
+   orders from before the write are not read any more.
+4. A container that is cut off keeps N, and the tasks of its shards, until its lease ends; the fail-over interval is
+   longer. A leader that dies before the write leaves nothing, one that dies after it all of it: the next one reads
+   owners and count together. One that does not hear whether its write was done reads all anew before it plans.
 """
 
 from __future__ import annotations
