@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, Protocol
 
 from penstock.control.clock import Clock
@@ -37,6 +38,7 @@ class Heartbeats:
         clock: Clock,
         *,
         lease_seconds: float,
+        drain_grace_seconds: float,
         wake: Callable[[], None],
     ) -> None:
         self._store = store
@@ -44,17 +46,21 @@ class Heartbeats:
         self._leading = leading
         self._clock = clock
         self._lease_seconds = lease_seconds
+        self._drain_grace = timedelta(seconds=drain_grace_seconds)
         self._wake = wake
 
     def answer_known(self, request: HeartbeatRequest) -> HeartbeatAnswer | None:
         """The answer for a container that is known and live; None when it must be registered first.
 
-        Does no I/O. Raises NotLeader, and Unavailable while this leader is not ready or fails the container over.
+        Does no I/O. Raises NotLeader, and Unavailable while this leader is not ready, fails the container over, or
+        lets its lease run out: such a heartbeat is as one that was never received.
         """
         self._leader_epoch()
         with self._view.lock:
             if request.container in self._view.failing:
                 raise Unavailable("the container is being failed over: ask again")
+            if self._view.must_be_empty(request.container, self._clock.now(), self._drain_grace):
+                raise Unavailable("the container's drain is over: its lease is not renewed while it owns shards")
             if not self._view.is_current(request.container, request.incarnation):
                 return None
             self._view.hear(request, self._clock.monotonic())

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import queue
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 
 from penstock.control.clock import Clock
 from penstock.control.logs import logger
 from penstock.store.shards import Change
-from penstock.tasks.ownership import Owner
+from penstock.tasks.ownership import Member, Owner
 from penstock.wire.cluster import ShardOrders
 from services.shard_manager import metrics
+from services.shard_manager.drains import overdue, taken_off
 from services.shard_manager.liveness import is_gathering, lost
 from services.shard_manager.moves import (
     Added,
@@ -23,11 +24,13 @@ from services.shard_manager.moves import (
     Instruction,
     Moves,
     Phase,
+    Planned,
     Recorded,
     SendDrop,
 )
 from services.shard_manager.orders import Orders, Verb
-from services.shard_manager.planning import least_loaded, plan, target
+from services.shard_manager.placer import Placer, Situation
+from services.shard_manager.planning import destination_of, plan, present_of
 from services.shard_manager.resharding import gather, is_due
 from services.shard_manager.settings import ShardManagerSettings
 from services.shard_manager.store import ShardStore
@@ -58,6 +61,7 @@ class ShardManager:
         self._moves = Moves(
             drop_retry_seconds=settings.drop_retry_seconds, add_limit_seconds=settings.add_limit_seconds
         )
+        self._placer = Placer(store, settings, clock)
         self._answers: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._followed_at = float("-inf")
         self._saved_at = float("-inf")
@@ -77,6 +81,7 @@ class ShardManager:
             self._reshard(leader_epoch)
         self._send(self._moves.retries(self._clock.monotonic()), leader_epoch)
         self._publish()
+        self._placer.save(leader_epoch)
         self._save_heartbeats(leader_epoch)
         self._look_at_regions(leader_epoch)
 
@@ -93,6 +98,7 @@ class ShardManager:
     def _take_over(self, leader_epoch: int) -> None:
         cell = self._store.take_over(leader_epoch)
         self._moves.forget_all()
+        self._placer.begin()
         self._answers = queue.SimpleQueue()  # answers to orders from before the break speak of forgotten moves
         self._settled = None
         with self._view.lock:
@@ -129,10 +135,11 @@ class ShardManager:
         candidates = self._choose_silent()
         if not candidates:
             return []
-        survivors = self._view.live().keys() - candidates.keys()
-        wanted = target(self._view.owners, survivors, self._on_their_way())
+        live = self._view.live()
+        survivors = {name: member for name, member in live.items() if name not in candidates}
+        target = self._placer.fail_over(self._situation(survivors))
         heirs = {
-            name: {shard: Change(wanted.get(shard), epoch) for shard, epoch in self._view.shards_of(name).items()}
+            name: {shard: Change(target.where.get(shard), epoch) for shard, epoch in self._view.shards_of(name).items()}
             for name in candidates
         }
         interval_seconds = self._settings.fail_over_seconds
@@ -190,23 +197,40 @@ class ShardManager:
         self._moves.handle(events, self._clock.monotonic())
 
     def _plan(self) -> list[Instruction]:
-        """Plans moves, unless nothing changed since a plan that found none, or containers are just joining."""
-        now, on_their_way = self._clock.monotonic(), self._on_their_way()
+        """Plans moves towards the target, unless nothing changed since a plan that found none, and off containers
+        whose drain has come to its limit."""
+        now, on_their_way = self._clock.monotonic(), frozenset(move.shard for move in self._moves)
         with self._view.lock:
-            live, given_up = self._view.live().keys(), self._view.given_up()
-            wanted = self._view.wanted_shard_count
-            situation = (self._view.version, frozenset(live), frozenset(given_up), frozenset(on_their_way), wanted)
-            if situation == self._settled or self._is_gathering(now):
-                return []
+            live, given_up, wanted = self._view.live(), self._view.given_up(), self._view.wanted_shard_count
             owners = dict(self._view.owners)
-            self._view.joined_at.clear()
+            is_gathering = self._is_gathering(now)
+            if not is_gathering:
+                self._view.joined_at.clear()
+        target = self._placer.follow(self._situation(live), may_place=not is_gathering and bool(live))
+        if target is None:
+            return []
+        drained = overdue(live, self._clock.now())
+        situation = (self._view.version, target, live.keys(), frozenset(given_up), on_their_way, drained, wanted)
+        if situation == self._settled:
+            return []
         room = self._settings.moves_in_flight - len(on_their_way)
+        off = taken_off(owners, drained, target.where, live, on_their_way, given_up) if drained else []
+        busy = on_their_way | {event.shard for event in off}
         if wanted == len(owners):
-            events = plan(owners, live, on_their_way, given_up, move_limit=room)
+            others = plan(owners, target, live, busy, given_up, move_limit=room)
         else:
-            events = [*gather(owners, wanted, live, on_their_way, given_up, move_limit=room)]
+            found = gather(owners, wanted, live.keys() - drained, self._on_their_way(), given_up, move_limit=room)
+            others = [event for event in found if event.shard not in busy]
+        events = [*off, *others]
+        metrics.moves_planned.inc(sum(isinstance(event, Planned) for event in events))
         self._settled = situation if not events else None
         return self._moves.handle(events, now)
+
+    def _situation(self, live: Mapping[str, Member]) -> Situation:
+        def present() -> dict[int, str]:
+            return present_of(self._view.owners, live, self._on_their_way())
+
+        return Situation(live, present, self._view.sharding, self._view.commit_number)
 
     def _is_gathering(self, now: float) -> bool:
         return is_gathering(
@@ -217,7 +241,7 @@ class ShardManager:
         )
 
     def _on_their_way(self) -> dict[int, str]:
-        return {move.shard: move.destination for move in self._moves}
+        return {move.shard: move.destination for move in self._moves if move.destination is not None}
 
     def _record(self, leader_epoch: int) -> list[Instruction]:
         """Writes the new owners of the shards that nobody runs."""
@@ -232,21 +256,18 @@ class ShardManager:
         events = [
             Recorded(shard, changes[shard].from_epoch, owner.epoch, owner.container)
             for shard, owner in recorded.items()
-            if owner.container is not None
         ]
         return self._moves.handle(events, self._clock.monotonic())
 
     def _changes(self) -> dict[int, Change]:
-        """Each shard to its destination; to the least loaded container where that was lost meanwhile."""
-        live = self._view.live().keys()
-        counts = {name: len(self._view.shards_of(name)) for name in live}
-        changes: dict[int, Change] = {}
-        for move in self._moves.to_record():
-            destination = move.destination if move.destination in live else least_loaded(live, counts)
-            if destination is not None:
-                counts[destination] += 1
-                changes[move.shard] = Change(destination, move.epoch)
-        return changes
+        """Each shard to its destination, to the target's where that takes none any more, or to nobody without one."""
+        live, target = self._view.live(), self._placer.target
+        takers = live.keys() - overdue(live, self._clock.now())
+        where = {} if target is None else target.where
+        return {
+            move.shard: Change(destination_of(move.destination, where.get(move.shard), takers), move.epoch)
+            for move in self._moves.to_record()
+        }
 
     def _reshard(self, leader_epoch: int) -> None:
         """Changes the number of shards, if another is wanted and no shard is on its way. Then no order is under way

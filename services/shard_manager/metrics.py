@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Gauge
+from prometheus_client import Counter, Gauge, Histogram
 
 containers = Gauge("penstock_containers", "Containers known to the leader.", ["state"])
 shards_without_owner = Gauge("penstock_shards_without_owner", "Shards that no container owns.")
@@ -10,3 +10,23 @@ moves_in_flight = Gauge("penstock_shard_moves_in_flight", "Shards on their way b
 shards_moved = Counter("penstock_shards_moved", "Changes of a shard's owner that were recorded.", ["reason"])
 fail_overs = Counter("penstock_fail_overs", "Containers that were declared lost.")
 unconfirmed = Counter("penstock_shards_unconfirmed", "Shards whose new owner did not say in time that it took them.")
+moves_planned = Counter(
+    "penstock_shard_moves_planned", "Moves of shards that run, begun towards the target of placement."
+)
+worst_band = Gauge(
+    "penstock_placement_worst_band", "Largest deviation of a container's load from its tier's mean.", ["dimension"]
+)
+unplaceable = Gauge("penstock_shards_unplaceable", "Shards that the last placement had no room or no container for.")
+placement_seconds = Histogram("penstock_placement_seconds", "How long placing all shards took.")
+order_seconds = Histogram(
+    "penstock_shard_order_seconds",
+    "How long containers took for DROP_SHARD and ADD_SHARD, those that came too late included.",
+    ["verb"],
+    buckets=(0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30),
+)
+start_seconds = Histogram(
+    "penstock_container_start_seconds",
+    "Median task start of each container, at each look.",
+    buckets=(0.1, 0.3, 1, 3, 10, 30, 100, 300),
+)
+set_aside = Counter("penstock_containers_set_aside", "Containers that were cordoned or drained by itself.", ["kind"])

@@ -3,7 +3,8 @@
 A move goes DROPPING -> DROPPED -> ADDING -> done. The store is written between DROPPED and ADDING and nowhere else, so
 a shard has a new owner only after its old one said that it stopped the tasks. No answer means nothing: the DROP is
 repeated until the source answers, says in a heartbeat that it dropped the shard, or is declared lost.
-A shard that nobody owns, or whose owner dropped it, begins at DROPPED.
+A shard that nobody owns, or whose owner dropped it, begins at DROPPED. A shard that must leave its container and has
+no place elsewhere goes DROPPING -> DROPPED -> done: the store then says that nobody owns it.
 
 Every event carries the assignment epoch that it speaks of. An event of another epoch than the move's is the echo of
 an older order and changes nothing.
@@ -28,13 +29,13 @@ class Phase(StrEnum):
 class Move:
     """One shard on its way. `epoch`: its assignment epoch now. `asked_at`: when the last order went out.
 
-    `repeated`: the DROP was sent more than once.
+    `destination` None: it has no place, and is only taken off. `repeated`: the DROP was sent more than once.
     """
 
     shard: int
     epoch: int
     source: str | None
-    destination: str
+    destination: str | None
     phase: Phase
     asked_at: float
     repeated: bool = False
@@ -45,21 +46,21 @@ class Move:
 
 @dataclass(frozen=True)
 class Planned:
-    """The shard shall go from `source` to `destination`."""
+    """The shard shall go from `source` to `destination`, None: to nobody."""
 
     shard: int
     epoch: int
     source: str
-    destination: str
+    destination: str | None
 
 
 @dataclass(frozen=True)
 class Freed:
-    """Nobody runs the shard: it has no owner, or its owner dropped it. It shall go to `destination`."""
+    """Nobody runs the shard: it has no owner, or its owner dropped it. `destination` None: it shall have no owner."""
 
     shard: int
     epoch: int
-    destination: str
+    destination: str | None
 
 
 @dataclass(frozen=True)
@@ -80,12 +81,12 @@ class DropUnanswered:
 
 @dataclass(frozen=True)
 class Recorded:
-    """The store says that `destination` owns the shard, under `epoch` in place of `from_epoch`."""
+    """The store says that `destination`, None: nobody, owns the shard, under `epoch` in place of `from_epoch`."""
 
     shard: int
     from_epoch: int
     epoch: int
-    destination: str
+    destination: str | None
 
 
 @dataclass(frozen=True)
@@ -236,6 +237,9 @@ class Moves:
     def _on_recorded(self, move: Move, event: Event, now: float) -> list[Instruction]:
         if not isinstance(event, Recorded):
             raise IllegalMove(f"{event} is no record")
+        if event.destination is None:
+            del self._moves[event.shard]
+            return []
         self._put(replace(move, phase=Phase.ADDING, epoch=event.epoch, destination=event.destination, asked_at=now))
         return [SendAdd(event.shard, event.epoch, event.destination)]
 

@@ -9,6 +9,7 @@ from typing import Literal
 import httpx
 from pydantic import ValidationError
 
+from penstock.control.clock import Clock
 from penstock.control.logs import logger
 from penstock.wire.cluster import ShardAnswers, ShardOrders, as_json
 
@@ -17,12 +18,19 @@ MARGIN_SECONDS = 3.0
 
 Verb = Literal["drop", "add"]
 OnAnswer = Callable[[frozenset[int]], None]
+OnTimed = Callable[[Verb, str, float], None]
 
 
 class Orders:
-    """Sends orders from worker threads; `on_answer` gets the shards that are done, none when there was no answer."""
+    """Sends orders from worker threads; `on_answer` gets the shards that are done, none when there was no answer.
 
-    def __init__(self, *, workers: int = 16) -> None:
+    `on_timed` is told how many seconds a container took for an order; of one that could not be reached, or whose answer
+    says nothing, nothing. Called by worker threads.
+    """
+
+    def __init__(self, clock: Clock, on_timed: OnTimed, *, workers: int = 16) -> None:
+        self._clock = clock
+        self._on_timed = on_timed
         self._client = httpx.Client(trust_env=False)
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="orders")
 
@@ -36,8 +44,14 @@ class Orders:
         self._client.close()
 
     def _send(self, verb: Verb, url: str, order: ShardOrders, on_answer: OnAnswer) -> None:
+        sent_at = self._clock.monotonic()
         try:
             done = frozenset(self._post(verb, url, order).tasks)
+            self._on_timed(verb, order.container, self._clock.monotonic() - sent_at)
+        except httpx.ReadTimeout as error:
+            self._on_timed(verb, order.container, self._clock.monotonic() - sent_at)
+            log.warning("order not answered in time", order=verb, container=order.container, error=repr(error))
+            done = frozenset()
         except (httpx.HTTPError, httpx.InvalidURL, ValidationError) as error:
             log.warning("order not answered", order=verb, container=order.container, error=repr(error))
             done = frozenset()

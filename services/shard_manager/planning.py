@@ -1,48 +1,60 @@
-"""Which shards to give out and which to move, from who owns what now. Pure."""
+"""Which shards to give out and which to move, from who owns what now and where each should be. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from penstock.tasks.ownership import Owner
 from services.shard_manager.moves import Event, Freed, Planned
-from services.shard_manager.spread import Assignment, spread
+from services.shard_manager.placing import Target
 
 
-def target(owners: Mapping[int, Owner], containers: Collection[str], on_their_way: Mapping[int, str]) -> Assignment:
-    """Where each shard should be, counting a shard in flight (`on_their_way`: shard to destination) as arrived."""
-    present = {shard: owner.container for shard, owner in owners.items() if owner.container is not None}
+def present_of(
+    owners: Mapping[int, Owner], containers: Collection[str], on_their_way: Mapping[int, str]
+) -> dict[int, str]:
+    """Where shards are, counting one in flight (`on_their_way`: shard to destination) as arrived; those of containers
+    that are no more are left out."""
+    owned = {shard: owner.container for shard, owner in owners.items() if owner.container in containers}
     heading = {shard: container for shard, container in on_their_way.items() if container in containers}
-    return spread(owners, containers, {**present, **heading})
+    return {shard: container for shard, container in {**owned, **heading}.items() if container is not None}
 
 
 def plan(
     owners: Mapping[int, Owner],
+    target: Target,
     containers: Collection[str],
-    on_their_way: Mapping[int, str],
+    on_their_way: Collection[int],
     given_up: Collection[int],
     *,
     move_limit: int,
 ) -> list[Event]:
-    """New moves: every shard that nobody runs, and at most `move_limit` that would make the spread more even.
+    """New moves: every shard that nobody runs, and at most `move_limit` of the others, those that should go first.
 
-    `containers`: the live ones; `given_up`: shards whose owner said that it dropped them.
+    `containers`: the live ones; `given_up`: shards whose owner said that it dropped them. A shard that has no place
+    stays as it is.
     """
     live = frozenset(containers)
-    wanted = target(owners, live, on_their_way)
     events: list[Event] = []
-    for shard, destination in sorted(wanted.items()):
-        owner = owners[shard]
-        if shard in on_their_way:
+    elsewhere: dict[int, Planned] = {}
+    for shard, destination in sorted(target.where.items()):
+        owner = owners.get(shard)
+        if owner is None or shard in on_their_way or destination not in live:
             continue
         if owner.container is None or owner.container not in live or shard in given_up:
             events.append(Freed(shard, owner.epoch, destination))
-        elif owner.container != destination and move_limit > 0:
-            events.append(Planned(shard, owner.epoch, owner.container, destination))
-            move_limit -= 1
-    return events
+        elif owner.container != destination:
+            elsewhere[shard] = Planned(shard, owner.epoch, owner.container, destination)
+    return [*events, *_first(elsewhere, target.order, max(0, move_limit))]
 
 
-def least_loaded(containers: Collection[str], shard_counts: Mapping[str, int]) -> str | None:
-    """The live container with the fewest shards, for a shard whose destination was lost meanwhile."""
-    return min(containers, key=lambda container: (shard_counts.get(container, 0), container), default=None)
+def _first(moves: Mapping[int, Planned], order: Collection[int], limit: int) -> Iterator[Planned]:
+    """At most so many, in order; those that are not in it last."""
+    late = moves.keys() - set(order)
+    for shard, _ in zip((*(shard for shard in order if shard in moves), *sorted(late)), range(limit), strict=False):
+        yield moves[shard]
+
+
+def destination_of(planned: str | None, target: str | None, takers: Collection[str]) -> str | None:
+    """Where a shard that nobody runs goes: as was planned, or by the target where that one takes nothing any more;
+    None while there is no place for it."""
+    return next((container for container in (planned, target) if container in takers), None)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import Connection, Engine
 
-from penstock.store import leases, resharding, shards
+from penstock.store import leases, loads, resharding, shards
+from penstock.store.alerts import replace_alerts
 from penstock.store.cluster import ShardingFacts, read_facts, regions_of_jobs
 from penstock.store.engine import present_number, transaction
 from penstock.store.running import RUNNING_COMMIT
 from penstock.store.shards import Change
+from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import Member, Membership, Owner
+from services.shard_manager.placement.alerts import KINDS, PlacementAlert
 
 LEASE = "shard_manager"
 
@@ -103,6 +106,21 @@ class ShardStore(Protocol):
         """Writes when containers were last heard of, for people."""
         ...
 
+    def jobs(self) -> list[JobTasks]:
+        """The jobs whose tasks should run."""
+        ...
+
+    def loads(self) -> list[TaskLoad]:
+        """What tasks use, as it was told last."""
+        ...
+
+    def save_placement(
+        self, placements: Mapping[str, Mapping[str, Any]], alerts: Sequence[PlacementAlert], leader_epoch: int
+    ) -> None:
+        """Writes what shards were placed by, by container, and makes `alerts` the open ones of placement: each is
+        raised once, and cleared when it is not among them any more."""
+        ...
+
     def leader_url(self) -> str | None:
         """Where the leader is; None when that is unknown."""
         ...
@@ -177,6 +195,26 @@ class PostgresShardStore:
         with transaction(self._engine) as connection:
             leases.check_epoch(connection, LEASE, leader_epoch)
             shards.save_heartbeats(connection, heard_at)
+
+    def jobs(self) -> list[JobTasks]:
+        """See the port."""
+        with transaction(self._engine) as connection:
+            return loads.read_job_tasks(connection)
+
+    def loads(self) -> list[TaskLoad]:
+        """See the port."""
+        with transaction(self._engine) as connection:
+            return loads.read_loads(connection)
+
+    def save_placement(
+        self, placements: Mapping[str, Mapping[str, Any]], alerts: Sequence[PlacementAlert], leader_epoch: int
+    ) -> None:
+        """See the port."""
+        found = {(alert.kind, alert.subject): (alert.message, alert.details) for alert in alerts}
+        with transaction(self._engine) as connection:
+            leases.check_epoch(connection, LEASE, leader_epoch)
+            shards.save_placements(connection, placements)
+            replace_alerts(connection, KINDS, found)
 
     def leader_url(self) -> str | None:
         """See the port."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from penstock.store.cluster import ShardingFacts
-from penstock.tasks.ownership import Member, Owner
+from penstock.tasks.ownership import Member, Owner, drain_is_over
 from penstock.tasks.shards import Sharding
 from penstock.wire.cluster import HeartbeatRequest
+from services.shard_manager.failing import Untaken
 from services.shard_manager.store import Cell
 
 
@@ -23,6 +25,7 @@ class Said(NamedTuple):
 
     held: Mapping[int, int]
     dropped: Mapping[int, int]
+    start_seconds: float | None
 
 
 class View:
@@ -46,6 +49,7 @@ class View:
         self.read_up_to = -1
         self.heard_at: dict[str, float] = {}
         self.said: dict[str, Said] = {}
+        self.untaken = Untaken()
         self.failing: frozenset[str] = frozenset()
         self.withheld: frozenset[int] = frozenset()
         self.joined_at: list[float] = []
@@ -64,11 +68,22 @@ class View:
         member = self.members.get(container)
         return member is not None and member.live and member.incarnation == incarnation
 
+    def must_be_empty(self, container: str, now: datetime, grace: timedelta) -> bool:
+        """Whether its lease is not renewed any more: its drain is over, and it owns shards."""
+        member = self.members.get(container)
+        return member is not None and drain_is_over(member, now, grace) and bool(self.shards_of(container))
+
     def hear(self, request: HeartbeatRequest, now: float) -> None:
         """Takes in a heartbeat of a current container. What it says of shards of another count means nothing here."""
         self.heard_at[request.container] = now
         speaks_of_these = request.shard_count == self.sharding.count
-        self.said[request.container] = Said(request.held, request.dropped) if speaks_of_these else Said({}, {})
+        held, dropped = (request.held, request.dropped) if speaks_of_these else ({}, {})
+        said = self.said[request.container] = Said(held, dropped, request.start_seconds)
+        self.untaken.hear(request.container, said.held, said.dropped, self._expected_of(request.container), now)
+
+    def _expected_of(self, container: str) -> dict[int, int]:
+        """What it owns and is told of."""
+        return {shard: epoch for shard, epoch in self.shards_of(container).items() if shard not in self.withheld}
 
     def take_in_facts(self, facts: ShardingFacts) -> None:
         """Takes in what the store says of shards and regions, of the same count; owners read after that, too, or the
@@ -81,6 +96,7 @@ class View:
         self.members, self.commit_number = cell.members, cell.commit_number
         self.sharding, self.wanted_shard_count = cell.facts.sharding, cell.facts.wanted
         self.owners, self._shards_of, self.said, self.withheld = {}, {}, {}, frozenset()
+        self.untaken = Untaken()
         self.take_in(cell.owners)
         self.version = max(self.version, cell.facts.version)
 
@@ -108,6 +124,7 @@ class View:
             self.members[name] = self.members[name]._replace(live=False)
             self.heard_at.pop(name, None)
             self.said.pop(name, None)
+            self.untaken.forget(name)
 
     def given_up(self) -> set[int]:
         """Shards that their owner dropped under their present epoch: an order whose answer was lost."""

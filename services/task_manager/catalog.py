@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.config.model import DesiredState
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import TaskSpec, TaskTemplate, expand, task_id
 from penstock.wire.cluster import Snapshot
 from services.task_manager.model import WantedTask
+from services.task_manager.views import Identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,10 @@ class Catalog:
     jobs_of_shard: Mapping[int, frozenset[str]]
     _expanded: dict[str, tuple[TaskSpec, ...]] = field(default_factory=dict, compare=False)
 
-    def wanted(self, owned: Mapping[int, int]) -> dict[str, WantedTask]:
-        """The tasks of owned shards (shard to epoch), by task id."""
-        return {task.spec.task_id: task for shard, epoch in owned.items() for task in self._of_shard(shard, epoch)}
+    def wanted(self, owned: Mapping[int, int], here: Identity) -> dict[str, WantedTask]:
+        """The tasks of owned shards (shard to epoch), by task id; those that ask for another region are refused."""
+        tasks = (task for shard, epoch in owned.items() for task in self._of_shard(shard, epoch))
+        return {task.spec.task_id: replace(task, refusal=_refusal(task.spec, here)) for task in tasks}
 
     def tasks_of(self, shard: int) -> tuple[str, ...]:
         """The ids of a shard's tasks, in order of job and index."""
@@ -62,6 +64,13 @@ class Catalog:
         if job not in self._expanded:
             self._expanded[job] = expand(self.templates[job])
         return self._expanded[job]
+
+
+def _refusal(spec: TaskSpec, here: Identity) -> str | None:
+    asked = spec.config.region
+    if asked is None or asked == here.region:
+        return None
+    return f"no: container {here.container} is in region {here.region}, the job asks for region {asked}"
 
 
 def updated(known: Catalog | None, snapshot: Snapshot, sharding: Sharding | None = None) -> Catalog:

@@ -96,17 +96,9 @@ class Container:
             self._check_lease(self._clock.monotonic())
             if self._of_former_leases():
                 return None
-            return HeartbeatRequest(
-                container=self._identity.container,
-                incarnation=self._tenure.incarnation,
-                url=self._identity.url,
-                region=self._identity.region,
-                capacity=self._identity.capacity,
-                labels=dict(self._identity.labels),
-                held=self._held(),
-                dropped=self._dropped(),
-                shard_count=self._tenure.ownership.shard_count,
-            )
+            start_seconds = self._state.starts.typical_seconds(self._clock.monotonic())
+            life, shard_count = self._tenure.incarnation, self._tenure.ownership.shard_count
+            return self._identity.heartbeat(life, self._held(), self._dropped(), shard_count, start_seconds)
 
     def heartbeat_answered(self, request: HeartbeatRequest, answer: HeartbeatAnswer, sent_at: float) -> None:
         """The Shard Manager answered a heartbeat that was sent at `sent_at` of this container's clock."""
@@ -360,7 +352,7 @@ class Container:
         catalog, shards = self._wanted_of
         if self._catalog is not None and (catalog is not self._catalog or shards != self._tenure.ownership.shards):
             self._wanted_of = (self._catalog, self._tenure.ownership.shards)
-            self._wanted = self._catalog.wanted(self._tenure.ownership.shards)
+            self._wanted = self._catalog.wanted(self._tenure.ownership.shards, self._identity)
         is_informed = self._catalog is not None and self._tenure.may_start_from(self._catalog.commit_number)
         tasks = self._wanted if is_informed and not self._shutting_down else {}
         return Wanted(tasks, self._tenure.lease.is_good(now), self._state.present_deadlines())

@@ -122,11 +122,12 @@ class HostFailure:
 
 @dataclass(frozen=True, slots=True)
 class WantedTask:
-    """A task of an owned shard, and the assignment epoch of that ownership."""
+    """A task of an owned shard, and the assignment epoch of that ownership. `refusal`: why it must not run here."""
 
     spec: TaskSpec
     shard: int
     epoch: int
+    refusal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,19 +43,32 @@ def place(
 ) -> tuple[list[StartTask], list[StartHost]]:
     """Tasks onto ready hosts with room, fullest first; new hosts for the rest, less those that are starting.
 
-    `load` is the number of tasks by host. Fullest first keeps few hosts busy, so that the others can end.
+    `load` is the number of tasks by host. Fullest first keeps few hosts busy, so that the others can end. Important
+    tasks come first: a host carries commands out in order, few at a time, so each gets its most important ones first.
     """
     by_key: dict[HostKey, list[WantedTask]] = defaultdict(list)
-    for task in sorted(waiting, key=lambda task: task.spec.task_id):
+    ordered = sorted(waiting, key=importance)
+    for task in ordered:
         by_key[host_key(task.spec)].append(task)
-    starts: list[StartTask] = []
+    hosts_of: dict[str, str] = {}
     new_hosts: list[StartHost] = []
-    for key, tasks in sorted(by_key.items()):
+    for key, tasks in by_key.items():
         room = _room(key, hosts, load, limits)
-        starts += [StartTask(task.spec, task.shard, task.epoch, host) for task, host in zip(tasks, room, strict=False)]
+        given = _in_turns(room[: len(tasks)])
+        hosts_of |= {task.spec.task_id: host for task, host in zip(tasks, given, strict=False)}
         if may_start(key, failures, now):
             new_hosts += [StartHost(key)] * _missing_hosts(key, len(tasks) - len(room), hosts, limits)
+    starts = [
+        StartTask(task.spec, task.shard, task.epoch, hosts_of[task.spec.task_id])
+        for task in ordered
+        if task.spec.task_id in hosts_of
+    ]
     return starts, new_hosts
+
+
+def importance(task: WantedTask) -> tuple[int, str]:
+    """Sorts the most important tasks first: by their job's priority, those of one priority by id."""
+    return (-task.spec.config.priority, task.spec.task_id)
 
 
 def warm_hosts(
@@ -97,6 +110,16 @@ def _room(key: HostKey, hosts: Sequence[HostView], load: Mapping[str, int], limi
     ready = [host for host in hosts if host.key == key and host.phase is HostPhase.READY]
     ready.sort(key=lambda host: (-load.get(host.name, 0), host.name))
     return [host.name for host in ready for _ in range(_places(key, limits) - load.get(host.name, 0))]
+
+
+def _in_turns(places: Sequence[str]) -> list[str]:
+    """The same places, each host's first one before any host's second, so that no host only gets what comes last."""
+    turns: Counter[str] = Counter()
+    numbered: list[tuple[int, str]] = []
+    for host in places:
+        numbered.append((turns[host], host))
+        turns[host] += 1
+    return [host for _, host in sorted(numbered, key=lambda place: place[0])]
 
 
 def _places(key: HostKey, limits: Limits) -> int:

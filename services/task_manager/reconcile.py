@@ -114,7 +114,7 @@ def stop_reason(task: TaskView, wanted: Wanted, limits: Limits, now: float) -> S
     if not wanted.lease_is_good:
         return StopReason.NO_LEASE
     target = wanted.tasks.get(task.task_id)
-    if target is None or task.lease_ended_at is not None:
+    if target is None or target.refusal is not None or task.lease_ended_at is not None:
         return StopReason.NOT_WANTED
     if target.epoch != task.epoch:
         return StopReason.NEW_EPOCH
@@ -162,7 +162,8 @@ def _starts(wanted: Wanted, running: Running, limits: Limits, now: float, overdu
 def startable(wanted: Wanted, running: Running) -> Iterator[WantedTask]:
     """Wanted tasks that may run and of which nothing runs, back-off aside."""
     if wanted.lease_is_good:
-        yield from (task for task_id, task in wanted.tasks.items() if task_id not in running.tasks)
+        missing = (task for task_id, task in wanted.tasks.items() if task_id not in running.tasks)
+        yield from (task for task in missing if task.refusal is None)
 
 
 def _may_start(task: WantedTask, crashes: Mapping[str, Crash], now: float) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from penstock.tasks.dimensions import Amounts
 from penstock.tasks.spec import task_id as name_of
 from penstock.wire.cluster import TaskProgress, TaskReport, TaskReportBatch, TaskState
-from services.task_manager.model import Crash, HostFailure, HostKey, TaskView, WantedTask
+from services.task_manager.model import Crash, HostKey, TaskView, WantedTask
 from services.task_manager.placement import host_key
 from services.task_manager.reconcile import Running
 
@@ -18,7 +18,7 @@ def task_reports(
     progress: Mapping[str, TaskProgress],
     loads: Mapping[str, Amounts],
 ) -> tuple[TaskReport, ...]:
-    """ALL tasks of the container in order of id: those on hosts, and wanted ones that wait after a failure.
+    """ALL tasks of the container in order of id: those on hosts, and wanted ones that wait after a failure or are held.
 
     `loads` has those that are to be told, by task.
     """
@@ -63,11 +63,16 @@ def _of_task(task: TaskView, crash: Crash | None, progress: TaskProgress | None,
 
 
 def _of_waiting(task: WantedTask, running: Running) -> TaskReport | None:
+    if task.refusal is not None:
+        return _not_started(task, TaskState.HELD, task.refusal)
     crash = running.crashes.get(task.spec.task_id)
     if crash is not None:
         return _crashed(crash)
     failure = running.host_failures.get(host_key(task.spec)) if running.host_failures else None
-    return _without_host(task, failure) if failure is not None else None
+    if failure is None:
+        return None
+    error = f"its Spark host did not start: {failure.error}"
+    return _not_started(task, TaskState.CRASHED, error, crashes=failure.count)
 
 
 def _crashed(crash: Crash) -> TaskReport:
@@ -86,18 +91,18 @@ def _crashed(crash: Crash) -> TaskReport:
     )
 
 
-def _without_host(task: WantedTask, failure: HostFailure) -> TaskReport:
+def _not_started(task: WantedTask, state: TaskState, error: str, *, crashes: int = 0) -> TaskReport:
     spec = task.spec
     return TaskReport(
         job=spec.job,
         index=spec.index,
-        state=TaskState.CRASHED,
+        state=state,
         revision=spec.revision,
         generation=spec.generation,
         restarts=spec.restarts,
         epoch=task.epoch,
-        crashes=failure.count,
-        error=f"its Spark host did not start: {failure.error}",
+        crashes=crashes,
+        error=error,
     )
 
 

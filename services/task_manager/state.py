@@ -18,7 +18,7 @@ from penstock.spark.channel import Loads as LoadsEvent
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import TaskSpec
 from penstock.wire.cluster import TaskProgress, TaskState
-from services.task_manager.actions import ApplyLive, DoWork, StartHost, StartTask, StopTask
+from services.task_manager.actions import ApplyLive, DoWork, StartHost, StartTask, StopReason, StopTask
 from services.task_manager.backoff import delay_seconds, retry_seconds
 from services.task_manager.changes import Step, step_between
 from services.task_manager.loads import Loads
@@ -34,6 +34,7 @@ from services.task_manager.model import (
 )
 from services.task_manager.ports import HostExit
 from services.task_manager.reconcile import Running
+from services.task_manager.starts import Starts
 from services.task_manager.works import Works
 
 log = logger(__name__)
@@ -69,6 +70,7 @@ class State:
         self.deadlines: dict[int, float] = {}
         self.works = Works()
         self.loads = Loads(limits.loads)
+        self.starts = Starts()
 
     def running(self) -> Running:
         """A view for `reconcile`; read it before the next event."""
@@ -113,6 +115,8 @@ class State:
         """A task has to stop; None when it was told already and only the deadline is nearer."""
         task = self.tasks[action.task_id]
         told = task.state is TaskState.STOPPING
+        if action.reason is StopReason.START_TOOK_TOO_LONG:
+            self.starts.took(now - task.since, now)
         since = task.since if told else now
         self.tasks[action.task_id] = replace(task, state=TaskState.STOPPING, since=since, kill_at=action.kill_at)
         return None if told else self._remember(Stop(id=self.next_command_id(), task_id=action.task_id), task)
@@ -267,6 +271,7 @@ class State:
             return self._failed(task, Failure(reply.error or "not started", _kind(reply.error_kind)), now)
         if task.state is TaskState.STARTING:
             self.tasks[task.task_id] = replace(task, state=TaskState.RUNNING, since=now)
+            self.starts.took(now - task.since, now)
             log.info(
                 "task runs",
                 task=task.task_id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from penstock.wire.cluster import Capacity
+from penstock.wire.cluster import Capacity, HeartbeatRequest
 from services.task_manager.reconcile import Running
 
 
@@ -18,6 +18,28 @@ class Identity:
     region: str
     capacity: Capacity
     labels: Mapping[str, str] = field(default_factory=dict)
+
+    def heartbeat(
+        self,
+        incarnation: str,
+        held: dict[int, int],
+        dropped: dict[int, int],
+        shard_count: int,
+        start_seconds: float | None,
+    ) -> HeartbeatRequest:
+        """A heartbeat of one of its lives."""
+        return HeartbeatRequest(
+            container=self.container,
+            incarnation=incarnation,
+            url=self.url,
+            region=self.region,
+            capacity=self.capacity,
+            labels=dict(self.labels),
+            held=held,
+            dropped=dropped,
+            shard_count=shard_count,
+            start_seconds=start_seconds,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,8 +10,9 @@ from sqlalchemy import Engine, text
 
 from penstock.control.errors import LeaseLost, Unavailable
 from penstock.store import shards
+from penstock.store.availability import set_availability
 from penstock.store.engine import transaction
-from penstock.tasks.ownership import Member
+from penstock.tasks.ownership import DRAIN_GRACE, DRAINING, Member
 from services.task_manager.ports import LeaseStore
 from services.task_manager.stored_lease import StoredLease
 from tests.support.memory.ownership import MemoryLeaseStore
@@ -39,6 +41,12 @@ class PostgresForm:
         with transaction(self.engine) as connection:
             return shards.declare_lost(connection, {"c1": incarnation}, FAIL_OVER_SECONDS) == {"c1"}
 
+    def drain(self, seconds_ago: float | None) -> None:
+        with transaction(self.engine) as connection:
+            now = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
+            until = None if seconds_ago is None else now - timedelta(seconds=seconds_ago)
+            set_availability(connection, "c1", DRAINING, reason="repair", drain_until=until)
+
     def let_it_expire(self) -> None:
         with transaction(self.engine) as connection:
             connection.execute(text("UPDATE containers SET lease_renewed_at = lease_renewed_at - interval '1 hour'"))
@@ -60,6 +68,10 @@ class MemoryForm:
     def declare_lost(self, incarnation: str) -> bool:
         return self.memory.declare_lost({"c1": incarnation}, FAIL_OVER_SECONDS) == {"c1"}
 
+    def drain(self, seconds_ago: float | None) -> None:
+        until = None if seconds_ago is None else self.memory.wall_time() - timedelta(seconds=seconds_ago)
+        self.memory.set_availability("c1", DRAINING, drain_until=until)
+
     def let_it_expire(self) -> None:
         self.memory.renewed_at["c1"] -= 3600.0
 
@@ -73,7 +85,7 @@ def form(request: pytest.FixtureRequest) -> Any:
 
 def test_a_renewal_tells_what_the_container_owns(form: Any) -> None:
     epoch = form.register([1, 3])
-    assert form.store().renew("one") == ({1: epoch, 3: epoch}, epoch)
+    assert form.store().renew("one")[:2] == ({1: epoch, 3: epoch}, epoch)
 
 
 def test_a_renewal_holds_the_fail_over_off_until_it_is_old(form: Any) -> None:
@@ -106,6 +118,23 @@ def test_an_adopting_life_keeps_the_shards_under_new_epochs_and_ends_the_former(
     assert not form.declare_lost("two"), "adopting is a renewal"
 
 
+@pytest.mark.parametrize("seconds_ago", [None, -60.0, DRAIN_GRACE.total_seconds() - 30])
+def test_a_container_that_is_still_drained_renews(form: Any, seconds_ago: float | None) -> None:
+    form.register([1])
+    form.drain(seconds_ago)
+    assert form.store().renew("one").shards.keys() == {1}
+
+
+def test_once_its_drain_is_over_no_life_of_a_container_renews(form: Any) -> None:
+    """So that it stops what it did not give away, and can be declared lost."""
+    form.register([1])
+    form.drain(DRAIN_GRACE.total_seconds() + 1)
+    for call in (lambda: form.store().renew("one"), lambda: form.store().adopt("one", "two")):
+        with pytest.raises(LeaseLost):
+            call()
+    assert form.declare_lost("one")
+
+
 def test_a_life_whose_adoption_was_not_answered_asks_again(form: Any) -> None:
     """The store had done it; the shards get other epochs once more, and are the container's all the time."""
     form.register([1, 3])
@@ -133,4 +162,4 @@ def test_a_store_that_is_away_is_unavailable_and_no_lease_is_lost(form: Any) -> 
     for call in (lambda: cut_off.renew("one"), lambda: cut_off.adopt("one", "two")):
         with pytest.raises(Unavailable):
             call()
-    assert form.store().renew("one") == ({1: epoch}, epoch)
+    assert form.store().renew("one")[:2] == ({1: epoch}, epoch)

@@ -7,102 +7,21 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-import orjson
 import pytest
-from sqlalchemy import Engine, text
 
 from penstock.control.errors import Conflict, Fenced, Unavailable
-from penstock.store.availability import set_availability
-from penstock.store.cluster import ask_for_shards
-from penstock.store.election import StoreElection
-from penstock.store.engine import transaction
-from penstock.store.running import RUNNING_COMMIT, CommitRow
 from penstock.store.shards import Change
+from penstock.tasks.dimensions import CPU, DISK, MEMORY
+from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import DRAINING, OPEN, Member, Membership, Owner
 from penstock.tasks.shards import Sharding
-from services.shard_manager.store import LEASE, PostgresShardStore, ShardStore
-from services.task_manager.ports import StoredShards
-from services.task_manager.stored_lease import StoredLease
+from penstock.wire.cluster import TaskReport, TaskReportBatch, TaskState
+from services.shard_manager.placement.alerts import REGION_UNMET, UNPLACEABLE, PlacementAlert
+from services.shard_manager.store import ShardStore
 from tests.contract.conftest import SHARDS
-from tests.support.memory.election import MemoryElection
-from tests.support.memory.ownership import MemoryLeaseStore
-from tests.support.memory.shards import MemoryShardStore
-from tests.support.memory.store import MemoryStore, RunningEntry
-from tests.support.unreachable import unreachable_engine
+from tests.contract.shard_store_forms import DRAIN_UNTIL, URL, MemoryForm, PostgresForm
 
 FAIL_OVER_SECONDS = 60.0
-DRAIN_UNTIL = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
-URL = "http://leader"
-
-
-class PostgresForm:
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.store: ShardStore = PostgresShardStore(engine)
-        self.away: ShardStore = PostgresShardStore(unreachable_engine())
-
-    def elect(self, holder: str) -> int:
-        with transaction(self.engine) as connection:
-            connection.execute(text("UPDATE leases SET expires_at = '-infinity'"))
-        epoch = StoreElection(self.engine, LEASE, holder, url=URL, lease_seconds=60.0).take()
-        assert epoch is not None
-        return epoch
-
-    def commit(self, number: int) -> None:
-        with transaction(self.engine) as connection:
-            values = {"number": number, "name": RUNNING_COMMIT}
-            connection.execute(text("UPDATE counters SET value = :number WHERE name = :name"), values)
-
-    def renew_by_itself(self, container: str, incarnation: str) -> StoredShards:
-        return StoredLease(self.engine, container).renew(incarnation)
-
-    def want(self, count: int) -> None:
-        with transaction(self.engine) as connection:
-            ask_for_shards(connection, count)
-
-    def run(self, job: str, region: str) -> None:
-        statement = """
-            INSERT INTO running (job, config, revision, generation, restarts, commit_number, leader_epoch)
-            VALUES (:job, jsonb_build_object('region', CAST(:region AS text)), 1, 1, 0, 1, 1)
-        """
-        with transaction(self.engine) as connection:
-            connection.execute(text(statement), {"job": job, "region": region})
-
-    def drain(self, container: str) -> None:
-        with transaction(self.engine) as connection:
-            set_availability(connection, container, DRAINING, reason="repair", drain_until=DRAIN_UNTIL)
-
-
-class MemoryForm:
-    def __init__(self, memory: MemoryStore) -> None:
-        self.memory = memory
-        self.store: ShardStore = MemoryShardStore(memory)
-        away = MemoryShardStore(memory)
-        away.down = True
-        self.away: ShardStore = away
-
-    def elect(self, holder: str) -> int:
-        for held in self.memory.leases.values():
-            held.good_until = float("-inf")
-        epoch = MemoryElection(self.memory, LEASE, holder, lease_seconds=60.0, url=URL).take()
-        assert epoch is not None
-        return epoch
-
-    def commit(self, number: int) -> None:
-        self.memory.counters[RUNNING_COMMIT] = number
-
-    def renew_by_itself(self, container: str, incarnation: str) -> StoredShards:
-        return MemoryLeaseStore(self.memory, container).renew(incarnation)
-
-    def want(self, count: int) -> None:
-        self.memory.facts = self.memory.facts._replace(wanted=count)
-
-    def run(self, job: str, region: str) -> None:
-        row = CommitRow(job, orjson.dumps({"region": region}), 1, 1, 0, stopping=False, started=True)
-        self.memory.running[job] = RunningEntry(row, 1)
-
-    def drain(self, container: str) -> None:
-        self.memory.set_availability(container, DRAINING, drain_until=DRAIN_UNTIL)
 
 
 @pytest.fixture(params=["postgres", "memory"])
@@ -217,6 +136,7 @@ def test_a_former_leader_writes_nothing(form: Any) -> None:
         lambda: form.store.save_heartbeats({"c1": datetime.now(UTC)}, old),
         lambda: form.store.reshard(SHARDS, old),
         lambda: form.store.give_jobs_regions_a_place(old),
+        lambda: form.store.save_placement({"c1": {}}, [], old),
     ]
     for call in calls:
         with pytest.raises(Fenced):
@@ -236,6 +156,9 @@ def test_a_store_that_is_away_is_unavailable(form: Any) -> None:
         lambda: form.away.save_heartbeats({}, epoch),
         lambda: form.away.reshard(SHARDS, epoch),
         lambda: form.away.give_jobs_regions_a_place(epoch),
+        lambda: form.away.save_placement({}, [], epoch),
+        form.away.jobs,
+        form.away.loads,
         form.away.leader_url,
     ]
     for call in calls:
@@ -308,10 +231,65 @@ def test_regions_of_containers_and_of_jobs_get_a_place(form: Any) -> None:
     assert form.store.take_over(epoch).facts.sharding.regions == ()
     first = form.store.register(member("c1"), empty=True, above=-1, leader_epoch=epoch).facts
     assert first.sharding.regions == ("local",)
-    form.run("job", "here")
+    form.run("job", region="here")
     form.store.give_jobs_regions_a_place(epoch)
     second = form.store.read(-1).facts
     assert second.sharding == Sharding(SHARDS, ("local", "here"))
     assert second.version > first.version > 0
     form.store.give_jobs_regions_a_place(epoch)
     assert form.store.take_over(epoch).facts == second
+
+
+def test_the_jobs_whose_tasks_should_run_are_read_with_what_they_ask(form: Any) -> None:
+    resources = {"cpu_cores": 2.0, "memory_bytes": 2**30, "disk_bytes": 7}
+    form.run("a", task_count=3, resources=resources, isolation="process", region="east", priority=-2)
+    form.run("b", task_count=1, resources=resources)
+    form.run("off", desired_state="stopped")
+    form.run("gone", stopping=True)
+    reserved = {CPU: 2.0, MEMORY: 2**30, DISK: 7}
+    assert sorted(form.store.jobs(), key=lambda job: job.job) == [
+        JobTasks("a", 3, 1, True, reserved, "east", -2),
+        JobTasks("b", 1, 1, False, reserved),
+    ]
+
+
+def test_loads_are_as_they_were_told_last(form: Any) -> None:
+    """1. Two tasks are reported, one with its load. 2. A later report has none: the load stays."""
+    epoch = form.elect("a")
+    join(form.store, epoch, "c1")
+    assert form.store.loads() == []
+    for loads in ({0: {CPU: 0.5}, 1: None}, {0: None}):
+        tasks = tuple(
+            TaskReport(
+                job="j",
+                index=index,
+                state=TaskState.RUNNING,
+                revision=1,
+                generation=3,
+                restarts=0,
+                epoch=1,
+                load=load,
+            )
+            for index, load in loads.items()
+        )
+        form.report(TaskReportBatch(container="c1", incarnation="one", commit_number=1, version=1, tasks=tasks))
+        assert form.store.loads() == [TaskLoad("j", 0, 3, {CPU: 0.5})]
+
+
+def test_a_placement_is_told_by_container_and_its_alerts_are_raised_once_and_cleared(form: Any) -> None:
+    """1. Two alerts. 2. The same again: nothing new. 3. One says something else and the other is over."""
+    epoch = form.elect("a")
+    join(form.store, epoch, "c1")
+    placement = {"at": "2026-01-01T00:00:00+00:00", "load": {CPU: 1.0}, "usable": {CPU: 2.0}, "deviation": {CPU: 0.0}}
+    region = PlacementAlert(REGION_UNMET, "j", "j asks in vain", {"region": "x"})
+    short = PlacementAlert(UNPLACEABLE, "too_large", "one shard", {"count": 1})
+    for _ in range(2):
+        form.store.save_placement({"c1": placement, "unknown": placement}, [region, short], epoch)
+        assert form.placements() == {"c1": placement}
+        assert form.open_alerts() == {
+            (REGION_UNMET, "j"): ({"region": "x"}, 1),
+            (UNPLACEABLE, "too_large"): ({"count": 1}, 1),
+        }
+    form.store.save_placement({}, [short._replace(message="two shards", details={"count": 2})], epoch)
+    assert form.placements() == {"c1": placement}
+    assert form.open_alerts() == {(UNPLACEABLE, "too_large"): ({"count": 2}, 2)}

@@ -1,8 +1,9 @@
-"""Cordon and drain in the store."""
+"""Cordon and drain in the store, and the removal of containers that are gone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pytest
@@ -10,12 +11,24 @@ from sqlalchemy import Connection, Engine, Row, text
 from sqlalchemy.exc import IntegrityError
 
 from penstock.control.errors import NotFound
+from penstock.control.process import wait_until
 from penstock.store.availability import set_availability
 from penstock.store.engine import connect, transaction
-from penstock.store.shards import declare_lost, read_members, register
+from penstock.store.removal import remove_lost
+from penstock.store.shards import (
+    Change,
+    declare_lost,
+    ensure_shards,
+    read_members,
+    read_owners,
+    record_owners,
+    register,
+)
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member
+from tests.support.database import waits_for_a_lock
 
 LIMIT = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+WEEK_SECONDS = 7 * 86_400.0
 
 
 @pytest.fixture
@@ -67,3 +80,58 @@ def test_an_unknown_container_is_not_found(engine: Engine) -> None:
 def test_what_must_not_be_is_refused(engine: Engine, availability: str, limit: datetime | None) -> None:
     with pytest.raises(IntegrityError), transaction(engine) as connection:
         set_availability(connection, "a", availability, reason="", drain_until=limit)
+
+
+def silent_for(connection: Connection, name: str, interval: str) -> None:
+    moment = "clock_timestamp() - CAST(:interval AS interval)"
+    statement = f"UPDATE containers SET heartbeat_at = {moment}, registered_at = {moment} WHERE name = :name"
+    connection.execute(text(statement), {"name": name, "interval": interval})
+
+
+def report(connection: Connection, name: str) -> None:
+    statement = "INSERT INTO reports (container, incarnation, commit_number, version) VALUES (:name, '1', 1, 1)"
+    connection.execute(text(statement), {"name": name})
+
+
+def reporting(connection: Connection) -> list[str]:
+    return list(connection.execute(text("SELECT container FROM reports ORDER BY container")).scalars())
+
+
+def test_lost_containers_are_forgotten_after_a_week(engine: Engine) -> None:
+    """Not a live one, however silent; not one that owns shards; not one that was heard of since; with its report."""
+    names = ("gone", "live", "owner", "recent", "renewed")
+    with transaction(engine) as connection:
+        for name in names:
+            register(connection, Member(name, "1", f"http://{name}", "local", 1.0, 1, 1), empty=True)
+            report(connection, name)
+            silent_for(connection, name, "6 days" if name == "recent" else "8 days")
+        lost = dict.fromkeys(("gone", "owner", "recent", "renewed"), "1")
+        assert declare_lost(connection, lost, 60.0) == lost.keys()
+        connection.execute(text("UPDATE containers SET lease_renewed_at = now() WHERE name = 'renewed'"))
+        ensure_shards(connection, 1)
+        record_owners(connection, {0: Change("owner", read_owners(connection)[0].epoch)})
+    with transaction(engine) as connection:
+        assert remove_lost(connection, WEEK_SECONDS) == {"gone"}
+        assert remove_lost(connection, WEEK_SECONDS) == set()
+        assert read_members(connection).keys() == {"a", *names} - {"gone"}
+        assert reporting(connection) == ["live", "owner", "recent", "renewed"]
+
+
+def test_a_container_that_comes_back_meanwhile_is_not_forgotten(engine: Engine) -> None:
+    """1. It registers, not committed yet. 2. The removal waits for it. 3. Committed: it is live, and stays."""
+    with transaction(engine) as connection:
+        declare_lost(connection, {"a": "1"}, 60.0)
+        silent_for(connection, "a", "8 days")
+    with ThreadPoolExecutor(1) as pool:
+        with transaction(engine) as connection:
+            register(connection, Member("a", "2", "http://a", "local", 1.0, 1, 1), empty=True)
+            removing = pool.submit(removed_in_a_transaction, engine)
+            wait_until(lambda: waits_for_a_lock(engine), 10, "the removal to wait")
+        assert removing.result(timeout=10) == set()
+    with transaction(engine) as connection:
+        assert read_members(connection)["a"].live
+
+
+def removed_in_a_transaction(engine: Engine) -> set[str]:
+    with transaction(engine) as connection:
+        return remove_lost(connection, WEEK_SECONDS)

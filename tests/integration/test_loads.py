@@ -83,7 +83,7 @@ def test_loads_that_nobody_tells_any_more_are_purged(engine: Engine) -> None:
 
 
 def test_only_jobs_whose_tasks_should_run_are_read(engine: Engine) -> None:
-    commit_job(engine, "b", task_count=2, isolation="process")
+    commit_job(engine, "b", task_count=2, isolation="process", region="east", priority=-3)
     commit_job(engine, "a", task_count=1, resources={"cpu_cores": 2.0, "memory_bytes": 2**30, "disk_bytes": 0})
     commit_job(engine, "gone", stopping=True)
     break_row(engine, "broken")
@@ -93,6 +93,7 @@ def test_only_jobs_whose_tasks_should_run_are_read(engine: Engine) -> None:
     assert first == JobTasks("a", 1, 1, False, {CPU: 2.0, MEMORY: 2**30, DISK: 0})
     assert (second.job, second.task_count, second.has_own_processes) == ("b", 2, True)
     assert second.reserved.keys() == {CPU, MEMORY, DISK}
+    assert (second.region, second.priority) == ("east", -3)
 
 
 def test_a_container_offers_further_dimensions_by_name(engine: Engine) -> None:

@@ -26,6 +26,7 @@ from penstock.store.shards import (
     renew_own_lease,
 )
 from penstock.tasks.ownership import Member, Membership, Owner
+from tests.support.database import waits_for_a_lock
 
 T = TypeVar("T")
 INTERVAL_SECONDS = 60.0
@@ -90,14 +91,6 @@ def test_a_fail_over_that_commits_first_beats_the_renewal(engine):
 def in_a_transaction(engine: Engine, work: Callable[[Connection], T]) -> T:
     with transaction(engine) as connection:
         return work(connection)
-
-
-def waits_for_a_lock(engine: Engine) -> bool:
-    waiting = text(
-        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    )
-    with transaction(engine) as connection:
-        return bool(connection.execute(waiting).scalar_one())
 
 
 def test_an_old_renewal_holds_nothing_off(engine):

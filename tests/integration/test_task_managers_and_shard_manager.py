@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import Engine
 
 from penstock.control.clock import SystemClock
+from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
 from penstock.local.ports import free_port
 from penstock.spark.channel import Command
@@ -52,23 +53,33 @@ def _send(host: FakeHost, command: Command) -> None:
 
 
 class OneJob:
-    """A Task Service with one job."""
+    """A Task Service with one job; `away` while it does not answer."""
+
+    def __init__(self) -> None:
+        self.away = False
 
     def full(self) -> Snapshot | None:
+        self._answer()
         return Snapshot(full=True, commit_number=1, shard_count=SHARDS, templates=(JOB,))
 
     def delta(self, after: int, wait_seconds: float) -> Snapshot:
+        self._answer()
         return Snapshot(full=False, commit_number=1, shard_count=SHARDS, templates=())
 
     def report(self, batch: TaskReportBatch) -> None:
         """Nobody reads it."""
+        self._answer()
+
+    def _answer(self) -> None:
+        if self.away:
+            raise Unavailable("the Task Service is away")
 
 
 class Member:
     """A container in this process; `hosts` shows what it runs."""
 
     def __init__(self, name: str, engine: Engine, manager_url: str, folder: Path) -> None:
-        self.port, self.hosts, clock = free_port(), PromptHosts(), SystemClock()
+        self.port, self.hosts, self.specs, clock = free_port(), PromptHosts(), OneJob(), SystemClock()
         identity = Identity(name, f"http://127.0.0.1:{self.port}", "local", CAPACITY)
         limits = replace(Limits(), lease_stop_seconds=0.5)
         lives = iter(f"{name}-life-{number}" for number in range(1000))
@@ -78,8 +89,8 @@ class Member:
         self.manager = TaskManager(
             self.container,
             Heartbeats(self.container, self.authority, store, Lives(folder / name), clock, PERIODS),
-            Specs(self.container, OneJob(), SnapshotFile(folder / name), clock, PERIODS),
-            Reports(self.container, OneJob(), clock, PERIODS),
+            Specs(self.container, self.specs, SnapshotFile(folder / name), clock, PERIODS),
+            Reports(self.container, self.specs, clock, PERIODS),
             PERIODS,
         )
 
@@ -159,3 +170,39 @@ def test_shards_follow_the_containers_and_no_task_ever_runs_twice(
         leaving.close()
         wait_until(lambda: first.running() == ALL, 30, "the first container to run everything again")
         assert [member.container.summary().double_run_seconds for member in (first, second)] == [0, 0]
+
+
+def test_a_drop_that_takes_too_long_kills_the_host_and_the_shards_move(
+    database_url: str, engine: Engine, tmp_path: Path
+) -> None:
+    """
+    1. One container runs all tasks on a host that then hears nothing any more.
+    2. Another joins: DROP asks for half of the shards, whose tasks do not stop. At its deadline the host is killed.
+    3. The shards move; the tasks of the others start again on another host.
+    """
+    with ExitStack() as stack:
+        url = stack.enter_context(shard_manager_at(free_port(), database_url))
+        first = stack.enter_context(Member("c1", engine, url, tmp_path).joined())
+        wait_until(lambda: first.running() == ALL, 20, "one container to run everything")
+        (host,) = (host for host in first.hosts.alive() if host.tasks)
+        host.stuck = True
+        second = stack.enter_context(Member("c2", engine, url, tmp_path).joined())
+        wait_until(lambda: host.how is not None, 20, "the host to be killed")
+        wait_until(lambda: is_shared_out([first, second]), 20, "both to run tasks")
+        assert not first.running() & second.running()
+        assert [member.container.summary().double_run_seconds for member in (first, second)] == [0, 0]
+
+
+def test_shards_are_failed_over_while_the_task_service_is_away(
+    database_url: str, engine: Engine, tmp_path: Path
+) -> None:
+    """1. Two containers share. 2. The Task Service goes. 3. One container dies: the other runs all by what it knows."""
+    with ExitStack() as stack:
+        url = stack.enter_context(shard_manager_at(free_port(), database_url))
+        first = stack.enter_context(Member("c1", engine, url, tmp_path).joined())
+        leaving = stack.enter_context(ExitStack())
+        second = leaving.enter_context(Member("c2", engine, url, tmp_path).joined())
+        wait_until(lambda: is_shared_out([first, second]), 20, "both to run tasks")
+        first.specs.away = second.specs.away = True
+        leaving.close()
+        assert wait_until(lambda: first.running() == ALL, 30, "one container to run everything")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
-BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+from tests.support.memory.store import BEGIN
 
 
 class VirtualClock:

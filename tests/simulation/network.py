@@ -205,6 +205,7 @@ class Http:
     """Stands for the module `httpx`."""
 
     HTTPError = httpx.HTTPError
+    ReadTimeout = httpx.ReadTimeout
     TransportError = httpx.TransportError
     InvalidURL = httpx.InvalidURL
     Response = Response

@@ -14,12 +14,14 @@ from penstock.wire.job_client import JobClient
 from penstock.wire.redistribution_client import RedistributionClient
 from penstock.wire.shard_client import ShardManagerClient
 from penstock.wire.task_client import TaskServiceClient
+from services.shard_manager.health import Health
 from services.shard_manager.heartbeats import Heartbeats as HeartbeatAnswers
 from services.shard_manager.loop import ShardManager
 from services.shard_manager.orders import Orders
 from services.shard_manager.settings import ShardManagerSettings
 from services.shard_manager.store import LEASE
 from services.shard_manager.view import View
+from services.shard_manager.wiring import in_turn
 from services.state_syncer.budget import Budget
 from services.state_syncer.executor import ContainerExecutor
 from services.state_syncer.loop import StateSyncer
@@ -38,6 +40,7 @@ from tests.simulation.network import Network
 from tests.simulation.processes import Process
 from tests.simulation.store import Database, SyncPort
 from tests.support.memory.election import MemoryElection
+from tests.support.memory.health import MemoryHealthStore
 from tests.support.memory.ownership import MemoryLeaseStore
 from tests.support.memory.rollbacks import MemoryBatches, MemoryRollbackStore
 from tests.support.memory.shards import MemoryShardStore
@@ -85,17 +88,25 @@ def shard_manager(around: Surroundings, process: Process) -> None:
     election = MemoryElection(database.memory, LEASE, holder, lease_seconds=LEADER_LEASE_SECONDS, url=url)
     leadership = Leadership(LEASE, database.port(election, process), LEADER_LEASE_SECONDS, clock.monotonic)
     store = database.port(MemoryShardStore(database.memory), process)
-    view, orders = View(), Orders()
+    view = View()
+    health = Health(database.port(MemoryHealthStore(database.memory), process), view, settings, clock)
+    orders = Orders(clock, health.answered)
     manager = ShardManager(store, view, orders, settings, clock, wake=lambda: loop.wake())
     loop = LeaderLoop(
         LEASE,
-        manager.round,
+        in_turn(manager, health),
         leadership,
         period_seconds=settings.shard_manager_round_seconds,
         renew_seconds=LEADER_LEASE_SECONDS / 3,
     )
     answers = HeartbeatAnswers(
-        store, view, leadership, clock, lease_seconds=settings.container_lease_seconds, wake=loop.wake
+        store,
+        view,
+        leadership,
+        clock,
+        lease_seconds=settings.container_lease_seconds,
+        drain_grace_seconds=settings.drain_grace_seconds,
+        wake=loop.wake,
     )
     around.network.listen(name, process, servers.of_shard_manager(answers))
     loop.start()

@@ -14,7 +14,7 @@ _COME_AND_GO = Mix(8.0, ("kill", "switch off"), "c")
 _CUT_OFF = Mix(8.0, ("cut", "cut a service"), "c")
 
 CASES: dict[Mutation, tuple[Mix, tuple[int, ...]]] = {
-    mutations.no_fence: (Mix(5.0, ("stop a machine",), "c"), (0, 9, 12)),
+    mutations.no_fence: (Mix(5.0, ("stop a machine",), "c"), (0, 1, 4, 9)),
     mutations.move_before_drop_is_answered: (_ANY, (1, 3, 4)),
     mutations.no_answer_is_a_yes: (Mix(6.0, ("switch off", "weather", "stop"), "c"), (3, 29, 43)),
     mutations.unknown_is_gone: (Mix(5.0, ("switch off", "stop"), "tasks"), (4, 12)),

@@ -6,7 +6,10 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from sqlalchemy import Engine, text
+
 from penstock.local.postgres import create_database, drop_database
+from penstock.store.engine import transaction
 from penstock.store.migrate import upgrade
 
 TEMPLATE = "penstock_template"
@@ -28,3 +31,12 @@ def fresh_database(server_url: str, template: str | None = None) -> Iterator[str
         yield url
     finally:
         drop_database(server_url, name)
+
+
+def waits_for_a_lock(engine: Engine) -> bool:
+    """Whether a connection to this database waits for a lock."""
+    waiting = text(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    )
+    with transaction(engine) as connection:
+        return bool(connection.execute(waiting).scalar_one())

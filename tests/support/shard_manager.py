@@ -83,8 +83,11 @@ def shard_manager(database_url: str, **settings: Any) -> Iterator[RunningShardMa
 class SmallTaskManager:
     """Obeys orders as a Task Manager must, runs nothing. Heartbeats when told, or every `beat` seconds."""
 
-    def __init__(self, name: str, incarnation: str = "1", *, answers_orders: bool = True) -> None:
+    def __init__(
+        self, name: str, incarnation: str = "1", *, region: str = "local", answers_orders: bool = True
+    ) -> None:
         self.name = name
+        self.region = region
         self.incarnation = incarnation
         self.answers_orders = answers_orders
         self.held: dict[int, int] = {}
@@ -108,7 +111,7 @@ class SmallTaskManager:
                 container=self.name,
                 incarnation=self.incarnation,
                 url=self.url,
-                region="local",
+                region=self.region,
                 capacity=CAPACITY,
                 held=dict(self.held),
                 dropped=dict(self.dropped),

@@ -48,6 +48,7 @@ from services.task_manager.views import Identity
 from tests.support.job_configs import job
 
 SHARDS = 8
+REGIONS = ("local", "elsewhere")
 CAPACITY = Capacity(cpu_cores=2.0, memory_bytes=2**31, disk_bytes=2**34)
 
 
@@ -234,6 +235,7 @@ class World:
             known=known,
             version=self.version,
             shard_count=SHARDS,
+            regions=REGIONS,
             lease_seconds=self.lease_seconds,
             shards=owned if known else {},
         )

@@ -67,6 +67,27 @@ def clear_alert(connection: Connection, kind: str, subject: str) -> bool:
     return connection.execute(cleared).first() is not None
 
 
+def replace_alerts(
+    connection: Connection, kinds: Sequence[str], found: Mapping[tuple[str, str], tuple[str, Mapping[str, Any]]]
+) -> None:
+    """Makes `found`, (kind, subject) to message and details, the open alerts of some kinds.
+
+    One that is open and says the same is left alone, so that it counts how often something changed, not how often
+    somebody looked.
+    """
+    columns = (alerts.c.kind, alerts.c.subject, alerts.c.message, alerts.c.details)
+    is_open = (alerts.c.kind.in_(kinds), alerts.c.cleared_at.is_(None))
+    known = {
+        (row.kind, row.subject): (row.message, row.details)
+        for row in connection.execute(select(*columns).where(*is_open))
+    }
+    for kind, subject in known.keys() - found.keys():
+        clear_alert(connection, kind, subject)
+    for (kind, subject), (message, details) in found.items():
+        if known.get((kind, subject)) != (message, dict(details)):
+            raise_alert(connection, kind, subject, message, details)
+
+
 def page(
     connection: Connection,
     *,

@@ -29,7 +29,8 @@ _PURGE = text("DELETE FROM task_loads WHERE measured_at < clock_timestamp() - ma
 _JOBS = text(
     """
     SELECT job, CAST(config->>'task_count' AS integer), generation, COALESCE(config->>'isolation' = 'process', false),
-        COALESCE(config->'resources', '{}')
+        COALESCE(config->'resources', '{}'), config->>'region',
+        CASE WHEN config->>'priority' ~ '^-?[0-9]{1,9}$' THEN CAST(config->>'priority' AS integer) ELSE 0 END
     FROM running
     WHERE NOT stopping AND config->>'desired_state' IS DISTINCT FROM 'stopped'
         AND config->>'task_count' ~ '^[1-9][0-9]{0,8}$'

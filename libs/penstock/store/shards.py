@@ -12,14 +12,15 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, Select, delete, func, select, text, update
+import orjson
+from sqlalchemy import Connection, Row, Select, delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from penstock.control.errors import LeaseLost
 from penstock.store.cluster import FACTS, facts_of
 from penstock.store.cluster_tables import assignment, containers, tasks
 from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify
-from penstock.tasks.ownership import Member, Membership, Owner, membership
+from penstock.tasks.ownership import DRAIN_GRACE, DRAINING, Member, Membership, Owner, membership
 from penstock.tasks.shards import Sharding
 
 ASSIGNMENT_COUNTER = "assignment"
@@ -113,6 +114,19 @@ def save_heartbeats(connection: Connection, heard_at: Mapping[str, datetime]) ->
     connection.execute(statement, {"names": list(heard_at.keys()), "times": list(heard_at.values())})
 
 
+def save_placements(connection: Connection, placements: Mapping[str, Mapping[str, Any]]) -> None:
+    """Writes what containers (by name) were given shards by, as JSON for people; other containers are not changed."""
+    statement = text(
+        """
+        UPDATE containers SET placement = placed.placement
+        FROM json_to_recordset(CAST(:rows AS json)) AS placed (name text, placement jsonb)
+        WHERE containers.name = placed.name
+        """
+    )
+    rows = [{"name": name, "placement": placement} for name, placement in placements.items()]
+    connection.execute(statement, {"rows": orjson.dumps(rows).decode()})
+
+
 # ---- assignment
 
 
@@ -181,7 +195,8 @@ def renew_own_lease(connection: Connection, container: str, incarnation: str) ->
     """Holds a fail-over off by the container's own row, and reads what the container owns.
 
     The caller counts its lease from before the call. Raises LeaseLost when this incarnation was declared lost or
-    replaced, or was never registered: it must stop everything and start anew, empty.
+    replaced, was never registered, or had to be empty by now (`drain_is_over`): it must stop everything and start anew,
+    empty.
     """
     _take_own_lease(connection, container, (incarnation,), incarnation)
     return _own_lease(connection, container)
@@ -201,9 +216,12 @@ def adopt_own_lease(connection: Connection, container: str, former: str, incarna
 def _take_own_lease(connection: Connection, container: str, lives: tuple[str, ...], incarnation: str) -> None:
     row = containers.c
     is_mine = (row.name == container) & row.incarnation.in_(lives) & (row.state == "live")
+    may_go_on = or_(
+        row.availability != DRAINING, row.drain_until.is_(None), row.drain_until > func.clock_timestamp() - DRAIN_GRACE
+    )
     renewed = {"incarnation": incarnation, "lease_renewed_at": func.clock_timestamp()}
-    if connection.execute(update(containers).where(is_mine).values(renewed)).rowcount != 1:
-        raise LeaseLost(f"{container} was declared lost or replaced, or was never registered")
+    if connection.execute(update(containers).where(is_mine, may_go_on).values(renewed)).rowcount != 1:
+        raise LeaseLost(f"{container} was declared lost or replaced, was never registered, or its drain is over")
 
 
 def _own_lease(connection: Connection, container: str) -> OwnLease:

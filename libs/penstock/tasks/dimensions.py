@@ -30,3 +30,5 @@ DIMENSIONS = (
     Dimension(DISK, 64.0 * 2**20),
     Dimension(NETWORK, 64.0 * 2**10),
 )
+
+NAMES = tuple(dimension.name for dimension in DIMENSIONS)

@@ -14,20 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.tasks.dimensions import DIMENSIONS, Amounts, Dimension
-from penstock.tasks.shards import shard_of
+from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import task_id
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 class JobTasks(NamedTuple):
-    """A job's tasks: how many, of which generation, and what is reserved for each."""
+    """A job's tasks: how many, of which generation, what is reserved for each, and where they may run: in `region`,
+    anywhere when it is None.
+    """
 
     job: str
     task_count: int
     generation: int
     has_own_processes: bool
     reserved: Amounts
+    region: str | None = None
+    priority: int = 0
 
 
 class TaskLoad(NamedTuple):
@@ -47,7 +52,7 @@ class TaskLoads(NamedTuple):
 
     values: Floats
     measured: NDArray[np.bool_]
-    first: NDArray[np.int64]
+    first: Ints
 
 
 def task_loads(
@@ -69,18 +74,22 @@ def task_loads(
     return TaskLoads(values, measured, first)
 
 
-def shard_loads(jobs: Sequence[JobTasks], loads: TaskLoads, shard_count: int) -> Floats:
-    """[shard_count, D]: the load of each shard; a shard without tasks has none."""
-    names = (task_id(job.job, index) for job in jobs for index in range(job.task_count))
-    shards = np.fromiter((shard_of(name, shard_count) for name in names), dtype=np.int64, count=len(loads.values))
+def task_shards(jobs: Sequence[JobTasks], sharding: Sharding) -> Ints:
+    """[T]: the shard of every task, in the order of `TaskLoads`. Raises TypeError for a region without a place."""
+    found = (sharding.shard_of(task_id(job.job, index), job.region) for job in jobs for index in range(job.task_count))
+    return np.fromiter(found, dtype=np.int64)
+
+
+def shard_loads(shards: Ints, loads: TaskLoads, shard_count: int) -> Floats:
+    """[shard_count, D]: the load of each shard, from `task_shards`; a shard without tasks has none."""
     columns = [np.bincount(shards, weights=column, minlength=shard_count) for column in loads.values.T]
     return np.stack(columns, axis=1)
 
 
 def _measured(
-    jobs: Sequence[JobTasks], told: Iterable[TaskLoad], dimensions: Sequence[Dimension], first: NDArray[np.int64]
+    jobs: Sequence[JobTasks], told: Iterable[TaskLoad], dimensions: Sequence[Dimension], first: Ints
 ) -> Floats:
-    """[T, D], NaN where nothing is known."""
+    """[T, D], NaN where nothing is known, or what was told cannot be."""
     places = {job.job: (int(at), job.task_count, job.generation) for job, at in zip(jobs, first, strict=False)}
     rows, amounts = [], []
     for job, index, generation, load in told:
@@ -91,12 +100,10 @@ def _measured(
     values = np.full((int(first[-1]), len(dimensions)), np.nan)
     for column, dimension in enumerate(dimensions):
         values[rows, column] = [load.get(dimension.name, np.nan) for load in amounts]
-    return values
+    return np.where(np.isfinite(values) & (values >= 0), values, np.nan)
 
 
-def _estimates(
-    jobs: Sequence[JobTasks], values: Floats, dimensions: Sequence[Dimension], of_job: NDArray[np.int64]
-) -> Floats:
+def _estimates(jobs: Sequence[JobTasks], values: Floats, dimensions: Sequence[Dimension], of_job: Ints) -> Floats:
     """[jobs, D]: what a task of each job is taken to use while it is unknown."""
     known = ~np.isnan(values)
     sums, counts = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from penstock.tasks.dimensions import CPU, DISK, MEMORY, Amounts
 
 # Availability of a container: it takes shards; it keeps what it has and gets nothing new; it is to be emptied.
 OPEN, CORDONED, DRAINING = "open", "cordoned", "draining"
+DRAIN_GRACE = timedelta(seconds=60)
 
 _NOTHING: Amounts = {}
 _NO_LABELS: Mapping[str, str] = {}
@@ -56,6 +57,15 @@ class Membership(Enum):
     NEW = "new"
     RESTARTED = "restarted"
     REFUSED = "refused"
+
+
+def drain_is_over(member: Member, now: datetime, grace: timedelta = DRAIN_GRACE) -> bool:
+    """Whether a container had to be empty by `now`: as long as it owns shards its lease is not renewed then, neither by
+    the Shard Manager nor by its own row, so that it stops what is left and is declared lost.
+
+    `grace`: how long after the drain's limit it is, in which what is left is still asked for by DROP_SHARD.
+    """
+    return member.availability == DRAINING and member.drain_until is not None and member.drain_until + grace <= now
 
 
 def membership(row: Member | None, incarnation: str, *, empty: bool) -> Membership:

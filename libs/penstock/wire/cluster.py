@@ -36,7 +36,7 @@ class HeartbeatRequest(Model):
     epoch it got it with; `dropped` each shard that it gave up to the epoch of the DROP that it obeyed (or that it held
     it with, when an answer no longer listed the shard). A life that was never answered holds and dropped nothing:
     only such a one may take the place of a former life. `shard_count`: of how many shards it speaks; 0: it was never
-    told any.
+    told any. `start_seconds`: the median of its latest task starts, None where there were too few to tell.
     """
 
     container: str
@@ -48,6 +48,7 @@ class HeartbeatRequest(Model):
     held: dict[int, int]
     dropped: dict[int, int] = Field(default_factory=dict)
     shard_count: int = 0
+    start_seconds: float | None = None
 
 
 class HeartbeatAnswer(Model):
@@ -122,12 +123,13 @@ class ShardAnswers(Model):
 
 
 class TaskState(StrEnum):
-    """A task as its container sees it."""
+    """A task as its container sees it. HELD: it is not started, since the container is not what the job asks for."""
 
     STARTING = "starting"
     RUNNING = "running"
     STOPPING = "stopping"
     CRASHED = "crashed"
+    HELD = "held"
 
 
 class KeyGroupRates(Model):

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.control.errors import UserError
+from penstock.tasks.dimensions import NAMES
 from services.shard_manager.placement.problem import (
     ANYWHERE,
-    DIMENSIONS,
     NO_GROUP,
     Constraint,
     Containers,
@@ -60,7 +60,7 @@ def problem_of(
     containers: Iterable[Container],
     shards: Iterable[Shard],
     *,
-    dimensions: Sequence[str] = DIMENSIONS,
+    dimensions: Sequence[str] = NAMES,
     band: float = 0.1,
     move_budget: int | None = None,
 ) -> Problem:

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.control.errors import UserError
+from penstock.tasks.dimensions import NAMES
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-DIMENSIONS = ("cpu", "memory", "disk", "network")
 NOBODY = -1
 NO_GROUP = -1
 
@@ -93,7 +93,7 @@ class Problem:
 
     containers: Containers
     shards: Shards
-    dimensions: tuple[str, ...] = DIMENSIONS
+    dimensions: tuple[str, ...] = NAMES
     band: float = 0.1
     move_budget: int | None = None
 

@@ -8,8 +8,9 @@ from services.shard_manager.placement.frame import Frame
 from services.shard_manager.placement.problem import NO_GROUP, NOBODY, Flags, Floats, Ints
 from services.shard_manager.placement.solution import Solution, replicas_by_region, solution_of
 
-_TRIES_TO_REPACK = 200
+_TRIES_TO_REPACK = 100
 _CONTAINERS_TRIED = 8
+_OTHERS_TRIED = 32
 
 
 def make_room(frame: Frame, solution: Solution) -> Solution:
@@ -61,7 +62,8 @@ class _Desk:
     def _repack(self, shard: int, container: int) -> bool:
         """Moves others from the container to where there is room."""
         held = np.flatnonzero(self.holder == container)
-        return self._vacate(shard, container, self._relieving(shard, container, held), give_up=False)
+        others = self._relieving(shard, container, held)[:_OTHERS_TRIED]
+        return self._vacate(shard, container, others, give_up=False)
 
     def _preempt(self, shard: int, container: int) -> bool:
         """Takes less important shards, the least important first, off the container, no more than needed."""

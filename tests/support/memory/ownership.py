@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.control.errors import LeaseLost
-from penstock.tasks.ownership import Member, Membership, joined, membership
+from penstock.tasks.ownership import Member, Membership, drain_is_over, joined, membership
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest
 from services.task_manager.ports import StoredShards
 from tests.support.memory.store import MemoryPort, MemoryStore
@@ -31,6 +31,8 @@ class MemoryLeaseStore(MemoryPort):
         member = store.members.get(self._container)
         if member is None or not member.live or member.incarnation not in lives:
             raise LeaseLost(f"{self._container} was declared lost or replaced, or was never registered")
+        if drain_is_over(member, store.wall_time()):
+            raise LeaseLost(f"{self._container} had to be empty by {member.drain_until}")
         store.members[self._container] = member._replace(incarnation=incarnation)
         store.renewed_at[self._container] = store.now()
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import orjson
 
 from penstock.store.shards import Change
+from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import Member, Owner
+from services.shard_manager.placement.alerts import KINDS, PlacementAlert
 from services.shard_manager.store import LEASE, Cell, Changed, FailedOver, Registered
 from tests.support.memory.ownership import register
-from tests.support.memory.store import MemoryPort, MemoryStore
+from tests.support.memory.store import AlertEntry, MemoryPort, MemoryStore
 
 
 class MemoryShardStore(MemoryPort):
@@ -69,6 +72,36 @@ class MemoryShardStore(MemoryPort):
             store.check_epoch(LEASE, leader_epoch)
             store.heard_at |= {name: at for name, at in heard_at.items() if name in store.members}
 
+    def jobs(self) -> list[JobTasks]:
+        with self._transaction() as store:
+            rows = [(entry.row, orjson.loads(entry.row.config)) for entry in store.running.values()]
+        return [
+            JobTasks(
+                row.job,
+                config["task_count"],
+                row.generation,
+                config.get("isolation") == "process",
+                config.get("resources", {}),
+                config.get("region"),
+                config.get("priority", 0),
+            )
+            for row, config in rows
+            if not row.stopping and config.get("desired_state") != "stopped"
+        ]
+
+    def loads(self) -> list[TaskLoad]:
+        with self._transaction() as store:
+            return list(store.loads.values())
+
+    def save_placement(
+        self, placements: Mapping[str, Mapping[str, Any]], alerts: Sequence[PlacementAlert], leader_epoch: int
+    ) -> None:
+        with self._transaction() as store:
+            store.check_epoch(LEASE, leader_epoch)
+            store.placements |= {name: each for name, each in placements.items() if name in store.members}
+            others = {key: alert for key, alert in store.alerts.items() if key[0] not in KINDS}
+            store.alerts = others | {(alert.kind, alert.subject): _raised(store, alert) for alert in alerts}
+
     def leader_url(self) -> str | None:
         with self._transaction() as store:
             held = store.leases.get(LEASE)
@@ -90,3 +123,13 @@ def _commit(store: MemoryStore) -> int:
 
 def _owners(store: MemoryStore, above: int) -> dict[int, Owner]:
     return {shard: owner for shard, owner in store.owners.items() if owner.epoch > above}
+
+
+def _raised(store: MemoryStore, alert: PlacementAlert) -> AlertEntry:
+    """As `penstock.store.alerts.replace_alerts`: one that says the same is left alone."""
+    known = store.alerts.get((alert.kind, alert.subject))
+    if known is None:
+        return AlertEntry(alert.message, alert.details)
+    if (known.message, known.details) == (alert.message, alert.details):
+        return known
+    return AlertEntry(alert.message, alert.details, known.times + 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import orjson
 
 from penstock.control.errors import Unavailable
+from penstock.tasks.loads import TaskLoad
 from penstock.tasks.stored import Changes, StoredTemplate
 from penstock.wire.cluster import Snapshot, TaskReportBatch
 from services.task_service.templates import Templates, everything
@@ -41,6 +42,10 @@ class MemoryTaskService(MemoryPort):
                 raise Unavailable(f"{batch.container} is not registered, or has another life now")
             store.reports[batch.container] = ReportEntry(batch.incarnation, batch.commit_number)
             store.tasks[batch.container] = batch.tasks
+            for task in batch.tasks:
+                if task.load is not None:
+                    load = TaskLoad(task.job, task.index, task.generation, task.load)
+                    store.loads[task.job, task.index] = load
 
     def _read(self, store: MemoryStore) -> Templates:
         commit_number = store.counters["running_commit"]

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -25,10 +25,12 @@ from penstock.store.running import CommitRow
 from penstock.store.savepoints import SavepointRow
 from penstock.store.shards import Change
 from penstock.store.sync import SyncRow
+from penstock.tasks.loads import TaskLoad
 from penstock.tasks.ownership import Member, Owner
 from penstock.tasks.shards import Sharding
 from penstock.wire.cluster import TaskReport
 
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 RANKS = {"base": 0, "provisioner": 100, "scaler": 200, "oncall": 300, "rollback": 1000}
 
 
@@ -77,6 +79,15 @@ class ReportEntry:
     commit_number: int
 
 
+@dataclass(frozen=True)
+class AlertEntry:
+    """An open alert, by kind and subject."""
+
+    message: str
+    details: Mapping[str, Any]
+    times: int = 1
+
+
 class MemoryStore:
     """The tables of one cell. `now` gives the store's own clock in seconds."""
 
@@ -105,6 +116,14 @@ class MemoryStore:
         self.owners = dict.fromkeys(range(shard_count), Owner(None, 0))
         self.reports: dict[str, ReportEntry] = {}
         self.tasks: dict[str, tuple[TaskReport, ...]] = {}
+        self.loads: dict[tuple[str, int], TaskLoad] = {}
+        self.placements: dict[str, Mapping[str, Any]] = {}
+        self.alerts: dict[tuple[str, str], AlertEntry] = {}
+        self.set_aside: set[str] = set()
+
+    def wall_time(self) -> datetime:
+        """The store's own clock as people read it."""
+        return BEGIN + timedelta(seconds=self.now())
 
     def next_number(self, counter: str) -> int:
         """The next number of a counter."""
@@ -173,6 +192,7 @@ class MemoryStore:
         """As `penstock.store.availability.set_availability`."""
         member = self.members[container]
         self.members[container] = member._replace(availability=availability, drain_until=drain_until)
+        self.set_aside.discard(container)
 
     def _may_be_lost(self, name: str, incarnation: str, interval_seconds: float) -> bool:
         member = self.members.get(name)

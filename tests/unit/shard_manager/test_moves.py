@@ -69,6 +69,21 @@ def test_a_free_shard_is_recorded_and_added(moves):
     assert moves.handle([Recorded(7, 10, 11, "c")], now=0.0) == [SendAdd(7, 11, "c")]
 
 
+def test_a_shard_without_a_place_is_taken_off_and_owned_by_nobody(moves):
+    """1. DROP goes out. 2. Only its answer lets it be recorded. 3. Recorded: the move is over, without an ADD."""
+    assert moves.handle([Planned(7, 10, "a", None)], now=0.0) == [SendDrop(7, 10, "a")]
+    assert moves.handle([DropUnanswered(7, 10)], now=1.0) == moves.to_record() == []
+    moves.handle([Dropped(7, 10)], now=2.0)
+    assert [move.destination for move in moves.to_record()] == [None]
+    assert moves.handle([Recorded(7, 10, 11, None)], now=3.0) == []
+    assert len(moves) == 0
+
+
+def test_a_place_that_is_found_after_the_drop_is_taken(moves):
+    moves.handle([Planned(7, 10, "a", None), Dropped(7, 10)], now=0.0)
+    assert moves.handle([Recorded(7, 10, 11, "b")], now=1.0) == [SendAdd(7, 11, "b")]
+
+
 def test_a_record_that_failed_is_tried_again(moves):
     """The store is away: the shard stays to be recorded until the store says that it is."""
     moves.handle([PLANNED, Dropped(7, 10)], now=0.0)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.tasks.shards import shard_of
+from penstock.tasks.shards import Sharding, shard_of
 from penstock.wire.cluster import Snapshot
 from services.task_manager.catalog import Catalog, stops_jobs, updated
-from tests.support.task_manager import SHARDS, all_shards, template
+from services.task_manager.views import Identity
+from tests.support.task_manager import CAPACITY, SHARDS, all_shards, template
+
+HERE = Identity("c", "http://c", "east", CAPACITY)
 
 
 def full(commit_number: int, *templates: object) -> Snapshot:
@@ -20,12 +23,12 @@ def delta(commit_number: int, *templates: object, removed: tuple[str, ...] = ())
 
 
 def ids(catalog: Catalog) -> set[str]:
-    return set(catalog.wanted(all_shards()))
+    return set(catalog.wanted(all_shards(), HERE))
 
 
 def test_tasks_are_in_the_shard_of_their_md5() -> None:
     catalog = updated(None, full(1, template("a", task_count=8), template("b")))
-    found = {name: task.shard for name, task in catalog.wanted(all_shards()).items()}
+    found = {name: task.shard for name, task in catalog.wanted(all_shards(), HERE).items()}
     assert found == {name: shard_of(name, SHARDS) for name in found}
     assert len(found) == 10
     for shard in range(SHARDS):
@@ -35,26 +38,26 @@ def test_tasks_are_in_the_shard_of_their_md5() -> None:
 def test_only_owned_shards_are_wanted_and_under_their_epoch() -> None:
     catalog = updated(None, full(1, template("a", task_count=8)))
     shard = shard_of("a/0", SHARDS)
-    assert {task.epoch for task in catalog.wanted({shard: 7}).values()} == {7}
-    assert "a/0" in catalog.wanted({shard: 7})
-    assert catalog.wanted({}) == {}
+    assert {task.epoch for task in catalog.wanted({shard: 7}, HERE).values()} == {7}
+    assert "a/0" in catalog.wanted({shard: 7}, HERE)
+    assert catalog.wanted({}, HERE) == {}
 
 
 def test_deltas_change_remove_and_keep() -> None:
     catalog = updated(None, full(1, template("a"), template("b"), template("c")))
-    kept = catalog.wanted(all_shards())["a/0"].spec
+    kept = catalog.wanted(all_shards(), HERE)["a/0"].spec
     later = updated(catalog, delta(3, template("b", revision=3, task_count=1), removed=("c",)))
     assert ids(later) == {"a/0", "a/1", "b/0"}
     assert later.commit_number == 3
-    assert later.wanted(all_shards())["a/0"].spec is kept
+    assert later.wanted(all_shards(), HERE)["a/0"].spec is kept
 
 
 def test_a_full_snapshot_forgets_what_it_lacks_and_keeps_what_it_repeats() -> None:
     catalog = updated(None, full(1, template("a"), template("b")))
-    kept = catalog.wanted(all_shards())["a/0"].spec
+    kept = catalog.wanted(all_shards(), HERE)["a/0"].spec
     later = updated(catalog, full(2, template("a")))
     assert ids(later) == {"a/0", "a/1"}
-    assert later.wanted(all_shards())["a/0"].spec is kept
+    assert later.wanted(all_shards(), HERE)["a/0"].spec is kept
 
 
 def test_stopped_jobs_have_no_tasks() -> None:
@@ -90,3 +93,16 @@ def test_a_job_that_had_tasks_and_has_none_is_stopped(snapshot: Snapshot, stops:
     catalog = updated(None, full(1, template("a"), template("b", desired_state="stopped")))
     assert stops_jobs(catalog, updated(catalog, snapshot)) is stops
     assert not stops_jobs(None, catalog)
+
+
+@pytest.mark.parametrize(
+    ("region", "refusal"),
+    [
+        (None, None),
+        ("east", None),
+        ("west", "no: container c is in region east, the job asks for region west"),
+    ],
+)
+def test_tasks_that_ask_for_another_region_are_refused(region: str | None, refusal: str | None) -> None:
+    catalog = updated(None, full(1, template("a", region=region)), Sharding(SHARDS, ("east", "west")))
+    assert {task.refusal for task in catalog.wanted(all_shards(), HERE).values()} == {refusal}

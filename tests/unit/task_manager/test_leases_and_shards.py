@@ -293,3 +293,24 @@ def join(world: World, *, commit_number: int) -> None:
         commit_number=commit_number,
     )
     world.container.heartbeat_answered(request, answer, world.clock.monotonic())
+
+
+def test_tasks_that_ask_for_another_region_are_held_and_others_of_the_shard_run() -> None:
+    """
+    1. Two jobs run. 2. One asks for another region: its tasks stop, are started no more, and say why.
+    3. It asks for any: they run again.
+    """
+    world = World()
+    world.jobs(template("a", task_count=1), template("b", task_count=1))
+    world.heartbeat(all_shards())
+    world.settle()
+    assert world.running() == {"a/0", "b/0"}
+    world.jobs(template("a", task_count=1, revision=2, region="elsewhere"), template("b", task_count=1))
+    world.settle()
+    assert world.running() == {"b/0"}
+    held = world.reports()["a/0"]
+    assert (held.state, held.crashes) == (TaskState.HELD, 0)
+    assert held.error == "no: container c1 is in region local, the job asks for region elsewhere"
+    world.jobs(template("a", task_count=1, revision=3), template("b", task_count=1))
+    world.settle()
+    assert world.running() == {"a/0", "b/0"}

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.tasks.dimensions import CPU, DIMENSIONS, DISK, MEMORY, NETWORK, Dimension
-from penstock.tasks.loads import JobTasks, TaskLoad, shard_loads, task_loads
-from penstock.tasks.shards import shard_of
+from penstock.tasks.loads import JobTasks, TaskLoad, shard_loads, task_loads, task_shards
+from penstock.tasks.shards import Sharding
 
 RESERVED = {CPU: 0.5, MEMORY: 1000.0, DISK: 10.0}
 NAMES = [dimension.name for dimension in DIMENSIONS]
@@ -70,7 +70,18 @@ def test_loads_of_other_tasks_say_nothing(told: TaskLoad) -> None:
 
 
 def test_without_jobs_shards_have_no_load() -> None:
-    assert shard_loads([], task_loads([], [TaskLoad("a", 0, 1, GIVEN_IN_ALL)]), 3).tolist() == [[0.0] * 4] * 3
+    assert (
+        shard_loads(task_shards([], Sharding(3)), task_loads([], [TaskLoad("a", 0, 1, GIVEN_IN_ALL)]), 3).tolist()
+        == [[0.0] * 4] * 3
+    )
+
+
+@pytest.mark.parametrize("amount", [-1.0, float("inf"), float("nan")])
+def test_a_load_that_cannot_be_is_unknown(amount: float) -> None:
+    jobs = [job("a", 2)]
+    assert (
+        task_loads(jobs, [TaskLoad("a", 0, 1, {CPU: amount})]).values.tolist() == task_loads(jobs, []).values.tolist()
+    )
 
 
 AMOUNTS = st.floats(min_value=0, max_value=1e12, allow_nan=False)
@@ -81,7 +92,15 @@ TOLD = st.lists(
     unique_by=lambda load: (load.job, load.number),
 )
 JOBS = st.lists(
-    st.builds(JobTasks, st.sampled_from("abc"), st.integers(1, 6), st.integers(1, 3), st.booleans(), st.just(RESERVED)),
+    st.builds(
+        JobTasks,
+        st.sampled_from("abc"),
+        st.integers(1, 6),
+        st.integers(1, 3),
+        st.booleans(),
+        st.just(RESERVED),
+        st.sampled_from([None, "here"]),
+    ),
     max_size=3,
     unique_by=lambda tasks: tasks.job,
 )
@@ -91,12 +110,14 @@ JOBS = st.lists(
 def test_a_shard_has_the_sum_of_its_tasks_each_as_a_plain_reading_of_the_rules_says(
     jobs: list[JobTasks], told: list[TaskLoad], shard_count: int
 ) -> None:
+    sharding = Sharding(shard_count, ("there", "here"))
     expected = np.zeros((shard_count, len(NAMES)))
     for tasks in jobs:
         for index in range(tasks.task_count):
-            shard = shard_of(f"{tasks.job}/{index}", shard_count)
+            shard = sharding.shard_of(f"{tasks.job}/{index}", tasks.region)
+            assert shard is not None
             expected[shard] += [plainly(jobs, told, tasks, index, column) for column in range(len(NAMES))]
-    got = shard_loads(jobs, task_loads(jobs, told), shard_count)
+    got = shard_loads(task_shards(jobs, sharding), task_loads(jobs, told), shard_count)
     np.testing.assert_allclose(got, expected, rtol=1e-9)
 
 

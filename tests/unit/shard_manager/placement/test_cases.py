@@ -19,8 +19,15 @@ def _shards(*loads: float, first: int = 0, **fields: object) -> list[Shard]:
     return [Shard(first + place, {"cpu": load}, **fields) for place, load in enumerate(loads)]  # type: ignore[arg-type]
 
 
+DIMENSIONS = ("cpu", "memory", "disk", "network")
+
+
+def _problem(hosts, rows, **rules):
+    return problem_of(hosts, rows, **{"dimensions": DIMENSIONS, **rules})
+
+
 def _place(hosts, rows, previous=None, **rules):
-    return place(problem_of(hosts, rows, **rules), previous or {})
+    return place(_problem(hosts, rows, **rules), previous or {})
 
 
 def test_no_containers_leaves_every_shard_named():
@@ -70,7 +77,7 @@ def test_the_reason_is_said(shard, cause, reason):
 def test_a_fifth_dimension_is_a_matter_of_data():
     hosts = [Container(name, {"gpu": 2.0}) for name in "ab"]
     rows = [Shard(number, {"gpu": 1.0}) for number in range(4)]
-    answer = _place(hosts, rows, dimensions=("cpu", "memory", "disk", "network", "gpu"))
+    answer = _place(hosts, rows, dimensions=(*DIMENSIONS, "gpu"))
     assert sorted(answer.assignment.values()) == ["a", "a", "b", "b"]
 
 
@@ -229,5 +236,5 @@ def test_homeless_shards_do_not_count_against_the_budget():
 )
 def test_what_is_wrong_is_named(hosts, rows, rules, field):
     with pytest.raises(UserError) as refused:
-        problem_of(hosts, rows, **rules)
+        _problem(hosts, rows, **rules)
     assert refused.value.field == field

@@ -1,0 +1,180 @@
+"""Which containers are ill without being lost: their tasks fail, or they answer, far worse than others do. Pure.
+
+Tasks: those of a container that fail are compared with what the same jobs do elsewhere. A job that fails everywhere is
+expected to fail here, too, and counts for nothing. One that is only here says little: it counts as one task, which is
+expected to fail as often as the others' tasks do. The number that is expected is the mean of a Poisson law; a container
+is ill when so many or more would fail by chance almost never, and they are many times more than expected.
+Speed: the median of a container's latest times, against the median of the others' and how far those are spread (median
+absolute deviation). Both need peers: among few containers nobody is far from the others.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+MAD_TO_DEVIATION = 1.4826
+"""The standard deviation of normal values in their median absolute deviations."""
+
+Place = tuple[str, str]
+"""A job and a container."""
+
+
+class Tasks(NamedTuple):
+    """The tasks of a job on a container during the window: `failing` are those that crashed twice or more in it."""
+
+    seen: int
+    failing: int
+    crashes: int
+    hours: float
+
+
+class Suspect(NamedTuple):
+    """A container that is ill: why, as a sentence for people, and the figures. The higher `score`, the surer."""
+
+    container: str
+    why: str
+    figures: Mapping[str, float]
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class GrayLimits:
+    """From when on a container is ill. `chance`: how often a fleet without an ill container may be accused at a look.
+    `least_share` of tasks is expected to fail anywhere.
+
+    `slow_times`, `slow_deviations` and `SLOW_BY_SECONDS` must all be exceeded.
+    """
+
+    peers: int = 3
+    failing_tasks: int = 3
+    times_expected: float = 3.0
+    chance: float = 1e-3
+    least_share: float = 0.01
+    slow_times: float = 3.0
+    slow_deviations: float = 6.0
+
+
+SLOW_BY_SECONDS = {"add": 2.0, "drop": 5.0, "start": 30.0}
+"""What is measured, and by how many seconds it must be slower than others: a DROP waits for tasks to stop."""
+
+
+def failing(
+    tasks: Mapping[Place, Tasks], containers: Collection[str], limits: GrayLimits | None = None
+) -> list[Suspect]:
+    """The containers whose tasks fail far more than the same jobs' elsewhere, the surest first.
+
+    `containers`: those that live. What is known of others counts as elsewhere.
+    """
+    limits = limits or GrayLimits()
+    of_job: dict[str, dict[str, Tasks]] = defaultdict(dict)
+    of_container: dict[str, dict[str, Tasks]] = defaultdict(dict)
+    for (job, container), seen in tasks.items():
+        of_job[job][container] = seen
+        of_container[container][job] = seen
+    if sum(name in of_container for name in containers) <= limits.peers:
+        return []
+    all_jobs = {job: _sum(by_container.values()) for job, by_container in of_job.items()}
+    whole = _sum(tasks.values())
+    found = [
+        _accused(name, of_container[name], all_jobs, whole, len(containers), limits)
+        for name in sorted(containers)
+        if name in of_container
+    ]
+    return sorted((each for each in found if each is not None), key=lambda each: -each.score)
+
+
+def _accused(
+    name: str,
+    own: Mapping[str, Tasks],
+    all_jobs: Mapping[str, Tasks],
+    whole: Tasks,
+    containers: int,
+    limits: GrayLimits,
+) -> Suspect | None:
+    here = _sum(own.values())
+    if here.failing < limits.failing_tasks:
+        return None
+    elsewhere = _less(whole, here)
+    usual = max(limits.least_share, _share(elsewhere.failing, elsewhere.seen))
+    found, expected = 0, 0.0
+    for job, seen in own.items():
+        others = _less(all_jobs[job], seen)
+        if others.seen == 0:
+            found, expected = found + (seen.failing > 0), expected + usual
+        else:
+            found += seen.failing
+            expected += seen.seen * max(limits.least_share, (others.failing + usual) / (others.seen + 1))
+    chance = at_least(found, expected)
+    is_many = found >= limits.failing_tasks and found >= limits.times_expected * expected
+    if not is_many or chance > limits.chance / containers:
+        return None
+    rate, usual_rate = _share(here.crashes, here.hours), _share(elsewhere.crashes, elsewhere.hours)
+    why = (
+        f"{found} of its tasks keep crashing where {expected:.1f} would by what the same jobs do elsewhere: "
+        f"{rate:.1f} crashes a task-hour here, {usual_rate:.1f} elsewhere"
+    )
+    figures = {
+        "failing_tasks": found,
+        "expected_failing_tasks": round(expected, 3),
+        "crashes_per_task_hour": round(rate, 3),
+        "crashes_per_task_hour_elsewhere": round(usual_rate, 3),
+        "chance": chance,
+    }
+    return Suspect(name, why, figures, -math.log10(max(chance, 1e-300)))
+
+
+def at_least(count: int, mean: float) -> float:
+    """The chance that a Poisson number with this mean is `count` or greater.
+
+    Summed from `count` upwards, so that tiny chances stay exact: the terms shrink from there on when `count` is above
+    the mean; below it the chance is not of interest and told as 1.
+    """
+    if count <= mean:
+        return 1.0
+    term = math.exp(count * math.log(mean) - mean - math.lgamma(count + 1)) if mean > 0 else 0.0
+    total, number = 0.0, count
+    while term > total * 1e-12:
+        total += term
+        number += 1
+        term *= mean / number
+    return min(1.0, total)
+
+
+def slow(what: str, typical: Mapping[str, float], limits: GrayLimits | None = None) -> list[Suspect]:
+    """The containers that take far longer than others for `what` (`add`, `drop`, `start`), the slowest first.
+
+    `typical`: the median of the latest times in seconds, by container.
+    """
+    limits = limits or GrayLimits()
+    found: list[Suspect] = []
+    for name, own in sorted(typical.items()):
+        peers = [value for other, value in typical.items() if other != name]
+        if len(peers) < limits.peers:
+            continue
+        usual = statistics.median(peers)
+        spread = MAD_TO_DEVIATION * statistics.median(abs(value - usual) for value in peers)
+        bound = max(usual * limits.slow_times, usual + spread * limits.slow_deviations, usual + SLOW_BY_SECONDS[what])
+        if own > bound:
+            figures = {f"{what}_seconds": round(own, 3), f"{what}_seconds_elsewhere": round(usual, 3)}
+            why = f"it takes {own:.1f} s to {what}, others take {usual:.1f} s (medians)"
+            found.append(Suspect(name, why, figures, own / bound))
+    return sorted(found, key=lambda each: -each.score)
+
+
+def _sum(parts: Collection[Tasks]) -> Tasks:
+    columns = list(zip(*parts, strict=True)) or [(0,)] * 4
+    return Tasks(sum(columns[0]), sum(columns[1]), sum(columns[2]), sum(columns[3]))
+
+
+def _less(whole: Tasks, part: Tasks) -> Tasks:
+    hours = max(0.0, whole.hours - part.hours)
+    return Tasks(whole.seen - part.seen, whole.failing - part.failing, whole.crashes - part.crashes, hours)
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 0.0

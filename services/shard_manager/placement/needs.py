@@ -1,0 +1,100 @@
+"""What the shards of a cell ask, from its jobs and from what their tasks use. Pure.
+
+Shards are buckets of tasks: a shard uses what its tasks use together, and is as important as its most important.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.tasks.dimensions import DIMENSIONS, DISK
+from penstock.tasks.loads import JobTasks, TaskLoad, shard_loads, task_loads, task_shards
+from penstock.tasks.shards import SLOTS, Sharding
+from services.shard_manager.placement.build import STATE_BYTES_PER_SECOND
+from services.shard_manager.placement.problem import NO_GROUP, Floats, Ints
+
+RESTART_SECONDS = 1.0
+"""What starting a task again costs, besides reading its state."""
+
+_DISK = [dimension.name for dimension in DIMENSIONS].index(DISK)
+
+
+@dataclass(frozen=True)
+class Asks:
+    """Who asks for a region: a row [A] a shard and job with tasks in it, in order of shard, and in a shard the most
+    important first (priority, then tasks there). `job` and `region` are indexes into `jobs` and `regions`.
+    """
+
+    shard: Ints
+    job: Ints
+    region: Ints
+    jobs: tuple[str, ...]
+    regions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """By shard [S], 0 to S - 1, as in `problem.Shards`. `spread`: the first job with a task in it.
+
+    `nowhere`: jobs with the regions that they ask for, of which there are too many for this one to have a place.
+    """
+
+    sharding: Sharding
+    load: Floats
+    priority: Ints
+    move_seconds: Floats
+    spread: Ints
+    asks: Asks
+    nowhere: tuple[tuple[str, str], ...]
+
+
+def needs_of(jobs: Iterable[JobTasks], told: Iterable[TaskLoad], sharding: Sharding) -> Needs:
+    """From the jobs whose tasks should run, each once, and what is known of what they use."""
+    asking, shard_count = sorted(jobs, key=lambda job: job.job), sharding.count
+    ordered = [job for job in asking if job.region is None or job.region in sharding.regions]
+    others = [(job.job, job.region) for job in asking if job.region is not None and job.region not in sharding.regions]
+    shard = task_shards(ordered, sharding)
+    of_job = np.repeat(np.arange(len(ordered)), np.array([job.task_count for job in ordered], dtype=np.int64))
+    load = shard_loads(shard, task_loads(ordered, told), shard_count)
+    tasks = np.bincount(shard, minlength=shard_count)
+    return Needs(
+        sharding=sharding,
+        load=load,
+        priority=_greatest(shard, np.array([job.priority for job in ordered], dtype=np.int64)[of_job], shard_count),
+        move_seconds=tasks * RESTART_SECONDS + load[:, _DISK] / STATE_BYTES_PER_SECOND,
+        spread=_first(shard, of_job, shard_count),
+        asks=_asks(ordered, shard, of_job),
+        nowhere=tuple(others) if len(sharding.regions) >= SLOTS else (),
+    )
+
+
+def _greatest(shard: Ints, values: Ints, shard_count: int) -> Ints:
+    """The greatest value of each shard's tasks; 0 without tasks."""
+    lowest = np.iinfo(np.int64).min
+    greatest = np.full(shard_count, lowest)
+    np.maximum.at(greatest, shard, values)
+    return np.where(greatest == lowest, 0, greatest)
+
+
+def _first(shard: Ints, of_job: Ints, shard_count: int) -> Ints:
+    """The first job of each shard, numbered without gaps; `NO_GROUP` without tasks."""
+    highest = np.iinfo(np.int64).max
+    first = np.full(shard_count, highest)
+    np.minimum.at(first, shard, of_job)
+    _, number = np.unique(np.append(np.where(first == highest, NO_GROUP, first), NO_GROUP), return_inverse=True)
+    return np.asarray(number.reshape(-1)[:-1] - 1)
+
+
+def _asks(jobs: Sequence[JobTasks], shard: Ints, of_job: Ints) -> Asks:
+    regions = sorted({job.region for job in jobs if job.region is not None})
+    index = {region: place for place, region in enumerate(regions)}
+    region = np.array([-1 if job.region is None else index[job.region] for job in jobs], dtype=np.int64)
+    priority = np.array([job.priority for job in jobs], dtype=np.int64)
+    asking = region[of_job] >= 0
+    pairs, tasks = np.unique(shard[asking] * max(len(jobs), 1) + of_job[asking], return_counts=True)
+    shards, of = np.divmod(pairs, max(len(jobs), 1))
+    order = np.lexsort((of, -tasks, -priority[of], shards))
+    return Asks(shards[order], of[order], region[of[order]], tuple(job.job for job in jobs), tuple(regions))

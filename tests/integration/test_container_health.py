@@ -1,0 +1,165 @@
+"""Containers that fail or are ill, on a real store and real HTTP, with small Task Managers and short periods."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import Engine
+
+from penstock.control.process import wait_until
+from penstock.store import alerts, shards
+from penstock.store.availability import set_availability
+from penstock.store.cluster import set_shard_count
+from penstock.store.engine import connect, transaction
+from penstock.store.reports import save_report
+from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member
+from penstock.wire.cluster import HeartbeatAnswer, TaskReport, TaskReportBatch, TaskState
+from services.shard_manager.health_store import CONTAINER_FAILING, CONTAINER_GRAY
+from tests.support.shard_manager import RunningShardManager, SmallTaskManager, shard_manager, task_managers
+
+SHARDS = 12
+PERIODS = {"fail_over_seconds": 5.0, "add_limit_seconds": 3.0, "drain_grace_seconds": 1.0, "gray_look_seconds": 0.2}
+
+
+class DeafTaskManager(SmallTaskManager):
+    """Heartbeats, and hears neither answers nor orders while it is deaf."""
+
+    deaf = True
+
+    def _take_in(self, answer: HeartbeatAnswer) -> None:
+        if not self.deaf:
+            super()._take_in(answer)
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    engine = connect(database_url)
+    with transaction(engine) as connection:
+        set_shard_count(connection, SHARDS)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def manager(database_url: str, engine: Engine) -> Iterator[RunningShardManager]:
+    with shard_manager(database_url, **PERIODS) as manager:
+        yield manager.lead()
+
+
+@pytest.fixture
+def deaf() -> Iterator[list[DeafTaskManager]]:
+    managers = [DeafTaskManager(name, answers_orders=False) for name in ("deaf1", "deaf2")]
+    yield managers
+    for each in managers:
+        each.stop()
+
+
+def counts(engine: Engine) -> Counter[str | None]:
+    with transaction(engine) as connection:
+        return Counter(owner.container for owner in shards.read_owners(connection).values())
+
+
+def members(engine: Engine) -> dict[str, Member]:
+    with transaction(engine) as connection:
+        return shards.read_members(connection)
+
+
+def open_alerts(engine: Engine) -> dict[tuple[str, str], Any]:
+    with transaction(engine) as connection:
+        return {(row.kind, row.subject): row.details for row in alerts.page(connection, limit=10)}
+
+
+def test_a_container_that_does_not_take_its_shards_is_failed_over(engine, manager, deaf):
+    """
+    1. Three containers share all shards; a fourth joins, gets some and goes on heartbeating without them.
+    2. After the limit it is drained, with an alert. It does not answer: its heartbeats are not answered any more.
+    3. It is declared lost, as any that is silent; the three own and hold everything again.
+    """
+    with task_managers("a", "b", "c") as well:
+        for each in well:
+            each.beat(manager)
+        wait_until(lambda: set(counts(engine)) == {"a", "b", "c"}, 30, "three to own all")
+        failing = deaf[0]
+        failing.beat(manager)
+        wait_until(lambda: counts(engine)["deaf1"] > 0, 30, "the fourth to get shards")
+        wait_until(lambda: members(engine)["deaf1"].availability == DRAINING, 30, "the drain")
+        assert open_alerts(engine)[CONTAINER_FAILING, "deaf1"]["shards"] > 0
+        wait_until(lambda: failing.refusal is not None, 30, "heartbeats that are not answered")
+        assert isinstance(failing.refusal, httpx.Response)
+        assert "its lease is not renewed" in failing.refusal.json()["detail"]
+        wait_until(lambda: not members(engine)["deaf1"].live, 30, "the fail-over")
+        wait_until(lambda: set().union(*(each.held for each in well)) == set(range(SHARDS)), 30, "all shards held")
+        assert set(counts(engine)) == {"a", "b", "c"}
+        assert (CONTAINER_FAILING, "deaf1") in open_alerts(engine)
+
+
+def test_when_many_take_no_shards_nobody_is_drained_and_an_alert_tells(engine, manager, deaf):
+    """1. Two of four take no shards. 2. Both have an alert and keep their lease. 3. They hear again: it is cleared."""
+    with task_managers("a", "b") as well:
+
+        def alerts_after_a_beat() -> set[tuple[str, str]]:
+            for each in (*deaf, *well):
+                each.heartbeat(manager)
+            return set(open_alerts(engine))
+
+        both = {(CONTAINER_FAILING, "deaf1"), (CONTAINER_FAILING, "deaf2")}
+        wait_until(lambda: alerts_after_a_beat() == both, 30, "the alerts")
+        assert {member.availability for member in members(engine).values()} == {OPEN}
+        for each in deaf:
+            each.deaf = False
+        wait_until(lambda: alerts_after_a_beat() == set(), 30, "the alerts to be cleared")
+        assert all(member.live for member in members(engine).values())
+
+
+def report(engine: Engine, container: str, crashes: int) -> None:
+    """A task of each of six jobs, all of which crashed so often in a row."""
+    tasks = tuple(
+        TaskReport(
+            job=f"job-{number}",
+            index=int(container[1:]),
+            state=TaskState.RUNNING,
+            revision=1,
+            generation=1,
+            restarts=0,
+            epoch=1,
+            crashes=crashes,
+        )
+        for number in range(6)
+    )
+    batch = TaskReportBatch(container=container, incarnation="1", commit_number=1, version=1, tasks=tasks)
+    with transaction(engine) as connection:
+        save_report(connection, batch, [])
+
+
+def test_a_container_whose_tasks_keep_crashing_is_cordoned_until_an_operator_opens_it(engine, manager):
+    """
+    1. Five containers run tasks of the same jobs; on one of them all of them crash, again and again.
+    2. It is cordoned, with an alert that tells the figures; it keeps its shards.
+    3. An operator opens it: the alert is cleared, and what was before accuses it no more.
+    """
+    names = [f"c{number}" for number in range(5)]
+    with task_managers(*names) as managers:
+        for each in managers:
+            each.beat(manager)
+        wait_until(lambda: set(counts(engine)) == set(names), 30, "all to own shards")
+        for name in names:
+            report(engine, name, 0)
+        seen = manager.process.loop.rounds
+        wait_until(lambda: manager.process.loop.rounds > seen + 5, 30, "a look at tasks that are well")
+        before = counts(engine)
+        report(engine, "c3", 4)
+        wait_until(lambda: members(engine)["c3"].availability == CORDONED, 30, "the cordon")
+        figures = open_alerts(engine)[CONTAINER_GRAY, "c3"]
+        assert (figures["failing_tasks"], figures["crashes_per_task_hour_elsewhere"]) == (6, 0)
+        assert counts(engine) == before
+        with transaction(engine) as connection:
+            set_availability(connection, "c3", OPEN, reason="new disk", author="ann")
+        wait_until(lambda: open_alerts(engine) == {}, 30, "the alert to be cleared")
+        seen = manager.process.loop.rounds
+        wait_until(lambda: manager.process.loop.rounds > seen + 5, 30, "another look")
+        assert {member.availability for member in members(engine).values()} == {OPEN}
+        assert open_alerts(engine) == {}

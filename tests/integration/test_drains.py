@@ -1,0 +1,162 @@
+"""Cordon, drain and uncordon, asked of a real Job Service and done by a real Shard Manager: stories."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+
+from penstock.control.process import wait_until
+from penstock.store import shards
+from penstock.store.cluster import set_shard_count
+from penstock.store.engine import transaction
+from penstock.wire.containers import ContainerView
+from penstock.wire.job_client import JobClient
+from services.shard_manager.drains import DRAIN_OVERDUE
+from services.shard_manager.placement.alerts import UNPLACEABLE
+from tests.support.job_service import RunningJobService, job_service
+from tests.support.shard_manager import RunningShardManager, SmallTaskManager, shard_manager
+
+SHARDS = 12
+PATIENT = {"container_lease_seconds": 40.0, "fail_over_seconds": 60.0}
+
+
+class Cell(NamedTuple):
+    """A Shard Manager, a Job Service, and containers by name."""
+
+    service: RunningJobService
+    client: JobClient
+    manager: RunningShardManager
+    containers: dict[str, SmallTaskManager]
+    stack: ExitStack
+
+    def join(self, name: str, incarnation: str = "1") -> SmallTaskManager:
+        container = SmallTaskManager(name, incarnation)
+        self.stack.callback(container.stop)
+        self.containers[name] = container.beat(self.manager)
+        return container
+
+    def counts(self) -> Counter[str | None]:
+        with transaction(self.service.engine) as connection:
+            return Counter(owner.container for owner in shards.read_owners(connection).values())
+
+    def holds(self) -> dict[str, int]:
+        """How many shards each container says that it holds."""
+        return {name: len(container.held) for name, container in self.containers.items() if container.held}
+
+    def come_to(self, counts: dict[str, int], what: str) -> None:
+        """Waits until that is what containers own, and what they hold."""
+        wait_until(lambda: self.counts() == counts == self.holds(), 20, what)
+
+    def rounds_pass(self, rounds: int = 15) -> None:
+        wanted = self.manager.process.loop.rounds + rounds
+        wait_until(lambda: self.manager.process.loop.rounds >= wanted, 20, "rounds")
+
+    def overdue(self) -> list[str]:
+        """The containers that alerts say do not drop their shards."""
+        return [alert.subject for alert in self.client.alerts(kind=DRAIN_OVERDUE).alerts]
+
+    def unplaceable(self) -> list[int]:
+        """How many shards run nowhere, by the alerts."""
+        return [alert.details["without_owner"] for alert in self.client.alerts(kind=UNPLACEABLE).alerts]
+
+
+@contextmanager
+def cell(database_url: str, *names: str, **settings: Any) -> Iterator[Cell]:
+    with ExitStack() as stack:
+        service = stack.enter_context(job_service(database_url))
+        with transaction(service.engine) as connection:
+            set_shard_count(connection, SHARDS)
+        manager = stack.enter_context(shard_manager(database_url, **settings)).lead()
+        found = Cell(service, stack.enter_context(service.client()), manager, {}, stack)
+        for name in names:
+            found.join(name)
+        found.come_to(dict.fromkeys(names, SHARDS // len(names)), "a first placement")
+        yield found
+
+
+def is_so(container: ContainerView) -> tuple[str, str, int]:
+    return container.state, container.availability, container.shards
+
+
+def test_a_drain_empties_and_an_uncordon_fills(database_url):
+    """1. Its shards go to the others. 2. It stays a member, draining and empty, also when it restarts. 3. Open again
+    it gets its part."""
+    with cell(database_url, "a", "b", "c") as found:
+        found.client.drain("a", reason="new disk", limit_seconds=None)
+        found.come_to({"b": 6, "c": 6}, "the drain")
+        assert is_so(found.client.container("a")) == ("live", "draining", 0)
+        found.containers["a"].stop()
+        found.join("a", "2")
+        wait_until(lambda: found.manager.view.is_current("a", "2"), 10, "its next life")
+        found.rounds_pass()
+        assert is_so(found.client.container("a")) == ("live", "draining", 0)
+        assert found.counts() == {"b": 6, "c": 6}
+        found.client.uncordon("a")
+        found.come_to({"a": 4, "b": 4, "c": 4}, "it to be filled")
+
+
+def test_a_cordoned_container_keeps_what_it_has_and_gets_nothing_new(database_url):
+    """1. `a` is cordoned, and another container is lost: its shards go to the third. 2. `a` runs what it ran."""
+    with cell(database_url, "a", "b", "c") as found:
+        held = dict(found.containers["a"].held)
+        found.client.cordon("a", reason="noise")
+        found.rounds_pass()
+        found.containers.pop("b").stop()
+        found.come_to({"a": 4, "c": 8}, "the fail-over")
+        found.rounds_pass()
+        assert found.containers["a"].held == held
+
+
+def test_what_fits_nowhere_stays_until_the_limit_and_has_no_owner_then(database_url):
+    """1. The only container is drained: there is nowhere to go. 2. At the limit all is taken off, and an alert says so.
+    3. Uncordoned, it has it all again."""
+    with cell(database_url, "a") as found:
+        found.client.drain("a", limit_seconds=None)
+        found.rounds_pass()
+        assert found.counts() == found.holds() == {"a": SHARDS}
+        found.client.drain("a", limit_seconds=0)
+        wait_until(lambda: found.counts() == {None: SHARDS} and not found.holds(), 20, "all to be taken off")
+        assert is_so(found.client.container("a")) == ("live", "draining", 0)
+        found.rounds_pass()
+        assert found.counts() == {None: SHARDS}
+        assert found.unplaceable() == [SHARDS]
+        found.client.uncordon("a")
+        found.come_to({"a": SHARDS}, "it to be filled")
+        wait_until(lambda: found.unplaceable() == [], 10, "the end of the alert")
+
+
+def test_at_the_limit_no_budget_of_moves_counts(database_url):
+    """1. One move at a time, and the source does not answer: one shard is withheld. 2. At the limit all are."""
+    with cell(database_url, "a", "b", moves_in_flight=1, **PATIENT) as found:
+        silent = found.containers.pop("a")
+        silent.stop()
+        found.client.drain("a", limit_seconds=None)
+        wait_until(lambda: len(found.manager.view.withheld) == 1, 20, "a DROP to be repeated")
+        found.rounds_pass()
+        assert len(found.manager.view.withheld) == 1
+        found.client.drain("a", limit_seconds=0)
+        wait_until(lambda: len(found.manager.view.withheld) == SHARDS // 2, 20, "all DROPs to be repeated")
+
+
+def test_a_drain_that_does_not_end_is_told_until_it_does(database_url):
+    """1. A container that says nothing is drained, at once: it is told to drop, and does not answer. 2. An alert names
+    it. 3. It is back and obeys: the alert is over."""
+    with cell(database_url, "a", "b", **PATIENT) as found:
+        silent = found.containers.pop("a")
+        silent.stop()
+        found.client.drain("a", limit_seconds=0)
+        wait_until(lambda: found.overdue() == ["a"], 20, "an alert")
+        assert found.counts() == {"a": 6, "b": 6}
+        found.join("a", "2")
+        found.come_to({"b": SHARDS}, "the drain")
+        wait_until(lambda: found.overdue() == [], 20, "the end of the alert")
+
+
+def test_a_container_lost_for_long_is_forgotten(database_url):
+    """Its shards have gone to others; the live ones stay."""
+    with cell(database_url, "a", "b", forget_lost_seconds=1.0) as found:
+        found.containers.pop("a").stop()
+        wait_until(lambda: [each.name for each in found.client.all_containers()] == ["b"], 20, "its row to go")
+        assert found.counts() == {"b": SHARDS}

@@ -1,0 +1,174 @@
+"""The Shard Manager places by load, capacity and region on a real store: stories."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, text
+
+from penstock.control.process import wait_until
+from penstock.store import alerts, shards
+from penstock.store.availability import set_availability
+from penstock.store.cluster import set_shard_count
+from penstock.store.engine import connect, transaction
+from penstock.store.loads import save_loads
+from penstock.tasks.dimensions import CPU
+from penstock.tasks.ownership import CORDONED, DRAINING
+from penstock.wire.cluster import TaskReport, TaskState
+from services.shard_manager.placement.alerts import REGION_UNMET
+from tests.support.cells import jobs_in
+from tests.support.shard_manager import RunningShardManager, SmallTaskManager, shard_manager
+from tests.support.task_service import commit_job, forget_job
+
+SHARDS = 12
+LITTLE = {"cpu_cores": 0.05, "memory_bytes": 64 * 2**20, "disk_bytes": 0}
+EVERY_ROUND = {"load_check_seconds": 0.01, "job_check_seconds": 0.0}
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    engine = connect(database_url)
+    with transaction(engine) as connection:
+        set_shard_count(connection, SHARDS)
+    yield engine
+    engine.dispose()
+
+
+@contextmanager
+def cell(
+    engine: Engine, database_url: str, regions: Mapping[str, str], **settings: Any
+) -> Iterator[tuple[RunningShardManager, dict[str, SmallTaskManager]]]:
+    """A Shard Manager and containers, by name to region, over which all shards are spread."""
+    with ExitStack() as stack:
+        manager = stack.enter_context(shard_manager(database_url, **{**EVERY_ROUND, **settings})).lead()
+        containers = {name: SmallTaskManager(name, region=region) for name, region in regions.items()}
+        for container in containers.values():
+            stack.callback(container.stop)
+            container.beat(manager)
+        wait_until(lambda: set(counts(engine)) == set(regions) and agree(engine, containers), 10, "a first placement")
+        yield manager, containers
+
+
+def owners(engine: Engine) -> dict[int, str | None]:
+    with transaction(engine) as connection:
+        return {shard: owner.container for shard, owner in shards.read_owners(connection).items()}
+
+
+def counts(engine: Engine) -> Counter[str | None]:
+    return Counter(owners(engine).values())
+
+
+def agree(engine: Engine, containers: Mapping[str, SmallTaskManager]) -> bool:
+    """Whether every shard has an owner, and each container holds exactly what the store says."""
+    with transaction(engine) as connection:
+        held = all(each.held == shards.read_assignment(connection, name) for name, each in containers.items())
+    return held and None not in counts(engine)
+
+
+def rounds_pass(manager: RunningShardManager, rounds: int = 15) -> bool:
+    """Waits for so many rounds, each of which looks at loads and jobs."""
+    wanted = manager.process.loop.rounds + rounds
+    wait_until(lambda: manager.process.loop.rounds >= wanted, 20, "rounds")
+    return True
+
+
+def tell(engine: Engine, loads: Mapping[str, float]) -> None:
+    """Loads of the CPU of jobs' task 0."""
+    tasks = [
+        TaskReport(
+            job=job, index=0, state=TaskState.RUNNING, revision=1, generation=1, restarts=0, epoch=1, load={CPU: cpu}
+        )
+        for job, cpu in loads.items()
+    ]
+    with transaction(engine) as connection:
+        save_loads(connection, tasks)
+
+
+def region_alerts(engine: Engine) -> dict[str, str]:
+    with transaction(engine) as connection:
+        return {alert.subject: alert.message for alert in alerts.page(connection, kind=REGION_UNMET, limit=9)}
+
+
+def test_shards_move_off_a_container_that_turns_out_to_be_hot(engine, database_url):
+    """1. Jobs whose loads are unknown: nothing moves. 2. Two tasks of one container use nearly all of it: one of them
+    moves to the other. 3. Nothing changes any more: nothing moves."""
+    with cell(engine, database_url, {"a": "local", "b": "local"}) as (manager, containers):
+        names = {shard: names[0] for shard, names in jobs_in(dict.fromkeys(range(SHARDS), 1), SHARDS).items()}
+        for name in names.values():
+            commit_job(engine, name, task_count=1, resources=LITTLE)
+        before = owners(engine)
+        assert rounds_pass(manager)
+        assert owners(engine) == before
+        hot = [shard for shard in range(SHARDS) if before[shard] == "a"][:2]
+        tell(engine, {name: 0.85 if shard in hot else 0.05 for shard, name in names.items()})
+        wait_until(lambda: {owners(engine)[shard] for shard in hot} == {"a", "b"}, 10, "a hot shard to move")
+        wait_until(lambda: agree(engine, containers), 10, "containers to know")
+        after = owners(engine)
+        assert rounds_pass(manager)
+        assert owners(engine) == after
+
+
+def test_a_shard_follows_the_region_of_its_job_and_an_impossible_one_hurts_nobody(engine, database_url):
+    """1. Two jobs share a shard in region east. 2. One asks for west: the shard goes there. 3. It asks for where nobody
+    is: the shard stays owned, and an alert says who asks for what. 4. The job goes, and so does the alert."""
+    with cell(engine, database_url, {"a": "east", "b": "west"}) as (manager, containers):
+        shard = next(shard for shard, name in sorted(owners(engine).items()) if name == "a")
+        [[asks, other]] = jobs_in({shard: 2}, SHARDS).values()
+        commit_job(engine, other, task_count=1)
+        commit_job(engine, asks, task_count=1, region="west")
+        wait_until(lambda: owners(engine)[shard] == "b" and agree(engine, containers), 10, "the shard to go west")
+        commit_job(engine, asks, task_count=1, region="north")
+        wait_until(lambda: region_alerts(engine), 10, "an alert")
+        [(subject, message)] = region_alerts(engine).items()
+        assert subject == asks
+        assert f"job {asks} asks for region north: no open container is in region north" in message
+        assert rounds_pass(manager)
+        assert agree(engine, containers)
+        forget_job(engine, asks)
+        wait_until(lambda: not region_alerts(engine), 10, "the alert to be cleared")
+
+
+def test_the_move_budget_is_honoured(engine, database_url):
+    """Of two containers, one gets a third of the shards late: by two moves, until the next look goes on."""
+    with cell(engine, database_url, {"a": "local", "b": "local"}, move_budget=2, load_check_seconds=3600.0) as (
+        manager,
+        _,
+    ):
+        before = owners(engine)
+        with ExitStack() as stack:
+            late = SmallTaskManager("c")
+            stack.callback(late.stop)
+            late.beat(manager)
+            wait_until(lambda: counts(engine)["c"] == 2, 10, "two shards to move")
+            assert rounds_pass(manager)
+            moved = {shard for shard, name in owners(engine).items() if name != before[shard]}
+            assert len(moved) == counts(engine)["c"] == 2
+
+
+def test_a_cordoned_container_gets_nothing_and_a_draining_one_is_emptied(engine, database_url):
+    with cell(engine, database_url, {"a": "local", "b": "local", "c": "local"}) as (_, containers):
+        with transaction(engine) as connection:
+            set_availability(connection, "a", CORDONED, reason="test")
+            set_availability(connection, "b", DRAINING, reason="test")
+        held = {shard for shard, name in owners(engine).items() if name == "a"}
+        wait_until(lambda: counts(engine)["b"] == 0 and agree(engine, containers), 10, "b to be empty")
+        assert {shard for shard, name in owners(engine).items() if name == "a"} == held
+
+
+def test_the_store_has_what_containers_were_given_by(engine, database_url):
+    with cell(engine, database_url, {"a": "local", "b": "local"}):
+        wait_until(lambda: len(placements(engine)) == 2, 10, "placements")
+        for placement in placements(engine).values():
+            assert placement.keys() == {"at", "load", "usable", "deviation"}
+            assert placement["usable"][CPU] == pytest.approx(2.0 * 0.9)
+            assert abs(placement["deviation"][CPU]) < 0.1
+
+
+def placements(engine: Engine) -> dict[str, Any]:
+    statement = text("SELECT name, placement FROM containers WHERE placement IS NOT NULL")
+    with transaction(engine) as connection:
+        return {row.name: row.placement for row in connection.execute(statement)}
