@@ -94,7 +94,7 @@ def shard_manager(around: Surroundings, process: Process) -> None:
     manager = ShardManager(store, view, orders, settings, clock, wake=lambda: loop.wake())
     loop = LeaderLoop(
         LEASE,
-        in_turn(manager, health),
+        in_turn(manager.round, health.step),
         leadership,
         period_seconds=settings.shard_manager_round_seconds,
         renew_seconds=LEADER_LEASE_SECONDS / 3,
