@@ -14,10 +14,10 @@ _COME_AND_GO = Mix(8.0, ("kill", "switch off"), "c")
 _CUT_OFF = Mix(8.0, ("cut", "cut a service"), "c")
 
 CASES: dict[Mutation, tuple[Mix, tuple[int, ...]]] = {
-    mutations.no_fence: (Mix(5.0, ("stop a machine",), "c"), (0, 1, 4, 9)),
+    mutations.no_fence: (Mix(5.0, ("stop a machine",), "c"), (1, 4, 5, 9)),
     mutations.move_before_drop_is_answered: (_ANY, (1, 3, 4)),
     mutations.no_answer_is_a_yes: (Mix(6.0, ("switch off", "weather", "stop"), "c"), (3, 29, 43)),
-    mutations.unknown_is_gone: (Mix(5.0, ("switch off", "stop"), "tasks"), (4, 12)),
+    mutations.unknown_is_gone: (Mix(5.0, ("switch off", "stop"), "tasks"), (3, 4, 12)),
     mutations.everybody_leads: (_ANY, (0, 1, 2)),
     mutations.no_wait_after_an_election: (Mix(4.0, ("kill", "stop"), "shards"), (4,)),
     mutations.tasks_outlive_the_lease: (_CUT_OFF, (0, 1, 2)),
@@ -25,6 +25,7 @@ CASES: dict[Mutation, tuple[Mix, tuple[int, ...]]] = {
     mutations.commit_of_what_nobody_asked_for: (_ANY, (0,)),
     mutations.commit_before_the_generation_is_written: (Mix(6.0, ("habits", "crash a host", "kill"), "c"), (0, 2, 5)),
     mutations.start_from_old_specs: (Mix(5.0, ("switch off",), ("c", "tasks")), (5, 12, 58)),
+    mutations.tasks_keep_old_numbers: (Mix(6.0, ("switch off", "kill", "crash a host"), "c"), (0, 3)),
 }
 """Faults and seeds that bring out each mutation. Several, so that a change of the code need not bring new ones."""
 
