@@ -75,8 +75,9 @@ class Placer:
         return self._target
 
     def fail_over(self, situation: Situation) -> Target:
-        """A target for the containers that are left, by what was known last."""
-        return self._place(Reason.CONTAINERS, self._without_drained(situation))
+        """A target for the containers that are left, by what was known last; moves nothing that runs for balance."""
+        rules = self._rules._replace(move_budget=0)
+        return self._place(Reason.FAIL_OVER, self._without_drained(situation), rules)
 
     def follow(self, situation: Situation, *, may_place: bool) -> Target | None:
         """The target, made anew if there is a reason and it `may_place`; None before the first.
@@ -89,7 +90,7 @@ class Placer:
         if reason is None and self._target is not None:
             reason = reason_of_needs(self._target, broken)
         if reason is not None and may_place:
-            self._place(reason, situation)
+            self._place(reason, situation, self._rules)
         return self._target
 
     def save(self, leader_epoch: int) -> None:
@@ -147,10 +148,10 @@ class Placer:
     def _without_drained(self, situation: Situation) -> Situation:
         return situation._replace(members=to_place_on(situation.members, self._clock.now()))
 
-    def _place(self, reason: Reason, situation: Situation) -> Target:
+    def _place(self, reason: Reason, situation: Situation, rules: Rules) -> Target:
         now = self._clock.monotonic()
         needs = self._known(situation.sharding)
-        target = target_of(situation.members, needs, situation.present(), self._rules, now)
+        target = target_of(situation.members, needs, situation.present(), rules, now)
         seconds = self._clock.monotonic() - now
         self._target, self._is_news = target, True
         metrics.placement_seconds.observe(seconds)

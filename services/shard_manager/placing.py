@@ -36,11 +36,12 @@ class Reason(StrEnum):
     """Why shards are placed anew."""
 
     TAKEN_OVER = "taken over"
+    FAIL_OVER = "containers were lost"
     CONTAINERS = "containers changed"
     SHARDS = "tasks are in other shards"
     OVERLOADED = "a container is overloaded"
     REGION = "a shard is in the wrong region"
-    UNFINISHED = "the move budget ended the last placement"
+    UNFINISHED = "the last placement was not finished"
     PERIOD = "the period has passed"
 
 

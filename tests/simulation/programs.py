@@ -214,17 +214,17 @@ def task_manager(around: Surroundings, process: Process) -> None:
 
 
 class DiskSnapshot:
-    """As `services.task_manager.disk.SnapshotFile`, on a simulated disk."""
+    """As `services.task_manager.disk.SnapshotFile`, on a simulated disk: written out when it is read."""
 
     def __init__(self, disk: dict[str, Any]) -> None:
         self._disk = disk
 
     def load(self) -> Snapshot | None:
-        text = self._disk.get("snapshot")
-        return None if text is None else Snapshot.model_validate_json(text)
+        held = self._disk.get("snapshot")
+        return None if held is None else Snapshot.model_validate_json(held.model_dump_json())
 
     def save(self, snapshot: Snapshot) -> None:
-        self._disk["snapshot"] = snapshot.model_dump_json()
+        self._disk["snapshot"] = snapshot
 
 
 class DiskLives(Lives):

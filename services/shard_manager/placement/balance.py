@@ -25,6 +25,9 @@ from services.shard_manager.placement.solution import (
 
 _PATIENCE = 8
 _MOST_ROUNDS = 2_000
+_FEWEST_ROUNDS = 48
+_SHARDS_LOOKED_AT = 4_800_000
+"""Rounds end here, however far they came, so that a cell whose bands cannot be reached is placed in about a second."""
 _PATIENCE_TO_TIGHTEN = 2
 _ROUNDS_TO_TIGHTEN = 8
 _INNER = 0.9
@@ -47,7 +50,7 @@ class Costs(NamedTuple):
 
 
 class Balanced(NamedTuple):
-    """`settled`: no more can be done, as far as this search goes; False when the budget ended it."""
+    """`settled`: no more can be done, as far as this search goes; False when the budget ended it, or its length."""
 
     solution: Solution
     settled: bool
@@ -73,9 +76,9 @@ def tighten(frame: Frame, solution: Solution, costs: Costs, band: float) -> Solu
 
 def balance(frame: Frame, solution: Solution, costs: Costs, budget: int | None) -> Balanced:
     """Exchanges of any shards to the band of the problem, at most `budget` of them away from home."""
-    search = _Search(
-        np.ones(len(costs.free), dtype=np.bool_), frame.problem.band, _MOST_ROUNDS, _PATIENCE, _LEAST_GAIN_OF_MOVES
-    )
+    count = len(costs.free)
+    rounds = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, _SHARDS_LOOKED_AT // max(count, 1)))
+    search = _Search(np.ones(count, dtype=np.bool_), frame.problem.band, rounds, _PATIENCE, _LEAST_GAIN_OF_MOVES)
     return _exchange(frame, solution, costs, search, budget)
 
 
@@ -98,6 +101,8 @@ def _exchange(frame: Frame, solution: Solution, costs: Costs, search: _Search, b
         if budget is not None:
             budget -= _count_away(costs, holder) - _count_away(costs, solution.holder)
         solution = solution_of(frame, holder)
+    else:
+        return Balanced(solution, False)
     return Balanced(solution, not cut)
 
 

@@ -19,10 +19,10 @@ from services.shard_manager.placement.needs import Needs
 from services.shard_manager.placement.problem import NO_GROUP, Containers, Floats, Problem, Shards, State
 from services.shard_manager.placement.regions import Unmet, bind, without_a_place
 
-IDLE_SHARE = 0.01
-IDLE_SHARE_OF_CELL = 0.05
-"""A shard is taken to use so much at least of what is assumed of a task, and all of them together not more than so much
-of the cell: so shards without tasks are spread by count, and new tasks land evenly."""
+IDLE_SHARE = 0.05
+"""Every shard is taken to use an equal part of so much of the cell at least: shards without tasks are spread by count,
+so new tasks land evenly, and nothing moves for a dimension that hardly anybody uses and bands could not be reached in.
+"""
 UNBOUNDED = 1e15
 """The capacity of a dimension that no container tells: nothing is too large for it, and it is shared out evenly."""
 
@@ -79,9 +79,9 @@ def problem_of_cell(members: Mapping[str, Member], needs: Needs, home: Mapping[i
 
 def _idle(containers: Containers, shard_count: int) -> Floats:
     """What a shard is taken to use at least [D]."""
-    of_cell = IDLE_SHARE_OF_CELL * containers.capacity.sum(axis=0) / max(shard_count, 1)
+    capacity = containers.capacity.sum(axis=0)
     assumed = np.array([dimension.assumed for dimension in DIMENSIONS])
-    return np.asarray(np.minimum(IDLE_SHARE * assumed, of_cell))
+    return np.asarray(IDLE_SHARE * np.where(capacity < UNBOUNDED, capacity / max(shard_count, 1), assumed))
 
 
 def _completed(rows: Sequence[Member]) -> list[dict[str, float]]:

@@ -36,8 +36,8 @@ class Placement:
     `holder` [S]: the container of each shard, an index, or `NOBODY`; `assignment`: the same by number and name, with
     unplaced shards left out. `moved`: numbers of shards that leave a container of the problem: those that have to go
     first, then those that leave the containers furthest from even. `deviation` [C, D]: 0.1 is 10 % above the tier's
-    mean; 0 for containers that are not open. `settled`: False when the move budget ended the round with more to do:
-    placing again then moves on.
+    mean; 0 for containers that are not open. `settled`: False when the move budget, or the length of the search,
+    ended the round with more to do: placing again then moves on.
     """
 
     assignment: dict[int, str]
@@ -95,7 +95,7 @@ def _place_and_balance(frame: Frame, relieved: Solution, costs: Costs) -> tuple[
         checks.check_same_placed(roomy, solution)
         checks.check_capacity(frame, solution)
         checks.check_constraints(frame, solution, costs.home)
-        if np.array_equal(before, solution.holder):
+        if np.array_equal(before, solution.holder) or (number > 0 and not settled):
             return solution, settled and not _may_go_on(frame, costs, solution)
     return solution, False
 

@@ -201,7 +201,7 @@ def test_what_a_container_was_given_by_is_told():
     figures = made(needs=needs_of([job("j")], [told("j", cpu=2.0)], SHARDING)).figures
     assert figures.keys() == {"a", "b"}
     loads = sorted(each.load[CPU] for each in figures.values())
-    assert loads[1] == pytest.approx(2.0, abs=0.05)
+    assert loads[1] == pytest.approx(2.0, abs=0.2)
     assert figures["a"].usable[CPU] == pytest.approx(3.6)
     at = datetime(2026, 1, 1, tzinfo=UTC)
     assert figures["a"].as_json(at)["at"] == "2026-01-01T00:00:00+00:00"
