@@ -19,6 +19,7 @@ from services.state_syncer.observe import NO_CONTAINERS_APPLIED
 from services.state_syncer.progress import Step
 from services.task_manager import container as task_manager
 from services.task_manager.lease import Lease
+from services.task_manager.state import State
 from services.task_manager.tenure import Tenure
 from tests.support.memory.store import MemoryStore
 
@@ -108,6 +109,11 @@ def start_from_old_specs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Tenure, "may_start_from", lambda *_: True)
 
 
+def tasks_keep_old_numbers(patch: pytest.MonkeyPatch) -> None:
+    """A Task Manager does not renumber what runs when the number of shards changes."""
+    patch.setattr(State, "reshard", lambda *_: None)
+
+
 def all_tasks_in_one_wave(patch: pytest.MonkeyPatch) -> None:
     """A package goes to all tasks of a job at once."""
     patch.setattr(rollout, "wave_ends", lambda task_count, _: (task_count,))
@@ -140,6 +146,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     commit_of_what_nobody_asked_for,
     commit_before_the_generation_is_written,
     start_from_old_specs,
+    tasks_keep_old_numbers,
     all_tasks_in_one_wave,
     next_wave_unseen,
     releases_interleave,
