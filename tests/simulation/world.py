@@ -37,7 +37,7 @@ CLOCK_DRIFT = 0.03
 
 @dataclass(frozen=True)
 class Size:
-    """How large a cell is, and for how long it is troubled, in virtual seconds. `changes`: what users do; all if empty."""
+    """How large a cell is, and how long it is troubled, in virtual seconds. `changes`: what users do; all if empty."""
 
     containers: int = 4
     jobs: int = 3
