@@ -1,13 +1,10 @@
-"""A release of a package to a whole cell, with the State Syncer's real rounds, and a cell of the design's size."""
+"""A release of a package to a whole cell, with the State Syncer's real rounds."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from tests.simulation.upgrade import Figures, Upgrade
-from tests.simulation.world import Size, simulate
 
 
 def test_a_release_of_all_jobs_goes_through_in_waves_within_the_budget() -> None:
@@ -26,11 +23,3 @@ def test_jobs_without_input_take_longer_since_only_time_proves_their_waves() -> 
     assert busy.seconds is not None
     assert idle.seconds is not None
     assert idle.seconds > 2 * busy.seconds
-
-
-@pytest.mark.long
-def test_a_cell_of_the_largest_size_comes_to_what_was_asked_for() -> None:
-    """3,000 containers and 100,000 tasks, all loops real."""
-    size = Size(containers=3000, jobs=12_500, shards=100_000, faults_seconds=0.0, tasks_per_job=8)
-    result = simulate(0, size)
-    assert result.complaints == ()

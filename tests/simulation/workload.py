@@ -33,7 +33,10 @@ MOST_SHARDS = 64
 class Workload:
     """`_wanted`: by job what its base layer overrides."""
 
-    def __init__(self, scheduler: Scheduler, database: Database, story: Story, jobs: int) -> None:
+    def __init__(
+        self, scheduler: Scheduler, database: Database, story: Story, jobs: int, changes: tuple[str, ...]
+    ) -> None:
+        self._changes = changes or CHANGES
         self._scheduler = scheduler
         self._database = database
         self._story = story
@@ -57,7 +60,7 @@ class Workload:
             return
         if job.deleting:
             return
-        match random.choice(CHANGES):
+        match random.choice(self._changes):
             case "rescale":
                 self._write(name, self._wanted[name] | {"task_count": random.randint(1, 4), "desired_state": "running"})
             case "change":

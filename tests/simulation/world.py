@@ -37,7 +37,7 @@ CLOCK_DRIFT = 0.03
 
 @dataclass(frozen=True)
 class Size:
-    """How large a cell is, and for how long it is troubled, in virtual seconds."""
+    """How large a cell is, and how long it is troubled, in virtual seconds. `changes`: what users do; all if empty."""
 
     containers: int = 4
     jobs: int = 3
@@ -45,6 +45,7 @@ class Size:
     faults_seconds: float = 150.0
     tasks_per_job: int | None = None
     mix: Mix = field(default_factory=Mix)
+    changes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class World:
         self.ground = Ground(self.scheduler, self.story, files, Habits(), Watcher())
         times = Times(set_based_from=self.scheduler.random.choice((1, 1000)))
         self.around = Surroundings(self.network, self.database, self.ground, times)
-        self.workload = Workload(self.scheduler, self.database, self.story, size.jobs)
+        self.workload = Workload(self.scheduler, self.database, self.story, size.jobs, size.changes)
         self.machines: dict[str, Machine] = {}
         self.checkers = self.ground.watcher = Checkers(self.around, self.machines)
         self._programs: dict[str, Program] = {}
