@@ -49,4 +49,4 @@ def test_a_broken_promise_is_noticed(mutation: Mutation, monkeypatch: pytest.Mon
     noticed = next((seed for seed in seeds if not simulate(seed, size).is_good), None)
     monkeypatch.undo()
     assert noticed is not None, "the simulation noticed nothing"
-    assert simulate(noticed, size).complaints == []
+    assert simulate(noticed, size).complaints == ()
