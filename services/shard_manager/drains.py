@@ -2,7 +2,8 @@
 
 Until its limit a drain is only a matter of placement: shards leave as others have room, within the budget of moves, and
 one that fits nowhere else stays. From the limit on nothing stays: a shard that has no place elsewhere is dropped all
-the same, nobody owns it, and placement's alert names it. Pure.
+the same, nobody owns it, and placement's alert names it. One that does not obey loses its lease after a grace
+(`penstock.tasks.ownership.drain_is_over`). Pure.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from penstock.tasks.ownership import DRAINING, Member, Owner
+from penstock.tasks.ownership import Member, Owner, drain_is_over
 from services.shard_manager.moves import Freed, Planned
 
 DRAIN_OVERDUE = "drain_overdue"
+_AT_ONCE = timedelta()
 
 
 class DrainAlert(NamedTuple):
@@ -27,7 +29,7 @@ class DrainAlert(NamedTuple):
 
 def overdue(members: Mapping[str, Member], now: datetime) -> frozenset[str]:
     """The live containers whose drain is at its limit or past it."""
-    return frozenset(name for name, member in members.items() if member.live and _is_overdue(member, now))
+    return frozenset(name for name, member in members.items() if member.live and drain_is_over(member, now, _AT_ONCE))
 
 
 def taken_off(
@@ -61,7 +63,7 @@ def late(
     return {
         name: _alert(name, member, shard_counts[name])
         for name, member in sorted(members.items())
-        if member.live and _is_overdue(member, now - patience) and shard_counts.get(name, 0) > 0
+        if member.live and drain_is_over(member, now, patience) and shard_counts.get(name, 0) > 0
     }
 
 
@@ -69,7 +71,3 @@ def _alert(name: str, member: Member, shards: int) -> DrainAlert:
     limit = "" if member.drain_until is None else member.drain_until.isoformat(timespec="seconds")
     message = f"{name} was to be empty at {limit}, and has not said that it dropped its last shards"
     return DrainAlert(name, message, {"shards": shards, "drain_until": limit})
-
-
-def _is_overdue(member: Member, now: datetime) -> bool:
-    return member.availability == DRAINING and member.drain_until is not None and member.drain_until <= now

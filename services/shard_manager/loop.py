@@ -10,7 +10,7 @@ from datetime import timedelta
 from penstock.control.clock import Clock
 from penstock.control.logs import logger
 from penstock.store.shards import Change
-from penstock.tasks.ownership import Member, Owner
+from penstock.tasks.ownership import OPEN, Member, Owner
 from penstock.wire.cluster import ShardOrders
 from services.shard_manager import metrics
 from services.shard_manager.drains import overdue, taken_off
@@ -216,11 +216,13 @@ class ShardManager:
         room = self._settings.moves_in_flight - len(on_their_way)
         off = taken_off(owners, drained, target.where, live, on_their_way, given_up) if drained else []
         busy = on_their_way | {event.shard for event in off}
-        if wanted == len(owners):
-            others = plan(owners, target, live, busy, given_up, move_limit=room)
-        else:
-            found = gather(owners, wanted, live.keys() - drained, self._on_their_way(), given_up, move_limit=room)
+        if wanted < len(owners):
+            takers = [name for name, member in live.items() if member.availability == OPEN]
+            found = gather(owners, wanted, live, takers, self._on_their_way(), given_up, move_limit=room)
             others = [event for event in found if event.shard not in busy]
+        else:
+            room = room if wanted == len(owners) else 0
+            others = plan(owners, target, live, busy, given_up, move_limit=room)
         events = [*off, *others]
         metrics.moves_planned.inc(sum(isinstance(event, Planned) for event in events))
         self._settled = situation if not events else None

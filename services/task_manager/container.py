@@ -373,7 +373,8 @@ class Container:
 
     def _notice_exits(self, now: float) -> None:
         """Takes in ended hosts, and measures what ran past its lease before they are forgotten."""
-        past_lease = {task.task_id: task for task in self._of_former_leases()}
+        lapsed = self._pool.lapsed()
+        past_lease = {task.task_id: task for task in self._of_former_leases() if task.host not in lapsed}
         for name, how in self._pool.take_ended().items():
             self._lease_news.forget(name)
             for task in self._state.host_exited(name, how, now):

@@ -54,6 +54,11 @@ class HostPool:
                     del self._handles[name]
         return ended
 
+    def lapsed(self) -> frozenset[str]:
+        """The hosts that have ended because their lease ran out, and are not taken yet."""
+        with self._lock:
+            return frozenset(name for name, handle in self._handles.items() if handle.has_lapsed())
+
     def kill_all(self) -> None:
         """Kills every host."""
         with self._lock:

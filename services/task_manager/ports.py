@@ -86,7 +86,11 @@ class Host(Protocol):
         ...
 
     def exit(self) -> HostExit | None:
-        """How it ended; None while any of its processes may live."""
+        """How it ended; None while any of its processes may live, and until all that it said has been heard."""
+        ...
+
+    def has_lapsed(self) -> bool:
+        """Whether it has ended by itself because its lease ran out; known sooner than `exit` tells it."""
         ...
 
 

@@ -73,6 +73,10 @@ class SparkHost:
         """How it ended; None while it runs, and until all that it said has been heard."""
         return self._exit
 
+    def has_lapsed(self) -> bool:
+        """See `ports.Host`."""
+        return self._process.exit_reason is ExitReason.LEASE_LOST
+
     def _replied(self, command_id: int, reply: Future[Reply]) -> None:
         """The process numbers commands by itself; the Task Manager knows them by its own ids."""
         error = reply.exception()

@@ -6,6 +6,7 @@ A run prints its seed and each fault as it begins. `CHAOS_SHORT_SEED=7 pytest te
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from functools import partial
 
@@ -15,11 +16,12 @@ from penstock.control.process import wait_until
 from penstock.local import supervisor
 from penstock.local.stack import READY_S
 from penstock.wire.job_client import JobClient
+from tests.e2e.conftest import LEASE_SECONDS
 from tests.support.chaos.jobs import Chain, Counts, Judged, Rows, Windows, running
 from tests.support.chaos.perform import perform
 from tests.support.chaos.settings import ChaosSettings
 from tests.support.chaos.stack import SERVERS, ChaosStack
-from tests.support.chaos.timetable import Fault, Pace, timetable
+from tests.support.chaos.timetable import Fault, Kind, Pace, timetable
 from tests.support.chaos.watch import double_runs
 from tests.support.session import unique
 
@@ -50,17 +52,26 @@ def test_jobs_like_the_demos_are_exact_after_minutes_of_chaos(stack: ChaosStack,
 
 def _check_chaos(stack: ChaosStack, seed: int, faults: tuple[Fault, ...], jobs: tuple[Judged, ...]) -> None:
     """1. Rows flow. 2. Faults come and go. 3. All is up again: services, containers, jobs, and nobody is alarmed.
-    4. Every row has its effect once. 5. No task ever ran twice."""
+    4. Every row has its effect once. 5. No task ever ran twice, by the containers' own word."""
     with running(stack, jobs), double_runs(stack) as double_run_seconds:
         with ExitStack() as flowing:
             for job in jobs:
                 flowing.enter_context(job.flow())
             print(f"chaos by seed {seed}, {len(faults)} faults")
             perform(stack, faults)
+            healed_at = time.monotonic()
             _wait_recovered(stack, [name for job in jobs for name in job.parts()])
+            print(f"recovered in {time.monotonic() - healed_at:.1f} s")
         for job in jobs:
             job.end()
-    assert double_run_seconds == dict.fromkeys(stack.containers, 0.0)
+    witnesses = set(stack.containers) - _stood_still(faults)
+    assert {name: double_run_seconds[name] for name in witnesses} == dict.fromkeys(witnesses, 0.0)
+
+
+def _stood_still(faults: tuple[Fault, ...]) -> set[str]:
+    """Containers that may have slept through the end of their lease, hosts and all. Not knowing that the hosts slept,
+    too, they assume the worst."""
+    return {fault.target for fault in faults if fault.kind is Kind.FREEZE and fault.seconds > LEASE_SECONDS / 2}
 
 
 def _wait_recovered(stack: ChaosStack, jobs: list[str]) -> None:

@@ -183,6 +183,7 @@ def test_what_runs_where_and_what_nobody_knows(shell: Shell, etl: str, service: 
     assert said.startswith(f"{SHARDS} shards\n")
     assert {"nobody", "tm-1"} <= set(said.split())
     assert len(json.loads(shell("shards", "--json").ok())["shards"]) == SHARDS
+    assert f"{SHARDS} shards, on the way to {2 * SHARDS}" in shell("shards", "--set", str(2 * SHARDS)).ok()
 
     said = shell("top", "--looks", "2", "--every", "0.1", "--prefix", "e").ok()
     assert "1/2" in said

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
+import pytest
+
 from penstock.control.process import wait_until
 from penstock.store import shards
-from penstock.store.cluster import set_shard_count
+from penstock.store.cluster import ask_for_shards, set_shard_count
 from penstock.store.engine import transaction
 from penstock.wire.containers import ContainerView
 from penstock.wire.job_client import JobClient
@@ -160,3 +162,24 @@ def test_a_container_lost_for_long_is_forgotten(database_url):
         found.containers.pop("a").stop()
         wait_until(lambda: [each.name for each in found.client.all_containers()] == ["b"], 20, "its row to go")
         assert found.counts() == {"b": SHARDS}
+
+
+def test_the_fleet_shows_what_the_shard_manager_placed(database_url):
+    """Load, usable capacity and deviation, by the dimensions of the capacity."""
+    with cell(database_url, "a", "b") as found:
+        wait_until(lambda: all(each.placement for each in found.client.all_containers()), 20, "placements")
+        shown = found.client.container("a")
+        assert shown.placement is not None
+        assert shown.placement.load.keys() == shown.placement.deviation.keys() == shown.placement.usable.keys()
+        assert shown.placement.load.keys() >= shown.capacity.keys()
+        assert shown.placement.usable["cpu_cores"] == pytest.approx(0.9 * shown.capacity["cpu_cores"])
+
+
+def test_a_drain_at_its_limit_and_another_shard_count_do_not_hinder_each_other(database_url):
+    """1. All that `a` has is to go at once, while shards are brought together to be half as many. 2. Both end."""
+    with cell(database_url, "a", "b", "c") as found:
+        with transaction(found.service.engine) as connection:
+            ask_for_shards(connection, SHARDS // 2)
+        found.client.drain("a", limit_seconds=0)
+        found.come_to({"b": 3, "c": 3}, "the drain of half as many shards")
+        assert is_so(found.client.container("a")) == ("live", "draining", 0)

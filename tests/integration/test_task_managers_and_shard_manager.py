@@ -14,8 +14,8 @@ from penstock.control.clock import SystemClock
 from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
 from penstock.local.ports import free_port
-from penstock.spark.channel import Command
-from penstock.store.cluster import set_shard_count
+from penstock.spark.channel import Command, Start
+from penstock.store.cluster import ask_for_shards, read_facts, set_shard_count
 from penstock.store.engine import connect, transaction
 from penstock.wire.cluster import Snapshot, TaskReportBatch
 from penstock.wire.shard_client import ShardManagerClient
@@ -38,18 +38,25 @@ ALL = {f"flights/{index}" for index in range(8)}
 
 
 class PromptHosts(FakeHosts):
-    """Hosts that do at once what they are told."""
+    """Hosts that do at once what they are told. `twice`: the tasks that began while those of `others` ran them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.others: list[FakeHosts] = []
+        self.twice: list[str] = []
 
     def start(self, *args: object) -> FakeHost:
         host = super().start(*args)
-        host.send = lambda command: _send(host, command)  # type: ignore[method-assign]
+        host.send = lambda command: self._send(host, command)  # type: ignore[method-assign]
         host.become_ready()
         return host
 
-
-def _send(host: FakeHost, command: Command) -> None:
-    FakeHost.send(host, command)
-    host.answer()
+    def _send(self, host: FakeHost, command: Command) -> None:
+        if isinstance(command, Start):
+            name = command.spec.task_id
+            self.twice += [name for other in self.others if name in other.running()]
+        FakeHost.send(host, command)
+        host.answer()
 
 
 class OneJob:
@@ -206,3 +213,48 @@ def test_shards_are_failed_over_while_the_task_service_is_away(
         first.specs.away = second.specs.away = True
         leaving.close()
         assert wait_until(lambda: first.running() == ALL, 30, "one container to run everything")
+
+
+def test_the_number_of_shards_changes_while_tasks_run_and_none_ever_runs_twice(
+    database_url: str, engine: Engine, tmp_path: Path
+) -> None:
+    """
+    1. Two containers share. Twice as many shards: both learn it, every task runs on.
+    2. Twice as many again; the Shard Manager ends at that moment, and another takes over.
+    3. A quarter of that and less; one container ends at that moment. The other gets what is left.
+    """
+
+    def shard_count() -> int:
+        with transaction(engine) as connection:
+            return read_facts(connection).sharding.count
+
+    def ask(count: int) -> None:
+        with transaction(engine) as connection:
+            ask_for_shards(connection, count)
+
+    with ExitStack() as stack:
+        port = free_port()
+        cell = stack.enter_context(ExitStack())
+        url = cell.enter_context(shard_manager_at(port, database_url))
+        first = stack.enter_context(Member("c1", engine, url, tmp_path).joined())
+        leaving = stack.enter_context(ExitStack())
+        second = leaving.enter_context(Member("c2", engine, url, tmp_path).joined())
+        first.hosts.others, second.hosts.others = [second.hosts], [first.hosts]
+        both = [first, second]
+
+        def know(count: int) -> bool:
+            sharding = [member.container.sharding() for member in both]
+            return shard_count() == count and all(each is not None and each.count == count for each in sharding)
+
+        wait_until(lambda: is_shared_out(both), 20, "both to run tasks")
+        ask(2 * SHARDS)
+        wait_until(lambda: know(2 * SHARDS) and is_shared_out(both), 20, "both to run tasks of the parts")
+        ask(4 * SHARDS)
+        cell.close()
+        stack.enter_context(shard_manager_at(port, database_url))
+        wait_until(lambda: know(4 * SHARDS) and is_shared_out(both), 20, "both to follow the next leader")
+        ask(SHARDS // 2)
+        leaving.close()
+        wait_until(lambda: first.running() == ALL and shard_count() == SHARDS // 2, 30, "the first to run everything")
+        assert [member.hosts.twice for member in both] == [[], []]
+        assert [member.container.summary().double_run_seconds for member in both] == [0, 0]

@@ -154,6 +154,9 @@ class Checkers(Watcher):
     def not_converged(self) -> list[str]:
         """What is not yet as expected."""
         missing = [f"shard {shard} has no owner" for shard in self._without_owner()]
+        facts = self._memory.facts
+        if facts.sharding.count != facts.wanted:
+            missing.append(f"there are {facts.sharding.count} shards, asked for were {facts.wanted}")
         if self._memory.facts.sharding.count != self._memory.facts.wanted:
             missing.append(f"there are {self._memory.facts.sharding.count} shards, not {self._memory.facts.wanted}")
         for job, expected in sorted(self.expected.newest.items()):

@@ -101,6 +101,9 @@ class SimulatedHost:
     def exit(self) -> HostExit | None:
         return self._exit
 
+    def has_lapsed(self) -> bool:
+        return self.process.is_dead and self._how.lease_ran_out
+
     def _hear(self, on_event: Callable[[str, Event], None], on_exit: Callable[[], None]) -> None:
         while True:
             while self._said:

@@ -14,7 +14,7 @@ from penstock.spark.host.lease import LeaseWatch
 from services.shard_manager import loop as shard_manager_loop
 from services.shard_manager.liveness import lost
 from services.shard_manager.moves import _TRANSITIONS, DropUnanswered, Moves, Phase, Planned
-from services.state_syncer import moves, observe, store
+from services.state_syncer import moves, observe, rollout, store
 from services.state_syncer.observe import NO_CONTAINERS_APPLIED
 from services.state_syncer.progress import Step
 from services.task_manager import container as task_manager
@@ -108,6 +108,26 @@ def start_from_old_specs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Tenure, "may_start_from", lambda *_: True)
 
 
+def all_tasks_in_one_wave(patch: pytest.MonkeyPatch) -> None:
+    """A package goes to all tasks of a job at once."""
+    patch.setattr(rollout, "wave_ends", lambda task_count, _: (task_count,))
+
+
+def next_wave_unseen(patch: pytest.MonkeyPatch) -> None:
+    """A wave counts as healthy before anything was seen of it."""
+    patch.setattr(rollout, "wave_fact", lambda *_: rollout.WaveFact.HEALTHY)
+
+
+def releases_interleave(patch: pytest.MonkeyPatch) -> None:
+    """Tasks that are not upgraded run what the running row has, though that be a release that is going out."""
+    record = rollout._rollout
+
+    def careless(running: Any, *others: Any) -> Any:
+        return record(replace(running, rollout=None), *others)
+
+    patch.setattr(rollout, "_rollout", careless)
+
+
 MUTATIONS: tuple[Mutation, ...] = (
     no_fence,
     move_before_drop_is_answered,
@@ -120,4 +140,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     commit_of_what_nobody_asked_for,
     commit_before_the_generation_is_written,
     start_from_old_specs,
+    all_tasks_in_one_wave,
+    next_wave_unseen,
+    releases_interleave,
 )

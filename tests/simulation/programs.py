@@ -94,7 +94,7 @@ def shard_manager(around: Surroundings, process: Process) -> None:
     manager = ShardManager(store, view, orders, settings, clock, wake=lambda: loop.wake())
     loop = LeaderLoop(
         LEASE,
-        in_turn(manager, health),
+        in_turn(manager.round, health.step),
         leadership,
         period_seconds=settings.shard_manager_round_seconds,
         renew_seconds=LEADER_LEASE_SECONDS / 3,
@@ -214,17 +214,17 @@ def task_manager(around: Surroundings, process: Process) -> None:
 
 
 class DiskSnapshot:
-    """As `services.task_manager.disk.SnapshotFile`, on a simulated disk."""
+    """As `services.task_manager.disk.SnapshotFile`, on a simulated disk: written out when it is read."""
 
     def __init__(self, disk: dict[str, Any]) -> None:
         self._disk = disk
 
     def load(self) -> Snapshot | None:
-        text = self._disk.get("snapshot")
-        return None if text is None else Snapshot.model_validate_json(text)
+        held = self._disk.get("snapshot")
+        return None if held is None else Snapshot.model_validate_json(held.model_dump_json())
 
     def save(self, snapshot: Snapshot) -> None:
-        self._disk["snapshot"] = snapshot.model_dump_json()
+        self._disk["snapshot"] = snapshot
 
 
 class DiskLives(Lives):

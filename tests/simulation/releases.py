@@ -28,7 +28,8 @@ class Row:
         self.runs = row.started and not row.stopping and config["desired_state"] == "running"
         before = None if row.rollout is None else row.rollout["before"]["config"]["package"]
         self.settled = self.package if before is None else before
-        self.upgraded = self.task_count if row.rollout is None else int(row.rollout["upgraded"])
+        is_whole = row.rollout is None or self.settled == self.package
+        self.upgraded = self.task_count if is_whole else int(row.rollout["upgraded"])
 
 
 class Releases:

@@ -24,6 +24,9 @@ CASES: dict[Mutation, tuple[Mix, tuple[int, ...]]] = {
     mutations.drop_is_answered_before_the_stop: (_COME_AND_GO, (6, 8, 9)),
     mutations.commit_of_what_nobody_asked_for: (_ANY, (0,)),
     mutations.commit_before_the_generation_is_written: (Mix(6.0, ("habits", "crash a host", "kill"), "c"), (0, 2, 5)),
+    mutations.all_tasks_in_one_wave: (_ANY, (0, 1, 2)),
+    mutations.next_wave_unseen: (_ANY, (0, 1, 2)),
+    mutations.releases_interleave: (_ANY, (0, 1, 2)),
     mutations.start_from_old_specs: (Mix(5.0, ("switch off",), ("c", "tasks")), (5, 12, 58)),
 }
 """Faults and seeds that bring out each mutation. Several, so that a change of the code need not bring new ones."""

@@ -9,6 +9,7 @@ from functools import cache
 from itertools import count
 from typing import Any
 
+from penstock.tasks.ownership import CORDONED, DRAINING, OPEN
 from tests.simulation.packages import version
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.store import Database
@@ -24,6 +25,9 @@ CHANGES = (
     *("rescale", "change", "release") * 3,
     *("restart", "stop", "delete", "scale", "scale", "override", "release and rescale"),
 )
+
+
+MOST_SHARDS = 64
 
 
 class Workload:
@@ -75,6 +79,23 @@ class Workload:
                 self._touch(name, "delete")
                 job.deleting = True
         self._database.news.notify_all()
+
+    def operate(self) -> None:
+        """One call of an operator's: another number of shards, or a container is cordoned, drained or opened."""
+        random, memory = self._scheduler.random, self._database.memory
+        if random.random() < 0.3:
+            shards = random.choice((len(memory.owners) * 2, max(4, len(memory.owners) // 2)))
+            memory.facts = memory.facts._replace(wanted=min(shards, MOST_SHARDS))
+            self._story.tell("operator", "asks for shards", count=memory.facts.wanted)
+        elif memory.members:
+            name, availability = random.choice(sorted(memory.members)), random.choice((OPEN, CORDONED, DRAINING))
+            memory.set_availability(name, availability)
+            self._story.tell("operator", "sets", container=name, availability=availability)
+
+    def open_all(self) -> None:
+        """Every container may have shards again."""
+        for name in self._database.memory.members:
+            self._database.memory.set_availability(name, OPEN)
 
     def release(self, name: str, version: str, **overrides: Any) -> None:
         """A new package for a job."""

@@ -102,6 +102,7 @@ class World:
                 self._change()
                 self._pass(self.size.faults_seconds)
                 self.faults.end()
+                self.workload.open_all()
             self.workload.ask_again()
             converged_seconds = self._converge()
             self._end()
@@ -164,7 +165,13 @@ class World:
                 self.workload.change_something()
                 self.scheduler.after(self.scheduler.random.expovariate(1 / 15.0), change)
 
+        def operate() -> None:
+            if self.scheduler.now < end:
+                self.workload.operate()
+                self.scheduler.after(self.scheduler.random.expovariate(1 / 40.0), operate)
+
         self.scheduler.after(5.0, change)
+        self.scheduler.after(self.scheduler.random.uniform(5.0, 40.0), operate)
         for _ in range(2):
             at = self.scheduler.random.random() * self.size.faults_seconds
             self.scheduler.after(at, self.workload.change_the_number_of_shards)

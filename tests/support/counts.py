@@ -48,7 +48,12 @@ class CountJob:
         self._stack = stack
         self._bootstrap = stack.plan.kafka_bootstrap
         self._producer = Producer(
-            {"bootstrap.servers": self._bootstrap, "partitioner": "murmur2_random", "enable.idempotence": True}
+            {
+                "bootstrap.servers": self._bootstrap,
+                "partitioner": "murmur2_random",
+                "enable.idempotence": True,
+                "log_level": 2,
+            }
         )
         self._sent = 0
 

@@ -29,7 +29,7 @@ class RowJob:
         self.name = name
         self._stack = stack
         self._bootstrap = stack.plan.kafka_bootstrap
-        self._producer = Producer({"bootstrap.servers": self._bootstrap, "enable.idempotence": True})
+        self._producer = Producer({"bootstrap.servers": self._bootstrap, "enable.idempotence": True, "log_level": 2})
         self.sent = 0
 
     def config(self) -> dict[str, object]:

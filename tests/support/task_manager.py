@@ -66,7 +66,8 @@ class FakeClock:
 
 
 class FakeHost:
-    """A host that does what it is told when `answer` is called; `stuck` answers nothing.
+    """A host that does what it is told when `answer` is called; `stuck` answers nothing. Unless `is_heard`, its
+    end is not told yet.
 
     As a real one it answers every command once, and nothing more once it has ended.
     """
@@ -77,6 +78,7 @@ class FakeHost:
         self.name = name
         self.key = key
         self.stuck = False
+        self.is_heard = True
         self.ready = False
         self.tasks: dict[str, Start] = {}
         self.sent: list[Command] = []
@@ -98,7 +100,10 @@ class FakeHost:
         self.die("killed")
 
     def exit(self) -> HostExit | None:
-        return self.how
+        return self.how if self.is_heard else None
+
+    def has_lapsed(self) -> bool:
+        return self.how is not None and self.how.lease_ran_out
 
     def die(self, reason: str, *, out_of_memory: bool = False, lease_ran_out: bool = False) -> None:
         if self.how is None:

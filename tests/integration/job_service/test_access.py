@@ -26,6 +26,7 @@ CALLS: dict[str, Call] = {
     "oncall": lambda client: client.put_layer("etl", "oncall", {"priority": 1}, if_match=0),
     "restart": lambda client: client.restart("etl"),
     "add_layer": lambda client: client.add_layer(LayerAdd(name="canary", rank=150)),
+    "shards": lambda client: client.ask_for_shards(2048),
     "list_tokens": lambda client: client.tokens(),
     "create_token": lambda client: client.create_token("new", "reader"),
     "delete": lambda client: client.delete_job("etl"),

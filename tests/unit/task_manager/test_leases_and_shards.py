@@ -97,6 +97,27 @@ def test_a_pause_of_the_whole_process_is_measured_honestly() -> None:
     assert measured == [0.0, pytest.approx(50.0)]
 
 
+def test_a_host_whose_end_was_not_heard_yet_counts_no_double_run() -> None:
+    """
+    1. Tasks run; the process sleeps for 100 s; its host ends itself when its lease runs out.
+    2. What the host said last is still being read when the time is measured; then its end is known.
+    """
+    world = World()
+    world.jobs(template())
+    world.heartbeat(all_shards())
+    world.settle()
+    (host,) = world.hosts.alive()
+    host.is_heard = False
+    host.die("lease lost", lease_ran_out=True)
+    world.clock.seconds += 100.0
+    world.container.tick()
+    host.is_heard = True
+    world.container.tick()
+    summary = world.container.summary()
+    assert (summary.past_lease_seconds, summary.double_run_seconds) == (0.0, 0.0)
+    assert not summary.running.tasks
+
+
 def test_an_answer_that_waited_in_a_queue_cannot_revive_a_lease() -> None:
     """
     1. A heartbeat is sent; the process sleeps for 50 s; then its answer is read.

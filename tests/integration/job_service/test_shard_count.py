@@ -1,0 +1,42 @@
+"""Asking for another number of shards."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from sqlalchemy import text
+
+from penstock.control.errors import Conflict
+from penstock.store.cluster import read_facts
+from penstock.store.engine import connect, transaction
+from penstock.store.shards import ensure_shards
+from penstock.wire.job_client import JobClient
+from tests.support.job_service import RunningJobService
+
+
+def test_of_a_new_cell_any_number_and_then_multiples_and_divisors(client: JobClient, database_url: str) -> None:
+    """1. Before any shard is assigned the count changes at once. 2. Later it is what is wanted that changes, and
+    3. only to what can be reached in one step; asking for the present number takes the wish back."""
+    assert client.ask_for_shards(12).shard_count == 12
+    engine = connect(database_url)
+    with transaction(engine) as connection:
+        ensure_shards(connection, 12)
+    for wanted in (36, 4, 12):
+        asked = client.ask_for_shards(wanted)
+        assert (asked.shard_count, asked.wanted_shard_count) == (12, wanted)
+        page = client.shards()
+        assert (page.shard_count, page.wanted_shard_count, len(page.shards)) == (12, wanted, 12)
+    with pytest.raises(Conflict) as refused:
+        client.ask_for_shards(18)
+    assert (refused.value.field, refused.value.rule) == ("shard_count", "multiple")
+    with transaction(engine) as connection:
+        assert read_facts(connection).wanted == 12
+        assert connection.execute(text("SELECT count(*) FROM assignment")).scalar_one() == 12
+    engine.dispose()
+
+
+@pytest.mark.parametrize("body", [{"shard_count": 0}, {"shard_count": 1_000_001}, {"shard_count": "many"}, {}])
+def test_a_number_that_never_is_one_is_refused_with_its_field(service: RunningJobService, body: object) -> None:
+    answer = httpx.put(f"{service.url}/v1/shards", json=body, headers={"Authorization": f"Bearer {service.admin}"})
+    assert answer.status_code == 422
+    assert answer.json()["field"] == "body.shard_count"

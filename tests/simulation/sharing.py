@@ -1,0 +1,46 @@
+"""Immutable values that thousands of simulated processes would each compute alike: computed once, and shared.
+
+Only pure functions of immutable values are here, so nobody can tell, but for the time and memory that it takes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+MOST_KEPT = 64
+
+
+class Snapshots:
+    """Stands for `Snapshot` where bodies are read: the same body is read once."""
+
+    def __init__(self, read: Callable[[bytes], Any]) -> None:
+        self._read = read
+        self._known: OrderedDict[bytes, Any] = OrderedDict()
+
+    def model_validate_json(self, body: bytes) -> Any:
+        if body not in self._known:
+            _keep(self._known, body, self._read(body))
+        return self._known[body]
+
+
+class Updates:
+    """Stands for `services.task_manager.catalog.updated`: the same catalog and snapshot give the same catalog."""
+
+    def __init__(self, update: Callable[..., Any]) -> None:
+        self._update = update
+        self._known: OrderedDict[tuple[Any, ...], tuple[Any, Any, Any]] = OrderedDict()
+
+    def __call__(self, catalog: Any, snapshot: Any, *where: Any) -> Any:
+        """What it is made from is kept with it, so that no other has its identity."""
+        key = (id(catalog), id(snapshot), *where)
+        if key not in self._known:
+            _keep(self._known, key, (catalog, snapshot, self._update(catalog, snapshot, *where)))
+        return self._known[key][2]
+
+
+def _keep(known: OrderedDict[Any, Any], key: Any, value: Any) -> None:
+    known[key] = value
+    if len(known) > MOST_KEPT:
+        known.popitem(last=False)
