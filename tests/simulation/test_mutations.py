@@ -39,7 +39,14 @@ CHANGES: dict[Mutation, tuple[str, ...]] = {mutations.unknown_is_gone: ("rescale
 """What users do, where only some of it brings the mutation out."""
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
+RARE = (mutations.start_from_old_specs,)
+"""Those that few seeds bring out."""
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    [pytest.param(each, marks=[pytest.mark.long] if each in RARE else [], id=each.__name__) for each in MUTATIONS],
+)
 def test_a_broken_promise_is_noticed(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
     """1. Broken, the code fails some seed. 2. Whole, it passes the same."""
     mix, likely = CASES[mutation]
