@@ -20,7 +20,7 @@ from tests.support.rows import RowJob
 @pytest.mark.parametrize(
     "down",
     [
-        *(pytest.param((name,), marks=() if name == "shard_manager" else (pytest.mark.long,)) for name in PORTS),
+        *(pytest.param((name,), marks=pytest.mark.long) for name in PORTS),
         tuple(PORTS),
     ],
     ids=lambda names: "+".join(names),

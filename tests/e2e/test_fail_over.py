@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.control.process import wait_until
 from penstock.local.processes import children_with
 from penstock.local.services import HOST_MODULE, task_manager_name
@@ -12,6 +14,7 @@ from tests.support.rows import RowJob
 ALL_MANAGERS = {task_manager_name(1), task_manager_name(2)}
 
 
+@pytest.mark.long
 def test_a_killed_spark_host_is_replaced_and_nothing_is_lost(stack: LocalStack, rows: RowJob):
     rows.send_and_wait()
     name = rows.containers().pop()

@@ -36,6 +36,7 @@ def test_a_stateful_job_is_rescaled_exactly(counts: CountJob):
     assert not counts.checkpoints.is_over(last)
 
 
+@pytest.mark.long
 def test_a_job_goes_back_to_a_savepoint_at_another_size(counts: CountJob):
     """1. A savepoint after 400 rows. 2. More rows. 3. Back to it, with three tasks: what came after is counted again,
     on top of what the savepoint had, and every row is counted once."""

@@ -14,12 +14,12 @@ _COME_AND_GO = Mix(8.0, ("kill", "switch off"), "c")
 _CUT_OFF = Mix(8.0, ("cut", "cut a service"), "c")
 
 CASES: dict[Mutation, tuple[Mix, tuple[int, ...]]] = {
-    mutations.no_fence: (Mix(5.0, ("stop a machine",), "c"), (0, 1, 4, 9)),
+    mutations.no_fence: (Mix(5.0, ("stop a machine",), "c"), (8, 4)),
     mutations.move_before_drop_is_answered: (_ANY, (2, 6)),
     mutations.no_answer_is_a_yes: (Mix(6.0, ("switch off", "weather", "stop"), "c"), (43, 0)),
     mutations.unknown_is_gone: (Mix(5.0, ("switch off", "stop"), "tasks"), (13,)),
     mutations.everybody_leads: (_ANY, (0, 1, 2)),
-    mutations.no_wait_after_an_election: (Mix(4.0, ("kill", "stop"), "shards"), (1,)),
+    mutations.no_wait_after_an_election: (Mix(4.0, ("kill", "stop"), "shards"), (11, 1)),
     mutations.tasks_outlive_the_lease: (_CUT_OFF, (0, 4)),
     mutations.drop_is_answered_before_the_stop: (_COME_AND_GO, (6, 8, 9)),
     mutations.commit_of_what_nobody_asked_for: (_ANY, (0,)),
@@ -28,7 +28,7 @@ CASES: dict[Mutation, tuple[Mix, tuple[int, ...]]] = {
     mutations.next_wave_unseen: (_ANY, (0, 1, 2)),
     mutations.releases_interleave: (_ANY, (0, 1, 2)),
     mutations.start_from_old_specs: (Mix(5.0, ("switch off",), ("c", "tasks")), (5, 12, 58)),
-    mutations.tasks_keep_old_numbers: (Mix(6.0, ("switch off", "kill", "crash a host"), "c"), (0, 3)),
+    mutations.tasks_keep_old_numbers: (Mix(6.0, ("switch off", "kill", "crash a host"), "c"), (5, 0)),
 }
 """Faults that bring out each mutation, and seeds that did when they were looked for: those are tried first."""
 
