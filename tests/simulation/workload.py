@@ -23,7 +23,7 @@ OUTPUTS: tuple[tuple[Mapping[str, Any], ...], ...] = (
 """What a job may write to: the outputs of a group can take each other's place, and those of the second must be made."""
 CHANGES = (
     *("rescale", "change", "release") * 3,
-    *("restart", "stop", "delete", "scale", "scale", "override", "release and rescale"),
+    *("region", "restart", "stop", "delete", "scale", "scale", "override", "release and rescale"),
 )
 
 
@@ -34,8 +34,15 @@ class Workload:
     """`_wanted`: by job what its base layer overrides."""
 
     def __init__(
-        self, scheduler: Scheduler, database: Database, story: Story, jobs: int, changes: tuple[str, ...]
+        self,
+        scheduler: Scheduler,
+        database: Database,
+        story: Story,
+        jobs: int,
+        changes: tuple[str, ...],
+        regions: tuple[str, ...],
     ) -> None:
+        self._regions = regions
         self._changes = changes or CHANGES
         self._scheduler = scheduler
         self._database = database
@@ -69,6 +76,8 @@ class Workload:
                 self.release(name, version(next(self._versions), random))
             case "release and rescale":
                 self.release(name, version(next(self._versions), random), task_count=random.randint(1, 4))
+            case "region":
+                self._write(name, self._wanted[name] | {"region": self._region()})
             case "restart":
                 self._touch(name, "restart")
                 job.restarts += 1
@@ -134,7 +143,11 @@ class Workload:
             "task_count": random.randint(1, 4),
             "output": dict(random.choice(OUTPUTS)[0]),
             "package": _package("1"),
+            "region": self._region(),
         }
+
+    def _region(self) -> str | None:
+        return self._scheduler.random.choice((None, *self._regions))
 
     def _other_output(self, name: str) -> dict[str, Any]:
         group = OUTPUTS["key_groups" in self._wanted[name]["output"]]

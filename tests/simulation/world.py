@@ -27,6 +27,7 @@ from tests.simulation.scheduler import Scheduler, Thread
 from tests.simulation.seams import on_virtual_time
 from tests.simulation.store import Database
 from tests.simulation.story import Story
+from tests.simulation.terrain import Terrain
 from tests.simulation.workload import Workload
 
 WARM_UP_SECONDS = 40.0
@@ -81,10 +82,13 @@ class World:
         self.network = Network(self.scheduler, self.story)
         self.database = Database(self.scheduler, self.network, size.shards)
         files = Files(lambda: self.scheduler.now, lambda what: self.checkers.complain(what))
-        self.ground = Ground(self.scheduler, self.story, files, Habits(), Watcher())
+        self.terrain = Terrain(seed, lambda: self.scheduler.now)
+        self.ground = Ground(self.scheduler, self.story, files, Habits(), Watcher(), self.terrain)
         times = Times(set_based_from=self.scheduler.random.choice((1, 1000)))
         self.around = Surroundings(self.network, self.database, self.ground, times)
-        self.workload = Workload(self.scheduler, self.database, self.story, size.jobs, size.changes)
+        self.workload = Workload(
+            self.scheduler, self.database, self.story, size.jobs, size.changes, self.terrain.regions
+        )
         self.machines: dict[str, Machine] = {}
         self.checkers = self.ground.watcher = Checkers(self.around, self.machines)
         self._programs: dict[str, Program] = {}
@@ -93,7 +97,10 @@ class World:
 
     def run(self) -> Result:
         """The whole story."""
-        with on_virtual_time(self.scheduler, self.network, self.story, self._wall_time):
+        with (
+            on_virtual_time(self.scheduler, self.network, self.story, self._wall_time),
+            self.checkers.placements.watched(),
+        ):
             for name in self.machines:
                 self.boot(name)
             self.workload.begin(self.size.tasks_per_job)
@@ -104,6 +111,7 @@ class World:
                 self._pass(self.size.faults_seconds)
                 self.faults.end()
                 self.workload.open_all()
+            self.terrain.is_calm = True
             self.workload.ask_again()
             converged_seconds = self._converge()
             self._end()
