@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from services.shard_manager.placement.frame import ROUNDING
 from services.shard_manager.placement.place import Placement, home_of, place
 from services.shard_manager.placement.problem import NOBODY, Problem, State
 from services.shard_manager.placement.reasons import Cause, Unplaceable
@@ -71,7 +72,9 @@ def _asked(problem: Problem, previous: Mapping[int, str]) -> dict[str, float]:
     offered = usable[is_open].sum(axis=0)
     held = np.zeros_like(usable)
     np.add.at(held, holder[holder != NOBODY], problem.shards.load[holder != NOBODY])
-    asked = problem.shards.load.sum(axis=0) - np.minimum(held, usable)[~is_open].sum(axis=0)
+    total = problem.shards.load.sum(axis=0)
+    asked = total - np.minimum(held, usable)[~is_open].sum(axis=0)
+    asked = np.where(asked > total * ROUNDING, asked, 0.0)
     share = np.divide(asked, offered, out=np.where(asked > 0, np.inf, 0.0), where=offered > 0)
     return dict(zip(problem.dimensions, share.tolist(), strict=True)) if len(offered) else {}
 

@@ -68,6 +68,14 @@ def test_what_can_stay_is_no_shortage_though_open_containers_had_no_room_for_it(
     assert len(answer.short) == (0 if state is State.CORDONED else 2)
 
 
+def test_nothing_is_short_while_every_container_is_cordoned_and_holds_what_it_may() -> None:
+    hosts = [replace(host, capacity={"cpu": 20.0}, state=State.CORDONED) for host in HOSTS]
+    rows = [Shard(number, {"cpu": 0.1 * (1 + number % 3)}) for number in range(60)]
+    before = {number: "ab"[number * 7 % 5 % 2] for number in range(60)}
+    answer = placed(hosts, rows, before)
+    assert (answer.asked, answer.short, answer.placement.assignment) == ({}, (), before)
+
+
 @settings(deadline=None)
 @given(containers(), shards(), previous())
 def test_only_constraints_leave_a_shard_without_a_place_and_without_shortage_nothing_is_different(hosts, rows, before):
