@@ -21,6 +21,7 @@ from tests.simulation.placements import Placements
 from tests.simulation.processes import Machine
 from tests.simulation.programs import Surroundings
 from tests.simulation.releases import Releases
+from tests.simulation.rest import not_at_rest
 
 GRACE_AFTER_STOP_SECONDS = 15.0
 
@@ -171,14 +172,11 @@ class Checkers(Watcher):
     def not_converged(self) -> list[str]:
         """What is not yet as expected."""
         missing = [f"shard {shard} has no owner" for shard in self._without_owner()]
-        facts = self._memory.facts
-        if facts.sharding.count != facts.wanted:
-            missing.append(f"there are {facts.sharding.count} shards, asked for were {facts.wanted}")
         if self._memory.facts.sharding.count != self._memory.facts.wanted:
             missing.append(f"there are {self._memory.facts.sharding.count} shards, not {self._memory.facts.wanted}")
         for job, expected in sorted(self.expected.newest.items()):
             missing += self._of_job(job, expected)
-        return missing
+        return missing or list(not_at_rest(self._memory, self._around.ground.terrain.placement["move_budget"]))
 
     def _without_owner(self) -> list[int]:
         live = {name for name, member in self._memory.members.items() if member.live}

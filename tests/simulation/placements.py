@@ -19,7 +19,7 @@ from tests.simulation.weighing import Knowledge
 from tests.support.memory.store import MemoryStore
 
 TIGHT = 0.6
-"""Above this share of the cell in any dimension others may have to move for a shard that fits nowhere."""
+"""Where a container is fuller than this, others may have had to move on to make room for a shard that fits nowhere."""
 
 
 class Placements:
@@ -109,9 +109,11 @@ class Placements:
             yield f"shards {sorted(moved)} move, and the order of moves has {sorted(target.order)}"
         overfull = known.overfull(known.present_here())
         forced = {shard for shard in moved if not known.may_stay(shard) or known.present[shard] in overfull}
-        if _is_forced(known) and known.fullest() > TIGHT:
+        if _is_forced(known) and known.fullest(target.where) > TIGHT:
             return
-        if len(moved - forced) > max(0, budget - len(forced)):
+        # Of what was taken off an overfull container some may have come back, and go elsewhere for balance in the end.
+        spent = 0 if overfull else len(forced)
+        if len(moved - forced) > max(0, budget - spent):
             yield f"{len(moved)} shards move, of which {len(forced)} had to, with a budget of {budget}"
 
     # ---- how moves are carried out

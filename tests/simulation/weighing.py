@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf, isfinite
+from math import isfinite
 from statistics import fmean
 
 from penstock.tasks.dimensions import DIMENSIONS, NAMES
@@ -76,11 +76,10 @@ class Knowledge:
         """Where shards are, without those of containers that are gone."""
         return {shard: name for shard, name in self.present.items() if name in self.members}
 
-    def fullest(self) -> float:
-        """What all shards take together, as a share of what open containers offer, in the dimension that is least."""
-        usable = [self.usable[name] for name, member in self.members.items() if member.availability == OPEN]
-        asked = {name: sum(load[name] for load in self.loads.values()) for name in NAMES}
-        return max((asked[name] / sum(each[name] for each in usable) for name in NAMES), default=inf) if usable else inf
+    def fullest(self, where: Mapping[int, str]) -> float:
+        """The largest share of what a container offers that is taken, in any dimension."""
+        totals = self.totals(where)
+        return max((totals[name][each] / self.usable[name][each] for name in totals for each in NAMES), default=0.0)
 
     def totals(self, where: Mapping[int, str]) -> dict[str, Amounts]:
         """The load of each container."""

@@ -38,7 +38,8 @@ CLOCK_DRIFT = 0.03
 
 @dataclass(frozen=True)
 class Size:
-    """How large a cell is, and how long it is troubled, in virtual seconds. `changes`: what users do; all if empty."""
+    """How large a cell is, and how long it is troubled, in virtual seconds. `changes`: what users do; if empty
+    all, and they ask for other numbers of shards, too."""
 
     containers: int = 4
     jobs: int = 3
@@ -181,7 +182,7 @@ class World:
 
         self.scheduler.after(5.0, change)
         self.scheduler.after(self.scheduler.random.uniform(5.0, 40.0), operate)
-        for _ in range(2):
+        for _ in range(0 if self.size.changes else 2):
             at = self.scheduler.random.random() * self.size.faults_seconds
             self.scheduler.after(at, self.workload.change_the_number_of_shards)
 
