@@ -20,6 +20,7 @@ from services.shard_manager.loop import ShardManager
 from services.shard_manager.orders import OnAnswer, OnTimed, Orders, Verb
 from services.shard_manager.settings import ShardManagerSettings
 from services.shard_manager.store import LEASE, Cell
+from services.shard_manager.upkeep import Upkeep
 from services.shard_manager.view import View
 from services.shard_manager.wiring import in_turn
 from services.state_syncer.budget import Budget
@@ -49,6 +50,7 @@ from tests.support.memory.specs import MemoryTaskService
 from tests.support.memory.store import MemoryStore
 from tests.support.memory.sync import MemorySyncStore
 from tests.support.memory.templates import MemoryTemplateStore
+from tests.support.memory.upkeep import MemoryUpkeepStore
 
 LEADER_LEASE_SECONDS = 15.0
 
@@ -99,9 +101,10 @@ def shard_manager(around: Surroundings, process: Process) -> None:
     health = Health(database.port(MemoryHealthStore(database.memory), process), view, settings, clock)
     orders = WatchedOrders(clock, health.answered, around.ground.watcher)
     manager = ShardManager(store, view, orders, settings, clock, wake=lambda: loop.wake())
+    upkeep = Upkeep(database.port(MemoryUpkeepStore(database.memory), process), view, settings, clock)
     loop = LeaderLoop(
         LEASE,
-        in_turn(manager.round, health.step),
+        in_turn(manager.round, health.step, upkeep.step),
         leadership,
         period_seconds=settings.shard_manager_round_seconds,
         renew_seconds=LEADER_LEASE_SECONDS / 3,

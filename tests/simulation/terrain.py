@@ -34,6 +34,7 @@ class Terrain:
         self.placement: dict[str, Any] = {
             "replacement_seconds": 45.0,
             "load_check_seconds": 10.0,
+            "forget_lost_seconds": 100.0,
             "move_budget": random.choice((2, 4, 1000)),
             "moves_in_flight": random.choice((3, 32)),
         }

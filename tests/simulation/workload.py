@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import cache
 from itertools import count
 from typing import Any
@@ -101,8 +102,10 @@ class Workload:
             self._story.tell("operator", "asks for shards", count=memory.facts.wanted)
         elif memory.members:
             name, availability = random.choice(sorted(memory.members)), random.choice((OPEN, CORDONED, DRAINING))
-            memory.set_availability(name, availability)
-            self._story.tell("operator", "sets", container=name, availability=availability)
+            limit_seconds = random.choice((None, 0.0, 30.0)) if availability == DRAINING else None
+            until = None if limit_seconds is None else memory.wall_time() + timedelta(seconds=limit_seconds)
+            memory.set_availability(name, availability, drain_until=until)
+            self._story.tell("operator", "sets", container=name, availability=availability, limit_seconds=limit_seconds)
 
     def open_all(self) -> None:
         """Every container may have shards again."""
