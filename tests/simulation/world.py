@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 
 from tests.simulation.checkers import Checkers
-from tests.simulation.clock import BEGIN, VirtualClock
+from tests.simulation.clock import VirtualClock
 from tests.simulation.faults import Faults, Mix
 from tests.simulation.files import Files
 from tests.simulation.ground import Ground, Habits, Watcher
@@ -99,7 +98,7 @@ class World:
     def run(self) -> Result:
         """The whole story."""
         with (
-            on_virtual_time(self.scheduler, self.network, self.story, self._wall_time),
+            on_virtual_time(self.scheduler, self.network, self.story),
             self.checkers.placements.watched(),
         ):
             for name in self.machines:
@@ -213,10 +212,6 @@ class World:
     def _who(self) -> str:
         thread = self.scheduler.current
         return "-" if thread is None else thread.process.name
-
-    def _wall_time(self) -> datetime:
-        thread = self.scheduler.current
-        return BEGIN if thread is None else thread.process.machine.clock.now()  # type: ignore[attr-defined]
 
     def _on_crash(self, thread: Thread, error: Exception) -> None:
         self.story.bug(thread.process.name, f"thread {thread.name} broke", error)
