@@ -132,7 +132,8 @@ class Workload:
         """An operator asks for twice as many, or half."""
         memory = self._database.memory
         count = memory.facts.sharding.count
-        wanted = self._scheduler.random.choice((count * 2, count * 2, max(1, count // 2)))
+        more = count * 2 if count * 2 <= MOST_SHARDS else count // 2
+        wanted = self._scheduler.random.choice((more, more, max(1, count // 2)))
         memory.facts = memory.facts._replace(wanted=wanted)
         self._story.tell("user", "asks for shards", count=wanted, present=count)
 
