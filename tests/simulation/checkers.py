@@ -177,7 +177,11 @@ class Checkers(Watcher):
             missing.append(f"there are {self._memory.facts.sharding.count} shards, not {self._memory.facts.wanted}")
         for job, expected in sorted(self.expected.newest.items()):
             missing += self._of_job(job, expected)
-        return missing or list(not_at_rest(self._memory, self._around.ground.terrain.placement["move_budget"]))
+        if missing:
+            return missing
+        if not self.placements.is_done():
+            return ["shards are not where the newest placement wants them for good"]
+        return list(not_at_rest(self._memory, self._around.ground.terrain.placement["move_budget"]))
 
     def _without_owner(self) -> list[int]:
         live = {name for name, member in self._memory.members.items() if member.live}

@@ -28,7 +28,7 @@ class Placements:
     def __init__(
         self, memory: MemoryStore, complain: Callable[[str], None], *, budget: int, most_in_flight: int
     ) -> None:
-        self.made = 0
+        self._newest: Target | None = None
         self._memory = memory
         self._complain = complain
         self._budget = budget
@@ -63,13 +63,18 @@ class Placements:
 
     def look_at(self, known: Knowledge, target: Target, budget: int) -> None:
         """All that is promised of a target."""
-        self.made += 1
+        self._newest = target
         for what in (
             *self._of_shards(known, target),
             *self._of_capacity(known, target),
             *self._of_moves(known, target, min(budget, self._budget)),
         ):
             self._complain(f"placement: {what}")
+
+    def is_done(self) -> bool:
+        """Whether the newest target was final when it was made, and every shard is where it should be by it."""
+        owners = {shard: owner.container for shard, owner in self._memory.owners.items()}
+        return self._newest is not None and self._newest.settled and self._newest.where == owners
 
     def _of_shards(self, known: Knowledge, target: Target) -> Iterator[str]:
         """Each has a place, or is named; and may be there."""
