@@ -30,10 +30,11 @@ from services.task_manager.container import Container
 from services.task_manager.disk import Lives, LivesRecord
 from services.task_manager.loop import Heartbeats, Periods, Reports, Specs, TaskManager
 from services.task_manager.model import Limits
+from services.task_manager.snapshot_file import after
 from services.task_manager.views import Identity
 from services.task_service.api import Specs as SpecAnswers
 from services.task_service.cache import TemplateCache
-from tests.simulation import servers, threads
+from tests.simulation import servers
 from tests.simulation.ground import Ground
 from tests.simulation.hosts import SimulatedHost, SimulatedHosts
 from tests.simulation.network import Network
@@ -164,7 +165,7 @@ def job_service(around: Surroundings, process: Process) -> None:
 def task_service(around: Surroundings, process: Process) -> None:
     """As `services.task_service.wiring`."""
     database = around.database
-    waiters: Any = servers.Waiters(threads.Condition(around.ground.scheduler))
+    waiters: Any = servers.Waiters(around.ground.scheduler)
     store = database.port(MemoryTemplateStore(database.memory), process)
     cache = TemplateCache(store, process.machine.clock, waiters, expiry_seconds=90.0, keep_samples_days=14)
     specs = SpecAnswers(cache, waiters, longest_wait_seconds=60.0)
@@ -214,17 +215,23 @@ def task_manager(around: Surroundings, process: Process) -> None:
 
 
 class DiskSnapshot:
-    """As `services.task_manager.disk.SnapshotFile`, on a simulated disk: written out when it is read."""
+    """As `services.task_manager.snapshot_file.SnapshotFile`, on a simulated disk: written out when it is read."""
 
     def __init__(self, disk: dict[str, Any]) -> None:
         self._disk = disk
+        self._journal: list[Snapshot] | None = None
 
     def load(self) -> Snapshot | None:
-        held = self._disk.get("snapshot")
-        return None if held is None else Snapshot.model_validate_json(held.model_dump_json())
+        held = [Snapshot.model_validate_json(each.model_dump_json()) for each in self._disk.get("snapshot", ())]
+        return after(held[0], held[1:]) if held else None
 
     def save(self, snapshot: Snapshot) -> None:
-        self._disk["snapshot"] = snapshot
+        self._journal = self._disk["snapshot"] = [snapshot]
+
+    def append(self, delta: Snapshot) -> bool:
+        if self._journal is not None:
+            self._journal.append(delta)
+        return self._journal is not None
 
 
 class DiskLives(Lives):
