@@ -7,12 +7,11 @@ from itertools import combinations
 import numpy as np
 
 from services.shard_manager.placement.balance import EDGE, Costs
+from services.shard_manager.placement.evenness import judged, measure_of
 from services.shard_manager.placement.frame import Frame
 from services.shard_manager.placement.problem import NO_GROUP, Flags, Floats, Ints
 from services.shard_manager.placement.solution import (
     Solution,
-    band_scale,
-    deviations,
     replicas_by_region,
     solution_of,
 )
@@ -22,7 +21,7 @@ _MOST = 1 << 16
 
 def exhaust(frame: Frame, solution: Solution, costs: Costs, budget: int | None) -> Solution:
     """The solution, with each small tier that is out of band brought into it where any way does within the budget."""
-    deviation = np.abs(deviations(band_scale(frame, solution.total), solution.total)).max(axis=1, initial=0.0)
+    deviation = np.abs(judged(frame, measure_of(frame, solution), solution)).max(axis=1, initial=0.0)
     for tier in np.unique(frame.tier[(deviation > frame.problem.band + EDGE) & (frame.tier >= 0)]):
         containers = np.flatnonzero(frame.tier == tier)
         rows = np.flatnonzero(np.isin(solution.holder, containers))
@@ -50,12 +49,13 @@ def _best(frame: Frame, solution: Solution, costs: Costs, budget: int | None, co
 
 def _within(frame: Frame, solution: Solution, containers: Ints, rows: Ints, ways: Ints) -> Flags:
     """The ways that keep every container within capacity and band."""
-    scale = band_scale(frame, solution.total)[containers]
+    measure = measure_of(frame, solution)
+    scale, counted = measure.scale[containers], measure.columns[:, rows].T
     good = np.ones(len(ways), dtype=np.bool_)
     for place, container in enumerate(containers):
-        total: Floats = (ways == place) @ frame.load[rows]
-        off = np.abs(total * scale[place] - (scale[place] > 0))
-        good &= (total <= frame.limit[container]).all(axis=1)
+        there = ways == place
+        off: Floats = np.abs(there @ counted * scale[place] - (scale[place] > 0))
+        good &= (there @ frame.load[rows] <= frame.limit[container]).all(axis=1)
         good &= (off <= frame.problem.band + EDGE).all(axis=1)
     return good
 
