@@ -38,7 +38,7 @@ def test_the_others_are_judged_by_what_oversized_shards_leave(large, level):
 
 def test_two_oversized_shards_on_one_container_are_put_apart():
     rows = [Shard(row, {"cpu": 0.3}) for row in range(30)] + [Shard(30, {"cpu": 9.0}), Shard(31, {"cpu": 8.0})]
-    before = {row.id: f"c{1 + row.id % 3}" for row in rows} | {30: "c0", 31: "c0"}
+    before = {row.id: f"c{row.id % 4}" for row in rows} | {30: "c0", 31: "c0"}
     answer = place(problem_of(HOSTS, rows, dimensions=["cpu"]), before)
     assert answer.assignment[30] != answer.assignment[31]
     assert answer.settled
