@@ -13,6 +13,7 @@ from services.shard_manager.placement.evenness import judged, measure_of
 from services.shard_manager.placement.exhaust import exhaust
 from services.shard_manager.placement.frame import Frame, frame_of
 from services.shard_manager.placement.keep import keep, relieve
+from services.shard_manager.placement.levels import level
 from services.shard_manager.placement.problem import NO_GROUP, NOBODY, Ints, Problem, State
 from services.shard_manager.placement.reasons import Unplaceable, explain
 from services.shard_manager.placement.room import make_room
@@ -93,7 +94,8 @@ def _place_and_balance(frame: Frame, relieved: Solution, costs: Costs) -> Balanc
         roomy = make_room(frame, placed)
         checks.check_capacity(frame, roomy)
         checks.check_constraints(frame, roomy, costs.home)
-        tight = tighten(frame, roomy, costs, frame.problem.band * _TIGHT) if number == 0 else roomy
+        levelled, cut = level(frame, roomy, costs, _budget_left(frame, costs, roomy))
+        tight = tighten(frame, levelled, costs, frame.problem.band * _TIGHT) if number == 0 else levelled
         balanced = balance(frame, tight, costs, _budget_left(frame, costs, tight))
         solution = exhaust(frame, balanced.solution, costs, _budget_left(frame, costs, balanced.solution))
         checks.check_same_placed(roomy, solution)
@@ -101,8 +103,8 @@ def _place_and_balance(frame: Frame, relieved: Solution, costs: Costs) -> Balanc
         checks.check_constraints(frame, solution, costs.home)
         may_place_more = number == 0 and bool((solution.holder == NOBODY).any())
         if np.array_equal(before, solution.holder) or not (balanced.settled or may_place_more):
-            settled = balanced.settled and not _may_go_on(frame, costs, solution)
-            return Balanced(solution, settled, balanced.goes_on)
+            settled = balanced.settled and not cut and not _may_go_on(frame, costs, solution)
+            return Balanced(solution, settled, cut or balanced.goes_on)
     return Balanced(solution, False, True)
 
 
