@@ -20,7 +20,7 @@ demo: setup ## the whole stack on this machine, and a check of its results (KEEP
 	@$(BIN)/penstock demo $(if $(filter-out 0,$(KEEP)),--keep)
 
 test: setup ## all tests but those marked long, in two processes
-	@$(BIN)/pytest -m "not long" --numprocesses 2 --dist loadgroup
+	@$(BIN)/pytest -m "not long" --numprocesses 2
 
 test-long: setup ## the tests marked long (there may be none: pytest then ends with 5)
 	@$(BIN)/pytest -m long || [ $$? -eq 5 ]

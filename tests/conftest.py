@@ -5,14 +5,16 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.postgres import EmbeddedPostgres
 from tests.support.database import fresh_database, make_template
 
-# Where two processes share the tests one does all of e2e, which is long: the other does what follows meanwhile.
+# Where two processes share the tests one does all of e2e, which mostly waits: the other does what follows meanwhile.
 _ORDER = ["unit", "tidy", "contract", "e2e", "integration", "simulation"]
 _TESTS = Path(__file__).parent
 _BROKER = {
@@ -22,17 +24,31 @@ _BROKER = {
 }
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the folders in the order of `_ORDER`; within a folder nothing changes.
+class Groups(LoadScopeScheduling):  # type: ignore[misc]
+    """What stays together where several processes share the tests (`make test`), in the order of the tests.
 
-    Where several processes share the tests (`make test`), those of a file stay together, and so do all of e2e: they
-    share one stack, and their leases want the machine for themselves.
+    All of e2e, which has one stack; a subfolder of integration, which has one Spark session or the like; else a file.
+    Simulations are alone, each by itself: they have nothing in common and are long.
     """
+
+    def _split_scope(self, nodeid: str) -> str:
+        path, _, name = nodeid.partition("::")
+        parts = Path(path).parts[1:-1]
+        if parts == ("simulation",):
+            return f"{path}::{name}"
+        return "/".join(parts) if parts == ("e2e",) or len(parts) > 1 else path
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
+    """See `Groups`. (`--dist loadgroup` of pytest-xdist 3.8 has no effect with pytest 9.2.)"""
+    config.option.loadscopereorder = False
+    return Groups(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the folders in the order of `_ORDER`; within a folder nothing changes."""
     items.sort(key=_rank)
-    for item in items:
-        together = "e2e" if _folder(item) == "e2e" else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(together))
 
 
 def _rank(item: pytest.Item) -> int:

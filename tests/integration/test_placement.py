@@ -25,7 +25,8 @@ from tests.support.cells import jobs_in
 from tests.support.shard_manager import RunningShardManager, SmallTaskManager, shard_manager
 from tests.support.task_service import commit_job, forget_job
 
-SHARDS = 12
+SHARDS = 15
+"""Odd, so that tasks of any region may hash into each of them (`shards.SLOTS` is even)."""
 LITTLE = {"cpu_cores": 0.05, "memory_bytes": 64 * 2**20, "disk_bytes": 0}
 EVERY_ROUND = {"load_check_seconds": 0.01, "job_check_seconds": 0.0}
 

@@ -92,8 +92,9 @@ class Checkers(Watcher):
     def look(self) -> None:
         """What the last event wrote."""
         self.expected.look()
-        for what in self.ownership.look(self._around.ground.scheduler.now):
-            self.complain(what)
+        if self._around.ground.scheduler.now >= self.ownership.due_at:
+            for what in self.ownership.look(self._around.ground.scheduler.now):
+                self.complain(what)
         counters = self._memory.counters
         if counters["assignment"] != self._assignment:
             self._assignment = counters["assignment"]

@@ -20,21 +20,19 @@ BOUND_SECONDS = (LEADER_LEASE_SECONDS + FAIL_OVER_SECONDS) * 1.04 + MARGIN_SECON
 
 
 class Ownership:
-    """Looks once a second. A shard's owner is gone while its machine runs no Task Manager."""
+    """To be looked at once a second, from `due_at`. A shard's owner is gone while its machine runs no Task Manager."""
 
     def __init__(self, around: Surroundings, machines: dict[str, Machine]) -> None:
         self._around = around
         self._machines = machines
-        self._looked_at = 0.0
+        self.due_at = LOOK_EVERY_SECONDS
         self._well_since = 0.0
         self._gone_since: dict[tuple[int, str | None], float] = {}
         self.longest_seconds = 0.0
 
     def look(self, now: float) -> Iterator[str]:
         """The shards that are without an owner for too long."""
-        if now - self._looked_at < LOOK_EVERY_SECONDS:
-            return
-        self._looked_at = now
+        self.due_at = now + LOOK_EVERY_SECONDS
         if not self._is_well():
             self._well_since = now
         up = {name for name, machine in self._machines.items() if _is_up(machine)}

@@ -37,8 +37,8 @@ class Process:
         self.dies_in_calls: int | None = None
         self.on_death: list[Callable[[], None]] = []
         self._scheduler = scheduler
-        self._threads: list[Thread] = []
-        self._deferred: list[Callable[[], None]] = []
+        self._threads: dict[int, Thread] = {}
+        self._deferred: list[Callable[[], object]] = []
         machine.processes.append(self)
 
     def to_true_seconds(self, seconds: float) -> float:
@@ -50,9 +50,12 @@ class Process:
 
     def adopt(self, thread: Thread) -> None:
         """One more thread is its own."""
-        self._threads = [*(each for each in self._threads if not each.is_over), thread]
+        self._threads[thread.number] = thread
 
-    def defer(self, call: Callable[[], None]) -> None:
+    def release(self, thread: Thread) -> None:
+        self._threads.pop(thread.number, None)
+
+    def defer(self, call: Callable[[], object]) -> None:
         self._deferred.append(call)
 
     def pause(self) -> None:
@@ -73,9 +76,9 @@ class Process:
         if self.is_dead:
             return
         self.is_dead = True
-        for thread in self._threads:
+        for thread in list(self._threads.values()):
             self._scheduler.end(thread)
-        self._threads, self._deferred = [], []
+        self._threads, self._deferred = {}, []
         for call in self.on_death:
             call()
 

@@ -6,7 +6,6 @@ between. Nothing here reads a real clock.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
@@ -26,12 +25,16 @@ class Owner(Protocol):
     is_dead: bool
     is_paused: bool
 
-    def defer(self, call: Callable[[], None]) -> None:
+    def defer(self, call: Callable[[], object]) -> None:
         """Does it once the process goes on."""
         ...
 
     def adopt(self, thread: Thread) -> None:
         """One more thread is its own."""
+        ...
+
+    def release(self, thread: Thread) -> None:
+        """A thread of it is over."""
         ...
 
     def to_true_seconds(self, seconds: float) -> float:
@@ -42,13 +45,14 @@ class Owner(Protocol):
 class Thread:
     """A greenlet of a process. `token` numbers its waits, so that a late alarm wakes nobody."""
 
-    def __init__(self, scheduler: Scheduler, process: Owner, name: str, run: Callable[[], Any]) -> None:
+    def __init__(self, scheduler: Scheduler, process: Owner, number: int, run: Callable[[], Any], name: str) -> None:
         self.process = process
+        self.number = number
         self.name = name
         self.token = 0
         self.was_woken = False
         self.is_over = False
-        self.watchers: list[Callable[[], None]] = []
+        self.watchers: list[Callable[[], object]] = []
         self._scheduler = scheduler
         self._run = run
         self.greenlet = greenlet(self._body, parent=scheduler.hub)
@@ -62,6 +66,7 @@ class Thread:
             self._scheduler.on_crash(self, error)
         finally:
             self.is_over = True
+            self.process.release(self)
             for watcher in self.watchers:
                 watcher()
 
@@ -77,31 +82,36 @@ class Scheduler:
         self.events = 0
         self.trace = 0
         self.on_crash = on_crash
-        self._alarms: list[tuple[float, int, Callable[[], None]]] = []
+        self._alarms: list[tuple[float, int, Callable[[], object] | None, Thread | None, int]] = []
+        """When, in which order, and either what to call or which thread goes on, if it still waits."""
         self._numbers = count()
+        self._threads = count()
 
-    def at(self, when: float, call: Callable[[], None]) -> None:
+    def at(self, when: float, call: Callable[[], object]) -> None:
         """Calls back at a time, outside of all threads."""
-        heappush(self._alarms, (max(when, self.now), next(self._numbers), call))
+        heappush(self._alarms, (max(when, self.now), next(self._numbers), call, None, 0))
 
-    def after(self, seconds: float, call: Callable[[], None]) -> None:
+    def after(self, seconds: float, call: Callable[[], object]) -> None:
         """The same, after true seconds."""
         self.at(self.now + seconds, call)
 
     def spawn(self, process: Owner, name: str, run: Callable[[], Any]) -> Thread:
         """A thread that begins soon."""
-        thread = Thread(self, process, name, run)
+        thread = Thread(self, process, next(self._threads), run, name)
         process.adopt(thread)
         self.wake(thread)
         return thread
 
-    def run_until(self, end: float, after_event: Callable[[], None]) -> None:
+    def run_until(self, end: float, after_event: Callable[[], object]) -> None:
         """All that happens up to a time; `after_event` is called after each event."""
-        while self._alarms and self._alarms[0][0] <= end:
-            when, _, call = heappop(self._alarms)
-            self.now = when
+        alarms = self._alarms
+        while alarms and alarms[0][0] <= end:
+            self.now, _, call, thread, token = heappop(alarms)
             self.events += 1
-            call()
+            if call is not None:
+                call()
+            elif thread is None or not self._resume(thread, token):
+                continue
             after_event()
         self.now = end
 
@@ -116,8 +126,7 @@ class Scheduler:
         thread.token += 1
         thread.was_woken = False
         if seconds is not None:
-            token = thread.token
-            self.after(seconds, lambda: self._resume(thread, token))
+            self._alarm(max(0.0, seconds), thread)
         self.hub.switch()
         if thread.process.is_dead:
             raise GreenletExit
@@ -131,8 +140,7 @@ class Scheduler:
     def wake(self, thread: Thread) -> None:
         """A waiting thread goes on soon."""
         thread.was_woken = True
-        token = thread.token
-        self.after(self.random.random() * SWITCH_SECONDS, lambda: self._resume(thread, token))
+        self._alarm(self.random.random() * SWITCH_SECONDS, thread)
 
     def end(self, thread: Thread) -> None:
         """A thread of a dead process ends where it is. Not for the running one."""
@@ -141,16 +149,21 @@ class Scheduler:
             self._enter(thread, lambda: thread.greenlet.throw(GreenletExit))
             thread.is_over = True
 
-    def _resume(self, thread: Thread, token: int) -> None:
+    def _alarm(self, seconds: float, thread: Thread) -> None:
+        heappush(self._alarms, (self.now + seconds, next(self._numbers), None, thread, thread.token))
+
+    def _resume(self, thread: Thread, token: int) -> bool:
+        """Whether the thread still waited for it, and went on."""
         process = thread.process
         if thread.token != token or thread.is_over or process.is_dead:
-            return
+            return False
         if process.is_paused:
             process.defer(lambda: self._resume(thread, token))
-            return
-        self.trace = zlib.crc32(f"{self.now:.6f} {process.name} {thread.name}".encode(), self.trace)
+            return False
+        self.trace = hash((self.trace, self.now, thread.number))
         thread.token += 1
         self._enter(thread, thread.greenlet.switch)
+        return True
 
     def _enter(self, thread: Thread, switch: Callable[[], Any]) -> None:
         before, self.current = self.current, thread

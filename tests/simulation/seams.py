@@ -1,5 +1,5 @@
 """Where the real code meets the simulation: the names of threads, pools, timers, HTTP and logs in its modules, and of
-two pure functions whose results are shared (`sharing.py`).
+three pure functions whose results are shared (`sharing.py`).
 
 Everything else of the real code runs as it is.
 """
@@ -23,13 +23,14 @@ import penstock.wire.task_client
 import services.shard_manager.orders
 import services.shard_manager.view
 import services.state_syncer.executor
+import services.state_syncer.store
 import services.task_manager.container
 import services.task_manager.host_pool
 import services.task_manager.loop
 import services.task_service.cache
 from tests.simulation.network import Http, Network
 from tests.simulation.scheduler import Scheduler
-from tests.simulation.sharing import Snapshots, Updates
+from tests.simulation.sharing import Expectations, Snapshots, Updates
 from tests.simulation.story import Story, StoryLogger
 from tests.simulation.threads import Every, Once, Pool, Threading, Timers
 
@@ -90,6 +91,8 @@ def on_virtual_time(
         replace(module, "httpx", http)
     replace(penstock.wire.task_client, "Snapshot", Snapshots(penstock.wire.task_client.Snapshot.model_validate_json))
     replace(services.task_manager.loop, "updated", Updates(services.task_manager.loop.updated))
+    store = services.state_syncer.store
+    replace(store, "expected_config", Expectations(store.expected_config))
     loop = penstock.control.loop
     replace(loop, "BackgroundScheduler", lambda **_: Timers(scheduler, wall_time))
     replace(loop, "IntervalTrigger", lambda *, seconds: Every(seconds))

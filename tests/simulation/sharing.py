@@ -9,6 +9,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+import orjson
+
 MOST_KEPT = 64
 
 
@@ -38,6 +40,20 @@ class Updates:
         if key not in self._known:
             _keep(self._known, key, (catalog, snapshot, self._update(catalog, snapshot, *where)))
         return self._known[key][2]
+
+
+class Expectations:
+    """Stands for `services.state_syncer.diff.expected_config`: the same layers merge to the same configuration."""
+
+    def __init__(self, merge: Callable[..., Any]) -> None:
+        self._merge = merge
+        self._known: OrderedDict[bytes, Any] = OrderedDict()
+
+    def __call__(self, layers: Any) -> Any:
+        key = orjson.dumps(layers)
+        if key not in self._known:
+            _keep(self._known, key, self._merge(layers))
+        return self._known[key]
 
 
 def _keep(known: OrderedDict[Any, Any], key: Any, value: Any) -> None:

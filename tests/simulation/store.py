@@ -91,8 +91,12 @@ class Database:
         self._scheduler.block(0.0002 + 0.002 * chance + self.trouble.slow_seconds * chance)
 
     def _reaches(self, source: str | Process, target: str | Process) -> bool:
-        names = [each if isinstance(each, str) else each.machine.name for each in (source, target)]
-        return self._network.passes(names[0], names[1])
+        cut = self._network.cut
+        return not cut or (_place(source), _place(target)) not in cut
+
+
+def _place(end: str | Process) -> str:
+    return end if isinstance(end, str) else end.machine.name
 
 
 class Port:
@@ -112,6 +116,7 @@ class Port:
             self._database.after(self._process)
             return result
 
+        self.__dict__[name] = call
         return call
 
 

@@ -1,4 +1,7 @@
-"""Phase 4, for tiers so small that everything can be tried: the fewest moves that bring one within its band. Pure."""
+"""Phase 4, for tiers so small that everything can be tried: the fewest moves that bring one within its band. Pure.
+
+Ways grow by a shard at a time, the largest first; one that cannot end within capacity and band goes no further.
+"""
 
 from __future__ import annotations
 
@@ -18,22 +21,32 @@ from services.shard_manager.placement.solution import (
 
 _MOST = 1 << 16
 
+_SLACK = 1e-9
+"""Sums that are taken in another order differ by less."""
+
 
 def exhaust(frame: Frame, solution: Solution, costs: Costs, budget: int | None) -> Solution:
     """The solution, with each small tier that is out of band brought into it where any way does within the budget."""
     deviation = np.abs(judged(frame, measure_of(frame, solution), solution)).max(axis=1, initial=0.0)
     for tier in np.unique(frame.tier[(deviation > frame.problem.band + EDGE) & (frame.tier >= 0)]):
         containers = np.flatnonzero(frame.tier == tier)
-        rows = np.flatnonzero(np.isin(solution.holder, containers))
+        rows = np.flatnonzero(np.isin(solution.holder, containers) & ~_idle(frame, solution, costs))
         if 1 < len(containers) ** min(len(rows), 64) <= _MOST:
             solution = _best(frame, solution, costs, budget, containers, rows)
     return solution
 
 
+def _idle(frame: Frame, solution: Solution, costs: Costs) -> Flags:
+    """The shards [S] that no band, rule or cost could want elsewhere."""
+    shards = frame.problem.shards
+    is_alone = (frame.spread == NO_GROUP) & (shards.replica == NO_GROUP)
+    is_at_home = costs.free | (solution.holder == costs.home)
+    return np.asarray(is_alone & is_at_home & (frame.load == 0.0).all(axis=1))
+
+
 def _best(frame: Frame, solution: Solution, costs: Costs, budget: int | None, containers: Ints, rows: Ints) -> Solution:
     """The cheapest way for a tier's shards `rows`; the solution as it is when there is none."""
-    count = len(containers)
-    ways = np.arange(count ** len(rows))[:, None] // count ** np.arange(len(rows)) % count
+    ways = _promising(frame, solution, containers, rows)
     away = (containers[ways] != costs.home[rows]) & ~costs.free[rows]
     good = _within(frame, solution, containers, rows, ways) & _apart(frame, solution, containers, rows, ways)
     if budget is not None:
@@ -45,6 +58,31 @@ def _best(frame: Frame, solution: Solution, costs: Costs, budget: int | None, co
     holder = solution.holder.copy()
     holder[rows] = containers[ways[np.where(good, cost, np.inf).argmin()]]
     return solution_of(frame, holder)
+
+
+def _promising(frame: Frame, solution: Solution, containers: Ints, rows: Ints) -> Ints:
+    """Every way that may be within capacity and band [ways, shards], each shard's place among the containers; in order
+    of the last shard's place, then of the one before it."""
+    scale = band_scale(frame, solution.total)[containers]
+    even = np.divide(1.0, scale, out=np.full_like(scale, np.inf), where=scale > 0)
+    width = frame.problem.band + EDGE + _SLACK
+    most = np.minimum(frame.limit[containers] * (1.0 + _SLACK), even * (1.0 + width))
+    least = np.where(scale > 0, even * (1.0 - width), 0.0)
+    load = frame.load[rows]
+    ways = np.zeros((1, len(rows)), dtype=np.int64)
+    total = np.zeros((1, *scale.shape))
+    left = load.sum(axis=0)
+    for shard in np.argsort(-(load[:, None, :] / even).max(axis=(1, 2)), kind="stable"):
+        left = left - load[shard]
+        way, place = np.nonzero((total + load[shard] <= most).all(axis=2))
+        ways, total = ways[way], total[way]
+        ways[:, shard] = place
+        total[np.arange(len(way)), place] += load[shard]
+        is_enough = (np.maximum(least - total, 0.0).sum(axis=1) <= left + _SLACK * np.abs(least).sum(axis=0)).all(
+            axis=1
+        )
+        ways, total = ways[is_enough], total[is_enough]
+    return ways[np.lexsort(ways.T)]
 
 
 def _within(frame: Frame, solution: Solution, containers: Ints, rows: Ints, ways: Ints) -> Flags:

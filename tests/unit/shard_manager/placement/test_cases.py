@@ -175,9 +175,11 @@ def test_of_shards_that_would_do_the_cheaper_one_moves():
     assert answer.moved.tolist() == [1]
 
 
-def test_where_no_exchange_of_two_helps_a_small_tier_is_searched_for_the_way():
+@pytest.mark.parametrize("idle", [0, 40])
+def test_where_no_exchange_of_two_helps_a_small_tier_is_searched_for_the_way(idle):
     loads = [(0.5, 0), (0.5, 0), (0.5, 0), (1.0, 2), (1.2, 2), (1.2, 0)]
     rows = [Shard(number, {"cpu": cpu, "memory": memory}) for number, (cpu, memory) in enumerate(loads)]
+    rows += [Shard(number, {}) for number in range(6, 6 + idle)]
     answer = _place([Container(name, {"cpu": 12, "memory": 12}) for name in "ab"], rows)
     assert answer.worst_band <= 0.1
 
