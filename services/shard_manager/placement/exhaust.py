@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from services.shard_manager.placement.balance import EDGE, Costs
-from services.shard_manager.placement.evenness import judged, measure_of
+from services.shard_manager.placement.evenness import Measure, judged, measure_of
 from services.shard_manager.placement.frame import Frame
 from services.shard_manager.placement.problem import NO_GROUP, Flags, Floats, Ints
 from services.shard_manager.placement.solution import (
@@ -46,9 +46,10 @@ def _idle(frame: Frame, solution: Solution, costs: Costs) -> Flags:
 
 def _best(frame: Frame, solution: Solution, costs: Costs, budget: int | None, containers: Ints, rows: Ints) -> Solution:
     """The cheapest way for a tier's shards `rows`; the solution as it is when there is none."""
-    ways = _promising(frame, solution, containers, rows)
+    measure = measure_of(frame, solution)
+    ways = _promising(frame, measure, containers, rows)
     away = (containers[ways] != costs.home[rows]) & ~costs.free[rows]
-    good = _within(frame, solution, containers, rows, ways) & _apart(frame, solution, containers, rows, ways)
+    good = _within(frame, measure, containers, rows, ways) & _apart(frame, solution, containers, rows, ways)
     if budget is not None:
         already = int((solution.holder[rows] != costs.home[rows])[~costs.free[rows]].sum())
         good &= away.sum(axis=1) <= budget + already
@@ -60,15 +61,15 @@ def _best(frame: Frame, solution: Solution, costs: Costs, budget: int | None, co
     return solution_of(frame, holder)
 
 
-def _promising(frame: Frame, solution: Solution, containers: Ints, rows: Ints) -> Ints:
+def _promising(frame: Frame, measure: Measure, containers: Ints, rows: Ints) -> Ints:
     """Every way that may be within capacity and band [ways, shards], each shard's place among the containers; in order
-    of the last shard's place, then of the one before it."""
-    scale = band_scale(frame, solution.total)[containers]
+    of the last shard's place, then of the one before it. What shards count is no more than they take."""
+    scale = measure.scale[containers]
     even = np.divide(1.0, scale, out=np.full_like(scale, np.inf), where=scale > 0)
     width = frame.problem.band + EDGE + _SLACK
     most = np.minimum(frame.limit[containers] * (1.0 + _SLACK), even * (1.0 + width))
     least = np.where(scale > 0, even * (1.0 - width), 0.0)
-    load = frame.load[rows]
+    load = measure.columns[:, rows].T
     ways = np.zeros((1, len(rows)), dtype=np.int64)
     total = np.zeros((1, *scale.shape))
     left = load.sum(axis=0)
@@ -85,9 +86,8 @@ def _promising(frame: Frame, solution: Solution, containers: Ints, rows: Ints) -
     return ways[np.lexsort(ways.T)]
 
 
-def _within(frame: Frame, solution: Solution, containers: Ints, rows: Ints, ways: Ints) -> Flags:
+def _within(frame: Frame, measure: Measure, containers: Ints, rows: Ints, ways: Ints) -> Flags:
     """The ways that keep every container within capacity and band."""
-    measure = measure_of(frame, solution)
     scale, counted = measure.scale[containers], measure.columns[:, rows].T
     good = np.ones(len(ways), dtype=np.bool_)
     for place, container in enumerate(containers):
