@@ -1,4 +1,4 @@
-"""Where the real code meets the simulation: the names of threads, pools, timers, HTTP and logs in its modules, and of
+"""Where the real code meets the simulation: the names of threads, pools, HTTP and logs in its modules, and of
 three pure functions whose results are shared (`sharing.py`).
 
 Everything else of the real code runs as it is.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -32,7 +31,7 @@ from tests.simulation.network import Http, Network
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.sharing import Expectations, Snapshots, Updates
 from tests.simulation.story import Story, StoryLogger
-from tests.simulation.threads import Every, Once, Pool, Threading, Timers
+from tests.simulation.threads import Pool, Threading
 
 LOOK_EVERY_SECONDS = 1.0
 """Between a host's looks at its lease: longer than in truth, which would make up half of all events."""
@@ -56,25 +55,13 @@ _WITH_HTTP = (
 )
 
 
-class _Now:
-    """Stands for `datetime` where only `now` is asked."""
-
-    def __init__(self, now: Callable[[], datetime]) -> None:
-        self._now = now
-
-    def now(self, _: object = None) -> datetime:
-        return self._now()
-
-
 async def _at_once(call: Callable[..., Any], *args: Any, limiter: object) -> Any:
     return call(*args)
 
 
 @contextmanager
-def on_virtual_time(
-    scheduler: Scheduler, network: Network, story: Story, wall_time: Callable[[], datetime]
-) -> Iterator[None]:
-    """The real code lives in the simulation until the end of the block. `wall_time`: of the running process."""
+def on_virtual_time(scheduler: Scheduler, network: Network, story: Story) -> Iterator[None]:
+    """The real code lives in the simulation until the end of the block."""
     replaced: list[tuple[object, str, Any]] = []
 
     def replace(module: object, name: str, value: object) -> None:
@@ -93,11 +80,6 @@ def on_virtual_time(
     replace(services.task_manager.loop, "updated", Updates(services.task_manager.loop.updated))
     store = services.state_syncer.store
     replace(store, "expected_config", Expectations(store.expected_config))
-    loop = penstock.control.loop
-    replace(loop, "BackgroundScheduler", lambda **_: Timers(scheduler, wall_time))
-    replace(loop, "IntervalTrigger", lambda *, seconds: Every(seconds))
-    replace(loop, "DateTrigger", Once)
-    replace(loop, "datetime", _Now(wall_time))
     replace(penstock.wire.app, "run_sync", _at_once)
     for name, module in sorted(sys.modules.items()):
         if name.startswith(("services.", "penstock.")) and hasattr(module, "log"):

@@ -1,11 +1,10 @@
-"""What stands for the module `threading`, thread pools and timers in the real code: the same names on virtual time."""
+"""What stands for the module `threading` and thread pools in the real code: the same names on virtual time."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.scheduler import Thread as Greenlet
@@ -211,65 +210,3 @@ class Pool:
         while self._queue:
             self._queue.popleft()()
         self._workers -= 1
-
-
-class Every(NamedTuple):
-    """As `IntervalTrigger`."""
-
-    seconds: float
-
-
-class Once(NamedTuple):
-    """As `DateTrigger`."""
-
-    at: datetime
-
-
-class Timers:
-    """As `BackgroundScheduler`: each job at its times, one run at a time, a missed one made up for once."""
-
-    def __init__(self, scheduler: Scheduler, now: Callable[[], datetime]) -> None:
-        self._scheduler = scheduler
-        self._now = now
-        self._newest: dict[str, int] = {}
-        self._waiting: list[Callable[[], None]] = []
-        self.running = False
-
-    def add_job(
-        self,
-        call: Callable[[], Any],
-        trigger: Every | Once,
-        id: str,
-        next_run_time: datetime | None = None,
-        replace_existing: bool = False,
-    ) -> None:
-        number = self._newest[id] = self._newest.get(id, 0) + 1
-
-        def run() -> None:
-            if isinstance(trigger, Once):
-                self._wait_until(trigger.at)
-                if self._newest[id] == number and self.running:
-                    call()
-                return
-            at = next_run_time or self._now() + timedelta(seconds=trigger.seconds)
-            while self.running:
-                self._wait_until(at)
-                call()
-                at = max(self._now(), at + timedelta(seconds=trigger.seconds))
-
-        def begin() -> None:
-            assert self._scheduler.current is not None
-            self._scheduler.spawn(self._scheduler.current.process, f"timer-{id}", run)
-
-        begin() if self.running else self._waiting.append(begin)
-
-    def start(self) -> None:
-        self.running = True
-        for begin in self._waiting:
-            begin()
-
-    def shutdown(self, wait: bool = True) -> None:
-        self.running = False
-
-    def _wait_until(self, at: datetime) -> None:
-        self._scheduler.wait(max(0.0, (at - self._now()).total_seconds()))

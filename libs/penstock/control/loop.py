@@ -2,18 +2,14 @@
 
 A round is level-triggered: it is told nothing about why it runs and reads everything again, so a lost wake-up
 costs a period and no more. Retryable and terminal errors are handled here and nowhere else.
+Nothing here looks at the wall clock: who sets it back must not stop renewals and rounds until it is as late again.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
-
-from apscheduler.schedulers.background import BackgroundScheduler
-from apscheduler.triggers.date import DateTrigger
-from apscheduler.triggers.interval import IntervalTrigger
 
 from penstock.control.errors import Fenced, PenstockError, RetryableError, Unavailable
 from penstock.control.logs import logger
@@ -93,8 +89,17 @@ class LeaderLoop:
         self._gather_seconds = gather_seconds
         self._woken = threading.Event()
         self._stopping = threading.Event()
-        self._scheduler = BackgroundScheduler(timezone=UTC, job_defaults={"coalesce": True, "misfire_grace_time": None})
-        self._thread = threading.Thread(target=self._rounds, name=f"{name}-rounds", daemon=True)
+        self._alarm = threading.Event()
+        self._alarm_seconds: float | None = None
+        self._threads = [
+            threading.Thread(target=run, name=f"{name}-{what}", daemon=True)
+            for what, run in (
+                ("rounds", self._rounds),
+                ("renewals", self._renewals),
+                ("periods", self._periods),
+                ("alarms", self._alarms),
+            )
+        ]
         self.rounds = 0
         self.failures = 0
         self.unreachable: str | None = None
@@ -106,11 +111,8 @@ class LeaderLoop:
 
     def start(self) -> None:
         """Begins at once: an election, then a round."""
-        add = self._scheduler.add_job
-        add(self._renew, IntervalTrigger(seconds=self._renew_seconds), id="renew", next_run_time=datetime.now(UTC))
-        add(self.wake, IntervalTrigger(seconds=self._period_seconds), id="period")
-        self._thread.start()
-        self._scheduler.start()
+        for thread in self._threads:
+            thread.start()
 
     def wake(self) -> None:
         """Asks for a round soon; safe from any thread and at any rate."""
@@ -118,17 +120,17 @@ class LeaderLoop:
 
     def wake_in(self, seconds: float) -> None:
         """Asks for a round in `seconds`, instead of any that was asked for in this way before."""
-        at = datetime.now(UTC) + timedelta(seconds=seconds)
-        self._scheduler.add_job(self.wake, DateTrigger(at), id="wake", replace_existing=True)
+        self._alarm_seconds = seconds
+        self._alarm.set()
 
     def stop(self) -> None:
         """Ends after the round in progress and gives the lease up."""
         self._stopping.set()
         self._woken.set()
-        if self._scheduler.running:
-            self._scheduler.shutdown(wait=True)
-        if self._thread.is_alive():
-            self._thread.join()
+        self._alarm.set()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
         try:
             self._leadership.resign()
         except RetryableError as error:
@@ -149,9 +151,34 @@ class LeaderLoop:
             self.unreachable = error.detail
             log.warning("lease not renewed", loop=self._name, error=error.detail)
             return
+        except Exception as error:  # renewals outlive their bugs, as rounds do
+            self.unreachable = repr(error)
+            log.exception("renewal broke", loop=self._name)
+            return
         self.unreachable = None
         if is_leader and not was_leader:
             self.wake()
+
+    def _renewals(self) -> None:
+        self._renew()
+        while not self._stopping.wait(self._renew_seconds):
+            self._renew()
+
+    def _periods(self) -> None:
+        while not self._stopping.wait(self._period_seconds):
+            self.wake()
+
+    def _alarms(self) -> None:
+        """Wakes after the seconds that were asked for last."""
+        seconds: float | None = None
+        while True:
+            is_asked = self._alarm.wait(seconds)
+            if self._stopping.is_set():
+                return
+            self._alarm.clear()
+            seconds = self._alarm_seconds if is_asked else None
+            if not is_asked:
+                self.wake()
 
     def _rounds(self) -> None:
         while True:

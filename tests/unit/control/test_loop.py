@@ -124,6 +124,19 @@ def test_wake_in_asks_for_a_round_later_and_only_the_last_counts(loops: list[Lea
     assert loop.rounds == 2
 
 
+def test_renewals_outlive_their_bugs(loops: list[LeaderLoop]) -> None:
+    """1. An election breaks in a way that nobody thought of. 2. `/readyz` says so. 3. The next one is held."""
+    election = FakeElection()
+    election.answer = ZeroDivisionError("a bug")
+    loop = make_loop(loops, lambda _: None, election)
+    loop.start()
+    wait_until(lambda: election.asked >= 2, 5, "elections")
+    with pytest.raises(Unavailable, match="a bug"):
+        loop.status()
+    election.answer = 1
+    wait_until(lambda: loop.rounds == 1, 5, "a round")
+
+
 def test_a_standby_runs_no_round_until_it_leads(loops: list[LeaderLoop]) -> None:
     election = FakeElection(epoch=None)
     epochs: list[int] = []
