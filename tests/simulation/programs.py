@@ -107,6 +107,7 @@ def shard_manager(around: Surroundings, process: Process) -> None:
         LEASE,
         in_turn(manager.round, health.step, upkeep.step),
         leadership,
+        clock,
         period_seconds=settings.shard_manager_round_seconds,
         renew_seconds=LEADER_LEASE_SECONDS / 3,
     )
@@ -149,6 +150,7 @@ def state_syncer(around: Surroundings, process: Process) -> None:
         STATE_SYNCER,
         rounds,
         leadership,
+        clock,
         period_seconds=30.0,
         renew_seconds=LEADER_LEASE_SECONDS / 3,
         gather_seconds=0.02,
