@@ -31,10 +31,11 @@ from services.task_manager.container import Container
 from services.task_manager.disk import Lives, LivesRecord
 from services.task_manager.loop import Heartbeats, Periods, Reports, Specs, TaskManager
 from services.task_manager.model import Limits, LoadPeriods
+from services.task_manager.snapshot_file import after
 from services.task_manager.views import Identity
 from services.task_service.api import Specs as SpecAnswers
 from services.task_service.cache import TemplateCache
-from tests.simulation import servers, threads
+from tests.simulation import servers
 from tests.simulation.clock import VirtualClock
 from tests.simulation.ground import Ground, Watcher
 from tests.simulation.hosts import SimulatedHost, SimulatedHosts
@@ -106,6 +107,7 @@ def shard_manager(around: Surroundings, process: Process) -> None:
         LEASE,
         in_turn(manager.round, health.step, upkeep.step),
         leadership,
+        clock,
         period_seconds=settings.shard_manager_round_seconds,
         renew_seconds=LEADER_LEASE_SECONDS / 3,
     )
@@ -148,6 +150,7 @@ def state_syncer(around: Surroundings, process: Process) -> None:
         STATE_SYNCER,
         rounds,
         leadership,
+        clock,
         period_seconds=30.0,
         renew_seconds=LEADER_LEASE_SECONDS / 3,
         gather_seconds=0.02,
@@ -174,7 +177,7 @@ def job_service(around: Surroundings, process: Process) -> None:
 def task_service(around: Surroundings, process: Process) -> None:
     """As `services.task_service.wiring`."""
     database = around.database
-    waiters: Any = servers.Waiters(threads.Condition(around.ground.scheduler))
+    waiters: Any = servers.Waiters(around.ground.scheduler)
     store = database.port(MemoryTemplateStore(database.memory), process)
     cache = TemplateCache(store, process.machine.clock, waiters, expiry_seconds=90.0, keep_samples_days=14)
     specs = SpecAnswers(cache, waiters, longest_wait_seconds=60.0)
@@ -250,17 +253,23 @@ class WatchedOrders(Orders):
 
 
 class DiskSnapshot:
-    """As `services.task_manager.disk.SnapshotFile`, on a simulated disk: written out when it is read."""
+    """As `services.task_manager.snapshot_file.SnapshotFile`, on a simulated disk: written out when it is read."""
 
     def __init__(self, disk: dict[str, Any]) -> None:
         self._disk = disk
+        self._journal: list[Snapshot] | None = None
 
     def load(self) -> Snapshot | None:
-        held = self._disk.get("snapshot")
-        return None if held is None else Snapshot.model_validate_json(held.model_dump_json())
+        held = [Snapshot.model_validate_json(each.model_dump_json()) for each in self._disk.get("snapshot", ())]
+        return after(held[0], held[1:]) if held else None
 
     def save(self, snapshot: Snapshot) -> None:
-        self._disk["snapshot"] = snapshot
+        self._journal = self._disk["snapshot"] = [snapshot]
+
+    def append(self, delta: Snapshot) -> bool:
+        if self._journal is not None:
+            self._journal.append(delta)
+        return self._journal is not None
 
 
 class DiskLives(Lives):

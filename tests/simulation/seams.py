@@ -1,4 +1,4 @@
-"""Where the real code meets the simulation: the names of threads, pools, HTTP and logs in its modules, and of
+"""Where the real code meets the simulation: the names of threads, pools, timers, HTTP and logs in its modules, and of
 three pure functions whose results are shared (`sharing.py`).
 
 Everything else of the real code runs as it is.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -31,7 +32,7 @@ from tests.simulation.network import Http, Network
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.sharing import Expectations, Snapshots, Updates
 from tests.simulation.story import Story, StoryLogger
-from tests.simulation.threads import Pool, Threading
+from tests.simulation.threads import Every, Once, Pool, Threading, Timers
 
 LOOK_EVERY_SECONDS = 1.0
 """Between a host's looks at its lease: longer than in truth, which would make up half of all events."""
@@ -53,6 +54,11 @@ _WITH_HTTP = (
     penstock.wire.redistribution_client,
     services.shard_manager.orders,
 )
+
+
+def _wall_time_of_who_runs(scheduler: Scheduler) -> Callable[[], datetime]:
+    assert scheduler.current is not None
+    return scheduler.current.process.machine.clock.now  # type: ignore[attr-defined,no-any-return]
 
 
 async def _at_once(call: Callable[..., Any], *args: Any, limiter: object) -> Any:
@@ -80,6 +86,10 @@ def on_virtual_time(scheduler: Scheduler, network: Network, story: Story) -> Ite
     replace(services.task_manager.loop, "updated", Updates(services.task_manager.loop.updated))
     store = services.state_syncer.store
     replace(store, "expected_config", Expectations(store.expected_config))
+    loop = penstock.control.loop
+    replace(loop, "BackgroundScheduler", lambda **_: Timers(scheduler, _wall_time_of_who_runs(scheduler)))
+    replace(loop, "IntervalTrigger", lambda *, seconds: Every(seconds))
+    replace(loop, "DateTrigger", Once)
     replace(penstock.wire.app, "run_sync", _at_once)
     for name, module in sorted(sys.modules.items()):
         if name.startswith(("services.", "penstock.")) and hasattr(module, "log"):

@@ -1,10 +1,11 @@
-"""What stands for the module `threading` and thread pools in the real code: the same names on virtual time."""
+"""What stands for the module `threading`, thread pools and timers in the real code: the same names on virtual time."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.scheduler import Thread as Greenlet
@@ -210,3 +211,67 @@ class Pool:
         while self._queue:
             self._queue.popleft()()
         self._workers -= 1
+
+
+class Every(NamedTuple):
+    """As `IntervalTrigger`."""
+
+    seconds: float
+
+
+class Once(NamedTuple):
+    """As `DateTrigger`."""
+
+    at: datetime
+
+
+class Timers:
+    """As `BackgroundScheduler`: jobs are due by the wall clock, which may be set; a missed run is made up for once."""
+
+    def __init__(self, scheduler: Scheduler, now: Callable[[], datetime]) -> None:
+        self._scheduler = scheduler
+        self._now = now
+        self._newest: dict[str, int] = {}
+        self._calls: dict[str, Callable[[], Any]] = {}
+        self._waiting: list[Callable[[], None]] = []
+        self.running = False
+
+    def add_job(self, call: Callable[[], Any], trigger: Every | Once, id: str, replace_existing: bool = False) -> None:
+        number = self._newest[id] = self._newest.get(id, 0) + 1
+        self._calls[id] = call
+        due = trigger.at if isinstance(trigger, Once) else self._now() + timedelta(seconds=trigger.seconds)
+
+        def run() -> None:
+            at = due
+            while self._is_due(id, number, at):
+                call()
+                if isinstance(trigger, Once):
+                    return
+                missed = (self._now() - at) // timedelta(seconds=trigger.seconds)
+                at += (missed + 1) * timedelta(seconds=trigger.seconds)
+
+        def begin() -> None:
+            assert self._scheduler.current is not None
+            self._scheduler.spawn(self._scheduler.current.process, f"timer-{id}", run)
+
+        begin() if self.running else self._waiting.append(begin)
+
+    def reschedule_job(self, id: str, trigger: Every) -> None:
+        self.add_job(self._calls[id], trigger, id)
+
+    def start(self) -> None:
+        self.running = True
+        for begin in self._waiting:
+            begin()
+
+    def shutdown(self, wait: bool = True) -> None:
+        self.running = False
+
+    def _is_due(self, id: str, number: int, at: datetime) -> bool:
+        """Waits until then; False when the job is over or another by then."""
+        while self.running and self._newest[id] == number:
+            seconds = (at - self._now()).total_seconds()
+            if seconds <= 0:
+                return True
+            self._scheduler.wait(seconds)
+        return False

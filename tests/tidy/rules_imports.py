@@ -32,9 +32,9 @@ def pyspark_only_under_penstock_spark(tree: Tree) -> list[str]:
     return [place for place in _importing(tree, _JVM_PACKAGES) if not place.startswith("libs/penstock/spark/")]
 
 
-def no_timer_of_the_wall_clock(tree: Tree) -> list[str]:
-    """Its timers wait until the wall clock says so, which somebody may set back by hours."""
-    return _importing(tree, ("apscheduler",))
+def apscheduler_only_under_penstock_control(tree: Tree) -> list[str]:
+    """Loops are made in one place."""
+    return [place for place in _importing(tree, ("apscheduler",)) if not place.startswith("libs/penstock/control/")]
 
 
 def no_import_inside_a_function(tree: Tree) -> list[str]:

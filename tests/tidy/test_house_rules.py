@@ -28,9 +28,9 @@ EXAMPLES: list[tuple[Rule, Tree, Tree]] = [
         {"libs/penstock/spark/host.py": "from pyspark.sql import SparkSession\n"},
     ),
     (
-        rules_imports.no_timer_of_the_wall_clock,
+        rules_imports.apscheduler_only_under_penstock_control,
+        {"services/a/loop.py": "import apscheduler.schedulers.blocking\n"},
         {"libs/penstock/control/loop.py": "import apscheduler.schedulers.blocking\n"},
-        {"libs/penstock/control/loop.py": "import threading\n"},
     ),
     (
         rules_imports.no_import_inside_a_function,

