@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from penstock.tasks.ownership import Owner
 from tests.simulation.network import Weather
 from tests.simulation.processes import Machine
 from tests.simulation.programs import LEADER_LEASE_SECONDS, Surroundings
@@ -20,14 +21,15 @@ BOUND_SECONDS = (LEADER_LEASE_SECONDS + FAIL_OVER_SECONDS) * 1.04 + MARGIN_SECON
 
 
 class Ownership:
-    """To be looked at once a second, from `due_at`. A shard's owner is gone while its machine runs no Task Manager."""
+    """To be looked at once a second, from `due_at`. A shard's owner is gone while its machine runs no Task Manager;
+    one that took the shard anew in between was there."""
 
     def __init__(self, around: Surroundings, machines: dict[str, Machine]) -> None:
         self._around = around
         self._machines = machines
         self.due_at = LOOK_EVERY_SECONDS
         self._well_since = 0.0
-        self._gone_since: dict[tuple[int, str | None], float] = {}
+        self._gone_since: dict[tuple[int, Owner], float] = {}
         self.longest_seconds = 0.0
 
     def look(self, now: float) -> Iterator[str]:
@@ -39,17 +41,20 @@ class Ownership:
         if not any(name.startswith("c") for name in up):
             self._well_since = now
         gone = {
-            (shard, owner.container)
-            for shard, owner in self._around.database.memory.owners.items()
-            if owner.container not in up
+            (shard, owner) for shard, owner in self._around.database.memory.owners.items() if owner.container not in up
         }
         self._gone_since = {key: self._gone_since.get(key, now) for key in sorted(gone, key=str)}
-        for (shard, container), since in self._gone_since.items():
-            seconds = now - max(since, self._well_since)
+        for (shard, owner), since in self._gone_since.items():
+            seconds = now - max(since, self._well_since, self._went_on_at(owner.container))
             self.longest_seconds = max(self.longest_seconds, seconds)
             if seconds > BOUND_SECONDS:
-                self._gone_since[shard, container] = now
-                yield f"shard {shard} of {container} has nobody to run it for {seconds:.0f} s"
+                self._gone_since[shard, owner] = now
+                yield f"shard {shard} of {owner.container} has nobody to run it for {seconds:.0f} s"
+
+    def _went_on_at(self, container: str | None) -> float:
+        """When a container went on last, though it was stopped again before anybody looked."""
+        processes = self._machines[container].living() if container is not None else []
+        return max((each.went_on_at for each in processes if each.name == container), default=float("-inf"))
 
     def _is_well(self) -> bool:
         """Whether nothing keeps Shard Managers, store and network from their work."""
