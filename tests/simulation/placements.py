@@ -35,6 +35,7 @@ class Placements:
         self._most_in_flight = most_in_flight
         self._asked: list[tuple[Any, tuple[Any, ...]]] = []
         self._dropping: dict[int, int] = {}
+        self._taken_off: dict[int, int] = {}
         self._leader_epoch = -1
 
     # ---- each decision
@@ -135,9 +136,9 @@ class Placements:
         if order.leader_epoch != self._leader_epoch:
             self._leader_epoch = max(order.leader_epoch, self._leader_epoch)
             self._dropping.clear()
-        member = self._memory.members[order.container]
-        if member.drain_until is None:
-            self._dropping |= order.shards
+        if self._memory.members[order.container].drain_until is not None:
+            self._taken_off |= order.shards
+        self._dropping |= dict(order.shards.items() - self._taken_off.items())
         owners = self._memory.owners
         self._dropping = {
             shard: epoch for shard, epoch in self._dropping.items() if shard in owners and owners[shard].epoch == epoch

@@ -15,10 +15,10 @@ _COME_AND_GO = Mix(8.0, ("kill", "switch off"), "c")
 _CUT_OFF = Mix(8.0, ("cut", "cut a service"), "c")
 
 CASES: dict[Mutation, tuple[Mix, tuple[int, ...]]] = {
-    mutations.no_fence: (Mix(5.0, ("stop a machine",), "c"), (8, 4)),
+    mutations.no_fence: (Mix(5.0, ("stop a machine", "habits"), "c"), (1, 2)),
     mutations.move_before_drop_is_answered: (_ANY, (2, 6)),
     mutations.no_answer_is_a_yes: (Mix(6.0, ("switch off", "weather", "stop"), "c"), (43, 0)),
-    mutations.unknown_is_gone: (Mix(5.0, ("switch off", "stop"), "tasks"), (14, 29)),
+    mutations.unknown_is_gone: (Mix(5.0, ("switch off", "stop"), "tasks"), (14, 4)),
     mutations.everybody_leads: (_ANY, (0, 1, 2)),
     mutations.no_wait_after_an_election: (Mix(4.0, ("kill", "store away", "store in trouble"), "shards"), (1, 2)),
     mutations.tasks_outlive_the_lease: (_CUT_OFF, (2, 5)),
