@@ -40,7 +40,8 @@ CLOCK_DRIFT = 0.03
 
 @dataclass(frozen=True)
 class Size:
-    """How large a cell is, and how long it is troubled, in virtual seconds. `changes`: what users do; all if empty."""
+    """How large a cell is, and how long it is troubled, in virtual seconds. `changes`: what users do; all if empty.
+    `released`: the share of the jobs that get a new package in the end: all, where another may be broken."""
 
     containers: int = 4
     jobs: int = 3
@@ -49,6 +50,7 @@ class Size:
     tasks_per_job: int | None = None
     mix: Mix = field(default_factory=Mix)
     changes: tuple[str, ...] = ()
+    released: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class World:
         if size.containers >= LARGE_CELL:
             times = replace(times, gather=0.5, workers=128, at_once=10_000)
         self.around = Surroundings(self.network, self.database, self.ground, times)
-        self.workload = Workload(self.scheduler, self.database, self.story, size.jobs, size.changes)
+        self.workload = Workload(self.scheduler, self.database, self.story, size.jobs, size.changes, size.released)
         self.machines: dict[str, Machine] = {}
         self.checkers = self.ground.watcher = Checkers(self.around, self.machines)
         self._programs: dict[str, Program] = {}
