@@ -36,7 +36,7 @@ class Periods:
     lease: float = 40.0
     full_fetch: float = 60.0
     delta_wait: float = 20.0
-    delta_gap: float = 0.5
+    delta_gap: float = 0.2
     report: float = 2.0
     report_gap: float = 0.2
 

@@ -33,8 +33,8 @@ WARM_UP_SECONDS = 40.0
 CONVERGENCE_SECONDS = 420.0
 LOOK_EVERY_SECONDS = 5.0
 LARGE_CELL = 200
-"""From so many containers on the State Syncer does more at a time, and gathers more before a round: in truth a round
-over so many jobs takes time itself."""
+"""From so many containers on the State Syncer does more at a time, and more is gathered before its rounds and between
+deltas: in truth a round over so many jobs, and what a container does with a delta, take time themselves."""
 CLOCK_DRIFT = 0.03
 
 
@@ -89,7 +89,9 @@ class World:
         self.ground = Ground(self.scheduler, self.story, files, Habits(), Watcher())
         times = Times(set_based_from=self.scheduler.random.choice((1, 1000)))
         if size.containers >= LARGE_CELL:
-            times = replace(times, gather=0.5, workers=128, at_once=10_000)
+            times = replace(
+                times, gather=0.5, workers=128, at_once=10_000, periods=replace(times.periods, delta_gap=0.5)
+            )
         self.around = Surroundings(self.network, self.database, self.ground, times)
         self.workload = Workload(self.scheduler, self.database, self.story, size.jobs, size.changes, size.released)
         self.machines: dict[str, Machine] = {}
