@@ -192,9 +192,9 @@ class ShardManager:
         while not self._answers.empty():
             events.append(self._answers.get())
         with self._view.lock:
-            given_up, confirmed, owners = self._view.given_up(), self._view.confirmed(), self._view.owners
+            given_up, owners = self._view.given_up(), self._view.owners
             events += [Dropped(shard, owners[shard].epoch) for shard in given_up if shard in self._moves]
-            events += [Added(move.shard, move.epoch) for move in self._moves.adding(confirmed)]
+            events += [Added(move.shard, move.epoch) for move in self._moves.adding(self._view.confirms)]
         self._moves.handle(events, self._clock.monotonic())
 
     def _plan(self) -> list[Instruction]:

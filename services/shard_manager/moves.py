@@ -175,9 +175,9 @@ class Moves:
             del self._moves[move.shard]
         return late
 
-    def adding(self, held: Mapping[int, int]) -> list[Move]:
-        """The moves whose shard its destination holds, by `held` (shard to epoch)."""
-        return [move for move in self._in(Phase.ADDING) if held.get(move.shard) == move.epoch]
+    def adding(self, confirms: Callable[[int, int], bool]) -> list[Move]:
+        """The moves whose shard its destination holds; `confirms` says so of a shard and epoch."""
+        return [move for move in self._in(Phase.ADDING) if confirms(move.shard, move.epoch)]
 
     def to_record(self) -> list[Move]:
         """The moves whose shard nobody runs and whose new owner the store does not know yet."""

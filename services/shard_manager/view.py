@@ -131,15 +131,13 @@ class View:
         return {
             shard
             for container, said in self.said.items()
-            for shard, epoch in said.dropped.items()
-            if self.owners.get(shard) == Owner(container, epoch)
+            for shard, _ in said.dropped.items() & self.shards_of(container).items()
         }
 
-    def confirmed(self) -> dict[int, int]:
-        """Shards that their owner holds under their present epoch, with that epoch."""
-        return {
-            shard: epoch
-            for container, said in self.said.items()
-            for shard, epoch in said.held.items()
-            if self.owners.get(shard) == Owner(container, epoch)
-        }
+    def confirms(self, shard: int, epoch: int) -> bool:
+        """Whether the shard's owner said that it holds it under this epoch, the present one."""
+        owner = self.owners.get(shard)
+        if owner is None or owner.container is None or owner.epoch != epoch:
+            return False
+        said = self.said.get(owner.container)
+        return said is not None and said.held.get(shard) == epoch

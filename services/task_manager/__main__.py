@@ -17,11 +17,12 @@ from penstock.wire.shard_client import ShardManagerClient
 from penstock.wire.task_client import TaskServiceClient
 from services.task_manager.api import build_app
 from services.task_manager.container import Container
-from services.task_manager.disk import Lives, SnapshotFile
+from services.task_manager.disk import Lives
 from services.task_manager.loop import Heartbeats, Reports, Specs, TaskManager
 from services.task_manager.metrics import ContainerCollector
 from services.task_manager.orphans import end_orphans
 from services.task_manager.settings import TaskManagerSettings, mark_children
+from services.task_manager.snapshot_file import SnapshotFile
 from services.task_manager.spark_hosts import SparkHosts
 from services.task_manager.stored_lease import PatientLease, StoredLease
 

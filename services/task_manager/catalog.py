@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from itertools import chain, repeat
 
 from penstock.config.model import DesiredState
 from penstock.tasks.shards import Sharding
@@ -19,7 +21,8 @@ class Catalog:
 
     A stopped job has a template and no shards; the shard of a task that runs nowhere under `sharding` is None.
     `told_shard_count` came with the templates, and is no more than a guess. `_expanded` keeps the specs of jobs that
-    were asked for, so that an unchanged task's spec stays the same object and costs one comparison.
+    were asked for and `_former` those of changed ones, so that an unchanged task's spec stays the same object and
+    costs one comparison.
     """
 
     commit_number: int
@@ -29,15 +32,19 @@ class Catalog:
     shards_of_job: Mapping[str, tuple[int | None, ...]]
     jobs_of_shard: Mapping[int, frozenset[str]]
     _expanded: dict[str, tuple[TaskSpec, ...]] = field(default_factory=dict, compare=False)
+    _former: Mapping[str, tuple[TaskSpec, ...]] = field(default_factory=dict, compare=False)
 
     def wanted(self, owned: Mapping[int, int], here: Identity) -> dict[str, WantedTask]:
         """The tasks of owned shards (shard to epoch), by task id; those that ask for another region are refused."""
-        tasks = (task for shard, epoch in owned.items() for task in self._of_shard(shard, epoch))
-        return {task.spec.task_id: replace(task, refusal=_refusal(task.spec, here)) for task in tasks}
+        return {
+            spec.task_id: WantedTask(spec, shard, epoch, _refusal(spec, here))
+            for shard, epoch in owned.items()
+            for spec in self._of_shard(shard)
+        }
 
     def tasks_of(self, shard: int) -> tuple[str, ...]:
         """The ids of a shard's tasks, in order of job and index."""
-        return tuple(task.spec.task_id for task in self._of_shard(shard, 0))
+        return tuple(spec.task_id for spec in self._of_shard(shard))
 
     def snapshot(self) -> Snapshot:
         """All of it in the form it travels and is stored."""
@@ -54,15 +61,16 @@ class Catalog:
             return self
         return _build(self, self, sharding, dict(self.templates))
 
-    def _of_shard(self, shard: int, epoch: int) -> Iterator[WantedTask]:
+    def _of_shard(self, shard: int) -> Iterator[TaskSpec]:
         for job in sorted(self.jobs_of_shard.get(shard, ())):
             for spec, placed in zip(self._specs(job), self.shards_of_job[job], strict=True):
                 if placed == shard:
-                    yield WantedTask(spec, shard, epoch)
+                    yield spec
 
     def _specs(self, job: str) -> tuple[TaskSpec, ...]:
         if job not in self._expanded:
-            self._expanded[job] = expand(self.templates[job])
+            fresh, former = expand(self.templates[job]), self._former.get(job, ())
+            self._expanded[job] = tuple(map(_same_spec, fresh, chain(former, repeat(None))))
         return self._expanded[job]
 
 
@@ -109,18 +117,37 @@ def _same_if_equal(old: TaskTemplate | None, new: TaskTemplate) -> TaskTemplate:
     return old if old is not None and old.commit_number == new.commit_number else new
 
 
+def _same_spec(new: TaskSpec, old: TaskSpec | None) -> TaskSpec:
+    """The old one where nothing differs. Python holds 1, 1.0 and True equal; JSON does not."""
+    is_same = old is not None and old == new and old.model_dump_json() == new.model_dump_json()
+    return old if old is not None and is_same else new
+
+
 def _build(
     known: Catalog | None, told: Snapshot | Catalog, sharding: Sharding, templates: dict[str, TaskTemplate]
 ) -> Catalog:
-    unchanged = {job for job, template in templates.items() if known and known.templates.get(job) is template}
-    placed = unchanged if known and known.sharding == sharding else set()
-    shards = {
-        job: known.shards_of_job[job] if known and job in placed else _shards(template, sharding)
-        for job, template in templates.items()
-    }
-    expanded = {job: specs for job, specs in known._expanded.items() if job in unchanged} if known else {}
+    """Of what is known only the jobs that changed cost anything."""
+    before = known.templates if known is not None else {}
+    changed = {job for job, template in templates.items() if before.get(job) is not template}
+    gone = before.keys() - templates.keys()
+    expanded, former = ({}, {}) if known is None else _carried_over(known, changed | gone)
+    if known is None or known.sharding != sharding:
+        placed = {job: _shards(template, sharding) for job, template in templates.items()}
+        jobs_of_shard = _moved({}, {}, placed)
+    else:
+        fresh = {job: _shards(templates[job], sharding) for job in changed}
+        kept = {job: shards for job, shards in known.shards_of_job.items() if job not in gone}
+        placed = {**kept, **fresh}
+        jobs_of_shard = _moved(known.jobs_of_shard, known.shards_of_job, {**dict.fromkeys(gone, ()), **fresh})
     count = told.shard_count if isinstance(told, Snapshot) else told.told_shard_count
-    return Catalog(told.commit_number, count, sharding, templates, shards, _jobs_of_shard(shards.items()), expanded)
+    return Catalog(told.commit_number, count, sharding, templates, placed, jobs_of_shard, expanded, former)
+
+
+def _carried_over(known: Catalog, changed: AbstractSet[str]) -> tuple[dict[str, tuple[TaskSpec, ...]], ...]:
+    """The specs that are still good, and those that may be in part."""
+    expanded = {job: specs for job, specs in known._expanded.items() if job not in changed}
+    former = {job: specs for job, specs in known._expanded.items() if job in changed}
+    return expanded, {**known._former, **former}
 
 
 def _shards(template: TaskTemplate, sharding: Sharding) -> tuple[int | None, ...]:
@@ -130,10 +157,19 @@ def _shards(template: TaskTemplate, sharding: Sharding) -> tuple[int | None, ...
     return tuple(sharding.shard_of(task_id(template.job, index), config.region) for index in range(config.task_count))
 
 
-def _jobs_of_shard(shards: Iterable[tuple[str, tuple[int | None, ...]]]) -> dict[int, frozenset[str]]:
+def _moved(
+    known: Mapping[int, frozenset[str]],
+    before: Mapping[str, tuple[int | None, ...]],
+    after: Mapping[str, tuple[int | None, ...]],
+) -> Mapping[int, frozenset[str]]:
+    """The jobs of each shard, once those of `after` are where that says; all others stay."""
+    moved = {job: shards for job, shards in after.items() if before.get(job, ()) != shards}
+    if not moved:
+        return known
     jobs: dict[int, set[str]] = {}
-    for job, placed in shards:
-        for shard in placed:
-            if shard is not None:
-                jobs.setdefault(shard, set()).add(job)
-    return {shard: frozenset(names) for shard, names in jobs.items()}
+    for job, shards in moved.items():
+        for shard in {shard for shard in (*before.get(job, ()), *shards) if shard is not None}:
+            names = jobs.setdefault(shard, set(known.get(shard, ())))
+            (names.add if shard in shards else names.discard)(job)
+    fresh = {shard: frozenset(names) for shard, names in jobs.items()}
+    return {shard: names for shard, names in {**known, **fresh}.items() if names}

@@ -1,4 +1,4 @@
-"""What survives a restart of the Task Manager: the newest snapshot, and the name of its last life.
+"""What survives a restart of the Task Manager: the name of its last life, and how files are replaced.
 
 Everything is written to a new file that then takes the old one's name, so a reader sees all of it or none. A disk
 that cannot be written is logged and no more: what runs does not depend on it.
@@ -12,30 +12,8 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from penstock.control.logs import logger
-from penstock.wire.cluster import Snapshot
 
 log = logger(__name__)
-
-
-class SnapshotFile:
-    """The last full snapshot."""
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "snapshot.json"
-
-    def load(self) -> Snapshot | None:
-        """The stored snapshot; None when there is none that can be read."""
-        try:
-            return Snapshot.model_validate_json(self._path.read_bytes())
-        except FileNotFoundError:
-            return None
-        except (OSError, ValidationError) as error:
-            log.error("stored snapshot cannot be read", path=str(self._path), error=str(error))
-            return None
-
-    def save(self, snapshot: Snapshot) -> None:
-        """Replaces it."""
-        _write(self._path, snapshot.model_dump_json())
 
 
 class LivesRecord(BaseModel):
@@ -70,7 +48,7 @@ class Lives:
 
     def _store(self, record: LivesRecord) -> None:
         self._record = record
-        _write(self._path, record.model_dump_json())
+        write_file(self._path, record.model_dump_json().encode())
 
     def _load(self) -> LivesRecord:
         try:
@@ -82,14 +60,17 @@ class Lives:
             return LivesRecord()
 
 
-def _write(path: Path, text: str) -> None:
+def write_file(path: Path, text: bytes) -> bool:
+    """Replaces a file, or logs why not; whether it did."""
     fresh = path.with_name(f".{path.name}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with fresh.open("w") as stream:
+        with fresh.open("wb") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
         fresh.replace(path)
     except OSError as error:
         log.error("not written", path=str(path), error=str(error))
+        return False
+    return True

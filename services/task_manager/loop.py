@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from penstock.control.clock import Clock
 from penstock.control.errors import LeaseLost, RetryableError
 from penstock.control.logs import logger
+from penstock.wire.cluster import Snapshot
 from services.task_manager.catalog import Catalog, updated
 from services.task_manager.container import Container
-from services.task_manager.disk import Lives, SnapshotFile
+from services.task_manager.disk import Lives
 from services.task_manager.ports import LeaseStore, ReportSink, ShardAuthority, SpecSource, StoredShards
+from services.task_manager.snapshot_file import SnapshotFile
 
 log = logger(__name__)
 _AFTER_A_BUG_SECONDS = 1.0
@@ -166,20 +168,22 @@ class Specs:
         if known is None or now >= self._full_due_at:
             snapshot = self._source.full()
             self._full_due_at = now + self._periods.full_fetch
-            return snapshot is not None and self._take(updated(known, snapshot, self._container.sharding()))
+            return snapshot is not None and self._take(known, snapshot)
         snapshot = self._source.delta(known.commit_number, min(self._periods.delta_wait, self._full_due_at - now))
         if snapshot.full and snapshot.commit_number < known.commit_number:
             # Only an older store can answer so: a Task Service that merely knows less catches up first.
             log.error("job store went back", commit_number=snapshot.commit_number, known=known.commit_number)
-            return self._take(updated(None, snapshot, self._container.sharding()))
-        return self._take(updated(known, snapshot, self._container.sharding()))
+            return self._take(None, snapshot)
+        return self._take(known, snapshot)
 
-    def _take(self, catalog: Catalog) -> bool:
+    def _take(self, known: Catalog | None, snapshot: Snapshot) -> bool:
+        catalog = updated(known, snapshot, self._container.sharding())
         if catalog == self._catalog:
             return False
         self._catalog = catalog
         # First of all: a later life must know whatever this one may report to have applied.
-        self._file.save(catalog.snapshot())
+        if snapshot.full or not self._file.append(snapshot):
+            self._file.save(catalog.snapshot())
         self._container.take_specs(catalog)
         return True
 

@@ -23,9 +23,10 @@ from services.shard_manager.settings import ShardManagerSettings
 from services.shard_manager.wiring import build
 from services.task_manager.api import build_app
 from services.task_manager.container import Container
-from services.task_manager.disk import Lives, SnapshotFile
+from services.task_manager.disk import Lives
 from services.task_manager.loop import Heartbeats, Periods, Reports, Specs, TaskManager
 from services.task_manager.model import Limits
+from services.task_manager.snapshot_file import SnapshotFile
 from services.task_manager.stored_lease import StoredLease
 from services.task_manager.views import Identity
 from tests.support.shard_manager import PERIODS as SHARD_MANAGER_PERIODS

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.control.loop import LeaderLoop, Leadership
 from penstock.store.running import STATE_SYNCER
-from penstock.wire.cluster import Capacity, Snapshot, TaskReportBatch
+from penstock.wire.cluster import ShardOrders, Snapshot, TaskReportBatch
 from penstock.wire.job_client import JobClient
 from penstock.wire.redistribution_client import RedistributionClient
 from penstock.wire.shard_client import ShardManagerClient
@@ -17,9 +17,10 @@ from penstock.wire.task_client import TaskServiceClient
 from services.shard_manager.health import Health
 from services.shard_manager.heartbeats import Heartbeats as HeartbeatAnswers
 from services.shard_manager.loop import ShardManager
-from services.shard_manager.orders import Orders
+from services.shard_manager.orders import OnAnswer, OnTimed, Orders, Verb
 from services.shard_manager.settings import ShardManagerSettings
-from services.shard_manager.store import LEASE
+from services.shard_manager.store import LEASE, Cell
+from services.shard_manager.upkeep import Upkeep
 from services.shard_manager.view import View
 from services.shard_manager.wiring import in_turn
 from services.state_syncer.budget import Budget
@@ -29,12 +30,14 @@ from services.state_syncer.rollback_keeper import RollbackKeeper
 from services.task_manager.container import Container
 from services.task_manager.disk import Lives, LivesRecord
 from services.task_manager.loop import Heartbeats, Periods, Reports, Specs, TaskManager
-from services.task_manager.model import Limits
+from services.task_manager.model import Limits, LoadPeriods
+from services.task_manager.snapshot_file import after
 from services.task_manager.views import Identity
 from services.task_service.api import Specs as SpecAnswers
 from services.task_service.cache import TemplateCache
-from tests.simulation import servers, threads
-from tests.simulation.ground import Ground
+from tests.simulation import servers
+from tests.simulation.clock import VirtualClock
+from tests.simulation.ground import Ground, Watcher
 from tests.simulation.hosts import SimulatedHost, SimulatedHosts
 from tests.simulation.network import Network
 from tests.simulation.processes import Process
@@ -45,10 +48,11 @@ from tests.support.memory.ownership import MemoryLeaseStore
 from tests.support.memory.rollbacks import MemoryBatches, MemoryRollbackStore
 from tests.support.memory.shards import MemoryShardStore
 from tests.support.memory.specs import MemoryTaskService
+from tests.support.memory.store import MemoryStore
 from tests.support.memory.sync import MemorySyncStore
 from tests.support.memory.templates import MemoryTemplateStore
+from tests.support.memory.upkeep import MemoryUpkeepStore
 
-CAPACITY = Capacity(cpu_cores=2.0, memory_bytes=2**31, disk_bytes=2**34)
 LEADER_LEASE_SECONDS = 15.0
 
 
@@ -57,7 +61,13 @@ class Times:
     """Periods that are drawn or shortened; all others are the product's defaults."""
 
     periods: Periods = field(default_factory=lambda: Periods(tick=2.0, report=5.0))
-    limits: Limits = field(default_factory=lambda: Limits(host_start_seconds=60.0, start_seconds=60.0))
+    limits: Limits = field(
+        default_factory=lambda: Limits(
+            host_start_seconds=60.0,
+            start_seconds=60.0,
+            loads=LoadPeriods(window=20.0, first=5.0, report=10.0),
+        )
+    )
     set_based_from: int = 8
 
 
@@ -83,19 +93,21 @@ Program = Callable[[Surroundings, Process], None]
 def shard_manager(around: Surroundings, process: Process) -> None:
     """As `services.shard_manager.wiring`."""
     name, clock, database = process.machine.name, process.machine.clock, around.database
-    settings = ShardManagerSettings(gather_seconds=1.0)
+    settings = ShardManagerSettings(gather_seconds=1.0, **around.ground.terrain.placement)
     holder, url = f"{name}:{next(around.lives)}", f"http://{name}"
     election = MemoryElection(database.memory, LEASE, holder, lease_seconds=LEADER_LEASE_SECONDS, url=url)
     leadership = Leadership(LEASE, database.port(election, process), LEADER_LEASE_SECONDS, clock.monotonic)
-    store = database.port(MemoryShardStore(database.memory), process)
+    store = database.port(WatchedShardStore(database.memory, around.ground.watcher), process)
     view = View()
     health = Health(database.port(MemoryHealthStore(database.memory), process), view, settings, clock)
-    orders = Orders(clock, health.answered)
+    orders = WatchedOrders(clock, health.answered, around.ground.watcher)
     manager = ShardManager(store, view, orders, settings, clock, wake=lambda: loop.wake())
+    upkeep = Upkeep(database.port(MemoryUpkeepStore(database.memory), process), view, settings, clock)
     loop = LeaderLoop(
         LEASE,
-        in_turn(manager.round, health.step),
+        in_turn(manager.round, health.step, upkeep.step),
         leadership,
+        clock,
         period_seconds=settings.shard_manager_round_seconds,
         renew_seconds=LEADER_LEASE_SECONDS / 3,
     )
@@ -138,6 +150,7 @@ def state_syncer(around: Surroundings, process: Process) -> None:
         STATE_SYNCER,
         rounds,
         leadership,
+        clock,
         period_seconds=30.0,
         renew_seconds=LEADER_LEASE_SECONDS / 3,
         gather_seconds=0.02,
@@ -164,7 +177,7 @@ def job_service(around: Surroundings, process: Process) -> None:
 def task_service(around: Surroundings, process: Process) -> None:
     """As `services.task_service.wiring`."""
     database = around.database
-    waiters: Any = servers.Waiters(threads.Condition(around.ground.scheduler))
+    waiters: Any = servers.Waiters(around.ground.scheduler)
     store = database.port(MemoryTemplateStore(database.memory), process)
     cache = TemplateCache(store, process.machine.clock, waiters, expiry_seconds=90.0, keep_samples_days=14)
     specs = SpecAnswers(cache, waiters, longest_wait_seconds=60.0)
@@ -190,7 +203,8 @@ def task_manager(around: Surroundings, process: Process) -> None:
             host.kill()
         around.ground.scheduler.wait(0.1)
     numbers, life = count(1), next(around.lives)
-    identity = Identity(name, f"http://{name}", "local", CAPACITY)
+    terrain = around.ground.terrain
+    identity = Identity(name, f"http://{name}", terrain.region(name), terrain.capacity(name))
     container = Container(
         identity,
         times.limits,
@@ -213,18 +227,49 @@ def task_manager(around: Surroundings, process: Process) -> None:
     manager.start()
 
 
+class WatchedShardStore(MemoryShardStore):
+    """Says when a leader takes over."""
+
+    def __init__(self, store: MemoryStore, watcher: Watcher) -> None:
+        super().__init__(store)
+        self._watcher = watcher
+
+    def take_over(self, leader_epoch: int) -> Cell:
+        cell = super().take_over(leader_epoch)
+        self._watcher.took_over()
+        return cell
+
+
+class WatchedOrders(Orders):
+    """Says what is sent."""
+
+    def __init__(self, clock: VirtualClock, on_timed: OnTimed, watcher: Watcher) -> None:
+        super().__init__(clock, on_timed)
+        self._watcher = watcher
+
+    def send(self, verb: Verb, url: str, order: ShardOrders, on_answer: OnAnswer) -> None:
+        self._watcher.ordered(verb, order)
+        super().send(verb, url, order, on_answer)
+
+
 class DiskSnapshot:
-    """As `services.task_manager.disk.SnapshotFile`, on a simulated disk: written out when it is read."""
+    """As `services.task_manager.snapshot_file.SnapshotFile`, on a simulated disk: written out when it is read."""
 
     def __init__(self, disk: dict[str, Any]) -> None:
         self._disk = disk
+        self._journal: list[Snapshot] | None = None
 
     def load(self) -> Snapshot | None:
-        held = self._disk.get("snapshot")
-        return None if held is None else Snapshot.model_validate_json(held.model_dump_json())
+        held = [Snapshot.model_validate_json(each.model_dump_json()) for each in self._disk.get("snapshot", ())]
+        return after(held[0], held[1:]) if held else None
 
     def save(self, snapshot: Snapshot) -> None:
-        self._disk["snapshot"] = snapshot
+        self._journal = self._disk["snapshot"] = [snapshot]
+
+    def append(self, delta: Snapshot) -> bool:
+        if self._journal is not None:
+            self._journal.append(delta)
+        return self._journal is not None
 
 
 class DiskLives(Lives):

@@ -15,7 +15,8 @@ from services.shard_manager.heartbeats import Heartbeats
 from services.task_manager.container import Container
 from services.task_service.api import Specs
 from tests.simulation.network import Request, Response
-from tests.simulation.threads import Condition
+from tests.simulation.scheduler import Scheduler
+from tests.simulation.threads import Event
 
 KILL_SECONDS = 2.0
 _WORKS: tuple[tuple[str, Any], ...] = (
@@ -94,15 +95,23 @@ def of_job_service(batch: Callable[[Any], Any]) -> Callable[[Request], Response]
 class Waiters:
     """As `services.task_service.waiters.Waiters`, for greenlets."""
 
-    def __init__(self, changed: Condition) -> None:
-        self._changed = changed
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._waiting: dict[Event, Callable[[], bool]] = {}
 
     async def wait(self, is_done: Callable[[], bool], seconds: float) -> bool:
-        with self._changed:
-            return bool(self._changed.wait_for(is_done, seconds))
+        if is_done():
+            return True
+        changed = Event(self._scheduler)
+        self._waiting[changed] = is_done
+        changed.wait(seconds)
+        self._waiting.pop(changed, None)
+        return is_done()
 
     def release(self) -> None:
-        self._changed.notify_all()
+        for changed in [changed for changed, is_done in self._waiting.items() if is_done()]:
+            del self._waiting[changed]
+            changed.set()
 
 
 def run(coroutine: Coroutine[Any, Any, Any]) -> Any:

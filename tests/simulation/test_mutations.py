@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation import mutations
+from tests.simulation import mutations, placement_mutations
 from tests.simulation.faults import Mix
 from tests.simulation.mutations import MUTATIONS, Mutation
+from tests.simulation.placement_mutations import PLACEMENT_MUTATIONS
 from tests.simulation.world import Size, simulate
 
 _ANY = Mix()
@@ -29,6 +30,11 @@ CASES: dict[Mutation, tuple[Mix, tuple[int, ...]]] = {
     mutations.releases_interleave: (_ANY, (0, 1, 2)),
     mutations.start_from_old_specs: (Mix(5.0, ("switch off",), ("c", "tasks")), (5, 12, 58)),
     mutations.tasks_keep_old_numbers: (Mix(6.0, ("switch off", "kill", "crash a host"), "c"), (5, 0)),
+    placement_mutations.capacity_is_ignored: (_ANY, (2, 1)),
+    placement_mutations.the_budget_is_ignored: (_ANY, (1, 2)),
+    placement_mutations.a_cordon_is_ignored: (_ANY, (4, 2)),
+    placement_mutations.regions_are_ignored: (_ANY, (2, 3)),
+    placement_mutations.all_moves_at_once: (_ANY, (1, 2)),
 }
 """Faults that bring out each mutation, and seeds that did when they were looked for: those are tried first."""
 
@@ -45,12 +51,16 @@ RARE = (mutations.start_from_old_specs,)
 
 @pytest.mark.parametrize(
     "mutation",
-    [pytest.param(each, marks=[pytest.mark.long] if each in RARE else [], id=each.__name__) for each in MUTATIONS],
+    [
+        pytest.param(each, marks=[pytest.mark.long] if each in RARE else [], id=each.__name__)
+        for each in (*MUTATIONS, *PLACEMENT_MUTATIONS)
+    ],
 )
 def test_a_broken_promise_is_noticed(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
     """1. Broken, the code fails some seed. 2. Whole, it passes the same."""
     mix, likely = CASES[mutation]
-    size = Size(mix=mix, faults_seconds=240.0, changes=CHANGES.get(mutation, ()))
+    faults_seconds = 120.0 if mutation in PLACEMENT_MUTATIONS else 240.0
+    size = Size(mix=mix, faults_seconds=faults_seconds, changes=CHANGES.get(mutation, ()))
     mutation(monkeypatch)
     seeds = (*likely, *(seed for seed in range(MOST_SEEDS) if seed not in likely))
     noticed = next((seed for seed in seeds if not simulate(seed, size).is_good), None)

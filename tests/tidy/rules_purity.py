@@ -53,6 +53,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/state_syncer/wiring.py",
         "services/task_manager/container.py",
         "services/task_manager/disk.py",
+        "services/task_manager/snapshot_file.py",
         "services/task_manager/host_pool.py",
         "services/task_manager/orphans.py",
         "services/task_manager/spark_hosts.py",

@@ -54,6 +54,8 @@ def classify(running: Config, expected: Config) -> Difference:
 
     Equal configurations cost one comparison; otherwise only maps that differ are walked.
     """
+    if running is expected:
+        return NO_DIFFERENCE
     old, new = _as_json(running), _as_json(expected)
     if old == new and _types(old.get(ARGS)) == _types(new.get(ARGS)):
         return NO_DIFFERENCE

@@ -115,8 +115,8 @@ def test_an_unconfirmed_add_ends_the_watch(moves):
 
 def test_a_heartbeat_that_holds_the_shard_confirms_it(moves):
     moves.handle([Freed(7, 10, "b"), Recorded(7, 10, 11, "b")], now=0.0)
-    assert moves.adding({7: 10}) == []
-    assert [move.shard for move in moves.adding({7: 11})] == [7]
+    assert moves.adding(lambda *said: said == (7, 10)) == []
+    assert [move.shard for move in moves.adding(lambda *said: said == (7, 11))] == [7]
 
 
 def test_a_fail_over_overtakes_a_move(moves):

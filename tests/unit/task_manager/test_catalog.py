@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.tasks.shards import Sharding, shard_of
 from penstock.wire.cluster import Snapshot
@@ -50,6 +52,31 @@ def test_deltas_change_remove_and_keep() -> None:
     assert ids(later) == {"a/0", "a/1", "b/0"}
     assert later.commit_number == 3
     assert later.wanted(all_shards(), HERE)["a/0"].spec is kept
+
+
+def test_a_delta_that_says_the_same_again_leaves_the_specs_as_they_are() -> None:
+    """1. Asked for. 2. Committed again, unchanged. 3. Other arguments, equal in Python but not in JSON."""
+    catalog = updated(None, full(1, template("a", args={"n": 1})))
+    kept = catalog.wanted(all_shards(), HERE)["a/0"].spec
+    again = updated(catalog, delta(2, template("a", args={"n": 1}).model_copy(update={"commit_number": 2})))
+    assert again.wanted(all_shards(), HERE)["a/0"].spec is kept
+    other = updated(again, delta(3, template("a", args={"n": True}).model_copy(update={"commit_number": 3})))
+    assert other.wanted(all_shards(), HERE)["a/0"].spec.config.args == {"n": True}
+    assert other.wanted(all_shards(), HERE)["a/0"].spec is not kept
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3), min_size=1), max_size=6), st.booleans())
+def test_deltas_one_by_one_come_to_what_all_at_once_is(changes: list[dict[str, int]], reshard: bool) -> None:
+    """Jobs come, go, and change their number of tasks: 0 is gone."""
+    catalog, present = updated(None, full(0)), {}
+    for number, counts in enumerate(changes, start=1):
+        told = {job: template(job, revision=number, task_count=count) for job, count in counts.items() if count}
+        removed = tuple(counts.keys() - told.keys())
+        present = {job: each for job, each in {**present, **told}.items() if job not in removed}
+        sharding = Sharding(2 * SHARDS) if reshard and number == 3 else None
+        catalog = updated(catalog, delta(number, *told.values(), removed=removed), sharding)
+    assert catalog == updated(None, full(len(changes), *present.values()), catalog.sharding)
+    assert ids(catalog) <= {f"{job}/{index}" for job in present for index in range(3)}
 
 
 def test_a_full_snapshot_forgets_what_it_lacks_and_keeps_what_it_repeats() -> None:

@@ -10,9 +10,10 @@ from penstock.control.errors import LeaseLost, Unavailable
 from penstock.tasks.dimensions import CPU
 from penstock.tasks.shards import Sharding
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest, Snapshot, TaskReportBatch
-from services.task_manager.disk import Lives, SnapshotFile
+from services.task_manager.disk import Lives
 from services.task_manager.loop import Heartbeats, Periods, Reports, Specs
 from services.task_manager.ports import StoredShards
+from services.task_manager.snapshot_file import SnapshotFile
 from tests.support.task_manager import SHARDS, World, all_shards, template
 
 PERIODS = Periods()
