@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import orjson
 
 from penstock.spark.channel import Redistribute
-from penstock.wire.cluster import ShardOrders
 from penstock.tasks.ownership import Owner
+from penstock.wire.cluster import ShardOrders
 from services.state_syncer.plan import SyncState
 from tests.simulation.expected import Expected
 from tests.simulation.ground import Instance, Watcher
