@@ -37,6 +37,7 @@ class Placements:
         self._dropping: dict[int, int] = {}
         self._taken_off: dict[int, int] = {}
         self._leader_epoch = -1
+        self._count = 0
 
     # ---- each decision
 
@@ -138,13 +139,18 @@ class Placements:
             self._dropping.clear()
         if self._memory.members[order.container].drain_until is not None:
             self._taken_off |= order.shards
-        self._dropping |= dict(order.shards.items() - self._taken_off.items())
-        owners = self._memory.owners
-        self._dropping = {
-            shard: epoch for shard, epoch in self._dropping.items() if shard in owners and owners[shard].epoch == epoch
-        }
-        if len(self._dropping) > self._most_in_flight:
+        count = self._memory.facts.sharding.count
+        self._dropping = self._still(self._dropping)
+        self._count = min(self._count, count) if self._dropping else count
+        self._dropping |= self._still(dict(order.shards.items() - self._taken_off.items()))
+        # Where their number is multiplied meanwhile the parts of a shard that is on its way count as one.
+        if len({shard % self._count for shard in self._dropping}) > self._most_in_flight:
             self._complain(f"{len(self._dropping)} shards are on their way at once: {sorted(self._dropping)}")
+
+    def _still(self, dropping: Mapping[int, int]) -> dict[int, int]:
+        """Those of shard to epoch whose owner is the one of that epoch."""
+        owners = self._memory.owners
+        return {shard: epoch for shard, epoch in dropping.items() if shard in owners and owners[shard].epoch == epoch}
 
 
 def _is_forced(known: Knowledge) -> bool:
