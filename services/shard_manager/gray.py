@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -71,21 +71,29 @@ def failing(
     `containers`: those that live. What is known of others counts as elsewhere.
     """
     limits = limits or GrayLimits()
-    of_job: dict[str, dict[str, Tasks]] = defaultdict(dict)
-    of_container: dict[str, dict[str, Tasks]] = defaultdict(dict)
-    for (job, container), seen in tasks.items():
-        of_job[job][container] = seen
-        of_container[container][job] = seen
-    if sum(name in of_container for name in containers) <= limits.peers:
+    if len({container for _, container in tasks} & set(containers)) <= limits.peers:
         return []
-    all_jobs = {job: _sum(by_container.values()) for job, by_container in of_job.items()}
-    whole = _sum(tasks.values())
-    found = [
-        _accused(name, of_container[name], all_jobs, whole, len(containers), limits)
-        for name in sorted(containers)
-        if name in of_container
-    ]
+    failures: Counter[str] = Counter()
+    for (_, container), seen in tasks.items():
+        if seen.failing:
+            failures[container] += seen.failing
+    names = {name for name, count in failures.items() if count >= limits.failing_tasks} & set(containers)
+    of_container: dict[str, dict[str, Tasks]] = {name: {} for name in sorted(names)}
+    for (job, container), seen in tasks.items():
+        if container in names:
+            of_container[container][job] = seen
+    all_jobs, whole = _of_jobs(tasks, {job for own in of_container.values() for job in own}), _sum(tasks.values())
+    found = [_accused(name, own, all_jobs, whole, len(containers), limits) for name, own in of_container.items()]
     return sorted((each for each in found if each is not None), key=lambda each: -each.score)
+
+
+def _of_jobs(tasks: Mapping[Place, Tasks], jobs: Collection[str]) -> dict[str, Tasks]:
+    """All tasks of some jobs."""
+    parts: dict[str, list[Tasks]] = {job: [] for job in jobs}
+    for (job, _), seen in tasks.items():
+        if job in parts:
+            parts[job].append(seen)
+    return {job: _sum(each) for job, each in parts.items()}
 
 
 def _accused(
@@ -97,8 +105,6 @@ def _accused(
     limits: GrayLimits,
 ) -> Suspect | None:
     here = _sum(own.values())
-    if here.failing < limits.failing_tasks:
-        return None
     elsewhere = _less(whole, here)
     usual = max(limits.least_share, _share(elsewhere.failing, elsewhere.seen))
     found, expected = 0, 0.0

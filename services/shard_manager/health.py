@@ -18,7 +18,7 @@ from penstock.control.logs import logger
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member, drain_is_over
 from services.shard_manager import metrics
 from services.shard_manager.failing import Late, judge, most_aside
-from services.shard_manager.gray import Suspect, failing, slow
+from services.shard_manager.gray import GrayLimits, Suspect, failing, slow
 from services.shard_manager.health_store import CONTAINER_FAILING, CONTAINER_GRAY, HealthStore, Illness
 from services.shard_manager.ledger import Ledger
 from services.shard_manager.orders import Verb
@@ -66,7 +66,7 @@ class Health:
         live = {name: member for name, member in members.items() if member.live}
         self._give_another_chance(members, now)
         if now - self._looked_at >= self._settings.gray_look_seconds:
-            self._ledger.take(self._store.look(), now)
+            self._ledger.take(self._store.crashed(), now)
             self._suspects = self._suspected(live, now)
             self._looked_at, self._told = now, None
         left = self._drain(late, live, now, leader_epoch) + self._cordon(live, leader_epoch)
@@ -106,7 +106,7 @@ class Health:
             metrics.start_seconds.observe(seconds)
         by_verb = {verb: self._ledger.typical(verb, now) for verb in ("add", "drop")}
         found = [
-            *failing(self._ledger.tasks(now), live),
+            *self._failing(live, now),
             *(suspect for what, typical in by_verb.items() for suspect in slow(what, typical)),
             *(suspect for suspect in slow("start", known) if not self._is_new(suspect.container, now)),
         ]
@@ -114,6 +114,13 @@ class Health:
         for suspect in found:
             once.setdefault(suspect.container, suspect)
         return list(once.values())
+
+    def _failing(self, live: dict[str, Member], now: float) -> list[Suspect]:
+        """All tasks are counted only when somebody could be accused by that: there are a hundred thousand."""
+        limits = GrayLimits()
+        if self._ledger.most_failing(now) < limits.failing_tasks:
+            return []
+        return failing(self._ledger.tasks(self._store.counts(), now), live, limits)
 
     def _is_new(self, container: str, now: float) -> bool:
         """Whether what it says of itself may still be of before it was made open again."""

@@ -14,7 +14,8 @@ from penstock.store.cluster_tables import containers, tasks
 from penstock.store.engine import transaction
 from penstock.store.tables import alerts
 from penstock.tasks.ownership import DRAINING, OPEN
-from services.shard_manager.ledger import CrashedTask, Look
+from services.shard_manager.gray import Place
+from services.shard_manager.ledger import CrashedTask
 from services.shard_manager.store import LEASE
 
 CONTAINER_FAILING = "container_failing"
@@ -35,8 +36,12 @@ class HealthStore(Protocol):
     """Every call is whole or nothing and raises Unavailable; those with a leader epoch raise Fenced once a newer leader
     was elected."""
 
-    def look(self) -> Look:
-        """All tasks as they were last reported by containers that are live."""
+    def crashed(self) -> list[CrashedTask]:
+        """The tasks that were not healthy since a crash when live containers last reported them."""
+        ...
+
+    def counts(self) -> dict[Place, int]:
+        """How many tasks live containers last reported, by job and container."""
         ...
 
     def set_aside(self, illness: Illness, availability: str, *, before: str, most: int, leader_epoch: int) -> bool:
@@ -53,23 +58,30 @@ class HealthStore(Protocol):
         ...
 
 
+_REPORTED = tasks.join(containers, containers.c.name == tasks.c.container)
+_IS_LIVE = containers.c.state == "live"
+
+
 class PostgresHealthStore:
     """The port on Postgres."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def look(self) -> Look:
+    def crashed(self) -> list[CrashedTask]:
         """See the port."""
-        row, is_live = tasks.c, containers.c.state == "live"
-        seen = tasks.join(containers, containers.c.name == row.container)
-        by_place = select(row.job, row.container, func.count()).select_from(seen).where(is_live)
-        crashed = select(row.job, row.index, row.container, row.crashes).select_from(seen)
+        row = tasks.c
+        found = select(row.job, row.index, row.container, row.crashes).select_from(_REPORTED)
         with transaction(self._engine) as connection:
-            counts = connection.execute(by_place.group_by(row.job, row.container)).all()
-            rows = connection.execute(crashed.where(is_live, row.crashes > 0)).all()
-        places = {(job, container): count for job, container, count in counts}
-        return Look(places, [CrashedTask(*each) for each in rows])
+            rows = connection.execute(found.where(_IS_LIVE, row.crashes > 0)).all()
+        return [CrashedTask(*each) for each in rows]
+
+    def counts(self) -> dict[Place, int]:
+        """See the port."""
+        place = tasks.c.job, tasks.c.container
+        found = select(*place, func.count()).select_from(_REPORTED).where(_IS_LIVE).group_by(*place)
+        with transaction(self._engine) as connection:
+            return {(job, container): count for job, container, count in connection.execute(found).all()}
 
     def set_aside(self, illness: Illness, availability: str, *, before: str, most: int, leader_epoch: int) -> bool:
         """See the port."""

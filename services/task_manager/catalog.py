@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import chain, repeat
@@ -13,6 +13,9 @@ from penstock.tasks.spec import TaskSpec, TaskTemplate, expand, task_id
 from penstock.wire.cluster import Snapshot
 from services.task_manager.model import WantedTask
 from services.task_manager.views import Identity
+
+Placed = Mapping[str, tuple[int | None, ...]]
+"""The shard of each task of jobs, in order of index; None for a task that runs nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class Catalog:
     told_shard_count: int
     sharding: Sharding
     templates: Mapping[str, TaskTemplate]
-    shards_of_job: Mapping[str, tuple[int | None, ...]]
+    shards_of_job: Placed
     jobs_of_shard: Mapping[int, frozenset[str]]
     _expanded: dict[str, tuple[TaskSpec, ...]] = field(default_factory=dict, compare=False)
     _former: Mapping[str, tuple[TaskSpec, ...]] = field(default_factory=dict, compare=False)
@@ -41,6 +44,14 @@ class Catalog:
             for shard, epoch in owned.items()
             for spec in self._of_shard(shard)
         }
+
+    def asks_the_same(self, other: Catalog | None, shards: Iterable[int], jobs: Iterable[str]) -> bool:
+        """Whether another catalog has the same tasks in these shards, of which these are all the jobs."""
+        if other is None or other.sharding != self.sharding:
+            return False
+        return all(self.jobs_of_shard.get(shard) == other.jobs_of_shard.get(shard) for shard in shards) and all(
+            self.templates.get(job) is other.templates.get(job) for job in jobs
+        )
 
     def tasks_of(self, shard: int) -> tuple[str, ...]:
         """The ids of a shard's tasks, in order of job and index."""
@@ -99,8 +110,9 @@ def updated(known: Catalog | None, snapshot: Snapshot, sharding: Sharding | None
 
 def stops_jobs(known: Catalog | None, fresh: Catalog) -> bool:
     """Whether a job that was to run is to stop."""
-    before = {} if known is None else known.shards_of_job
-    return any(shards and not fresh.shards_of_job.get(job) for job, shards in before.items())
+    if known is None or known.shards_of_job is fresh.shards_of_job:
+        return False
+    return any(shards and not fresh.shards_of_job.get(job) for job, shards in known.shards_of_job.items())
 
 
 def _templates(known: Catalog | None, snapshot: Snapshot) -> dict[str, TaskTemplate]:
@@ -131,14 +143,13 @@ def _build(
     changed = {job for job, template in templates.items() if before.get(job) is not template}
     gone = before.keys() - templates.keys()
     expanded, former = ({}, {}) if known is None else _carried_over(known, changed | gone)
+    placed: Placed
     if known is None or known.sharding != sharding:
         placed = {job: _shards(template, sharding) for job, template in templates.items()}
         jobs_of_shard = _moved({}, {}, placed)
     else:
-        fresh = {job: _shards(templates[job], sharding) for job in changed}
-        kept = {job: shards for job, shards in known.shards_of_job.items() if job not in gone}
-        placed = {**kept, **fresh}
-        jobs_of_shard = _moved(known.jobs_of_shard, known.shards_of_job, {**dict.fromkeys(gone, ()), **fresh})
+        placed, moved = _placed(known, {job: _shards(templates[job], sharding) for job in changed}, gone)
+        jobs_of_shard = _moved(known.jobs_of_shard, known.shards_of_job, moved)
     count = told.shard_count if isinstance(told, Snapshot) else told.told_shard_count
     return Catalog(told.commit_number, count, sharding, templates, placed, jobs_of_shard, expanded, former)
 
@@ -150,6 +161,17 @@ def _carried_over(known: Catalog, changed: AbstractSet[str]) -> tuple[dict[str, 
     return expanded, {**known._former, **former}
 
 
+def _placed(known: Catalog, fresh: Placed, gone: AbstractSet[str]) -> tuple[Placed, Placed]:
+    """The shards of all jobs, the very same map when none differ; and those of the jobs that moved."""
+    before = known.shards_of_job
+    after = {**dict.fromkeys(gone, ()), **fresh}
+    moved = {job: shards for job, shards in after.items() if before.get(job, ()) != shards}
+    if not moved and not gone and before.keys() >= fresh.keys():
+        return before, moved
+    kept = {job: shards for job, shards in before.items() if job not in gone}
+    return {**kept, **fresh}, moved
+
+
 def _shards(template: TaskTemplate, sharding: Sharding) -> tuple[int | None, ...]:
     config = template.config
     if config.desired_state is DesiredState.STOPPED:
@@ -159,11 +181,10 @@ def _shards(template: TaskTemplate, sharding: Sharding) -> tuple[int | None, ...
 
 def _moved(
     known: Mapping[int, frozenset[str]],
-    before: Mapping[str, tuple[int | None, ...]],
-    after: Mapping[str, tuple[int | None, ...]],
+    before: Placed,
+    moved: Placed,
 ) -> Mapping[int, frozenset[str]]:
-    """The jobs of each shard, once those of `after` are where that says; all others stay."""
-    moved = {job: shards for job, shards in after.items() if before.get(job, ()) != shards}
+    """The jobs of each shard, once those that moved are where that says; all others stay."""
     if not moved:
         return known
     jobs: dict[int, set[str]] = {}

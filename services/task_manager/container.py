@@ -351,8 +351,11 @@ class Container:
     def _want(self, now: float) -> Wanted:
         catalog, shards = self._wanted_of
         if self._catalog is not None and (catalog is not self._catalog or shards != self._tenure.ownership.shards):
-            self._wanted_of = (self._catalog, self._tenure.ownership.shards)
-            self._wanted = self._catalog.wanted(self._tenure.ownership.shards, self._identity)
+            owned = self._tenure.ownership.shards
+            self._wanted_of = (self._catalog, owned)
+            jobs = {task.spec.job for task in self._wanted.values()}
+            if shards != owned or not self._catalog.asks_the_same(catalog, owned, jobs):
+                self._wanted = self._catalog.wanted(owned, self._identity)
         is_informed = self._catalog is not None and self._tenure.may_start_from(self._catalog.commit_number)
         tasks = self._wanted if is_informed and not self._shutting_down else {}
         return Wanted(tasks, self._tenure.lease.is_good(now), self._state.present_deadlines())

@@ -27,7 +27,8 @@ _QUICK_ANSWER_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Periods:
-    """How often, in seconds. `lease` is that of a lease taken from the store."""
+    """How often, in seconds. `lease` is that of a lease taken from the store. `delta_gap`: after news of specs, so that
+    a burst of commits is fetched once a gap, however many they are; the first of a burst is fetched at once."""
 
     tick: float = 1.0
     heartbeat: float = 10.0
@@ -35,6 +36,7 @@ class Periods:
     lease: float = 40.0
     full_fetch: float = 60.0
     delta_wait: float = 20.0
+    delta_gap: float = 0.2
     report: float = 2.0
     report_gap: float = 0.2
 
@@ -161,7 +163,9 @@ class Specs:
         self._outage.ended()
         # A service that answers at once that nothing is new would otherwise be asked without a pause.
         was_quick = self._clock.monotonic() - begun_at < _QUICK_ANSWER_SECONDS
-        return self._periods.tick if was_quick and not changed else 0.0
+        if changed:
+            return self._periods.delta_gap
+        return self._periods.tick if was_quick else 0.0
 
     def _fetch(self, now: float) -> bool:
         known = self._catalog

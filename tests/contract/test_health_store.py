@@ -22,7 +22,7 @@ from services.shard_manager.health_store import (
     Illness,
     PostgresHealthStore,
 )
-from services.shard_manager.ledger import CrashedTask, Look
+from services.shard_manager.ledger import CrashedTask
 from services.shard_manager.store import LEASE
 from tests.support.memory.election import MemoryElection
 from tests.support.memory.health import MemoryHealthStore
@@ -153,9 +153,8 @@ def test_a_look_counts_the_tasks_of_live_containers_and_names_those_that_crashed
     form.report(report("c2", {("a", 2): 7}))
     form.report(report("c3", {("a", 3): 1}))
     form.lose(member("c3"))
-    look: Look = form.store.look()
-    assert look.counts == {("a", "c1"): 2, ("b", "c1"): 1, ("a", "c2"): 1}
-    assert sorted(look.crashed) == [CrashedTask("a", 1, "c1", 2), CrashedTask("a", 2, "c2", 7)]
+    assert form.store.counts() == {("a", "c1"): 2, ("b", "c1"): 1, ("a", "c2"): 1}
+    assert sorted(form.store.crashed()) == [CrashedTask("a", 1, "c1", 2), CrashedTask("a", 2, "c2", 7)]
 
 
 def test_a_container_is_set_aside_with_an_alert(form: Any) -> None:
@@ -225,7 +224,8 @@ def test_a_former_leader_sets_nobody_aside_and_raises_nothing(form: Any) -> None
 
 def test_a_store_that_is_away_is_unavailable(form: Any) -> None:
     calls = (
-        form.away.look,
+        form.away.crashed,
+        form.away.counts,
         lambda: form.away.set_aside(illness("c1"), CORDONED, before=OPEN, most=1, leader_epoch=1),
         lambda: form.away.settle_alerts([], [], 1),
     )

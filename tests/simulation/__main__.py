@@ -27,6 +27,7 @@ def main() -> None:
         shards=asked.shards or max(8, 2 * asked.containers),
         faults_seconds=asked.faults_seconds,
         tasks_per_job=asked.tasks,
+        released=asked.released,
     )
     begin = time.monotonic()
     if asked.seed is not None:
@@ -50,6 +51,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--tasks", type=int, help="tasks of each job at first; drawn from the seed when absent")
     parser.add_argument("--shards", type=int, help="two a container, and eight, when absent")
     parser.add_argument("--faults-seconds", type=float, default=Size.faults_seconds, help="virtual; 0: no faults")
+    parser.add_argument("--released", type=float, default=Size.released, help="share of jobs with a last release")
     parser.add_argument("--processes", type=int, default=1)
     return parser.parse_args()
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import orjson
 
 from penstock.spark.channel import Redistribute
+from penstock.tasks.ownership import Owner
 from penstock.wire.cluster import ShardOrders
 from services.state_syncer.plan import SyncState
 from tests.simulation.expected import Expected
@@ -24,6 +25,12 @@ from tests.simulation.releases import Releases
 from tests.simulation.rest import not_at_rest
 
 GRACE_AFTER_STOP_SECONDS = 15.0
+
+
+def _leavers(before: dict[int, Owner], after: dict[int, Owner]) -> bool:
+    """Whether a shard left a container."""
+    moved = (owner.container not in (None, after[shard].container) for shard, owner in before.items())
+    return any(moved)
 
 
 class Checkers(Watcher):
@@ -125,6 +132,8 @@ class Checkers(Watcher):
         """A task does not run where it is not to be any more, whatever the shards are called by now."""
         before, self._owners = self._owners, dict(self._memory.owners)
         sharding, self._sharding = self._sharding, self._memory.facts.sharding
+        if sharding == self._sharding and not _leavers(before, self._owners):
+            return
         for instance in self._tasks.all():
             region, here = instance.spec.config.region, instance.host.process.machine.name
             old = sharding.shard_of(instance.task_id, region)
@@ -170,14 +179,18 @@ class Checkers(Watcher):
 
     # ---- in the end
 
-    def not_converged(self) -> list[str]:
+    def not_converged(self) -> Iterator[str]:
         """What is not yet as expected."""
-        missing = [f"shard {shard} has no owner" for shard in self._without_owner()]
-        if self._memory.facts.sharding.count != self._memory.facts.wanted:
-            missing.append(f"there are {self._memory.facts.sharding.count} shards, not {self._memory.facts.wanted}")
+        yield from (f"shard {shard} has no owner" for shard in self._without_owner())
+        facts = self._memory.facts
+        if facts.sharding.count != facts.wanted:
+            yield f"there are {facts.sharding.count} shards, asked for were {facts.wanted}"
         for job, expected in sorted(self.expected.newest.items()):
-            missing += self._of_job(job, expected)
-        return missing or list(not_at_rest(self._memory, self._around.ground.terrain.placement["move_budget"]))
+            yield from self._of_job(job, expected)
+        if not self.placements.is_done():
+            yield "shards are not where the newest placement wants them for good"
+            return
+        yield from not_at_rest(self._memory, self._around.ground.terrain.placement["move_budget"])
 
     def _without_owner(self) -> list[int]:
         live = {name for name, member in self._memory.members.items() if member.live}

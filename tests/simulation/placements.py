@@ -28,7 +28,7 @@ class Placements:
     def __init__(
         self, memory: MemoryStore, complain: Callable[[str], None], *, budget: int, most_in_flight: int
     ) -> None:
-        self.made = 0
+        self._newest: Target | None = None
         self._memory = memory
         self._complain = complain
         self._budget = budget
@@ -36,6 +36,7 @@ class Placements:
         self._asked: list[tuple[Any, tuple[Any, ...]]] = []
         self._dropping: dict[int, int] = {}
         self._leader_epoch = -1
+        self._count = 0
 
     # ---- each decision
 
@@ -63,13 +64,18 @@ class Placements:
 
     def look_at(self, known: Knowledge, target: Target, budget: int) -> None:
         """All that is promised of a target."""
-        self.made += 1
+        self._newest = target
         for what in (
             *self._of_shards(known, target),
             *self._of_capacity(known, target),
             *self._of_moves(known, target, min(budget, self._budget)),
         ):
             self._complain(f"placement: {what}")
+
+    def is_done(self) -> bool:
+        """Whether the newest target was final when it was made, and every shard is where it should be by it."""
+        owners = {shard: owner.container for shard, owner in self._memory.owners.items()}
+        return self._newest is not None and self._newest.settled and self._newest.where == owners
 
     def _of_shards(self, known: Knowledge, target: Target) -> Iterator[str]:
         """Each has a place, or is named; and may be there."""
@@ -130,15 +136,19 @@ class Placements:
         if order.leader_epoch != self._leader_epoch:
             self._leader_epoch = max(order.leader_epoch, self._leader_epoch)
             self._dropping.clear()
-        member = self._memory.members[order.container]
-        if member.drain_until is None:
-            self._dropping |= order.shards
-        owners = self._memory.owners
-        self._dropping = {
-            shard: epoch for shard, epoch in self._dropping.items() if shard in owners and owners[shard].epoch == epoch
-        }
-        if len(self._dropping) > self._most_in_flight:
+        count = self._memory.facts.sharding.count
+        self._dropping = self._still(self._dropping)
+        self._count = min(self._count, count) if self._dropping else count
+        if self._memory.members[order.container].drain_until is None:
+            self._dropping |= self._still(order.shards)
+        # Where their number is multiplied meanwhile the parts of a shard that is on its way count as one.
+        if len({shard % self._count for shard in self._dropping}) > self._most_in_flight:
             self._complain(f"{len(self._dropping)} shards are on their way at once: {sorted(self._dropping)}")
+
+    def _still(self, dropping: Mapping[int, int]) -> dict[int, int]:
+        """Those of shard to epoch whose owner is the one of that epoch."""
+        owners = self._memory.owners
+        return {shard: epoch for shard, epoch in dropping.items() if shard in owners and owners[shard].epoch == epoch}
 
 
 def _is_forced(known: Knowledge) -> bool:

@@ -58,7 +58,8 @@ LEADER_LEASE_SECONDS = 15.0
 
 @dataclass(frozen=True)
 class Times:
-    """Periods that are drawn or shortened; all others are the product's defaults."""
+    """Periods that are drawn or shortened; all others are the product's defaults. `gather`: from a wake-up to the State
+    Syncer's round; `workers`: containers that it asks at the same time; `at_once`: jobs that it disrupts at most."""
 
     periods: Periods = field(default_factory=lambda: Periods(tick=2.0, report=5.0))
     limits: Limits = field(
@@ -69,6 +70,9 @@ class Times:
         )
     )
     set_based_from: int = 8
+    gather: float = 0.02
+    workers: int = 4
+    at_once: int = 4
 
 
 @dataclass
@@ -127,14 +131,16 @@ def shard_manager(around: Surroundings, process: Process) -> None:
 def state_syncer(around: Surroundings, process: Process) -> None:
     """As `services.state_syncer.wiring`, without savepoints and the removal of old generations."""
     clock, database = process.machine.clock, around.database
-    executor = ContainerExecutor(RedistributionClient(), clock.monotonic, workers=4, lost_after_seconds=30.0)
+    times, client = around.times, RedistributionClient()
+    executor = ContainerExecutor(client, clock.monotonic, workers=times.workers, lost_after_seconds=30.0)
     syncer = StateSyncer(
         SyncPort(database, MemorySyncStore(database.memory), process),
         clock.now,
         await_seconds=1.0,
-        set_based_from=around.times.set_based_from,
+        set_based_from=times.set_based_from,
         executor=executor,
-        budget=Budget(0.5, 4),
+        budget=Budget(0.5, times.at_once),
+        initialize_count=max(32, times.workers),
     )
     rollback_store = database.port(MemoryRollbackStore(database.memory), process)
     keeper = RollbackKeeper(rollback_store, JobClient(around.job_service), await_seconds=1.0)
@@ -153,7 +159,7 @@ def state_syncer(around: Surroundings, process: Process) -> None:
         clock,
         period_seconds=30.0,
         renew_seconds=LEADER_LEASE_SECONDS / 3,
-        gather_seconds=0.02,
+        gather_seconds=times.gather,
     )
     syncer.wake_in = keeper.wake_in = loop.wake_in
     executor.on_news = loop.wake

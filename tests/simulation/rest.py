@@ -6,7 +6,6 @@ all ways can be tried; of larger ones placement promises no more than to find wh
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import product
 
 import numpy as np
 
@@ -58,14 +57,14 @@ def _is_in_reach(known: Knowledge, tier: Sequence[str], budget: int) -> bool:
     shards = [shard for shard, container in sorted(known.present.items()) if container in tier]
     if not shards or len(tier) ** min(len(shards), 64) > MOST_WAYS:
         return False
-    ways = np.array(list(product(range(len(tier)), repeat=len(shards))))
+    ways = np.indices((len(tier),) * len(shards), dtype=np.int8).reshape(len(shards), -1).T
     loads = np.array([[known.loads[shard][name] for name in NAMES] for shard in shards])
     usable = np.array([[known.usable[container][name] for name in NAMES] for container in tier])
     even = usable * (loads.sum(axis=0) / usable.sum(axis=0))
     home = np.array([tier.index(known.present[shard]) for shard in shards])
-    good = (ways != home).sum(axis=1) <= budget
+    ways = ways[(ways != home).sum(axis=1) <= budget]
     for place in range(len(tier)):
-        total = (ways == place) @ loads
-        good &= (total <= usable[place]).all(axis=1)
-        good &= (np.abs(total / even[place] - 1) <= BAND - ROUNDING).all(axis=1)
-    return bool(good.any())
+        total = (ways == place).astype(np.float64) @ loads
+        is_even = np.abs(total / even[place] - 1) <= BAND - ROUNDING
+        ways = ways[((total <= usable[place]) & is_even).all(axis=1)]
+    return len(ways) > 0

@@ -1,5 +1,5 @@
 """Where the real code meets the simulation: the names of threads, pools, timers, HTTP and logs in its modules, and of
-three pure functions whose results are shared (`sharing.py`).
+a few pure functions whose results are shared (`sharing.py`).
 
 Everything else of the real code runs as it is.
 """
@@ -28,9 +28,10 @@ import services.task_manager.container
 import services.task_manager.host_pool
 import services.task_manager.loop
 import services.task_service.cache
+from services.task_manager.catalog import Catalog
 from tests.simulation.network import Http, Network
 from tests.simulation.scheduler import Scheduler
-from tests.simulation.sharing import Expectations, Snapshots, Updates
+from tests.simulation.sharing import Expectations, Shared, Snapshots
 from tests.simulation.story import Story, StoryLogger
 from tests.simulation.threads import Every, Once, Pool, Threading, Timers
 
@@ -83,7 +84,10 @@ def on_virtual_time(scheduler: Scheduler, network: Network, story: Story) -> Ite
     for module in _WITH_HTTP:
         replace(module, "httpx", http)
     replace(penstock.wire.task_client, "Snapshot", Snapshots(penstock.wire.task_client.Snapshot.model_validate_json))
-    replace(services.task_manager.loop, "updated", Updates(services.task_manager.loop.updated))
+    replace(services.task_manager.loop, "updated", Shared(services.task_manager.loop.updated, 2))
+    replace(services.task_manager.container, "stops_jobs", Shared(services.task_manager.container.stops_jobs, 2))
+    under = Shared(Catalog.under, 1)
+    replace(Catalog, "under", lambda catalog, sharding: under(catalog, sharding))
     store = services.state_syncer.store
     replace(store, "expected_config", Expectations(store.expected_config))
     loop = penstock.control.loop

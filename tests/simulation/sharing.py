@@ -27,19 +27,21 @@ class Snapshots:
         return self._known[body]
 
 
-class Updates:
-    """Stands for `services.task_manager.catalog.updated`: the same catalog and snapshot give the same catalog."""
+class Shared:
+    """Stands for a function that gives the same for the same: of its arguments the first `by_identity` are known by
+    their identity, the others by their value."""
 
-    def __init__(self, update: Callable[..., Any]) -> None:
-        self._update = update
-        self._known: OrderedDict[tuple[Any, ...], tuple[Any, Any, Any]] = OrderedDict()
+    def __init__(self, call: Callable[..., Any], by_identity: int) -> None:
+        self._call = call
+        self._count = by_identity
+        self._known: OrderedDict[tuple[Any, ...], tuple[Any, Any]] = OrderedDict()
 
-    def __call__(self, catalog: Any, snapshot: Any, *where: Any) -> Any:
+    def __call__(self, *values: Any) -> Any:
         """What it is made from is kept with it, so that no other has its identity."""
-        key = (id(catalog), id(snapshot), *where)
+        key = (*map(id, values[: self._count]), *values[self._count :])
         if key not in self._known:
-            _keep(self._known, key, (catalog, snapshot, self._update(catalog, snapshot, *where)))
-        return self._known[key][2]
+            _keep(self._known, key, (values, self._call(*values)))
+        return self._known[key][1]
 
 
 class Expectations:

@@ -32,10 +32,10 @@ class Terrain:
         self.regions = random.choice((REGIONS, REGIONS[:1]))
         self._level = random.choice((0.5, 1.0, 1.0, 2.0))
         self.placement: dict[str, Any] = {
-            "replacement_seconds": 45.0,
-            "load_check_seconds": 5.0,
+            "replacement_seconds": 60.0,
+            "load_check_seconds": 10.0,
             "forget_lost_seconds": 100.0,
-            "move_budget": random.choice((4, 8, 1000)),
+            "move_budget": random.choice((6, 1000)),
             "moves_in_flight": random.choice((3, 32)),
         }
 

@@ -31,6 +31,7 @@ from penstock.wire.cluster import TaskProgress, TaskReport, TaskState
 from services.state_syncer.budget import Budget
 from services.state_syncer.loop import StateSyncer
 from services.task_manager.changes import Step, step_between
+from services.task_manager.loop import Periods
 from services.task_service.templates import template_of
 from tests.simulation.clock import BEGIN
 from tests.simulation.releases import Releases
@@ -49,14 +50,16 @@ LONGEST_SECONDS = 3600.0
 class Figures:
     """Seconds. `round_of_job`: of a round, by each job of the cell: the slowest of `tests.bench.sync` in the default
     budget, 3.9 s for 100,000. `notice`: from a commit to its arrival, at least and at most. `take_in`: a container's
-    work on a delta. `stop`: to the end of a batch, at least and at most. `start`: of a task on a warm host to its first
-    committed batch, and `host`: the same with a host of its own (`tests.bench.hosts`). `look`: between two looks at
-    progress; `report`: between reports; `gap` before one that has news. `idle`: the share of jobs without input."""
+    work on a delta, and `pause` before it asks for the next. `stop`: to the end of a batch, at least and at most.
+    `start`: of a task on a warm host to its first committed batch, and `host`: the same with a host of its own
+    (`tests.bench.hosts`). `look`: between two looks at progress; `report`: between reports; `gap` before one that has
+    news. `idle`: the share of jobs without input."""
 
     round_at_least: float = 0.1
     round_of_job: float = 3.9e-5
     notice: tuple[float, float] = (0.02, 0.3)
     take_in: float = 0.5
+    pause: float = Periods().delta_gap
     stop: tuple[float, float] = (0.05, 1.0)
     start: float = 0.45
     host: float = 18.5
@@ -214,7 +217,9 @@ class Upgrade:
         """One delta for all containers; one that is still at work on another gets it afterwards, with what follows."""
         for box in self._boxes.values():
             if box.fetch_at <= self.now:
-                box.fetch_at = max(box.ready_at, self.now + self._random.uniform(*self.figures.notice))
+                box.fetch_at = max(
+                    box.ready_at + self.figures.pause, self.now + self._random.uniform(*self.figures.notice)
+                )
                 box.ready_at = box.fetch_at + self.figures.take_in
                 self._at(box.ready_at, partial(self._take_in, box))
         for job, specs in fresh.items():

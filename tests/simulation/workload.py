@@ -42,9 +42,11 @@ class Workload:
         jobs: int,
         changes: tuple[str, ...],
         regions: tuple[str, ...],
+        released: float,
     ) -> None:
         self._regions = regions
         self._changes = changes or CHANGES
+        self._released = released
         self._scheduler = scheduler
         self._database = database
         self._story = story
@@ -117,14 +119,15 @@ class Workload:
         self._write(name, self._wanted[name] | {"package": _package(version)} | overrides)
 
     def ask_again(self) -> None:
-        """A last write to each job, so that none is left alone after its failures, with a good package; deleted ones
-        are made again."""
-        for name in self._names:
+        """A last write to each job, so that none is left alone after its failures, with a good package for a share of
+        them; deleted ones are made again."""
+        for number, name in enumerate(self._names):
             job = self._database.memory.jobs.get(name)
             if job is None or (not job.deleting and not self._is_asked_again):
                 before = self._wanted.get(name) or self._fresh()
                 again = {"desired_state": "running", "priority": 1 + before.get("priority", 0)}
-                self._write(name, before | again | {"package": _package("last")})
+                is_released = number % round(1 / self._released) == 0
+                self._write(name, before | again | ({"package": _package("last")} if is_released else {}))
         self._is_asked_again = True
         self._database.news.notify_all()
 

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Collection
 
 from penstock.tasks.ownership import DRAINING
+from penstock.wire.cluster import TaskReport
+from services.shard_manager.gray import Place
 from services.shard_manager.health_store import KINDS, Illness
-from services.shard_manager.ledger import CrashedTask, Look
+from services.shard_manager.ledger import CrashedTask
 from services.shard_manager.store import LEASE
 from tests.support.memory.store import AlertEntry, MemoryPort
 
@@ -15,14 +17,16 @@ from tests.support.memory.store import AlertEntry, MemoryPort
 class MemoryHealthStore(MemoryPort):
     """As `services.shard_manager.health_store.PostgresHealthStore`."""
 
-    def look(self) -> Look:
+    def crashed(self) -> list[CrashedTask]:
+        return [CrashedTask(task.job, task.index, name, task.crashes) for name, task in self._tasks() if task.crashes]
+
+    def counts(self) -> dict[Place, int]:
+        return Counter((task.job, name) for name, task in self._tasks())
+
+    def _tasks(self) -> list[tuple[str, TaskReport]]:
         with self._transaction() as store:
             live = [name for name in store.tasks if name in store.members and store.members[name].live]
-            tasks = [(name, task) for name in live for task in store.tasks[name]]
-        counts = Counter((task.job, name) for name, task in tasks)
-        return Look(
-            counts, [CrashedTask(task.job, task.index, name, task.crashes) for name, task in tasks if task.crashes]
-        )
+            return [(name, task) for name in live for task in store.tasks[name]]
 
     def set_aside(self, illness: Illness, availability: str, *, before: str, most: int, leader_epoch: int) -> bool:
         with self._transaction() as store:

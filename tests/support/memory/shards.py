@@ -123,6 +123,8 @@ def _commit(store: MemoryStore) -> int:
 
 
 def _owners(store: MemoryStore, above: int) -> dict[int, Owner]:
+    if above >= store.counters["assignment"]:
+        return {}
     return {shard: owner for shard, owner in store.owners.items() if owner.epoch > above}
 
 

@@ -54,10 +54,10 @@ class MemoryTaskService(MemoryPort):
         return self._templates
 
 
-def changes(store: MemoryStore) -> Changes:
-    """As `penstock.store.snapshot.read_changes` of everything."""
-    stored = tuple(stored_template(entry) for entry in store.running.values())
-    removed = {job: commit_number for job, (commit_number, _) in store.forgotten.items()}
+def changes(store: MemoryStore, after: int = -1) -> Changes:
+    """As `penstock.store.snapshot.read_changes`."""
+    stored = tuple(stored_template(entry) for entry in store.running.values() if entry.commit_number > after)
+    removed = {job: number for job, (number, _) in store.forgotten.items() if number > after}
     return Changes(store.counters["running_commit"], store.facts.sharding.count, stored, removed)
 
 

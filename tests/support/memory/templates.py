@@ -18,10 +18,7 @@ class MemoryTemplateStore(MemoryPort):
 
     def read(self, after: int = -1) -> Changes:
         with self._transaction() as store:
-            found = changes(store)
-            stored = tuple(row for row in found.stored if row.commit_number > after)
-            removed = {job: number for job, number in found.removed.items() if number > after}
-            return found._replace(stored=stored, removed=removed)
+            return changes(store, after)
 
     def alert(self, broken: Mapping[str, str], mended: Collection[str]) -> None:
         with self._transaction():

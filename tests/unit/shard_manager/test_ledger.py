@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from services.shard_manager.gray import Tasks
-from services.shard_manager.ledger import CrashedTask, Ledger, Look
+from services.shard_manager.ledger import CrashedTask, Ledger
 
 HOUR = 3600.0
 
 
-def look(*crashes: int, container: str = "c1", count: int = 4) -> Look:
+def look(*crashes: int) -> list[CrashedTask]:
     """`crashes` in a row of the first tasks of a job; those of 0 are healthy."""
-    crashed = [CrashedTask("job", number, container, each) for number, each in enumerate(crashes) if each]
-    return Look({("job", container): count}, crashed)
+    return [CrashedTask("job", number, "c1", each) for number, each in enumerate(crashes) if each]
 
 
-def seen(looks: dict[float, Look], now: float) -> Tasks:
+def kept(looks: dict[float, list[CrashedTask]]) -> Ledger:
     ledger = Ledger(HOUR)
     for at, each in looks.items():
         ledger.take(each, at)
-    return ledger.tasks(now)["job", "c1"]
+    return ledger
+
+
+def seen(looks: dict[float, list[CrashedTask]], now: float, container: str = "c1") -> Tasks:
+    """Of the job on c1, when there are four tasks of it on the container."""
+    return kept(looks).tasks({("job", container): 4}, now)["job", "c1"]
 
 
 def test_crashes_are_counted_as_they_come() -> None:
@@ -42,8 +46,16 @@ def test_crashes_are_forgotten_after_the_window() -> None:
 
 
 def test_a_task_that_went_away_still_counts_where_it_crashed() -> None:
-    looks = {0.0: look(), 30.0: look(2), 60.0: Look({("job", "c2"): 4}, [])}
-    assert seen(looks, 60.0) == Tasks(seen=1, failing=1, crashes=2, hours=0.0)
+    looks = {0.0: look(), 30.0: look(2), 60.0: look()}
+    assert seen(looks, 60.0, "c2") == Tasks(seen=1, failing=1, crashes=2, hours=0.0)
+
+
+def test_the_most_that_keep_crashing_on_one_container() -> None:
+    """Of c1 two of three crash twice, of c2 one does; after the window nobody did."""
+    others = [CrashedTask("job", number, "c2", each) for number, each in enumerate((3, 1))]
+    ledger = kept({0.0: look(), 30.0: look(2, 1, 5) + others})
+    assert ledger.most_failing(60.0) == 2
+    assert ledger.most_failing(30.0 + HOUR) == 0
 
 
 def test_a_container_is_given_another_chance() -> None:
@@ -53,7 +65,7 @@ def test_a_container_is_given_another_chance() -> None:
     for number in range(5):
         ledger.measured("add", "c1", number, 30.0)
     ledger.forget("c1")
-    assert ledger.tasks(30.0)["job", "c1"].crashes == 0
+    assert ledger.tasks({("job", "c1"): 4}, 30.0)["job", "c1"].crashes == 0
     assert ledger.typical("add", 30.0) == {}
 
 

@@ -12,6 +12,7 @@ from services.task_manager.catalog import Catalog, stops_jobs, updated
 from services.task_manager.views import Identity
 from tests.support.task_manager import CAPACITY, SHARDS, all_shards, template
 
+STATES = ("stopped", "running")
 HERE = Identity("c", "http://c", "east", CAPACITY)
 
 
@@ -65,12 +66,16 @@ def test_a_delta_that_says_the_same_again_leaves_the_specs_as_they_are() -> None
     assert other.wanted(all_shards(), HERE)["a/0"].spec is not kept
 
 
-@given(st.lists(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3), min_size=1), max_size=6), st.booleans())
+@given(st.lists(st.dictionaries(st.sampled_from("abcd"), st.integers(-1, 3), min_size=1), max_size=6), st.booleans())
 def test_deltas_one_by_one_come_to_what_all_at_once_is(changes: list[dict[str, int]], reshard: bool) -> None:
-    """Jobs come, go, and change their number of tasks: 0 is gone."""
+    """Jobs come, go, stop and change their number of tasks: 0 is gone, below it is stopped."""
     catalog, present = updated(None, full(0)), {}
     for number, counts in enumerate(changes, start=1):
-        told = {job: template(job, revision=number, task_count=count) for job, count in counts.items() if count}
+        told = {
+            job: template(job, revision=number, task_count=abs(count), desired_state=STATES[count > 0])
+            for job, count in counts.items()
+            if count
+        }
         removed = tuple(counts.keys() - told.keys())
         present = {job: each for job, each in {**present, **told}.items() if job not in removed}
         sharding = Sharding(2 * SHARDS) if reshard and number == 3 else None
