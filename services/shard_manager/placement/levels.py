@@ -49,13 +49,15 @@ class _Levels:
 
 
 class _Shift(NamedTuple):
-    """Shards that go from one tier, `a`, to another, `b`, and those that go the other way."""
+    """Shards that go from one tier, `a`, to another, `b`, and those that go the other way. `gain`: what all that should
+    go would take off the faults of both; `part`: which part of them these are, less than 1 for want of budget."""
 
     a: int
     b: int
     there: Ints
     back: Ints
-    cut: bool
+    gain: float
+    part: float
 
 
 def level(frame: Frame, solution: Solution, costs: Costs, budget: int | None) -> Levelled:
@@ -76,12 +78,17 @@ def _step(frame: Frame, solution: Solution, costs: Costs, budget: int | None) ->
     """The first shift, of the pairs that differ most, that helps; the same solution when there is none."""
     levels, cut = _levels(frame, solution), False
     for a, b in _pairs(frame, levels):
+        least = _LEAST_GAIN * _faults(frame, levels, [a, b]).sum()
         shift = _shift(frame, solution, costs, levels, a, b, budget)
-        cut = cut or shift.cut
+        if shift.gain <= least:
+            continue
+        if shift.part == 0:
+            cut = True
+            continue
         after = _shifted(frame, solution, shift)
-        before = _faults(frame, levels, [a, b]).sum()
-        if before - _faults(frame, _levels(frame, after), [a, b]).sum() > _LEAST_GAIN * before:
-            return Levelled(after, shift.cut)
+        gain = (_faults(frame, levels, [a, b]) - _faults(frame, _levels(frame, after), [a, b])).sum()
+        if gain > least * shift.part:
+            return Levelled(after, shift.part < 1)
     return Levelled(solution, cut)
 
 
@@ -134,7 +141,7 @@ def _shift(
     wanted = int((left <= best + _NEARLY * (before - best)).argmax())
     taken = min(wanted, allowed)
     rows, sign = rows[:taken], sign[:taken]
-    return _Shift(a, b, rows[sign > 0], rows[sign < 0], taken < wanted)
+    return _Shift(a, b, rows[sign > 0], rows[sign < 0], float(before - left[wanted]), taken / max(wanted, 1))
 
 
 def _candidates(frame: Frame, levels: _Levels, a: int, b: int) -> tuple[Ints, Ints]:

@@ -37,6 +37,20 @@ def test_a_story_of_a_region_that_comes_back():
         assert place(problem, answer.assignment).moved.tolist() == []
 
 
+def test_a_budget_far_below_what_is_needed_is_enough_in_time():
+    """Three moves a round, of some 270 that are needed: each round helps by far less than a step without a budget."""
+    rows = [Shard(0, {"cpu": 0.1}, constraint=EAST), Shard(1, {"cpu": 0.1}, constraint=WEST)]
+    rows += [Shard(row, {"cpu": 0.1}) for row in range(2, 600)]
+    problem = problem_of(_hosts(1), rows, dimensions=["cpu"], move_budget=3)
+    answer = place(problem, {row.id: "west0" if row.id == 1 else "east0" for row in rows})
+    rounds = 1
+    while not answer.settled and rounds < 120:
+        assert len(answer.moved) in (1, 2, 3)
+        answer, rounds = place(problem, answer.assignment), rounds + 1
+    assert answer.settled
+    assert answer.holder.mean() == pytest.approx(0.5, abs=0.05)
+
+
 def test_bound_shards_do_not_keep_a_placement_from_coming_to_rest():
     """East is full of its own: what may leave has left, and nothing moves any more."""
     bound = [Shard(row, {"cpu": 1.0}, constraint=EAST) for row in range(12)]
@@ -83,7 +97,7 @@ def test_no_shard_that_would_level_two_regions_stays_behind(shards, data):
 
 def _hosts(count: int) -> list[Container]:
     return [
-        Container(f"{region}{row}", {"cpu": 100.0}, region=region)
+        Container(f"{region}{row}", {"cpu": 200.0}, region=region)
         for region in ("east", "west")
         for row in range(count)
     ]
