@@ -90,7 +90,12 @@ class World:
         times = Times(set_based_from=self.scheduler.random.choice((1, 1000)))
         if size.containers >= LARGE_CELL:
             times = replace(
-                times, gather=0.5, workers=128, at_once=10_000, periods=replace(times.periods, delta_gap=0.5)
+                times,
+                gather=0.5,
+                gather_shards=0.5,
+                workers=128,
+                at_once=10_000,
+                periods=replace(times.periods, delta_gap=0.5),
             )
         self.around = Surroundings(self.network, self.database, self.ground, times)
         self.workload = Workload(self.scheduler, self.database, self.story, size.jobs, size.changes, size.released)
