@@ -30,6 +30,7 @@ def main() -> None:
         LOOP,
         expiry.round,
         Leadership(LOOP, election, lease_seconds, clock.monotonic),
+        clock,
         period_seconds=settings.expiry_period_seconds,
         renew_seconds=lease_seconds / 3,
     )

@@ -73,7 +73,7 @@ class Target:
 
     `where` leaves out shards that have no place; `order`: shards that have to move, those that should go first before
     the others. `hosts`: what was known of the containers (`hosts_of`). `broken`: what could not be kept to.
-    `placed_at` in monotonic seconds.
+    `placed_at` in monotonic seconds. `settled`: nothing is to be gained by placing again soon.
     """
 
     where: Assignment
@@ -153,7 +153,7 @@ def target_of(members: Mapping[str, Member], needs: Needs, present: Assignment, 
         sharding=needs.sharding,
         hosts=hosts_of(members),
         placed_at=now,
-        settled=placement.settled,
+        settled=not placement.goes_on,
         broken=_broken(cell.problem, holder, total),
         figures=_figures(cell.problem, total, placement.deviation),
         worst_band=_by_dimension(cell.problem, np.abs(placement.deviation).max(axis=0, initial=0.0)),

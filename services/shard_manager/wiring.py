@@ -73,6 +73,7 @@ def build(settings: ShardManagerSettings, clock: Clock | None = None) -> ShardMa
         LEASE,
         in_turn(manager.round, health.step, upkeep.step),
         leadership,
+        clock,
         period_seconds=settings.shard_manager_round_seconds,
         renew_seconds=lease_seconds / RENEWALS_PER_LEASE,
     )

@@ -12,14 +12,17 @@ import orjson
 
 from penstock.spark.channel import Redistribute
 from penstock.tasks.ownership import Owner
+from penstock.wire.cluster import ShardOrders
 from services.state_syncer.plan import SyncState
 from tests.simulation.expected import Expected
 from tests.simulation.ground import Instance, Watcher
 from tests.simulation.hosts import SimulatedHost
 from tests.simulation.owners import Ownership
+from tests.simulation.placements import Placements
 from tests.simulation.processes import Machine
 from tests.simulation.programs import Surroundings
 from tests.simulation.releases import Releases
+from tests.simulation.rest import not_at_rest
 
 GRACE_AFTER_STOP_SECONDS = 15.0
 
@@ -42,6 +45,10 @@ class Checkers(Watcher):
         self.expected = Expected(self._memory)
         self.ownership = Ownership(around, machines)
         self._releases = Releases(self._memory)
+        rules = around.ground.terrain.placement
+        self.placements = Placements(
+            self._memory, self.complain, budget=rules["move_budget"], most_in_flight=rules["moves_in_flight"]
+        )
         self._assignment = 0
         self._owners = dict(self._memory.owners)
         self._sharding = self._memory.facts.sharding
@@ -59,6 +66,9 @@ class Checkers(Watcher):
     def began(self, instance: Instance) -> None:
         """A task is in one place, of one generation, and runs what was expected."""
         self._releases.began(instance.spec)
+        region, here = instance.spec.config.region, instance.host.process.machine.name
+        if region is not None and region != self._around.ground.terrain.region(here):
+            self.complain(f"{instance.task_id} asks for region {region} and runs on {here}")
         if not self.expected.was_of_task(instance.spec.job, instance.spec.config):
             self.complain(f"{instance.task_id} runs on {instance.host.name} what was never expected")
         for other in self._tasks.of(instance.spec.job):
@@ -93,6 +103,14 @@ class Checkers(Watcher):
         first = self._attempts.setdefault((job, generation), container)
         if first != container:
             self.complain(f"{first} and {container} both write generation {generation} of {job}")
+
+    # ---- told by Shard Managers
+
+    def took_over(self) -> None:
+        self.placements.took_over()
+
+    def ordered(self, verb: str, order: ShardOrders) -> None:
+        self.placements.ordered(verb, order)
 
     # ---- after every event
 
@@ -163,10 +181,22 @@ class Checkers(Watcher):
 
     def not_converged(self) -> Iterator[str]:
         """What is not yet as expected."""
+        unlike = False
+        for what in self._unlike_expected():
+            unlike = True
+            yield what
+        if unlike:
+            return
+        if not self.placements.is_done():
+            yield "shards are not where the newest placement wants them for good"
+            return
+        yield from not_at_rest(self._memory, self._around.ground.terrain.placement["move_budget"])
+
+    def _unlike_expected(self) -> Iterator[str]:
         yield from (f"shard {shard} has no owner" for shard in self._without_owner())
         facts = self._memory.facts
         if facts.sharding.count != facts.wanted:
-            yield f"there are {facts.sharding.count} shards, asked for were {facts.wanted}"
+            yield f"there are {facts.sharding.count} shards, not {facts.wanted}"
         for job, expected in sorted(self.expected.newest.items()):
             yield from self._of_job(job, expected)
 

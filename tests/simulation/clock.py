@@ -1,4 +1,4 @@
-"""A clock for each machine: its own rate, its own offset, and never back."""
+"""A clock for each machine: its own rate and its own offset; what people read may be set, either way."""
 
 from __future__ import annotations
 
@@ -16,10 +16,19 @@ class VirtualClock:
         self.rate = rate
         self._boot = boot
         self._wall_offset = wall_offset
+        self._jumped = 0.0
 
     def now(self) -> datetime:
         """Wall time as this machine has it."""
-        return BEGIN + timedelta(seconds=round(self._true_now() * self.rate + self._wall_offset, 6))
+        return BEGIN + timedelta(seconds=round(self._true_now() * self.rate + self._wall_offset + self._jumped, 6))
+
+    def jump(self, seconds: float) -> None:
+        """Somebody sets the time; seconds since the start count on."""
+        self._jumped += seconds
+
+    def set_right(self) -> None:
+        """Undoes that."""
+        self._jumped = 0.0
 
     def monotonic(self) -> float:
         """Seconds since the machine was started."""

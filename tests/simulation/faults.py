@@ -45,6 +45,7 @@ class Faults:
             "store in trouble": self._store_in_trouble,
             "crash a host": self._crash_host,
             "habits": self._bad_habits,
+            "clock": self._set_a_clock,
         }
         # Each seed has its own weights, so that some are hard in one way.
         self._kinds = [
@@ -66,6 +67,7 @@ class Faults:
         world.ground.habits.__dict__.update(vars(type(world.ground.habits)()))
         for machine in world.machines.values():
             self._switch_on(machine)
+            machine.clock.set_right()
             for process in machine.living():
                 process.dies_in_calls = None
                 process.go_on()
@@ -148,6 +150,12 @@ class Faults:
         habits.sticks, habits.lies = self._random.random() * 0.2, self._random.choice((0.0, 0.3))
         self._tell("hosts behave badly", slow=habits.slow, breaks=round(habits.breaks, 3), lies=habits.lies)
         self._after(self._seconds(), lambda: habits.__dict__.update(vars(type(habits)())))
+
+    def _set_a_clock(self) -> None:
+        """By seconds to minutes, either way."""
+        machine, seconds = self._machine(), self._random.choice((-1.0, 1.0)) * self._random.uniform(1.0, 18.0) ** 2
+        self._tell("sets the time", machine=machine.name, seconds=round(seconds, 3))
+        machine.clock.jump(seconds)
 
     # ---- network and store
 

@@ -9,10 +9,12 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from penstock.spark.channel import Redistribute, Seal, Start
+from penstock.wire.cluster import ShardOrders
 from tests.simulation import threads
 from tests.simulation.files import Files, Place
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.story import Story
+from tests.simulation.terrain import Terrain
 
 if TYPE_CHECKING:
     from tests.simulation.hosts import SimulatedHost
@@ -83,6 +85,12 @@ class Watcher:
     def works(self, host: SimulatedHost, command: Redistribute | Seal) -> None:
         """Work on a job's checkpoints begins."""
 
+    def took_over(self) -> None:
+        """A Shard Manager reads everything and begins anew."""
+
+    def ordered(self, verb: str, order: ShardOrders) -> None:
+        """A Shard Manager sends an order."""
+
 
 @dataclass
 class Ground:
@@ -93,4 +101,5 @@ class Ground:
     files: Files
     habits: Habits
     watcher: Watcher
+    terrain: Terrain
     running: Registry = field(default_factory=Registry)

@@ -14,6 +14,7 @@ from penstock.spark.channel import (
     Initialize,
     ListTasks,
     Live,
+    Loads,
     Progress,
     Ready,
     Redistribute,
@@ -38,6 +39,7 @@ from tests.simulation.processes import Process
 GRACE_SECONDS = 8.0
 PAUSE_SECONDS = 3.0
 LOOK_SECONDS = 1.0
+MEASURE_EVERY_SECONDS = 4.0
 
 
 class SimulatedHosts:
@@ -70,6 +72,7 @@ class SimulatedHost:
     ) -> None:
         self.scheduler, self._story, self._files = ground.scheduler, ground.story, ground.files
         self._habits, self._watcher, self._running = ground.habits, ground.watcher, ground.running
+        self._terrain = ground.terrain
         self.name = name
         self.process = Process(ground.scheduler, supervisor.machine, name)
         self.instances: dict[str, Instance] = {}
@@ -81,6 +84,7 @@ class SimulatedHost:
         self._commands: deque[Command] = deque()
         self._said: deque[Event] = deque()
         self._progress: dict[str, TaskProgress] = {}
+        self._measured_at = float("-inf")
         self._queues: dict[str, deque[Callable[[], None]]] = {}
         self._has_commands, self._has_said = threads.Event(self.scheduler), threads.Event(self.scheduler)
         self._lease = LeaseWatch(self.process.machine.clock, self._lease_ran_out)
@@ -287,6 +291,14 @@ class SimulatedHost:
         self._progress = {}
         if not self.process.is_dead:
             self._say(Progress(tasks=told))
+            self._measure()
+
+    def _measure(self) -> None:
+        """What the tasks use at present, at times."""
+        if self.instances and self.scheduler.now - self._measured_at >= MEASURE_EVERY_SECONDS:
+            self._measured_at = self.scheduler.now
+            specs = {task_id: instance.spec for task_id, instance in self.instances.items()}
+            self._say(Loads(tasks={name: self._terrain.use(spec.job, spec.index) for name, spec in specs.items()}))
 
     def _over(self, instance: Instance) -> None:
         instance.is_over = True

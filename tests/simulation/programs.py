@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.control.loop import LeaderLoop, Leadership
 from penstock.store.running import STATE_SYNCER
-from penstock.wire.cluster import Capacity, Snapshot, TaskReportBatch
+from penstock.wire.cluster import ShardOrders, Snapshot, TaskReportBatch
 from penstock.wire.job_client import JobClient
 from penstock.wire.redistribution_client import RedistributionClient
 from penstock.wire.shard_client import ShardManagerClient
@@ -17,9 +17,10 @@ from penstock.wire.task_client import TaskServiceClient
 from services.shard_manager.health import Health
 from services.shard_manager.heartbeats import Heartbeats as HeartbeatAnswers
 from services.shard_manager.loop import ShardManager
-from services.shard_manager.orders import Orders
+from services.shard_manager.orders import OnAnswer, OnTimed, Orders, Verb
 from services.shard_manager.settings import ShardManagerSettings
-from services.shard_manager.store import LEASE
+from services.shard_manager.store import LEASE, Cell
+from services.shard_manager.upkeep import Upkeep
 from services.shard_manager.view import View
 from services.shard_manager.wiring import in_turn
 from services.state_syncer.budget import Budget
@@ -29,13 +30,14 @@ from services.state_syncer.rollback_keeper import RollbackKeeper
 from services.task_manager.container import Container
 from services.task_manager.disk import Lives, LivesRecord
 from services.task_manager.loop import Heartbeats, Periods, Reports, Specs, TaskManager
-from services.task_manager.model import Limits
+from services.task_manager.model import Limits, LoadPeriods
 from services.task_manager.snapshot_file import after
 from services.task_manager.views import Identity
 from services.task_service.api import Specs as SpecAnswers
 from services.task_service.cache import TemplateCache
 from tests.simulation import servers
-from tests.simulation.ground import Ground
+from tests.simulation.clock import VirtualClock
+from tests.simulation.ground import Ground, Watcher
 from tests.simulation.hosts import SimulatedHost, SimulatedHosts
 from tests.simulation.network import Network
 from tests.simulation.processes import Process
@@ -46,10 +48,11 @@ from tests.support.memory.ownership import MemoryLeaseStore
 from tests.support.memory.rollbacks import MemoryBatches, MemoryRollbackStore
 from tests.support.memory.shards import MemoryShardStore
 from tests.support.memory.specs import MemoryTaskService
+from tests.support.memory.store import MemoryStore
 from tests.support.memory.sync import MemorySyncStore
 from tests.support.memory.templates import MemoryTemplateStore
+from tests.support.memory.upkeep import MemoryUpkeepStore
 
-CAPACITY = Capacity(cpu_cores=2.0, memory_bytes=2**31, disk_bytes=2**34)
 LEADER_LEASE_SECONDS = 15.0
 
 
@@ -60,7 +63,13 @@ class Times:
     Syncer asks at the same time; `at_once`: jobs that it disrupts at most."""
 
     periods: Periods = field(default_factory=lambda: Periods(tick=2.0, report=5.0))
-    limits: Limits = field(default_factory=lambda: Limits(host_start_seconds=60.0, start_seconds=60.0))
+    limits: Limits = field(
+        default_factory=lambda: Limits(
+            host_start_seconds=60.0,
+            start_seconds=60.0,
+            loads=LoadPeriods(window=20.0, first=5.0, report=10.0),
+        )
+    )
     set_based_from: int = 8
     gather: float = 0.02
     gather_shards: float = 0.0
@@ -90,19 +99,21 @@ Program = Callable[[Surroundings, Process], None]
 def shard_manager(around: Surroundings, process: Process) -> None:
     """As `services.shard_manager.wiring`."""
     name, clock, database = process.machine.name, process.machine.clock, around.database
-    settings = ShardManagerSettings(gather_seconds=1.0)
+    settings = ShardManagerSettings(gather_seconds=1.0, **around.ground.terrain.placement)
     holder, url = f"{name}:{next(around.lives)}", f"http://{name}"
     election = MemoryElection(database.memory, LEASE, holder, lease_seconds=LEADER_LEASE_SECONDS, url=url)
     leadership = Leadership(LEASE, database.port(election, process), LEADER_LEASE_SECONDS, clock.monotonic)
-    store = database.port(MemoryShardStore(database.memory), process)
+    store = database.port(WatchedShardStore(database.memory, around.ground.watcher), process)
     view = View()
     health = Health(database.port(MemoryHealthStore(database.memory), process), view, settings, clock)
-    orders = Orders(clock, health.answered)
+    orders = WatchedOrders(clock, health.answered, around.ground.watcher)
     manager = ShardManager(store, view, orders, settings, clock, wake=lambda: loop.wake())
+    upkeep = Upkeep(database.port(MemoryUpkeepStore(database.memory), process), view, settings, clock)
     loop = LeaderLoop(
         LEASE,
-        in_turn(manager.round, health.step),
+        in_turn(manager.round, health.step, upkeep.step),
         leadership,
+        clock,
         period_seconds=settings.shard_manager_round_seconds,
         renew_seconds=LEADER_LEASE_SECONDS / 3,
         gather_seconds=around.times.gather_shards,
@@ -148,6 +159,7 @@ def state_syncer(around: Surroundings, process: Process) -> None:
         STATE_SYNCER,
         rounds,
         leadership,
+        clock,
         period_seconds=30.0,
         renew_seconds=LEADER_LEASE_SECONDS / 3,
         gather_seconds=times.gather,
@@ -200,7 +212,8 @@ def task_manager(around: Surroundings, process: Process) -> None:
             host.kill()
         around.ground.scheduler.wait(0.1)
     numbers, life = count(1), next(around.lives)
-    identity = Identity(name, f"http://{name}", "local", CAPACITY)
+    terrain = around.ground.terrain
+    identity = Identity(name, f"http://{name}", terrain.region(name), terrain.capacity(name))
     container = Container(
         identity,
         times.limits,
@@ -221,6 +234,31 @@ def task_manager(around: Surroundings, process: Process) -> None:
     )
     around.network.listen(name, process, servers.of_task_manager(container))
     manager.start()
+
+
+class WatchedShardStore(MemoryShardStore):
+    """Says when a leader takes over."""
+
+    def __init__(self, store: MemoryStore, watcher: Watcher) -> None:
+        super().__init__(store)
+        self._watcher = watcher
+
+    def take_over(self, leader_epoch: int) -> Cell:
+        cell = super().take_over(leader_epoch)
+        self._watcher.took_over()
+        return cell
+
+
+class WatchedOrders(Orders):
+    """Says what is sent."""
+
+    def __init__(self, clock: VirtualClock, on_timed: OnTimed, watcher: Watcher) -> None:
+        super().__init__(clock, on_timed)
+        self._watcher = watcher
+
+    def send(self, verb: Verb, url: str, order: ShardOrders, on_answer: OnAnswer) -> None:
+        self._watcher.ordered(verb, order)
+        super().send(verb, url, order, on_answer)
 
 
 class DiskSnapshot:

@@ -57,14 +57,9 @@ _WITH_HTTP = (
 )
 
 
-class _Now:
-    """Stands for `datetime` where only `now` is asked."""
-
-    def __init__(self, now: Callable[[], datetime]) -> None:
-        self._now = now
-
-    def now(self, _: object = None) -> datetime:
-        return self._now()
+def _wall_time_of_who_runs(scheduler: Scheduler) -> Callable[[], datetime]:
+    assert scheduler.current is not None
+    return scheduler.current.process.machine.clock.now  # type: ignore[attr-defined,no-any-return]
 
 
 async def _at_once(call: Callable[..., Any], *args: Any, limiter: object) -> Any:
@@ -72,10 +67,8 @@ async def _at_once(call: Callable[..., Any], *args: Any, limiter: object) -> Any
 
 
 @contextmanager
-def on_virtual_time(
-    scheduler: Scheduler, network: Network, story: Story, wall_time: Callable[[], datetime]
-) -> Iterator[None]:
-    """The real code lives in the simulation until the end of the block. `wall_time`: of the running process."""
+def on_virtual_time(scheduler: Scheduler, network: Network, story: Story) -> Iterator[None]:
+    """The real code lives in the simulation until the end of the block."""
     replaced: list[tuple[object, str, Any]] = []
 
     def replace(module: object, name: str, value: object) -> None:
@@ -98,10 +91,9 @@ def on_virtual_time(
     store = services.state_syncer.store
     replace(store, "expected_config", Expectations(store.expected_config))
     loop = penstock.control.loop
-    replace(loop, "BackgroundScheduler", lambda **_: Timers(scheduler, wall_time))
+    replace(loop, "BackgroundScheduler", lambda **_: Timers(scheduler, _wall_time_of_who_runs(scheduler)))
     replace(loop, "IntervalTrigger", lambda *, seconds: Every(seconds))
     replace(loop, "DateTrigger", Once)
-    replace(loop, "datetime", _Now(wall_time))
     replace(penstock.wire.app, "run_sync", _at_once)
     for name, module in sorted(sys.modules.items()):
         if name.startswith(("services.", "penstock.")) and hasattr(module, "log"):

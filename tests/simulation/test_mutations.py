@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation import mutations
+from tests.simulation import mutations, placement_mutations
 from tests.simulation.faults import Mix
 from tests.simulation.mutations import MUTATIONS, Mutation
+from tests.simulation.placement_mutations import PLACEMENT_MUTATIONS
 from tests.simulation.world import Size, simulate
 
 _ANY = Mix()
@@ -17,18 +18,23 @@ CASES: dict[Mutation, tuple[Mix, tuple[int, ...]]] = {
     mutations.no_fence: (Mix(5.0, ("stop a machine",), "c"), (8, 4)),
     mutations.move_before_drop_is_answered: (_ANY, (2, 6)),
     mutations.no_answer_is_a_yes: (Mix(6.0, ("switch off", "weather", "stop"), "c"), (43, 0)),
-    mutations.unknown_is_gone: (Mix(5.0, ("switch off", "stop"), "tasks"), (13,)),
+    mutations.unknown_is_gone: (Mix(5.0, ("switch off", "stop"), "tasks"), (14, 29)),
     mutations.everybody_leads: (_ANY, (0, 1, 2)),
-    mutations.no_wait_after_an_election: (Mix(4.0, ("kill", "stop"), "shards"), (11, 1)),
-    mutations.tasks_outlive_the_lease: (_CUT_OFF, (0, 4)),
+    mutations.no_wait_after_an_election: (Mix(4.0, ("kill", "store away", "store in trouble"), "shards"), (1, 2)),
+    mutations.tasks_outlive_the_lease: (_CUT_OFF, (2, 5)),
     mutations.drop_is_answered_before_the_stop: (_COME_AND_GO, (6, 8, 9)),
     mutations.commit_of_what_nobody_asked_for: (_ANY, (0,)),
-    mutations.commit_before_the_generation_is_written: (Mix(6.0, ("habits", "crash a host", "kill"), "c"), (0, 2, 5)),
+    mutations.commit_before_the_generation_is_written: (Mix(6.0, ("habits", "crash a host", "kill"), "c"), (2, 4)),
     mutations.all_tasks_in_one_wave: (_ANY, (0, 1, 2)),
     mutations.next_wave_unseen: (_ANY, (0, 1, 2)),
     mutations.releases_interleave: (_ANY, (0, 1, 2)),
     mutations.start_from_old_specs: (Mix(5.0, ("switch off",), ("c", "tasks")), (5, 12, 58)),
-    mutations.tasks_keep_old_numbers: (Mix(6.0, ("switch off", "kill", "crash a host"), "c"), (5, 0)),
+    mutations.tasks_keep_old_numbers: (Mix(6.0, ("switch off", "kill", "crash a host"), "c"), (0, 8)),
+    placement_mutations.capacity_is_ignored: (_ANY, (2, 1)),
+    placement_mutations.the_budget_is_ignored: (_ANY, (1, 2)),
+    placement_mutations.a_cordon_is_ignored: (_ANY, (3, 6)),
+    placement_mutations.regions_are_ignored: (_ANY, (2, 3)),
+    placement_mutations.all_moves_at_once: (_ANY, (1, 2)),
 }
 """Faults that bring out each mutation, and seeds that did when they were looked for: those are tried first."""
 
@@ -45,12 +51,16 @@ RARE = (mutations.start_from_old_specs,)
 
 @pytest.mark.parametrize(
     "mutation",
-    [pytest.param(each, marks=[pytest.mark.long] if each in RARE else [], id=each.__name__) for each in MUTATIONS],
+    [
+        pytest.param(each, marks=[pytest.mark.long] if each in RARE else [], id=each.__name__)
+        for each in (*MUTATIONS, *PLACEMENT_MUTATIONS)
+    ],
 )
 def test_a_broken_promise_is_noticed(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
     """1. Broken, the code fails some seed. 2. Whole, it passes the same."""
     mix, likely = CASES[mutation]
-    size = Size(mix=mix, faults_seconds=240.0, changes=CHANGES.get(mutation, ()))
+    faults_seconds = 120.0 if mutation in PLACEMENT_MUTATIONS else 240.0
+    size = Size(mix=mix, faults_seconds=faults_seconds, changes=CHANGES.get(mutation, ()))
     mutation(monkeypatch)
     seeds = (*likely, *(seed for seed in range(MOST_SEEDS) if seed not in likely))
     noticed = next((seed for seed in seeds if not simulate(seed, size).is_good), None)

@@ -27,6 +27,7 @@ MIXES = {
     "leaders come and go": Mix(4.0, ("kill", "kill at a call", "stop"), "s"),
     "the store": Mix(8.0, ("store away", "store in trouble", "kill at a call")),
     "slow and broken hosts": Mix(8.0, ("habits", "crash a host"), "c"),
+    "clocks are set": Mix(6.0, ("clock", "kill"), "s"),
     "everything, often": Mix(3.0),
 }
 

@@ -226,42 +226,38 @@ class Once(NamedTuple):
 
 
 class Timers:
-    """As `BackgroundScheduler`: each job at its times, one run at a time, a missed one made up for once."""
+    """As `BackgroundScheduler`: jobs are due by the wall clock, which may be set; a missed run is made up for once."""
 
     def __init__(self, scheduler: Scheduler, now: Callable[[], datetime]) -> None:
         self._scheduler = scheduler
         self._now = now
         self._newest: dict[str, int] = {}
+        self._calls: dict[str, Callable[[], Any]] = {}
         self._waiting: list[Callable[[], None]] = []
         self.running = False
 
-    def add_job(
-        self,
-        call: Callable[[], Any],
-        trigger: Every | Once,
-        id: str,
-        next_run_time: datetime | None = None,
-        replace_existing: bool = False,
-    ) -> None:
+    def add_job(self, call: Callable[[], Any], trigger: Every | Once, id: str, replace_existing: bool = False) -> None:
         number = self._newest[id] = self._newest.get(id, 0) + 1
+        self._calls[id] = call
+        due = trigger.at if isinstance(trigger, Once) else self._now() + timedelta(seconds=trigger.seconds)
 
         def run() -> None:
-            if isinstance(trigger, Once):
-                self._wait_until(trigger.at)
-                if self._newest[id] == number and self.running:
-                    call()
-                return
-            at = next_run_time or self._now() + timedelta(seconds=trigger.seconds)
-            while self.running:
-                self._wait_until(at)
+            at = due
+            while self._is_due(id, number, at):
                 call()
-                at = max(self._now(), at + timedelta(seconds=trigger.seconds))
+                if isinstance(trigger, Once):
+                    return
+                missed = (self._now() - at) // timedelta(seconds=trigger.seconds)
+                at += (missed + 1) * timedelta(seconds=trigger.seconds)
 
         def begin() -> None:
             assert self._scheduler.current is not None
             self._scheduler.spawn(self._scheduler.current.process, f"timer-{id}", run)
 
         begin() if self.running else self._waiting.append(begin)
+
+    def reschedule_job(self, id: str, trigger: Every) -> None:
+        self.add_job(self._calls[id], trigger, id)
 
     def start(self) -> None:
         self.running = True
@@ -271,5 +267,11 @@ class Timers:
     def shutdown(self, wait: bool = True) -> None:
         self.running = False
 
-    def _wait_until(self, at: datetime) -> None:
-        self._scheduler.wait(max(0.0, (at - self._now()).total_seconds()))
+    def _is_due(self, id: str, number: int, at: datetime) -> bool:
+        """Waits until then; False when the job is over or another by then."""
+        while self.running and self._newest[id] == number:
+            seconds = (at - self._now()).total_seconds()
+            if seconds <= 0:
+                return True
+            self._scheduler.wait(seconds)
+        return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import cache
 from itertools import count
 from typing import Any
@@ -23,7 +24,7 @@ OUTPUTS: tuple[tuple[Mapping[str, Any], ...], ...] = (
 """What a job may write to: the outputs of a group can take each other's place, and those of the second must be made."""
 CHANGES = (
     *("rescale", "change", "release") * 3,
-    *("restart", "stop", "delete", "scale", "scale", "override", "release and rescale"),
+    *("region", "restart", "stop", "delete", "scale", "scale", "override", "release and rescale"),
 )
 
 
@@ -41,7 +42,9 @@ class Workload:
         jobs: int,
         changes: tuple[str, ...],
         released: float,
+        regions: tuple[str, ...],
     ) -> None:
+        self._regions = regions
         self._changes = changes or CHANGES
         self._released = released
         self._scheduler = scheduler
@@ -76,6 +79,8 @@ class Workload:
                 self.release(name, version(next(self._versions), random))
             case "release and rescale":
                 self.release(name, version(next(self._versions), random), task_count=random.randint(1, 4))
+            case "region":
+                self._write(name, self._wanted[name] | {"region": self._region()})
             case "restart":
                 self._touch(name, "restart")
                 job.restarts += 1
@@ -99,8 +104,10 @@ class Workload:
             self._story.tell("operator", "asks for shards", count=memory.facts.wanted)
         elif memory.members:
             name, availability = random.choice(sorted(memory.members)), random.choice((OPEN, CORDONED, DRAINING))
-            memory.set_availability(name, availability)
-            self._story.tell("operator", "sets", container=name, availability=availability)
+            limit_seconds = random.choice((None, 0.0, 30.0)) if availability == DRAINING else None
+            until = None if limit_seconds is None else memory.wall_time() + timedelta(seconds=limit_seconds)
+            memory.set_availability(name, availability, drain_until=until)
+            self._story.tell("operator", "sets", container=name, availability=availability, limit_seconds=limit_seconds)
 
     def open_all(self) -> None:
         """Every container may have shards again."""
@@ -128,7 +135,8 @@ class Workload:
         """An operator asks for twice as many, or half."""
         memory = self._database.memory
         count = memory.facts.sharding.count
-        wanted = self._scheduler.random.choice((count * 2, count * 2, max(1, count // 2)))
+        more = count * 2 if count * 2 <= MOST_SHARDS else count // 2
+        wanted = self._scheduler.random.choice((more, more, max(1, count // 2)))
         memory.facts = memory.facts._replace(wanted=wanted)
         self._story.tell("user", "asks for shards", count=wanted, present=count)
 
@@ -142,7 +150,11 @@ class Workload:
             "task_count": random.randint(1, 4),
             "output": dict(random.choice(OUTPUTS)[0]),
             "package": _package("1"),
+            "region": self._region(),
         }
+
+    def _region(self) -> str | None:
+        return self._scheduler.random.choice((None, *self._regions))
 
     def _other_output(self, name: str) -> dict[str, Any]:
         group = OUTPUTS["key_groups" in self._wanted[name]["output"]]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import partial
 
 from tests.simulation.checkers import Checkers
-from tests.simulation.clock import BEGIN, VirtualClock
+from tests.simulation.clock import VirtualClock
 from tests.simulation.faults import Faults, Mix
 from tests.simulation.files import Files
 from tests.simulation.ground import Ground, Habits, Watcher
@@ -27,6 +26,7 @@ from tests.simulation.scheduler import Scheduler, Thread
 from tests.simulation.seams import on_virtual_time
 from tests.simulation.store import Database
 from tests.simulation.story import Story
+from tests.simulation.terrain import Terrain
 from tests.simulation.workload import Workload
 
 WARM_UP_SECONDS = 40.0
@@ -40,8 +40,9 @@ CLOCK_DRIFT = 0.03
 
 @dataclass(frozen=True)
 class Size:
-    """How large a cell is, and how long it is troubled, in virtual seconds. `changes`: what users do; all if empty.
-    `released`: the share of the jobs that get a new package in the end: all, where another may be broken."""
+    """How large a cell is, and how long it is troubled, in virtual seconds. `changes`: what users do; if empty
+    all, and they ask for other numbers of shards, too. `released`: the share of the jobs that get a new package in the
+    end: all, where another may be broken."""
 
     containers: int = 4
     jobs: int = 3
@@ -86,7 +87,8 @@ class World:
         self.network = Network(self.scheduler, self.story)
         self.database = Database(self.scheduler, self.network, size.shards)
         files = Files(lambda: self.scheduler.now, lambda what: self.checkers.complain(what))
-        self.ground = Ground(self.scheduler, self.story, files, Habits(), Watcher())
+        self.terrain = Terrain(seed, lambda: self.scheduler.now)
+        self.ground = Ground(self.scheduler, self.story, files, Habits(), Watcher(), self.terrain)
         times = Times(set_based_from=self.scheduler.random.choice((1, 1000)))
         if size.containers >= LARGE_CELL:
             times = replace(
@@ -98,7 +100,15 @@ class World:
                 periods=replace(times.periods, delta_gap=0.5),
             )
         self.around = Surroundings(self.network, self.database, self.ground, times)
-        self.workload = Workload(self.scheduler, self.database, self.story, size.jobs, size.changes, size.released)
+        self.workload = Workload(
+            self.scheduler,
+            self.database,
+            self.story,
+            size.jobs,
+            size.changes,
+            size.released,
+            self.terrain.regions,
+        )
         self.machines: dict[str, Machine] = {}
         self.checkers = self.ground.watcher = Checkers(self.around, self.machines)
         self._programs: dict[str, Program] = {}
@@ -107,7 +117,10 @@ class World:
 
     def run(self) -> Result:
         """The whole story."""
-        with on_virtual_time(self.scheduler, self.network, self.story, self._wall_time):
+        with (
+            on_virtual_time(self.scheduler, self.network, self.story),
+            self.checkers.placements.watched(),
+        ):
             for name in self.machines:
                 self.boot(name)
             self.workload.begin(self.size.tasks_per_job)
@@ -118,6 +131,7 @@ class World:
                 self._pass(self.size.faults_seconds)
                 self.faults.end()
                 self.workload.open_all()
+            self.terrain.is_calm = True
             self.workload.ask_again()
             converged_seconds = self._converge()
             self._end()
@@ -187,7 +201,7 @@ class World:
 
         self.scheduler.after(5.0, change)
         self.scheduler.after(self.scheduler.random.uniform(5.0, 40.0), operate)
-        for _ in range(2):
+        for _ in range(0 if self.size.changes else 2):
             at = self.scheduler.random.random() * self.size.faults_seconds
             self.scheduler.after(at, self.workload.change_the_number_of_shards)
 
@@ -218,10 +232,6 @@ class World:
     def _who(self) -> str:
         thread = self.scheduler.current
         return "-" if thread is None else thread.process.name
-
-    def _wall_time(self) -> datetime:
-        thread = self.scheduler.current
-        return BEGIN if thread is None else thread.process.machine.clock.now()  # type: ignore[attr-defined]
 
     def _on_crash(self, thread: Thread, error: Exception) -> None:
         self.story.bug(thread.process.name, f"thread {thread.name} broke", error)

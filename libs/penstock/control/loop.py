@@ -2,23 +2,28 @@
 
 A round is level-triggered: it is told nothing about why it runs and reads everything again, so a lost wake-up
 costs a period and no more. Retryable and terminal errors are handled here and nowhere else.
+Renewals do not look at the wall clock. APScheduler's timers do: where somebody sets it, they are set anew.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from typing import Any, Protocol
 
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
+from penstock.control.clock import Clock
 from penstock.control.errors import Fenced, PenstockError, RetryableError, Unavailable
 from penstock.control.logs import logger
 
 log = logger(__name__)
+_PERIOD = "period"
+_CLOCK_SET_SECONDS = 1.0
+"""Between two renewals no clock goes wrong by so much unless somebody sets it."""
 
 
 class Election(Protocol):
@@ -80,6 +85,7 @@ class LeaderLoop:
         name: str,
         round_: Callable[[int], None],
         leadership: Leadership,
+        clock: Clock,
         *,
         period_seconds: float,
         renew_seconds: float,
@@ -88,13 +94,17 @@ class LeaderLoop:
         self._name = name
         self._round = round_
         self._leadership = leadership
+        self._clock = clock
         self._period_seconds = period_seconds
         self._renew_seconds = renew_seconds
         self._gather_seconds = gather_seconds
         self._woken = threading.Event()
         self._stopping = threading.Event()
         self._scheduler = BackgroundScheduler(timezone=UTC, job_defaults={"coalesce": True, "misfire_grace_time": None})
-        self._thread = threading.Thread(target=self._rounds, name=f"{name}-rounds", daemon=True)
+        self._threads = [
+            threading.Thread(target=run, name=f"{name}-{what}", daemon=True)
+            for what, run in (("rounds", self._rounds), ("renewals", self._renewals))
+        ]
         self.rounds = 0
         self.failures = 0
         self.unreachable: str | None = None
@@ -106,10 +116,9 @@ class LeaderLoop:
 
     def start(self) -> None:
         """Begins at once: an election, then a round."""
-        add = self._scheduler.add_job
-        add(self._renew, IntervalTrigger(seconds=self._renew_seconds), id="renew", next_run_time=datetime.now(UTC))
-        add(self.wake, IntervalTrigger(seconds=self._period_seconds), id="period")
-        self._thread.start()
+        self._scheduler.add_job(self.wake, IntervalTrigger(seconds=self._period_seconds), id=_PERIOD)
+        for thread in self._threads:
+            thread.start()
         self._scheduler.start()
 
     def wake(self) -> None:
@@ -118,7 +127,7 @@ class LeaderLoop:
 
     def wake_in(self, seconds: float) -> None:
         """Asks for a round in `seconds`, instead of any that was asked for in this way before."""
-        at = datetime.now(UTC) + timedelta(seconds=seconds)
+        at = self._clock.now() + timedelta(seconds=seconds)
         self._scheduler.add_job(self.wake, DateTrigger(at), id="wake", replace_existing=True)
 
     def stop(self) -> None:
@@ -127,8 +136,9 @@ class LeaderLoop:
         self._woken.set()
         if self._scheduler.running:
             self._scheduler.shutdown(wait=True)
-        if self._thread.is_alive():
-            self._thread.join()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
         try:
             self._leadership.resign()
         except RetryableError as error:
@@ -149,9 +159,31 @@ class LeaderLoop:
             self.unreachable = error.detail
             log.warning("lease not renewed", loop=self._name, error=error.detail)
             return
+        except Exception as error:  # renewals outlive their bugs, as rounds do
+            self.unreachable = repr(error)
+            log.exception("renewal broke", loop=self._name)
+            return
         self.unreachable = None
         if is_leader and not was_leader:
             self.wake()
+
+    def _renewals(self) -> None:
+        ahead_seconds = self._ahead_seconds()
+        self._renew()
+        while not self._stopping.wait(self._renew_seconds):
+            self._renew()
+            before_seconds, ahead_seconds = ahead_seconds, self._ahead_seconds()
+            if abs(ahead_seconds - before_seconds) > _CLOCK_SET_SECONDS:
+                self._set_timers_anew()
+
+    def _ahead_seconds(self) -> float:
+        return self._clock.now().timestamp() - self._clock.monotonic()
+
+    def _set_timers_anew(self) -> None:
+        """The wall clock was set: what is due by it may be hours away. A round asks again for what it waits for."""
+        log.warning("wall clock was set", loop=self._name)
+        self._scheduler.reschedule_job(_PERIOD, trigger=IntervalTrigger(seconds=self._period_seconds))
+        self.wake()
 
     def _rounds(self) -> None:
         while True:

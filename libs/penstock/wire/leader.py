@@ -33,6 +33,7 @@ def build_loop(
         name,
         round_,
         leadership,
+        clock,
         period_seconds=times.period,
         renew_seconds=times.renew,
         gather_seconds=times.gather,

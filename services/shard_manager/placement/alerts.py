@@ -42,10 +42,10 @@ def alerts_of_shards(unplaceable: Iterable[Unplaceable], where: Mapping[int, str
 
 
 def alerts_of_shortage(asked: Mapping[str, float]) -> Iterator[PlacementAlert]:
-    """One, when all containers together offer less than is asked of them. `asked`: shares of what is offered."""
+    """One, when open containers offer less than they have to take. `asked`: shares of what they offer."""
     if asked:
         shares = ", ".join(f"{share:.0%} of {dimension}" for dimension, share in sorted(asked.items()))
-        message = f"the cell is too small: its tasks use {shares} that open containers offer, headroom aside"
+        message = f"the cell is too small: open containers have to take {shares} that they offer, headroom aside"
         yield PlacementAlert(UNPLACEABLE, CELL_SHORT, message, {"asked": dict(asked)})
 
 

@@ -11,14 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from services.shard_manager.placement.evenness import Measure, judged, measure_of
 from services.shard_manager.placement.frame import Frame
-from services.shard_manager.placement.pairs import Exchanges, Scene, best_exchanges
+from services.shard_manager.placement.pairs import Exchanges, Scene, best_exchanges, faults
 from services.shard_manager.placement.partners import disjoint, options
 from services.shard_manager.placement.problem import NO_GROUP, NOBODY, Flags, Floats, Ints
 from services.shard_manager.placement.solution import (
     Solution,
-    band_scale,
-    deviations,
     replicas_by_region,
     solution_of,
 )
@@ -36,6 +35,8 @@ EDGE = 1e-9
 """What rounding may add to a deviation."""
 _LEAST_GAIN = 0.01
 _LEAST_GAIN_OF_MOVES = 0.34
+_WORTH_GOING_ON = 0.1
+"""The share of what all containers are out of band that a round must take away for another one to follow soon."""
 _FAR = 3.0
 """From so many bands on, a container needs many moves, and each may be a small part of them."""
 _LONGEST = 24
@@ -50,10 +51,12 @@ class Costs(NamedTuple):
 
 
 class Balanced(NamedTuple):
-    """`settled`: no more can be done, as far as this search goes; False when the budget ended it, or its length."""
+    """`settled`: no more can be done, as far as this search goes; False when the budget ended it, or its length.
+    `goes_on`: the budget ended it, or this round took so much away that another one is worth while."""
 
     solution: Solution
     settled: bool
+    goes_on: bool
 
 
 class _Search(NamedTuple):
@@ -84,16 +87,19 @@ def balance(frame: Frame, solution: Solution, costs: Costs, budget: int | None) 
 
 def _exchange(frame: Frame, solution: Solution, costs: Costs, search: _Search, budget: int | None) -> Balanced:
     idle = 0
-    cut = False
+    cut = ended = False
+    start, measure = solution, measure_of(frame, solution)
     for _ in range(search.rounds):
-        exchanges = _round(frame, solution, costs, search, idle)
+        exchanges = _round(frame, solution, measure, costs, search, idle)
         if exchanges is None:
+            cut, ended = False, True
             break
         allowed = exchanges if budget is None else _within_budget(exchanges, costs, budget)
         cut = len(allowed.a) < len(exchanges.a)
         if len(allowed.a) == 0:
             idle += 1
-            if cut or idle >= search.patience:
+            ended = cut or idle >= search.patience
+            if ended:
                 break
             continue
         idle = 0
@@ -101,15 +107,15 @@ def _exchange(frame: Frame, solution: Solution, costs: Costs, search: _Search, b
         if budget is not None:
             budget -= _count_away(costs, holder) - _count_away(costs, solution.holder)
         solution = solution_of(frame, holder)
-    else:
-        return Balanced(solution, False)
-    return Balanced(solution, not cut)
+    left, before = (float(faults(judged(frame, measure, each), search.band).sum()) for each in (solution, start))
+    return Balanced(solution, ended and not cut, cut or left < before * (1 - _WORTH_GOING_ON))
 
 
-def _round(frame: Frame, solution: Solution, costs: Costs, search: _Search, idle: int) -> Exchanges | None:
+def _round(
+    frame: Frame, solution: Solution, measure: Measure, costs: Costs, search: _Search, idle: int
+) -> Exchanges | None:
     """The exchanges of one round; None when every container is within the band."""
-    scale = band_scale(frame, solution.total)
-    deviation = deviations(scale, solution.total)
+    deviation = judged(frame, measure, solution)
     badness = np.where(frame.tier >= 0, np.abs(deviation).max(axis=1), 0)
     bad = np.flatnonzero(badness > search.band + EDGE)
     if len(bad) == 0:
@@ -123,7 +129,7 @@ def _round(frame: Frame, solution: Solution, costs: Costs, search: _Search, idle
         frame=frame,
         holder=solution.holder,
         total=solution.total,
-        scale=scale,
+        measure=measure,
         deviation=deviation,
         aim=search.band * _INNER,
         movable=search.movable,

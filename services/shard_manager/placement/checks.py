@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from services.shard_manager.placement.frame import Frame
+from services.shard_manager.placement.evenness import Measure
+from services.shard_manager.placement.frame import ROUNDING, Frame
 from services.shard_manager.placement.problem import NOBODY, Flags, Ints
 from services.shard_manager.placement.solution import Solution, fits, replicas_by_region, totals
 
@@ -39,6 +40,13 @@ def check_same_placed(before: Solution, after: Solution) -> None:
     """Balance neither loses nor places a shard."""
     if not np.array_equal(before.holder == NOBODY, after.holder == NOBODY):
         raise AssertionError("balance lost or placed a shard")
+
+
+def check_counted(frame: Frame, measure: Measure) -> None:
+    """No shard counts more for evenness than it takes."""
+    over = (measure.columns > frame.columns * (1 + ROUNDING)).any(axis=0)
+    if over.any():
+        raise AssertionError(f"shard {frame.problem.shards.ids[over.argmax()]} counts more than it takes")
 
 
 def _hold(frame: Frame, rows: Ints, good: Flags, what: str) -> None:

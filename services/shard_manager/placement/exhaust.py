@@ -10,12 +10,11 @@ from itertools import combinations
 import numpy as np
 
 from services.shard_manager.placement.balance import EDGE, Costs
+from services.shard_manager.placement.evenness import Measure, judged, measure_of
 from services.shard_manager.placement.frame import Frame
 from services.shard_manager.placement.problem import NO_GROUP, Flags, Floats, Ints
 from services.shard_manager.placement.solution import (
     Solution,
-    band_scale,
-    deviations,
     replicas_by_region,
     solution_of,
 )
@@ -28,7 +27,7 @@ _SLACK = 1e-9
 
 def exhaust(frame: Frame, solution: Solution, costs: Costs, budget: int | None) -> Solution:
     """The solution, with each small tier that is out of band brought into it where any way does within the budget."""
-    deviation = np.abs(deviations(band_scale(frame, solution.total), solution.total)).max(axis=1, initial=0.0)
+    deviation = np.abs(judged(frame, measure_of(frame, solution), solution)).max(axis=1, initial=0.0)
     for tier in np.unique(frame.tier[(deviation > frame.problem.band + EDGE) & (frame.tier >= 0)]):
         containers = np.flatnonzero(frame.tier == tier)
         rows = np.flatnonzero(np.isin(solution.holder, containers) & ~_idle(frame, solution, costs))
@@ -47,9 +46,10 @@ def _idle(frame: Frame, solution: Solution, costs: Costs) -> Flags:
 
 def _best(frame: Frame, solution: Solution, costs: Costs, budget: int | None, containers: Ints, rows: Ints) -> Solution:
     """The cheapest way for a tier's shards `rows`; the solution as it is when there is none."""
-    ways = _promising(frame, solution, containers, rows)
+    measure = measure_of(frame, solution)
+    ways = _promising(frame, measure, containers, rows)
     away = (containers[ways] != costs.home[rows]) & ~costs.free[rows]
-    good = _within(frame, solution, containers, rows, ways) & _apart(frame, solution, containers, rows, ways)
+    good = _within(frame, measure, containers, rows, ways) & _apart(frame, solution, containers, rows, ways)
     if budget is not None:
         already = int((solution.holder[rows] != costs.home[rows])[~costs.free[rows]].sum())
         good &= away.sum(axis=1) <= budget + already
@@ -61,15 +61,15 @@ def _best(frame: Frame, solution: Solution, costs: Costs, budget: int | None, co
     return solution_of(frame, holder)
 
 
-def _promising(frame: Frame, solution: Solution, containers: Ints, rows: Ints) -> Ints:
+def _promising(frame: Frame, measure: Measure, containers: Ints, rows: Ints) -> Ints:
     """Every way that may be within capacity and band [ways, shards], each shard's place among the containers; in order
-    of the last shard's place, then of the one before it."""
-    scale = band_scale(frame, solution.total)[containers]
+    of the last shard's place, then of the one before it. What shards count is no more than they take."""
+    scale = measure.scale[containers]
     even = np.divide(1.0, scale, out=np.full_like(scale, np.inf), where=scale > 0)
     width = frame.problem.band + EDGE + _SLACK
     most = np.minimum(frame.limit[containers] * (1.0 + _SLACK), even * (1.0 + width))
     least = np.where(scale > 0, even * (1.0 - width), 0.0)
-    load = frame.load[rows]
+    load = measure.columns[:, rows].T
     ways = np.zeros((1, len(rows)), dtype=np.int64)
     total = np.zeros((1, *scale.shape))
     left = load.sum(axis=0)
@@ -86,14 +86,14 @@ def _promising(frame: Frame, solution: Solution, containers: Ints, rows: Ints) -
     return ways[np.lexsort(ways.T)]
 
 
-def _within(frame: Frame, solution: Solution, containers: Ints, rows: Ints, ways: Ints) -> Flags:
+def _within(frame: Frame, measure: Measure, containers: Ints, rows: Ints, ways: Ints) -> Flags:
     """The ways that keep every container within capacity and band."""
-    scale = band_scale(frame, solution.total)[containers]
+    scale, counted = measure.scale[containers], measure.columns[:, rows].T
     good = np.ones(len(ways), dtype=np.bool_)
     for place, container in enumerate(containers):
-        total: Floats = (ways == place) @ frame.load[rows]
-        off = np.abs(total * scale[place] - (scale[place] > 0))
-        good &= (total <= frame.limit[container]).all(axis=1)
+        there = ways == place
+        off: Floats = np.abs(there @ counted * scale[place] - (scale[place] > 0))
+        good &= (there @ frame.load[rows] <= frame.limit[container]).all(axis=1)
         good &= (off <= frame.problem.band + EDGE).all(axis=1)
     return good
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from services.shard_manager.placement.evenness import Measure
 from services.shard_manager.placement.frame import Frame
 from services.shard_manager.placement.problem import NO_GROUP, NOBODY, Flags, Floats, Ints
 
@@ -44,15 +45,15 @@ class Exchanges(NamedTuple):
 class Scene:
     """What exchanges are judged by, for one round.
 
-    `deviation` and `scale` [C, D] as in solution.py; `aim`: deviations up to it are no fault. `movable` [S]; `cost`
-    [S + 1], 0 for a shard that has to move in any case and, at the end, for none. `replicas` as in solution.py. `salt`
-    picks other shards of long lists.
+    `deviation` [C, D] by `measure`; `aim`: deviations up to it are no fault. `movable` [S]; `cost` [S + 1], 0 for a
+    shard that has to move in any case and, at the end, for none. `replicas` as in solution.py. `salt` picks other
+    shards of long lists.
     """
 
     frame: Frame
     holder: Ints
     total: Floats
-    scale: Floats
+    measure: Measure
     deviation: Floats
     aim: float
     movable: Flags
@@ -147,12 +148,14 @@ def _gains(scene: Scene, a: Ints, b: Ints, out: Ints, back: Ints, barred: Flags)
         load = scene.frame.columns[dimension]
         change = load[back] - load[out]
         largest = np.abs(change).max(initial=0.0)
+        counted = scene.measure.columns[dimension]
+        difference = change if scene.measure.columns is scene.frame.columns else counted[back] - counted[out]
         for container, sign in ((a, 1.0), (b, -1.0)):
             room = scene.frame.limit[container, dimension] - scene.total[container, dimension]
             if room.min() < largest:
                 forbidden |= (sign * change > room[axes]) & (sign * change > 0)
-            scale = sign * scene.scale[container, dimension][axes]
-            off = np.abs(scene.deviation[container, dimension][axes] + change * scale) - scene.aim
+            scale = sign * scene.measure.scale[container, dimension][axes]
+            off = np.abs(scene.deviation[container, dimension][axes] + difference * scale) - scene.aim
             np.maximum(off, 0, out=off)
             after += off * off
     before = faults(scene.deviation[a], scene.aim) + faults(scene.deviation[b], scene.aim)

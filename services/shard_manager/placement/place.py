@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from services.shard_manager.placement import checks
-from services.shard_manager.placement.balance import Costs, balance, tighten
+from services.shard_manager.placement.balance import Balanced, Costs, balance, tighten
+from services.shard_manager.placement.evenness import judged, measure_of
 from services.shard_manager.placement.exhaust import exhaust
 from services.shard_manager.placement.frame import Frame, frame_of
 from services.shard_manager.placement.keep import keep, relieve
+from services.shard_manager.placement.levels import level
 from services.shard_manager.placement.problem import NO_GROUP, NOBODY, Ints, Problem, State
 from services.shard_manager.placement.reasons import Unplaceable, explain
 from services.shard_manager.placement.room import make_room
@@ -37,7 +39,8 @@ class Placement:
     unplaced shards left out. `moved`: numbers of shards that leave a container of the problem: those that have to go
     first, then those that leave the containers furthest from even. `deviation` [C, D]: 0.1 is 10 % above the tier's
     mean; 0 for containers that are not open. `settled`: False when the move budget, or the length of the search,
-    ended the round with more to do: placing again then moves on.
+    ended the round with more to do: placing again then moves on. `goes_on`: not settled, and it is worth while to
+    place again soon.
     """
 
     assignment: dict[int, str]
@@ -46,6 +49,7 @@ class Placement:
     moved: Ints
     deviation: np.ndarray
     settled: bool
+    goes_on: bool
 
     @property
     def worst_band(self) -> float:
@@ -67,8 +71,9 @@ def place(problem: Problem, previous: Mapping[int, str]) -> Placement:
     relieved = relieve(frame, kept)
     checks.check_capacity(frame, relieved)
     costs = Costs(home, relieved.holder == NOBODY)
-    solution, settled = _place_and_balance(frame, relieved, costs)
-    return _placement(frame, solution, home, costs, settled)
+    balanced = _place_and_balance(frame, relieved, costs)
+    checks.check_counted(frame, measure_of(frame, balanced.solution))
+    return _placement(frame, balanced, home, costs)
 
 
 def home_of(problem: Problem, previous: Mapping[int, str]) -> Ints:
@@ -79,7 +84,7 @@ def home_of(problem: Problem, previous: Mapping[int, str]) -> Ints:
     return np.fromiter(homes, dtype=np.int64, count=len(problem.shards.ids))
 
 
-def _place_and_balance(frame: Frame, relieved: Solution, costs: Costs) -> tuple[Solution, bool]:
+def _place_and_balance(frame: Frame, relieved: Solution, costs: Costs) -> Balanced:
     """Places and balances in turn until neither changes anything: balance may make room, and room unbalance."""
     solution = relieved
     for number in range(_MOST_PASSES):
@@ -89,21 +94,24 @@ def _place_and_balance(frame: Frame, relieved: Solution, costs: Costs) -> tuple[
         roomy = make_room(frame, placed)
         checks.check_capacity(frame, roomy)
         checks.check_constraints(frame, roomy, costs.home)
-        tight = tighten(frame, roomy, costs, frame.problem.band * _TIGHT) if number == 0 else roomy
-        balanced, settled = balance(frame, tight, costs, _budget_left(frame, costs, tight))
-        solution = exhaust(frame, balanced, costs, _budget_left(frame, costs, balanced))
+        levelled, cut = level(frame, roomy, costs, _budget_left(frame, costs, roomy))
+        tight = tighten(frame, levelled, costs, frame.problem.band * _TIGHT) if number == 0 else levelled
+        balanced = balance(frame, tight, costs, _budget_left(frame, costs, tight))
+        solution = exhaust(frame, balanced.solution, costs, _budget_left(frame, costs, balanced.solution))
         checks.check_same_placed(roomy, solution)
         checks.check_capacity(frame, solution)
         checks.check_constraints(frame, solution, costs.home)
-        if np.array_equal(before, solution.holder) or (number > 0 and not settled):
-            return solution, settled and not _may_go_on(frame, costs, solution)
-    return solution, False
+        may_place_more = number == 0 and bool((solution.holder == NOBODY).any())
+        if np.array_equal(before, solution.holder) or not (balanced.settled or may_place_more):
+            settled = balanced.settled and not cut and not _may_go_on(frame, costs, solution)
+            return Balanced(solution, settled, cut or balanced.goes_on)
+    return Balanced(solution, False, True)
 
 
 def _may_go_on(frame: Frame, costs: Costs, solution: Solution) -> bool:
     """Whether another round, with a budget of its own, might do more."""
     left = _budget_left(frame, costs, solution)
-    deviation = np.abs(deviations(band_scale(frame, solution.total), solution.total)).max(initial=0.0)
+    deviation = np.abs(judged(frame, measure_of(frame, solution), solution)).max(initial=0.0)
     return left != frame.problem.move_budget and bool(deviation > frame.problem.band)
 
 
@@ -116,7 +124,8 @@ def _budget_left(frame: Frame, costs: Costs, solution: Solution) -> int | None:
     return max(0, frame.problem.move_budget - moved)
 
 
-def _placement(frame: Frame, solution: Solution, home: Ints, costs: Costs, settled: bool) -> Placement:
+def _placement(frame: Frame, balanced: Balanced, home: Ints, costs: Costs) -> Placement:
+    solution = balanced.solution
     unplaced = np.flatnonzero(solution.holder == NOBODY)
     left = _left_on_draining(frame, solution, home)
     holder = np.where(left != NOBODY, left, solution.holder)
@@ -129,7 +138,8 @@ def _placement(frame: Frame, solution: Solution, home: Ints, costs: Costs, settl
         holder=holder,
         moved=problem.shards.ids[_moved(frame, home, holder, costs)],
         deviation=deviation,
-        settled=settled,
+        settled=balanced.settled,
+        goes_on=not balanced.settled and balanced.goes_on,
     )
 
 

@@ -18,9 +18,10 @@ from services.shard_manager.placement.solution import Solution, replicas_by_regi
 _LOOKED_AT_TOGETHER = 128
 
 
-def settle(frame: Frame, solution: Solution) -> Solution:
-    """The solution with every shard placed for which there is room as things are; holders do not change."""
-    homeless = np.flatnonzero(solution.holder == NOBODY)
+def settle(frame: Frame, solution: Solution, only: Ints | None = None) -> Solution:
+    """The solution with every shard placed that nobody holds, or `only` some of these, for which there is room as
+    things are; holders do not change."""
+    homeless = np.flatnonzero(solution.holder == NOBODY) if only is None else only
     if len(homeless) == 0 or not frame.may_enter.any():
         return solution
     floor = _Floor(frame, solution)

@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from services.shard_manager.placement.place import Placement, place
-from services.shard_manager.placement.problem import Problem, State
+from services.shard_manager.placement.frame import ROUNDING
+from services.shard_manager.placement.place import Placement, home_of, place
+from services.shard_manager.placement.problem import NOBODY, Problem, State
 from services.shard_manager.placement.reasons import Cause, Unplaceable
 
 _FOR_WANT_OF_CAPACITY = (Cause.CAPACITY_SHORT, Cause.TOO_LARGE)
@@ -28,7 +29,8 @@ _UNLIMITED = 1e9
 
 class Placed(NamedTuple):
     """`short`: shards for which there is no room, though all together would fit: they are placed all the same, or left
-    on a container that drains. `asked`: by dimension, where all together do not fit, their share of what is offered."""
+    on a container that drains. `asked`: by dimension, where open containers have to take more than they offer, their
+    share of what is offered."""
 
     placement: Placement
     short: tuple[Unplaceable, ...]
@@ -37,7 +39,7 @@ class Placed(NamedTuple):
 
 def place_all(problem: Problem, previous: Mapping[int, str]) -> Placed:
     """As `place`, but shards that only capacity leaves without a place get one."""
-    asked = _asked(problem)
+    asked = _asked(problem, previous)
     fullest = max(asked.values(), default=0.0)
     if fullest > 1:
         return Placed(_first_that_fits(problem, previous, fullest), (), {k: v for k, v in asked.items() if v > 1})
@@ -61,12 +63,18 @@ def _is_homeless(lack: Unplaceable) -> bool:
     return lack.cause in _FOR_WANT_OF_CAPACITY and lack.stays_on is None
 
 
-def _asked(problem: Problem) -> dict[str, float]:
-    """What the shards take together by dimension, as a share of what all open containers offer."""
-    containers = problem.containers
+def _asked(problem: Problem, previous: Mapping[int, str]) -> dict[str, float]:
+    """What open containers have to take together by dimension, as a share of what they offer: all shards, without those
+    that the others hold and have room for, which can stay there."""
+    containers, holder = problem.containers, home_of(problem, previous)
     usable = containers.capacity * (1 - containers.headroom)[:, None]
-    offered = usable[containers.state == State.OPEN].sum(axis=0)
-    asked = problem.shards.load.sum(axis=0)
+    is_open = containers.state == State.OPEN
+    offered = usable[is_open].sum(axis=0)
+    held = np.zeros_like(usable)
+    np.add.at(held, holder[holder != NOBODY], problem.shards.load[holder != NOBODY])
+    total = problem.shards.load.sum(axis=0)
+    asked = total - np.minimum(held, usable)[~is_open].sum(axis=0)
+    asked = np.where(asked > total * ROUNDING, asked, 0.0)
     share = np.divide(asked, offered, out=np.where(asked > 0, np.inf, 0.0), where=offered > 0)
     return dict(zip(problem.dimensions, share.tolist(), strict=True)) if len(offered) else {}
 

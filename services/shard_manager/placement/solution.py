@@ -25,8 +25,13 @@ def solution_of(frame: Frame, holder: Ints) -> Solution:
 
 def totals(frame: Frame, holder: Ints) -> Floats:
     """The load of each container [C, D], summed in order of shards."""
-    bucket, count = holder + 1, len(frame.usable) + 1
-    sums = [np.bincount(bucket, weights=column[:-1], minlength=count)[1:] for column in frame.columns]
+    return column_totals(frame.columns, holder, len(frame.usable))
+
+
+def column_totals(columns: Floats, holder: Ints, containers: int) -> Floats:
+    """What each container holds [C, D] of `columns` [D, S + 1], summed in order of shards."""
+    bucket, count = holder + 1, containers + 1
+    sums = [np.bincount(bucket, weights=column[:-1], minlength=count)[1:] for column in columns]
     return np.stack(sums, axis=1).astype(np.float64)
 
 

@@ -85,6 +85,7 @@ def register(store: MemoryStore, member: Member, *, empty: bool) -> Membership:
     decided = membership(store.members.get(member.name), member.incarnation, empty=empty)
     if decided in (Membership.NEW, Membership.RESTARTED):
         store.members[member.name] = joined(store.members.get(member.name), member)
+        store.registered_at[member.name] = store.now()
         store.renewed_at.pop(member.name, None)
     if decided is Membership.RESTARTED:
         reissue(store, member.name)

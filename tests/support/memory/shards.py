@@ -70,7 +70,8 @@ class MemoryShardStore(MemoryPort):
     def save_heartbeats(self, heard_at: Mapping[str, datetime], leader_epoch: int) -> None:
         with self._transaction() as store:
             store.check_epoch(LEASE, leader_epoch)
-            store.heard_at |= {name: at for name, at in heard_at.items() if name in store.members}
+            for name in heard_at.keys() & store.members.keys():
+                store.heard_at[name] = max(heard_at[name], store.heard_at.get(name, heard_at[name]))
 
     def jobs(self) -> list[JobTasks]:
         with self._transaction() as store:

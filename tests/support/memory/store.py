@@ -110,6 +110,7 @@ class MemoryStore:
         self.rolled_back: set[str] = set()
         self.quarantined: set[str] = set()
         self.members: dict[str, Member] = {}
+        self.registered_at: dict[str, float] = {}
         self.renewed_at: dict[str, float] = {}
         self.heard_at: dict[str, datetime] = {}
         self.facts = ShardingFacts(Sharding(shard_count), 0, shard_count)
@@ -187,6 +188,27 @@ class MemoryStore:
             self.members[name] = self.members[name]._replace(live=False)
             self.tasks.pop(name, None)
         return lost
+
+    def remove_lost(self, older_than_seconds: float) -> set[str]:
+        """As `penstock.store.removal.remove_lost`."""
+        owners = {owner.container for owner in self.owners.values()}
+        gone = {
+            name
+            for name, member in self.members.items()
+            if not member.live and name not in owners and self._heard_of(name) < self.now() - older_than_seconds
+        }
+        for name in gone:
+            for table in (self.members, self.registered_at, self.renewed_at, self.heard_at, self.placements):
+                table.pop(name, None)
+            self.reports.pop(name, None)
+            self.tasks.pop(name, None)
+            self.set_aside.discard(name)
+        return gone
+
+    def _heard_of(self, name: str) -> float:
+        heard_at = self.heard_at.get(name)
+        by_leader = float("-inf") if heard_at is None else (heard_at - BEGIN).total_seconds()
+        return max(by_leader, self.registered_at.get(name, 0.0), self.renewed_at.get(name, float("-inf")))
 
     def set_availability(self, container: str, availability: str, *, drain_until: datetime | None = None) -> None:
         """As `penstock.store.availability.set_availability`."""

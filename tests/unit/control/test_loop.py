@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 
 import pytest
 
+from penstock.control.clock import Clock, SystemClock
 from penstock.control.errors import Fenced, Unavailable
 from penstock.control.loop import LeaderLoop, Leadership
 from penstock.control.process import wait_until
@@ -42,6 +44,16 @@ class Time:
         return self.seconds
 
 
+class SettableClock(SystemClock):
+    """The machine's, whose wall time the test sets."""
+
+    def __init__(self) -> None:
+        self.set_by = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.set_by
+
+
 @pytest.fixture
 def loops() -> Iterator[list[LeaderLoop]]:
     started: list[LeaderLoop] = []
@@ -56,11 +68,13 @@ def make_loop(
     election: FakeElection,
     *,
     monotonic: Callable[[], float] | None = None,
+    clock: Clock | None = None,
     period_seconds: float = LONG_SECONDS,
     renew_seconds: float = 0.05,
 ) -> LeaderLoop:
     leadership = Leadership("test", election, 10.0, monotonic or Time())
-    loop = LeaderLoop("test", round_, leadership, period_seconds=period_seconds, renew_seconds=renew_seconds)
+    clock = clock or SystemClock()
+    loop = LeaderLoop("test", round_, leadership, clock, period_seconds=period_seconds, renew_seconds=renew_seconds)
     loops.append(loop)
     return loop
 
@@ -122,6 +136,33 @@ def test_wake_in_asks_for_a_round_later_and_only_the_last_counts(loops: list[Lea
     loop.wake_in(0.05)
     wait_until(lambda: loop.rounds == 2, 5, "the round that was asked for")
     assert loop.rounds == 2
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_wall_clock_that_is_set_costs_no_round(loops: list[LeaderLoop], hours: int) -> None:
+    """1. Nothing is due for an hour. 2. Somebody sets the clock: a round follows. 3. It goes on as set: no other."""
+    clock, election = SettableClock(), FakeElection()
+    loop = make_loop(loops, lambda _: None, election, clock=clock)
+    loop.start()
+    wait_until(lambda: loop.rounds == 1, 5, "the first round")
+    clock.set_by += timedelta(hours=hours)
+    wait_until(lambda: loop.rounds == 2, 5, "a round")
+    renewals = election.asked
+    wait_until(lambda: election.asked >= renewals + 3, 5, "more renewals")
+    assert loop.rounds == 2
+
+
+def test_renewals_outlive_their_bugs(loops: list[LeaderLoop]) -> None:
+    """1. An election breaks in a way that nobody thought of. 2. `/readyz` says so. 3. The next one is held."""
+    election = FakeElection()
+    election.answer = ZeroDivisionError("a bug")
+    loop = make_loop(loops, lambda _: None, election)
+    loop.start()
+    wait_until(lambda: election.asked >= 2, 5, "elections")
+    with pytest.raises(Unavailable, match="a bug"):
+        loop.status()
+    election.answer = 1
+    wait_until(lambda: loop.rounds == 1, 5, "a round")
 
 
 def test_a_standby_runs_no_round_until_it_leads(loops: list[LeaderLoop]) -> None:

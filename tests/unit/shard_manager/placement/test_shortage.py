@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 
 from services.shard_manager.placement.build import Container, Shard, problem_of
@@ -50,6 +52,28 @@ def test_a_draining_container_keeps_what_would_be_too_much_for_the_others():
     answer = placed(hosts, rows, before)
     assert answer.placement.assignment == before
     assert [(lack.shard, lack.stays_on) for lack in answer.short] == [(4, "c")]
+
+
+@pytest.mark.parametrize("state", [State.CORDONED, State.DRAINING])
+def test_what_can_stay_is_no_shortage_though_open_containers_had_no_room_for_it(state: State) -> None:
+    """1. One of two containers is closed; both are three quarters full, so one could not hold all. 2. All stays as it
+    is, and nobody is told that the cell is too small: only that a drain waits for room."""
+    hosts = [HOSTS[0], replace(HOSTS[1], state=state)]
+    rows = [Shard(number, {"cpu": 0.5}) for number in range(6)]
+    before = {number: "ab"[number % 2] for number in range(6)}
+    answer = placed(hosts, rows, before)
+    assert answer.asked == {}
+    stays = [shard for shard, container in before.items() if answer.placement.assignment[shard] == container]
+    assert len(stays) == (6 if state is State.CORDONED else 5)
+    assert len(answer.short) == (0 if state is State.CORDONED else 2)
+
+
+def test_nothing_is_short_while_every_container_is_cordoned_and_holds_what_it_may() -> None:
+    hosts = [replace(host, capacity={"cpu": 20.0}, state=State.CORDONED) for host in HOSTS]
+    rows = [Shard(number, {"cpu": 0.1 * (1 + number % 3)}) for number in range(60)]
+    before = {number: "ab"[number * 7 % 5 % 2] for number in range(60)}
+    answer = placed(hosts, rows, before)
+    assert (answer.asked, answer.short, answer.placement.assignment) == ({}, (), before)
 
 
 @settings(deadline=None)
