@@ -8,7 +8,7 @@ the same, nobody owns it, and placement's alert names it. One that does not obey
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -35,18 +35,18 @@ def overdue(members: Mapping[str, Member], now: datetime) -> frozenset[str]:
 def taken_off(
     owners: Mapping[int, Owner],
     containers: Collection[str],
-    where: Mapping[int, str],
+    place_of: Callable[[int], str | None],
     takers: Collection[str],
     on_their_way: Collection[int],
     given_up: Collection[int],
 ) -> list[Planned | Freed]:
-    """Moves of all shards off `containers`, whatever the budget: to their place in `where` if that is one of `takers`,
+    """Moves of all shards off `containers`, whatever the budget: to their place if that is one of `takers`,
     else to nobody. Shards that move already (`on_their_way`) go on as they do; `given_up`: dropped by their owner."""
     events: list[Planned | Freed] = []
     for shard, owner in sorted(owners.items()):
         if owner.container is None or owner.container not in containers or shard in on_their_way:
             continue
-        place = where.get(shard)
+        place = place_of(shard)
         destination = place if place in takers and place not in containers else None
         if shard in given_up:
             events.append(Freed(shard, owner.epoch, destination))

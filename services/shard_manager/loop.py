@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 
 from penstock.control.clock import Clock
@@ -31,7 +32,7 @@ from services.shard_manager.moves import (
 from services.shard_manager.orders import Orders, Verb
 from services.shard_manager.placer import Placer, Situation
 from services.shard_manager.planning import destination_of, plan, present_of
-from services.shard_manager.resharding import gather, is_due
+from services.shard_manager.resharding import is_due, together
 from services.shard_manager.settings import ShardManagerSettings
 from services.shard_manager.store import ShardStore
 from services.shard_manager.view import View
@@ -139,7 +140,7 @@ class ShardManager:
         survivors = {name: member for name, member in live.items() if name not in candidates}
         target = self._placer.fail_over(self._situation(survivors))
         heirs = {
-            name: {shard: Change(target.where.get(shard), epoch) for shard, epoch in self._view.shards_of(name).items()}
+            name: {shard: Change(target.place_of(shard), epoch) for shard, epoch in self._view.shards_of(name).items()}
             for name in candidates
         }
         interval_seconds = self._settings.fail_over_seconds
@@ -214,25 +215,25 @@ class ShardManager:
         if situation == self._settled:
             return []
         room = self._settings.moves_in_flight - len(on_their_way)
-        off = taken_off(owners, drained, target.where, live, on_their_way, given_up) if drained else []
+        off = taken_off(owners, drained, target.place_of, live, on_their_way, given_up) if drained else []
         busy = on_their_way | {event.shard for event in off}
-        if wanted < len(owners):
-            takers = [name for name, member in live.items() if member.availability == OPEN]
-            found = gather(owners, wanted, live, takers, self._on_their_way(), given_up, move_limit=room)
-            others = [event for event in found if event.shard not in busy]
-        else:
-            room = room if wanted == len(owners) else 0
-            others = plan(owners, target, live, busy, given_up, move_limit=room)
+        others = plan(owners, target, live, busy, given_up, move_limit=room if wanted <= len(owners) else 0)
         events = [*off, *others]
         metrics.moves_planned.inc(sum(isinstance(event, Planned) for event in events))
         self._settled = situation if not events else None
         return self._moves.handle(events, now)
 
     def _situation(self, live: Mapping[str, Member]) -> Situation:
-        def present() -> dict[int, str]:
-            return present_of(self._view.owners, live, self._on_their_way())
+        """Shards that are to become one are placed as one."""
+        sharding, view = self._view.sharding, self._view
+        wanted = min(sharding.count, view.wanted_shard_count)
 
-        return Situation(live, present, self._view.sharding, self._view.commit_number)
+        def present() -> dict[int, str]:
+            shards = present_of(view.owners, live, self._on_their_way())
+            takers = [name for name, member in live.items() if member.availability == OPEN]
+            return shards if wanted == sharding.count else together(shards, sharding.count, wanted, takers)
+
+        return Situation(live, present, replace(sharding, count=wanted), view.commit_number)
 
     def _is_gathering(self, now: float) -> bool:
         return is_gathering(
@@ -265,11 +266,11 @@ class ShardManager:
         """Each shard to its destination, to the target's where that takes none any more, or to nobody without one."""
         live, target = self._view.live(), self._placer.target
         takers = live.keys() - overdue(live, self._clock.now())
-        where = {} if target is None else target.where
-        return {
-            move.shard: Change(destination_of(move.destination, where.get(move.shard), takers), move.epoch)
-            for move in self._moves.to_record()
-        }
+        changes: dict[int, Change] = {}
+        for move in self._moves.to_record():
+            place = None if target is None else target.place_of(move.shard)
+            changes[move.shard] = Change(destination_of(move.destination, place, takers), move.epoch)
+        return changes
 
     def _reshard(self, leader_epoch: int) -> None:
         """Changes the number of shards, if another is wanted and no shard is on its way. Then no order is under way

@@ -69,7 +69,8 @@ class Figures:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Where each shard should be.
+    """Where each shard should be, by number under `sharding`: what the shards are to be, when those that become one are
+    to be together.
 
     `where` leaves out shards that have no place; `order`: shards that have to move, those that should go first before
     the others. `hosts`: what was known of the containers (`hosts_of`). `broken`: what could not be kept to.
@@ -87,6 +88,14 @@ class Target:
     worst_band: Mapping[str, float]
     unplaceable: int
     alerts: tuple[PlacementAlert, ...]
+
+    def number_of(self, shard: int) -> int:
+        """What a shard of a multiple of the target's count is a part of."""
+        return shard % max(self.sharding.count, 1)
+
+    def place_of(self, shard: int) -> str | None:
+        """Where such a shard should be; None without a place."""
+        return self.where.get(self.number_of(shard))
 
 
 class Seen(NamedTuple):

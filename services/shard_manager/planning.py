@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 
 from penstock.tasks.ownership import Owner
 from services.shard_manager.moves import Event, Freed, Planned
@@ -35,23 +35,18 @@ def plan(
     """
     live = frozenset(containers)
     events: list[Event] = []
-    elsewhere: dict[int, Planned] = {}
-    for shard, destination in sorted(target.where.items()):
-        owner = owners.get(shard)
-        if owner is None or shard in on_their_way or destination not in live:
+    elsewhere: list[Planned] = []
+    for shard, owner in sorted(owners.items()):
+        destination = target.place_of(shard)
+        if destination is None or shard in on_their_way or destination not in live:
             continue
         if owner.container is None or owner.container not in live or shard in given_up:
             events.append(Freed(shard, owner.epoch, destination))
         elif owner.container != destination:
-            elsewhere[shard] = Planned(shard, owner.epoch, owner.container, destination)
-    return [*events, *_first(elsewhere, target.order, max(0, move_limit))]
-
-
-def _first(moves: Mapping[int, Planned], order: Collection[int], limit: int) -> Iterator[Planned]:
-    """At most so many, in order; those that are not in it last."""
-    late = moves.keys() - set(order)
-    for shard, _ in zip((*(shard for shard in order if shard in moves), *sorted(late)), range(limit), strict=False):
-        yield moves[shard]
+            elsewhere.append(Planned(shard, owner.epoch, owner.container, destination))
+    rank = {number: place for place, number in enumerate(target.order)}
+    in_order = sorted(elsewhere, key=lambda move: (rank.get(target.number_of(move.shard), len(rank)), move.shard))
+    return [*events, *in_order[: max(0, move_limit)]]
 
 
 def destination_of(planned: str | None, target: str | None, takers: Collection[str]) -> str | None:

@@ -1,8 +1,9 @@
 """Another number of shards on a running cell. Pure.
 
 A multiple takes one write (`penstock.store.resharding`), once no shard is on its way: each part has the owner and the
-epoch of the whole, so no task stops. For a divisor the shards that become one are brought together first, by ordinary
-moves; then one write makes them one, under the greatest of their epochs, and tasks that ran under another restart.
+epoch of the whole, so no task stops. For a divisor the shards that become one are brought together first: they are
+placed as one, on an open container with room for all of it, and go there by ordinary moves. Then one write makes them
+one, under the greatest of their epochs, and tasks that ran under another restart.
 
 Why no task ever has two owners:
 
@@ -24,72 +25,36 @@ Why no task ever has two owners:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from heapq import heapify, heapreplace
+from collections.abc import Collection, Mapping
 
 from penstock.tasks.ownership import Owner
-from services.shard_manager.moves import Event, Freed, Planned
 
 
 def is_due(owners: Mapping[int, Owner], wanted: int, given_up: Collection[int]) -> bool:
     """Whether the shards can be made `wanted` now, while none is on its way: all that become one have one owner, and
     the owner holds them."""
-    return not given_up and all(len(held) == 1 for held in _holders(owners, wanted).values())
-
-
-def gather(
-    owners: Mapping[int, Owner],
-    wanted: int,
-    containers: Collection[str],
-    takers: Collection[str],
-    on_their_way: Mapping[int, str],
-    given_up: Collection[int],
-    *,
-    move_limit: int,
-) -> Iterator[Event]:
-    """New moves for a divisor: those of every shard that nobody runs, and at most `move_limit` that bring shards
-    together. They know nothing of load: that is evened out afterwards.
-
-    `containers`: the live ones; `takers`: those that are to get shards; `given_up`: shards whose owner said that it
-    dropped them.
-    """
-    home = _homes(_holders(owners, wanted, on_their_way), takers)
-    for shard, owner in sorted(owners.items()):
-        destination = home.get(shard % wanted)
-        if destination is None or shard in on_their_way:
-            continue
-        if owner.container is None or owner.container not in containers or shard in given_up:
-            yield Freed(shard, owner.epoch, destination)
-        elif owner.container != destination and move_limit > 0:
-            yield Planned(shard, owner.epoch, owner.container, destination)
-            move_limit -= 1
-
-
-def _holders(
-    owners: Mapping[int, Owner], wanted: int, on_their_way: Mapping[int, str] | None = None
-) -> dict[int, Counter[str | None]]:
-    """By number under the wanted count how many of its shards each container has, or is to have."""
-    held: dict[int, Counter[str | None]] = {}
+    holders: dict[int, set[str | None]] = {}
     for shard, owner in owners.items():
-        container = (on_their_way or {}).get(shard, owner.container)
+        holders.setdefault(shard % wanted, set()).add(owner.container)
+    return not given_up and all(len(held) == 1 for held in holders.values())
+
+
+def together(present: Mapping[int, str], count: int, wanted: int, takers: Collection[str]) -> dict[int, str]:
+    """Where shards are, as what they become: by number under `wanted`, a divisor of `count`, one of `takers` that has
+    most of its parts; or, so that nothing is brought there, any container that has them all.
+
+    `present`: where shards are or are on their way to. What has neither is left out: it is for placement to find a
+    place for it.
+    """
+    held: dict[int, Counter[str]] = {}
+    for shard, container in present.items():
         held.setdefault(shard % wanted, Counter())[container] += 1
-    return held
+    homes = {number: _home(parts, count // wanted, takers) for number, parts in held.items()}
+    return {number: home for number, home in homes.items() if home is not None}
 
 
-def _homes(holders: Mapping[int, Counter[str | None]], takers: Collection[str]) -> dict[int, str]:
-    """Where the shards that become one go: to the container that has most of them; where none has any, to the one with
-    the fewest shards so far."""
-    load: Counter[str | None] = Counter()
-    for held in holders.values():
-        load.update(held)
-    fewest = [(load[name], name) for name in sorted(takers)]
-    heapify(fewest)
-    home: dict[int, str] = {}
-    for number, held in sorted(holders.items() if takers else ()):
-        here = [name for name in held if name is not None and name in takers]
-        if here:
-            home[number] = min(here, key=lambda name: (-held[name], load[name], name))
-            continue
-        count, home[number] = fewest[0]
-        heapreplace(fewest, (count + held.total(), home[number]))
-    return home
+def _home(parts: Counter[str], whole: int, takers: Collection[str]) -> str | None:
+    open_ones = [name for name in parts if name in takers]
+    if open_ones:
+        return min(open_ones, key=lambda name: (-parts[name], name))
+    return next((name for name, count in parts.items() if count == whole), None)

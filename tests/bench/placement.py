@@ -8,7 +8,8 @@ change of load. `floor_moves_share` is a lower bound of it: containers above the
 away that their largest would suffice, those below must get so many, and a move helps one of each at most.
 
 Beside it Kubernetes' least-allocated scoring, one shard after another, which never moves what is placed; and
-first-fit-decreasing, done afresh after the change. Then a fleet with constraints, and how `place` grows.
+first-fit-decreasing, done afresh after the change. Then a fleet with constraints, one with shards that are too large
+for any band, and how `place` grows.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -41,6 +43,7 @@ def main() -> None:
     figures = _measure(problem)
     _peers(problem)
     _constraints(problem)
+    _heavy_tailed(options.shards, options.containers)
     for shards, containers in GROWTH:
         _grow(shards, containers)
     finish(figures, places=6)
@@ -151,6 +154,24 @@ def _constraints(problem: Problem) -> None:
     beside = len(first.holder) - len(np.unique(np.stack([bound.shards.spread, first.holder]), axis=1).T)
     say(f"  {beside} shards are beside another of their job")
     _timed("  after a change of load by 10 %", changed(bound, CHANGE), first.assignment)
+
+
+def _heavy_tailed(shards: int, containers: int) -> None:
+    """Shards of up to 60 % of a container where 30 % is the mean, and all constraints."""
+    problem = constrained(fleet(shards, containers, full=0.3, largest=0.6))
+    usable = _usable(problem)
+    share = problem.shards.load / problem.shards.load.sum(axis=0) * (usable.sum(axis=0) / usable.max(axis=0))
+    say(f"{int((share > 1 + problem.band).any(axis=1).sum())} shards are by themselves out of any band")
+    first, _ = _timed("  first placement", problem, {})
+    few = without(problem, np.arange(containers) % 100 == 0)
+    _timed("  fail-over of 1 %", replace(few, move_budget=0), first.assignment)
+    answer = first
+    for number in range(1, 6):
+        answer, _ = _timed(
+            f"  again, at most 1,000 moves: {number}", replace(few, move_budget=1_000), answer.assignment
+        )
+        if not answer.goes_on:
+            break
 
 
 def _grow(shards: int, containers: int) -> None:

@@ -181,24 +181,16 @@ class Checkers(Watcher):
 
     def not_converged(self) -> Iterator[str]:
         """What is not yet as expected."""
-        unlike = False
-        for what in self._unlike_expected():
-            unlike = True
-            yield what
-        if unlike:
-            return
+        yield from (f"shard {shard} has no owner" for shard in self._without_owner())
+        facts = self._memory.facts
+        if facts.sharding.count != facts.wanted:
+            yield f"there are {facts.sharding.count} shards, asked for were {facts.wanted}"
+        for job, expected in sorted(self.expected.newest.items()):
+            yield from self._of_job(job, expected)
         if not self.placements.is_done():
             yield "shards are not where the newest placement wants them for good"
             return
         yield from not_at_rest(self._memory, self._around.ground.terrain.placement["move_budget"])
-
-    def _unlike_expected(self) -> Iterator[str]:
-        yield from (f"shard {shard} has no owner" for shard in self._without_owner())
-        facts = self._memory.facts
-        if facts.sharding.count != facts.wanted:
-            yield f"there are {facts.sharding.count} shards, not {facts.wanted}"
-        for job, expected in sorted(self.expected.newest.items()):
-            yield from self._of_job(job, expected)
 
     def _without_owner(self) -> list[int]:
         live = {name for name, member in self._memory.members.items() if member.live}

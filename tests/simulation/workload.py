@@ -41,8 +41,8 @@ class Workload:
         story: Story,
         jobs: int,
         changes: tuple[str, ...],
-        released: float,
         regions: tuple[str, ...],
+        released: float,
     ) -> None:
         self._regions = regions
         self._changes = changes or CHANGES

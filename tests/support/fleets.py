@@ -27,10 +27,10 @@ LARGEST = 0.2
 JOB_TASKS = 16
 
 
-def fleet(shards: int, containers: int, seed: int = 7) -> Problem:
+def fleet(shards: int, containers: int, seed: int = 7, *, full: float = FULL, largest: float = LARGEST) -> Problem:
     """Four in five shards use less than a core, one in fifty more than four; all use 0.4 GB or more; tails are long.
 
-    Containers have 48 or 56 cores, in three regions; the rest of their capacity follows from `FULL`.
+    Containers have 48 or 56 cores, in three regions; the rest of their capacity follows from `full`.
     """
     chance = np.random.default_rng(seed)
     cpu = chance.lognormal(-1.0, 1.2, shards).clip(0.02, None)
@@ -38,23 +38,23 @@ def fleet(shards: int, containers: int, seed: int = 7) -> Problem:
     disk = chance.lognormal(0.0, 1.0, shards)
     network = cpu * chance.lognormal(0.0, 0.4, shards)
     load = np.stack([cpu, memory, disk, network], axis=1)
-    usable = load.sum(axis=0) / containers / FULL
+    usable = load.sum(axis=0) / containers / full
     cores = np.array(CORES)[np.arange(containers) % 2] / np.mean(CORES)
     capacity = np.tile(usable / (1 - HEADROOM), (containers, 1))
     capacity[:, 0] *= cores
-    return Problem(_containers(capacity), _shards(np.minimum(load, usable * cores.min() * LARGEST)))
+    return Problem(_containers(capacity), _shards(np.minimum(load, usable * cores.min() * largest)))
 
 
-def with_load(problem: Problem, load: Floats) -> Problem:
+def with_load(problem: Problem, load: Floats, largest: float = LARGEST) -> Problem:
     """The same with other loads, none above what a container may be asked for."""
     usable = (problem.containers.capacity * (1 - problem.containers.headroom)[:, None]).min(axis=0)
-    return replace(problem, shards=replace(problem.shards, load=np.minimum(load, usable * LARGEST)))
+    return replace(problem, shards=replace(problem.shards, load=np.minimum(load, usable * largest)))
 
 
-def changed(problem: Problem, share: float, seed: int = 8) -> Problem:
+def changed(problem: Problem, share: float, seed: int = 8, *, largest: float = LARGEST) -> Problem:
     """Every load, in every dimension by itself, changed by so much (standard deviation of its logarithm)."""
     load = problem.shards.load
-    return with_load(problem, load * np.random.default_rng(seed).lognormal(0.0, share, load.shape))
+    return with_load(problem, load * np.random.default_rng(seed).lognormal(0.0, share, load.shape), largest)
 
 
 def without(problem: Problem, gone: np.ndarray) -> Problem:

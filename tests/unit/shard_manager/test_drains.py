@@ -48,7 +48,7 @@ def test_all_that_is_left_is_taken_off_at_once():
         8: Owner(None, 9),
     }
     where = {0: "b", 2: "gone", 3: "c", 4: "b", 5: "b", 7: "a", 8: "b"}
-    assert taken_off(owners, {"a", "c"}, where, {"a", "b", "c"}, {4}, {5, 6}) == [
+    assert taken_off(owners, {"a", "c"}, where.get, {"a", "b", "c"}, {4}, {5, 6}) == [
         Planned(0, 1, "a", "b"),
         Planned(1, 2, "a", None),
         Planned(2, 3, "a", None),
@@ -60,7 +60,7 @@ def test_all_that_is_left_is_taken_off_at_once():
 
 def test_it_goes_by_no_budget():
     owners = {shard: Owner("a", 1) for shard in range(5000)}
-    assert len(taken_off(owners, {"a"}, {}, {"b"}, (), ())) == 5000
+    assert len(taken_off(owners, {"a"}, {}.get, {"b"}, (), ())) == 5000
 
 
 @pytest.mark.parametrize(

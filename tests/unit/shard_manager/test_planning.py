@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from penstock.tasks.ownership import Owner
+from penstock.tasks.shards import Sharding
 from services.shard_manager.moves import Freed, Planned
 from services.shard_manager.placing import Broken, Target
 from services.shard_manager.planning import destination_of, plan, present_of
 
 
 def target(where: dict[int, str], order: tuple[int, ...] = ()) -> Target:
-    return Target(where, order, len(where), {}, 0.0, True, Broken(), {}, {}, 0, ())
+    return Target(where, order, Sharding(len(where)), {}, 0.0, True, Broken(), {}, {}, 0, ())
 
 
 def test_shards_without_owner_are_given_out_whatever_the_limit():
@@ -35,6 +36,14 @@ def test_a_shard_that_its_owner_dropped_is_given_out_again_without_a_drop():
 def test_a_shard_of_a_container_that_is_no_more_is_given_out():
     owners = {0: Owner("a", 1), 1: Owner("gone", 1)}
     assert plan(owners, target({0: "a", 1: "a"}), {"a"}, (), (), move_limit=0) == [Freed(1, 1, "a")]
+
+
+def test_shards_that_become_one_go_where_that_is_to_be():
+    """Numbers 1 and 0 of two; four shards now."""
+    owners = {0: Owner("a", 1), 1: Owner("a", 2), 2: Owner("b", 3), 3: Owner("b", 4)}
+    wanted = target({0: "a", 1: "b"}, order=(1,))
+    assert plan(owners, wanted, {"a", "b"}, (), (), move_limit=9) == [Planned(1, 2, "a", "b"), Planned(2, 3, "b", "a")]
+    assert plan(owners, wanted, {"a", "b"}, (1,), (), move_limit=9) == [Planned(2, 3, "b", "a")]
 
 
 @pytest.mark.parametrize("wanted", [{0: "b", 1: "a"}, {0: "gone", 1: "gone"}, {}])

@@ -5,9 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.tasks.ownership import Owner
-from services.shard_manager.moves import Freed, Planned
-from services.shard_manager.resharding import gather, is_due
+from penstock.tasks.ownership import CORDONED, DRAINING, Owner
+from penstock.tasks.shards import Sharding
+from services.shard_manager.placement.cell import Rules
+from services.shard_manager.placement.needs import Needs, needs_of
+from services.shard_manager.placing import target_of
+from services.shard_manager.planning import plan, present_of
+from services.shard_manager.resharding import is_due, together
+from tests.support.cells import job, jobs_in, member, members, told
 
 LIVE = ("a", "b", "c")
 
@@ -16,46 +21,62 @@ def owners(*names: str | None) -> dict[int, Owner]:
     return {shard: Owner(name, 7) for shard, name in enumerate(names)}
 
 
-def test_what_nobody_runs_goes_where_the_other_parts_are_or_to_the_container_with_the_fewest_shards() -> None:
-    present = owners("a", "a", "a", "b", "lost", None, "a", "b", None, "a", "b", None)
-    found = list(gather(present, 6, LIVE, LIVE, {}, {3}, move_limit=0))
-    assert found == [Freed(3, 7, "b"), Freed(4, 7, "b"), Freed(5, 7, "c"), Freed(8, 7, "a"), Freed(11, 7, "c")]
+def test_what_become_one_are_where_most_of_them_are_on_an_open_container() -> None:
+    """0: two of three on a; 1: most on c, which takes nothing; 2: one part alone; 3: nowhere."""
+    present = {0: "a", 4: "b", 8: "a", 1: "c", 5: "c", 9: "b", 6: "b"}
+    assert together(present, 12, 4, ("a", "b")) == {0: "a", 1: "b", 2: "b"}
 
 
-def test_a_container_that_is_emptied_gets_none_and_gives_its_own_away_by_moves() -> None:
-    present = owners("a", "b", "a", "a")
-    assert list(gather(present, 2, LIVE, ("b", "c"), {}, (), move_limit=9)) == [
-        Planned(0, 7, "a", "c"),
-        Planned(2, 7, "a", "c"),
-        Planned(3, 7, "a", "b"),
-    ]
+def test_what_is_together_on_a_container_that_takes_nothing_is_there_and_what_is_not_is_nowhere() -> None:
+    assert together({0: "c", 2: "c", 1: "c", 3: "d"}, 4, 2, ("a",)) == {0: "c"}
 
 
-def test_for_a_divisor_parts_go_where_most_of_them_are() -> None:
-    present = owners("a", "b", "b", "c", "a", "c")
-    assert list(gather(present, 2, LIVE, LIVE, {}, (), move_limit=32)) == [
-        Planned(1, 7, "b", "c"),
-        Planned(2, 7, "b", "a"),
-    ]
-    assert len(list(gather(present, 2, LIVE, LIVE, {}, (), move_limit=1))) == 1
-    assert list(gather(present, 2, LIVE, LIVE, {1: "c", 2: "a"}, (), move_limit=32)) == []
-    assert list(gather(present, 2, LIVE, (), {}, (), move_limit=32)) == []
+def test_parts_are_brought_to_open_containers_with_room_by_what_they_use() -> None:
+    """Four shards become two, for both of which a has no room: one goes to b, with both of its parts. c and d take
+    nothing."""
+    hosts = members("a", "b") | {"c": member("c", availability=CORDONED), "d": member("d", availability=DRAINING)}
+    needs = _needs({0: 2.0, 1: 2.0}, 2)
+    present = {0: "a", 2: "a", 1: "a", 3: "c"}
+    home = together(present, 4, 2, ("a", "b"))
+    assert home == {0: "a", 1: "a"}
+    target = target_of(hosts, needs, home, Rules(), 0.0)
+    assert sorted(target.where.values()) == ["a", "b"]
+    moves = plan({shard: Owner(name, 1) for shard, name in present.items()}, target, hosts, (), (), move_limit=9)
+    assert sorted(move.shard for move in moves) in ([0, 2, 3], [1, 3])
 
 
 def test_the_number_may_change_once_parts_are_together_and_held() -> None:
-    together, apart = owners("a", "b", "a", "b"), owners("a", "b", "b", "a")
-    assert is_due(together, 2, ())
-    assert not is_due(together, 2, {0})
+    together_, apart = owners("a", "b", "a", "b"), owners("a", "b", "b", "a")
+    assert is_due(together_, 2, ())
+    assert not is_due(together_, 2, {0})
     assert not is_due(apart, 2, ())
     assert is_due(apart, 8, ())
     assert is_due(owners(None, None), 1, ())
 
 
-@given(st.lists(st.sampled_from((*LIVE, "lost", None)), min_size=12, max_size=12), st.sampled_from((1, 2, 3, 4, 6, 24)))
-def test_when_its_moves_are_done_the_number_may_change(names: list[str | None], wanted: int) -> None:
+@given(
+    st.lists(st.sampled_from((*LIVE, "lost", None)), min_size=12, max_size=12),
+    st.sampled_from((1, 2, 3, 4, 6)),
+    st.sets(st.sampled_from(LIVE), max_size=2),
+)
+def test_when_its_moves_are_done_the_number_may_change(
+    names: list[str | None], wanted: int, cordoned: set[str]
+) -> None:
+    """And nothing came to a container that is cordoned."""
     present = owners(*names)
-    for event in list(gather(present, wanted, LIVE, LIVE, {}, (), move_limit=99)):
+    hosts = {name: member(name, availability=CORDONED) if name in cordoned else member(name) for name in LIVE}
+    home = together(present_of(present, LIVE, {}), 12, wanted, set(LIVE) - cordoned)
+    target = target_of(hosts, _needs({}, wanted), home, Rules(), 0.0)
+    for event in plan(present, target, LIVE, (), (), move_limit=99):
+        assert event.destination not in cordoned
         assert present[event.shard].epoch == event.epoch
         present[event.shard] = Owner(event.destination, 8)
     assert is_due(present, wanted, ())
-    assert list(gather(present, wanted, LIVE, LIVE, {}, (), move_limit=99)) == []
+    assert plan(present, target, LIVE, (), (), move_limit=99) == []
+
+
+def _needs(cores: dict[int, float], wanted: int) -> Needs:
+    """A job with one task in each of these numbers, that uses so much."""
+    names = jobs_in(dict.fromkeys(cores, 1), wanted)
+    of_number = {names[number][0]: used for number, used in cores.items()}
+    return needs_of(map(job, of_number), [told(name, 0, used) for name, used in of_number.items()], Sharding(wanted))

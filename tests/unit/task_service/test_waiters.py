@@ -28,13 +28,16 @@ class Numbers:
         return is_above
 
 
-async def _others_run() -> None:
-    await asyncio.to_thread(lambda: None)
+async def _turn() -> None:
+    """Lets all others run once."""
+    turned = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_soon(turned.set_result, None)
+    await turned
 
 
 async def _settle(numbers: Numbers, looks: int) -> None:
     while len(numbers.looks) < looks:
-        await _others_run()
+        await _turn()
 
 
 def test_only_those_go_on_who_have_what_they_wait_for() -> None:
@@ -81,7 +84,7 @@ def test_what_breaks_is_told_to_who_waits() -> None:
 
         waiting = asyncio.create_task(waiters.wait(is_done, LONG_SECONDS))
         while answers:
-            await _others_run()
+            await _turn()
         waiters.release()
         with pytest.raises(Unavailable):
             await waiting

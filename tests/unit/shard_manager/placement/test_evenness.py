@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from services.shard_manager.placement import balance
 from services.shard_manager.placement.build import Container, Shard, problem_of
 from services.shard_manager.placement.checks import check_counted
 from services.shard_manager.placement.evenness import COUNTED, measure_of
 from services.shard_manager.placement.frame import frame_of
 from services.shard_manager.placement.place import place
 from services.shard_manager.placement.solution import solution_of
-from tests.support.fleets import changed, fleet
+from tests.support.fleets import changed, constrained, fleet
 from tests.support.placements import DIMENSIONS, containers, shards
 
 HOSTS = [Container(f"c{number}", {"cpu": 20.0}) for number in range(4)]
@@ -89,3 +90,19 @@ def _unevenness_of_others(problem, holder) -> float:
     np.add.at(total, holder, problem.shards.load)
     others = np.delete(total, np.unique(holder[::1000]), axis=0)
     return float(np.abs(others / others.mean(axis=0) - 1).max())
+
+
+def test_a_search_that_is_cut_goes_on_while_it_gains_by_it(monkeypatch):
+    """With a single round a placement: 1. the first takes much away, so another one follows soon. 2. They end by
+    themselves, before nothing is left to do. 3. A budget that ends one is a reason to go on, whatever it gained."""
+    monkeypatch.setattr(balance, "_MOST_ROUNDS", 1)
+    problem = constrained(fleet(3_000, 90, full=0.3, largest=0.6))
+    answer = place(problem, {})
+    assert (answer.settled, answer.goes_on) == (False, True)
+    count = 1
+    while answer.goes_on and count < 50:
+        answer, count = place(problem, answer.assignment), count + 1
+    assert not answer.goes_on
+    assert not answer.settled
+    later = replace(changed(problem, 0.3, largest=0.6), move_budget=2)
+    assert place(later, answer.assignment).goes_on
