@@ -91,6 +91,7 @@ class World:
         self.ground = Ground(self.scheduler, self.story, files, Habits(), Watcher(), self.terrain)
         times = Times(set_based_from=self.scheduler.random.choice((1, 1000)))
         if size.containers >= LARGE_CELL:
+            self.terrain.become_large()
             times = replace(
                 times,
                 gather=0.5,
