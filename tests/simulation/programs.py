@@ -59,7 +59,8 @@ LEADER_LEASE_SECONDS = 15.0
 @dataclass(frozen=True)
 class Times:
     """Periods that are drawn or shortened; all others are the product's defaults. `gather`: from a wake-up to the State
-    Syncer's round; `workers`: containers that it asks at the same time; `at_once`: jobs that it disrupts at most."""
+    Syncer's round, and `gather_shards` to the Shard Manager's; `workers`: containers that the State
+    Syncer asks at the same time; `at_once`: jobs that it disrupts at most."""
 
     periods: Periods = field(default_factory=lambda: Periods(tick=2.0, report=5.0))
     limits: Limits = field(
@@ -71,6 +72,7 @@ class Times:
     )
     set_based_from: int = 8
     gather: float = 0.02
+    gather_shards: float = 0.0
     workers: int = 4
     at_once: int = 4
 
@@ -114,6 +116,7 @@ def shard_manager(around: Surroundings, process: Process) -> None:
         clock,
         period_seconds=settings.shard_manager_round_seconds,
         renew_seconds=LEADER_LEASE_SECONDS / 3,
+        gather_seconds=around.times.gather_shards,
     )
     answers = HeartbeatAnswers(
         store,

@@ -17,6 +17,7 @@ CHANGE_EVERY_SECONDS = 30.0
 MEAN_OF_A_TASK = {CPU: 0.1, MEMORY: 3.0e8, DISK: 5.0e8, NETWORK: 2.0e5}
 MOST_MEANS = 4.0
 """No task of the tail uses more than so many times the mean of its kind."""
+LARGE_SIZE = 32
 
 
 class Terrain:
@@ -28,6 +29,7 @@ class Terrain:
         self._bases: dict[str, dict[str, float]] = {}
         self._used: dict[tuple[str, int, int], dict[str, float]] = {}
         self.is_calm = False
+        self._size = 1
         random = Random(f"terrain {seed}")
         self.regions = random.choice((REGIONS, REGIONS[:1]))
         self._level = random.choice((0.5, 1.0, 1.0, 2.0))
@@ -39,13 +41,18 @@ class Terrain:
             "moves_in_flight": random.choice((3, 32)),
         }
 
+    def become_large(self) -> None:
+        """A cell of hundreds of containers: each is as large as the product's, and placement is as the product's."""
+        self._size = LARGE_SIZE
+        self.placement = {"move_budget": 1000, "moves_in_flight": 32}
+
     def region(self, container: str) -> str:
         """Every second machine is in the second region, if there is one."""
         return self.regions[int(container.removeprefix("c")) % len(self.regions)]
 
     def capacity(self, container: str) -> Capacity:
         """Some machines are twice as large. What the network can do is not told."""
-        size = Random(f"{self._seed} {container}").choice((1, 1, 2))
+        size = self._size * Random(f"{self._seed} {container}").choice((1, 1, 2))
         return Capacity(cpu_cores=1.0 * size, memory_bytes=2**32 * size, disk_bytes=2**32 * size)
 
     def use(self, job: str, index: int) -> dict[str, float]:

@@ -91,8 +91,14 @@ class World:
         self.ground = Ground(self.scheduler, self.story, files, Habits(), Watcher(), self.terrain)
         times = Times(set_based_from=self.scheduler.random.choice((1, 1000)))
         if size.containers >= LARGE_CELL:
+            self.terrain.become_large()
             times = replace(
-                times, gather=0.5, workers=128, at_once=10_000, periods=replace(times.periods, delta_gap=0.5)
+                times,
+                gather=0.5,
+                gather_shards=0.5,
+                workers=128,
+                at_once=10_000,
+                periods=replace(times.periods, delta_gap=0.5),
             )
         self.around = Surroundings(self.network, self.database, self.ground, times)
         self.workload = Workload(
