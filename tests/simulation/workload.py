@@ -136,7 +136,10 @@ class Workload:
         memory = self._database.memory
         count = memory.facts.sharding.count
         more = count * 2 if count * 2 <= MOST_SHARDS else count // 2
-        wanted = self._scheduler.random.choice((more, more, max(1, count // 2)))
+        less = max(1, count // 2)
+        wanted = self._scheduler.random.choice((more, more, less))
+        if not memory.facts.sharding.keeps_regions_apart(wanted):
+            return
         memory.facts = memory.facts._replace(wanted=wanted)
         self._story.tell("user", "asks for shards", count=wanted, present=count)
 

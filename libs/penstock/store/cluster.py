@@ -60,7 +60,8 @@ def ask_for_shards(connection: Connection, count: int) -> ShardingFacts:
     """Asks for another number of shards; the facts after that.
 
     At once when no shard was ever assigned; else the Shard Manager does it when it can (see its README). Raises
-    Conflict for a number that is neither a multiple nor a divisor of the present one.
+    Conflict for a number that is neither a multiple nor a divisor of the present one, and for a smaller one that would
+    mix regions in a shard.
     """
     facts = read_facts(connection, hold=True)
     present = facts.sharding.count
@@ -72,6 +73,13 @@ def ask_for_shards(connection: Connection, count: int) -> ShardingFacts:
             f"the shard count is {present}: {count} is neither a multiple nor a divisor of it",
             field=SHARD_COUNT,
             rule="multiple",
+        )
+    elif count < present and not facts.sharding.keeps_regions_apart(count):
+        names = ", ".join(facts.sharding.regions)
+        raise Conflict(
+            f"{count} shards would mix tasks of the regions {names}: a multiple of 16 keeps all apart",
+            field=SHARD_COUNT,
+            rule="regions_apart",
         )
     else:
         _write(connection, WANTED_SHARD_COUNT, count)

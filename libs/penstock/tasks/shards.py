@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import TypeVar
 
 SLOTS = 16
@@ -50,6 +51,10 @@ class Sharding:
         """The same with those regions that have no place yet, in order of name, as long as there are places."""
         fresh = sorted(regions - set(self.regions))
         return replace(self, regions=(*self.regions, *fresh)[:SLOTS])
+
+    def keeps_regions_apart(self, count: int) -> bool:
+        """Whether under that many shards tasks of any two of the regions are never in one, so that each can be had."""
+        return gcd(count, SLOTS) >= len(self.regions)
 
     def is_refined_by(self, other: Sharding) -> bool:
         """Whether each of the other's shards is a part of one of these."""

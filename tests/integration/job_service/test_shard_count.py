@@ -7,9 +7,10 @@ import pytest
 from sqlalchemy import text
 
 from penstock.control.errors import Conflict
-from penstock.store.cluster import read_facts
+from penstock.store.cluster import read_facts, set_shard_count, write_sharding
 from penstock.store.engine import connect, transaction
 from penstock.store.shards import ensure_shards
+from penstock.tasks.shards import Sharding
 from penstock.wire.job_client import JobClient
 from tests.support.job_service import RunningJobService
 
@@ -32,6 +33,20 @@ def test_of_a_new_cell_any_number_and_then_multiples_and_divisors(client: JobCli
     with transaction(engine) as connection:
         assert read_facts(connection).wanted == 12
         assert connection.execute(text("SELECT count(*) FROM assignment")).scalar_one() == 12
+    engine.dispose()
+
+
+def test_a_number_that_would_mix_regions_in_a_shard_is_refused(client: JobClient, database_url: str) -> None:
+    engine = connect(database_url)
+    with transaction(engine) as connection:
+        set_shard_count(connection, 12)
+        ensure_shards(connection, 12)
+        write_sharding(connection, Sharding(12, ("east", "north", "west")), version=1)
+    assert client.ask_for_shards(4).wanted_shard_count == 4
+    with pytest.raises(Conflict, match="6 shards would mix tasks of the regions east, north, west") as refused:
+        client.ask_for_shards(6)
+    assert (refused.value.field, refused.value.rule) == ("shard_count", "regions_apart")
+    assert client.shards().wanted_shard_count == 4
     engine.dispose()
 
 
