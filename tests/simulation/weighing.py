@@ -145,9 +145,12 @@ class Knowledge:
         for dimension in DIMENSIONS:
             measured = {task: load[dimension.name] for task, load in known.items() if dimension.name in load}
             usual = fmean(measured.values()) if measured else dimension.assumed
+            of_job: dict[str, list[float]] = {}
+            for (name, _), value in measured.items():
+                of_job.setdefault(name, []).append(value)
+            mean_of_job = {name: fmean(values) for name, values in of_job.items()}
             for (name, index), amounts in tasks.items():
-                others = [value for (job_name, _), value in measured.items() if job_name == name]
-                estimate = fmean(others) if others else jobs[name].reserved.get(dimension.name, usual)
+                estimate = mean_of_job.get(name, jobs[name].reserved.get(dimension.name, usual))
                 amounts[dimension.name] = measured.get((name, index), estimate)
         return tasks
 
