@@ -130,12 +130,12 @@ class Placements:
         self._dropping.clear()
 
     def ordered(self, verb: str, order: ShardOrders) -> None:
-        """A leader tells a container something. No more shards than may be are on their way at once, but for those
-        whose container had to be empty."""
-        if verb != "drop":
+        """A leader tells a container something; what a former one tells is refused. No more shards than may be are on
+        their way at once, but for those whose container had to be empty."""
+        if verb != "drop" or order.leader_epoch < self._leader_epoch:
             return
-        if order.leader_epoch != self._leader_epoch:
-            self._leader_epoch = max(order.leader_epoch, self._leader_epoch)
+        if order.leader_epoch > self._leader_epoch:
+            self._leader_epoch = order.leader_epoch
             self._dropping.clear()
         if self._memory.members[order.container].drain_until is not None:
             self._taken_off |= order.shards
