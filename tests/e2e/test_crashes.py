@@ -20,7 +20,6 @@ from tests.support.faults.stack import MortalStack
 from tests.support.session import unique
 
 TELLING = (
-    Point("host", "move", "after"),
     Point("syncer", "ask redistribution", "after"),
     Point("manager", "give seal", "before"),
 )

@@ -59,7 +59,7 @@ def with_fields(job: Job, **changes: Any) -> Job:
     return Job(job.runtime, job.config.model_copy(update={"output": output, **changes}))
 
 
-@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+@pytest.mark.parametrize("backend", [pytest.param("heap", marks=pytest.mark.long), "rocksdb"])
 def test_a_running_job_is_saved_cloned_and_rolled_back(runtime: Runtime, events: Events, backend: str) -> None:
     """1. Tasks run and are saved meanwhile. 2. They go on. 3. A new job of three tasks starts from the savepoint and
     reads the rest: exact. 4. So does the job itself, rolled back as one task of two threads."""

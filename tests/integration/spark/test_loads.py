@@ -133,7 +133,11 @@ def _state_of(host: Supervisor, keyed: str, bare: str, keys: int) -> int | None:
 def test_an_isolated_task_has_the_memory_of_its_processes(kafka: EmbeddedKafka, folder: Path) -> None:
     resources = {"memory_bytes": 2**30}
     settings = settings_for(
-        folder, kafka.bootstrap, load_interval_seconds=0.5, heap_bytes=heap_for(resources["memory_bytes"])
+        folder,
+        kafka.bootstrap,
+        load_interval_seconds=0.5,
+        disk_interval_seconds=0.5,
+        heap_bytes=heap_for(resources["memory_bytes"]),
     )
     with running_host("isolated", settings, folder) as host:
         topic = make_topic(kafka.bootstrap, 1)
