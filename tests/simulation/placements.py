@@ -66,6 +66,7 @@ class Placements:
     def look_at(self, known: Knowledge, target: Target, budget: int) -> None:
         """All that is promised of a target."""
         self._newest = target
+        self._taken_off |= self._to_be_emptied(known)
         for what in (
             *self._of_shards(known, target),
             *self._of_capacity(known, target),
@@ -146,6 +147,14 @@ class Placements:
         # Where their number is multiplied meanwhile the parts of a shard that is on its way count as one.
         if len({shard % self._count for shard in self._dropping}) > self._most_in_flight:
             self._complain(f"{len(self._dropping)} shards are on their way at once: {sorted(self._dropping)}")
+
+    def _to_be_emptied(self, known: Knowledge) -> dict[int, int]:
+        """Shard to epoch of those that leave a container whose drain has a limit, also when that is called off soon."""
+        return {
+            shard: self._memory.owners[shard].epoch
+            for shard, container in known.present_here().items()
+            if known.members[container].drain_until is not None and shard in self._memory.owners
+        }
 
     def _still(self, dropping: Mapping[int, int]) -> dict[int, int]:
         """Those of shard to epoch whose owner is the one of that epoch."""
