@@ -15,9 +15,8 @@ from tests.support.exactly_once.rows import judge
 from tests.support.exactly_once.topics import make_query, make_source
 
 
-@pytest.mark.parametrize(
-    ("kills", "rows", "seed"), [(2, 8_000, 4), pytest.param(30, 100_000, 40, marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("kills", "rows", "seed"), [(3, 16_000, 4), (30, 100_000, 40)])
 def test_killed_at_random_moments(
     kafka: EmbeddedKafka, tmp_path: Path, proof_classes: Path, kills: int, rows: int, seed: int
 ) -> None:
