@@ -142,7 +142,7 @@ def _build(
     before = known.templates if known is not None else {}
     changed = {job for job, template in templates.items() if before.get(job) is not template}
     gone = before.keys() - templates.keys()
-    expanded, former = ({}, {}) if known is None else _carried_over(known, changed | gone)
+    expanded, former = ({}, {}) if known is None else _carried_over(known, changed, gone)
     placed: Placed
     if known is None or known.sharding != sharding:
         placed = {job: _shards(template, sharding) for job, template in templates.items()}
@@ -154,11 +154,14 @@ def _build(
     return Catalog(told.commit_number, count, sharding, templates, placed, jobs_of_shard, expanded, former)
 
 
-def _carried_over(known: Catalog, changed: AbstractSet[str]) -> tuple[dict[str, tuple[TaskSpec, ...]], ...]:
-    """The specs that are still good, and those that may be in part."""
-    expanded = {job: specs for job, specs in known._expanded.items() if job not in changed}
-    former = {job: specs for job, specs in known._expanded.items() if job in changed}
-    return expanded, {**known._former, **former}
+def _carried_over(
+    known: Catalog, changed: AbstractSet[str], gone: AbstractSet[str]
+) -> tuple[dict[str, tuple[TaskSpec, ...]], ...]:
+    """The specs that are still good, and those that may be in part: the newest of each job that is not among the
+    former. Nothing is kept of jobs that are gone."""
+    expanded = {job: specs for job, specs in known._expanded.items() if job not in changed and job not in gone}
+    held = {**known._former, **known._expanded}
+    return expanded, {job: specs for job, specs in held.items() if job not in expanded and job not in gone}
 
 
 def _placed(known: Catalog, fresh: Placed, gone: AbstractSet[str]) -> tuple[Placed, Placed]:

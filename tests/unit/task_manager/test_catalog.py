@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from weakref import ref
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,6 +93,14 @@ def test_a_full_snapshot_forgets_what_it_lacks_and_keeps_what_it_repeats() -> No
     later = updated(catalog, full(2, template("a")))
     assert ids(later) == {"a/0", "a/1"}
     assert later.wanted(all_shards(), HERE)["a/0"].spec is kept
+
+
+def test_nothing_is_kept_of_jobs_that_are_gone() -> None:
+    catalog = updated(None, full(1, template("a"), template("b")))
+    held = {name: ref(task.spec) for name, task in catalog.wanted(all_shards(), HERE).items()}
+    catalog = updated(catalog, delta(2, removed=("a",)))
+    gc.collect()
+    assert ids(catalog) == {name for name, spec in held.items() if spec() is not None} == {"b/0", "b/1"}
 
 
 def test_stopped_jobs_have_no_tasks() -> None:
