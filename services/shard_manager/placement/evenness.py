@@ -79,6 +79,6 @@ def _oversized(frame: Frame, rows: Ints, usable: Floats, dimension: int) -> tupl
         capacity = usable.sum() - COUNTED * count * each
         level = float(load[~found].sum() / capacity) if capacity > 0 else 0.0
         more = found | (load > level * most)
-        if int(more.sum()) in (count, *range(len(usable), len(load) + 1)):
+        if int(more.sum()) == count or int(more.sum()) >= len(usable):
             return rows[found], level
         found = more

@@ -27,12 +27,13 @@ _SLACK = 1e-9
 
 def exhaust(frame: Frame, solution: Solution, costs: Costs, budget: int | None) -> Solution:
     """The solution, with each small tier that is out of band brought into it where any way does within the budget."""
-    deviation = np.abs(judged(frame, measure_of(frame, solution), solution)).max(axis=1, initial=0.0)
+    measure = measure_of(frame, solution)
+    deviation = np.abs(judged(frame, measure, solution)).max(axis=1, initial=0.0)
     for tier in np.unique(frame.tier[(deviation > frame.problem.band + EDGE) & (frame.tier >= 0)]):
         containers = np.flatnonzero(frame.tier == tier)
         rows = np.flatnonzero(np.isin(solution.holder, containers) & ~_idle(frame, solution, costs))
         if 1 < len(containers) ** min(len(rows), 64) <= _MOST:
-            solution = _best(frame, solution, costs, budget, containers, rows)
+            solution = _best(frame, solution, measure, costs, budget, containers, rows)
     return solution
 
 
@@ -44,9 +45,10 @@ def _idle(frame: Frame, solution: Solution, costs: Costs) -> Flags:
     return np.asarray(is_alone & is_at_home & (frame.load == 0.0).all(axis=1))
 
 
-def _best(frame: Frame, solution: Solution, costs: Costs, budget: int | None, containers: Ints, rows: Ints) -> Solution:
+def _best(
+    frame: Frame, solution: Solution, measure: Measure, costs: Costs, budget: int | None, containers: Ints, rows: Ints
+) -> Solution:
     """The cheapest way for a tier's shards `rows`; the solution as it is when there is none."""
-    measure = measure_of(frame, solution)
     ways = _promising(frame, measure, containers, rows)
     away = (containers[ways] != costs.home[rows]) & ~costs.free[rows]
     good = _within(frame, measure, containers, rows, ways) & _apart(frame, solution, containers, rows, ways)

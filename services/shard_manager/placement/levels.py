@@ -15,6 +15,7 @@ import numpy as np
 
 from services.shard_manager.placement.balance import EDGE, Costs
 from services.shard_manager.placement.frame import Frame
+from services.shard_manager.placement.pairs import faults
 from services.shard_manager.placement.problem import NO_GROUP, NOBODY, Flags, Floats, Ints
 from services.shard_manager.placement.settle import settle
 from services.shard_manager.placement.solution import Solution, solution_of
@@ -121,8 +122,7 @@ def _pairs(frame: Frame, levels: _Levels) -> Iterator[tuple[int, int]]:
 
 def _faults(frame: Frame, levels: _Levels, tiers: list[int]) -> Floats:
     """How far tiers are out of band, by their weight."""
-    off = np.maximum(np.abs(levels.deviation[tiers]) - frame.problem.band * _INNER, 0)
-    return np.asarray(levels.weight[tiers] * (off**2).sum(axis=1))
+    return np.asarray(levels.weight[tiers] * faults(levels.deviation[tiers], frame.problem.band * _INNER))
 
 
 def _shift(
@@ -157,8 +157,7 @@ def _left(frame: Frame, levels: _Levels, a: int, b: int, gone: Floats) -> Floats
     left = np.zeros(len(gone))
     for tier, direction in ((a, -1), (b, 1)):
         after = levels.deviation[tier] + direction * gone * levels.scale[tier]
-        off = np.maximum(np.abs(after) - frame.problem.band * _INNER, 0)
-        left += levels.weight[tier] * (off**2).sum(axis=1)
+        left += levels.weight[tier] * faults(after, frame.problem.band * _INNER)
     return left
 
 
