@@ -151,9 +151,9 @@ class Placements:
     def _to_be_emptied(self, known: Knowledge) -> dict[int, int]:
         """Shard to epoch of those that leave a container whose drain has a limit, also when that is called off soon."""
         return {
-            shard: self._memory.owners[shard].epoch
-            for shard, container in known.present_here().items()
-            if known.members[container].drain_until is not None and shard in self._memory.owners
+            shard: owner.epoch
+            for shard, owner in self._memory.owners.items()
+            if owner.container in known.members and known.members[owner.container].drain_until is not None
         }
 
     def _still(self, dropping: Mapping[int, int]) -> dict[int, int]:
