@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from penstock.config.model import DesiredState, JobConfig
 from penstock.tasks.loads import TaskLoad
+from penstock.tasks.selectors import selector_of
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import task_id
 from penstock.wire.jobs import FieldChangeView, PlanView, View
@@ -66,12 +67,12 @@ def plan_view(job: str, layer: str, version: int, plan: Plan, after: JobConfig) 
 
 def places(job: str, running: Running | None, reported: Sequence[Any], sharding: Sharding) -> list[Place]:
     """The tasks that the running configuration has, and the others that are reported."""
-    region = None if running is None else running.config.get("region")
+    asked = None if running is None else selector_of(running.config)
     expected = range(_task_count(running))
     indexes = sorted({*expected, *(task.index for task in reported)})
     names = [task_id(job, index) for index in indexes]
     return [
-        Place(name, index, sharding.shard_of(name, region), index in expected)
+        Place(name, index, sharding.shard_of(name, asked), index in expected)
         for name, index in zip(names, indexes, strict=True)
     ]
 

@@ -139,7 +139,7 @@ class Heartbeats:
             known=known,
             version=self._view.version,
             shard_count=self._view.sharding.count,
-            regions=self._view.sharding.regions,
+            regions=self._view.sharding.selectors,
             lease_seconds=self._lease_seconds,
             shards={shard: epoch for shard, epoch in owned if shard not in self._view.withheld},
             commit_number=self._view.commit_number,

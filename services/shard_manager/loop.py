@@ -38,7 +38,7 @@ from services.shard_manager.store import ShardStore
 from services.shard_manager.view import View
 
 log = logger(__name__)
-LOOK_AT_REGIONS_SECONDS = 5.0
+LOOK_AT_JOBS_SECONDS = 5.0
 
 
 class ShardManager:
@@ -67,8 +67,8 @@ class ShardManager:
         self._followed_at = float("-inf")
         self._saved_at = float("-inf")
         self._settled: object = None
-        self._regions_of_commit = -1
-        self._looked_at_regions_at = float("-inf")
+        self._jobs_of_commit = -1
+        self._looked_at_jobs_at = float("-inf")
 
     def round(self, leader_epoch: int) -> None:
         """One pass; what it leaves undone the next one sees again."""
@@ -84,7 +84,7 @@ class ShardManager:
         self._publish()
         self._placer.save(leader_epoch)
         self._save_heartbeats(leader_epoch)
-        self._look_at_regions(leader_epoch)
+        self._look_at_jobs(leader_epoch)
 
     # ---- following the store
 
@@ -107,7 +107,7 @@ class ShardManager:
             self._view.take_in_cell(cell)
             self._view.listening_since = self._clock.monotonic()
             self._view.leader_epoch = leader_epoch
-        self._regions_of_commit = cell.commit_number
+        self._jobs_of_commit = cell.commit_number
         log.info("took over", leader_epoch=leader_epoch, containers=len(cell.members), version=self._view.version)
 
     def _refresh(self) -> bool:
@@ -350,14 +350,14 @@ class ShardManager:
         self._store.save_heartbeats(heard_at, leader_epoch)
         self._saved_at = monotonic
 
-    def _look_at_regions(self, leader_epoch: int) -> None:
-        """A region that is new in a running job gets a place, within a few seconds."""
+    def _look_at_jobs(self, leader_epoch: int) -> None:
+        """What a running job is the first to ask for gets a place, within a few seconds."""
         now, commit_number = self._clock.monotonic(), self._view.commit_number
-        if commit_number == self._regions_of_commit or now - self._looked_at_regions_at < LOOK_AT_REGIONS_SECONDS:
+        if commit_number == self._jobs_of_commit or now - self._looked_at_jobs_at < LOOK_AT_JOBS_SECONDS:
             return
         with self._view.writes:
-            self._store.give_jobs_regions_a_place(leader_epoch)
-        self._regions_of_commit, self._looked_at_regions_at = commit_number, now
+            self._store.give_jobs_a_place(leader_epoch)
+        self._jobs_of_commit, self._looked_at_jobs_at = commit_number, now
 
 
 def _events(verb: Verb, epochs: dict[int, int], done: frozenset[int]) -> list[Event]:

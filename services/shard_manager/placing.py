@@ -23,10 +23,10 @@ from services.shard_manager.placement.alerts import (
     alerts_of_shortage,
 )
 from services.shard_manager.placement.cell import Rules, problem_of_cell
-from services.shard_manager.placement.frame import ROUNDING
+from services.shard_manager.placement.frame import ROUNDING, allowed
 from services.shard_manager.placement.needs import Needs
 from services.shard_manager.placement.place import home_of
-from services.shard_manager.placement.problem import NOBODY, Floats, Ints, Problem
+from services.shard_manager.placement.problem import ANYWHERE, NOBODY, Floats, Ints, Problem
 from services.shard_manager.placement.shortage import place_all
 
 Assignment = Mapping[int, str]
@@ -40,14 +40,14 @@ class Reason(StrEnum):
     CONTAINERS = "containers changed"
     SHARDS = "tasks are in other shards"
     OVERLOADED = "a container is overloaded"
-    REGION = "a shard is in the wrong region"
+    MISPLACED = "a shard is where its tasks may not run"
     UNFINISHED = "the last placement was not finished"
     PERIOD = "the period has passed"
 
 
 class Broken(NamedTuple):
-    """What an assignment does not keep to: containers that are overloaded, and in which dimension, and shards outside
-    of the region that they go to."""
+    """What an assignment does not keep to: containers that are overloaded, and in which dimension, and shards on
+    containers that are not among those they are bound to."""
 
     overloaded: frozenset[tuple[str, str]] = frozenset()
     misplaced: frozenset[int] = frozenset()
@@ -143,7 +143,7 @@ def reason_to_place(
 def reason_of_needs(target: Target, broken: Broken) -> Reason | None:
     """Why new needs ask for another target; None for what was known, and could not be kept to, when it was made."""
     if broken.misplaced - target.broken.misplaced:
-        return Reason.REGION
+        return Reason.MISPLACED
     if broken.overloaded - target.broken.overloaded:
         return Reason.OVERLOADED
     return None
@@ -187,16 +187,14 @@ def look_at(target: Target, members: Mapping[str, Member], needs: Needs, rules: 
 def _broken(problem: Problem, holder: Ints, total: Floats) -> Broken:
     containers, shards = problem.containers, problem.shards
     over = np.argwhere(total > _usable(problem) * (1 + ROUNDING)).tolist()
-    regions = np.array(containers.region_names, dtype=object)
-    misplaced = [
-        row
-        for kind, constraint in enumerate(shards.constraints)
-        if constraint.regions
-        for row in np.flatnonzero((shards.constraint == kind) & (holder != NOBODY))
-        if regions[containers.region[holder[row]]] not in constraint.regions
-    ]
+    misplaced = np.zeros(len(shards.ids), dtype=np.bool_)
+    for kind, constraint in enumerate(shards.constraints):
+        if constraint == ANYWHERE:
+            continue
+        rows = np.flatnonzero((shards.constraint == kind) & (holder != NOBODY))
+        misplaced[rows] = ~allowed(containers, constraint)[holder[rows]]
     overloaded = frozenset((containers.names[row], problem.dimensions[column]) for row, column in over)
-    return Broken(overloaded, frozenset(shards.ids[misplaced].tolist()) if misplaced else frozenset())
+    return Broken(overloaded, frozenset(shards.ids[misplaced].tolist()))
 
 
 def _figures(problem: Problem, total: Floats, deviation: Floats) -> dict[str, Figures]:

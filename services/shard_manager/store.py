@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine
 
 from penstock.store import leases, loads, resharding, shards
 from penstock.store.alerts import replace_alerts
-from penstock.store.cluster import ShardingFacts, read_facts, regions_of_jobs
+from penstock.store.cluster import ShardingFacts, read_facts, selectors_of_jobs
 from penstock.store.engine import present_number, transaction
 from penstock.store.running import RUNNING_COMMIT
 from penstock.store.shards import Change
@@ -71,7 +71,7 @@ class ShardStore(Protocol):
     def register(self, member: Member, *, empty: bool, above: int, leader_epoch: int) -> Registered:
         """Writes a container's row as `penstock.tasks.ownership.membership` decides; what changed `above` an epoch.
 
-        Its region gets a place among those of the cell.
+        Its region gets a place among the selectors of the cell.
         """
         ...
 
@@ -98,8 +98,8 @@ class ShardStore(Protocol):
         """
         ...
 
-    def give_jobs_regions_a_place(self, leader_epoch: int) -> None:
-        """The regions of running jobs get a place among those of the cell, too; the next `read` tells."""
+    def give_jobs_a_place(self, leader_epoch: int) -> None:
+        """The selectors of running jobs get a place among those of the cell, too; the next `read` tells."""
         ...
 
     def save_heartbeats(self, heard_at: Mapping[str, datetime], leader_epoch: int) -> None:
@@ -138,7 +138,7 @@ class PostgresShardStore:
             leases.check_epoch(connection, LEASE, leader_epoch)
             shards.ensure_shards(connection, read_facts(connection, hold=True).sharding.count)
             regions = {member.region for member in shards.read_members(connection).values() if member.live}
-            resharding.give_regions_a_place(connection, regions | regions_of_jobs(connection))
+            resharding.give_a_place(connection, regions | selectors_of_jobs(connection))
             return _cell(connection)
 
     def read(self, above: int) -> Changed:
@@ -152,7 +152,7 @@ class PostgresShardStore:
         """See the port."""
         with transaction(self._engine) as connection:
             leases.check_epoch(connection, LEASE, leader_epoch)
-            facts = resharding.give_regions_a_place(connection, {member.region})
+            facts = resharding.give_a_place(connection, {member.region})
             decided = shards.register(connection, member, empty=empty)
             owners = shards.read_owners(connection, above=above)
             return Registered(decided, owners, present_number(connection, RUNNING_COMMIT, hold=True), facts)
@@ -184,11 +184,11 @@ class PostgresShardStore:
             resharding.reshard(connection, count)
             return _cell(connection)
 
-    def give_jobs_regions_a_place(self, leader_epoch: int) -> None:
+    def give_jobs_a_place(self, leader_epoch: int) -> None:
         """See the port."""
         with transaction(self._engine) as connection:
             leases.check_epoch(connection, LEASE, leader_epoch)
-            resharding.give_regions_a_place(connection, regions_of_jobs(connection))
+            resharding.give_a_place(connection, selectors_of_jobs(connection))
 
     def save_heartbeats(self, heard_at: Mapping[str, datetime], leader_epoch: int) -> None:
         """See the port."""

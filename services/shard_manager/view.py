@@ -86,7 +86,7 @@ class View:
         return {shard: epoch for shard, epoch in self.shards_of(container).items() if shard not in self.withheld}
 
     def take_in_facts(self, facts: ShardingFacts) -> None:
-        """Takes in what the store says of shards and regions, of the same count; owners read after that, too, or the
+        """Takes in what the store says of shards and selectors, of the same count; owners read after that, too, or the
         version would say too much."""
         self.sharding, self.wanted_shard_count = facts.sharding, facts.wanted
         self.version = max(self.version, facts.version)

@@ -93,7 +93,7 @@ class GenerationKeeper:
         load = Counter(old.container for old in seen if old.container is not None)
         decided: list[tuple[UnusedGeneration, Decision]] = []
         for old in seen:
-            helpers = [Helper(name, place.region, load[name]) for name, place in containers.items()]
+            helpers = [Helper(name, place.offers, load[name]) for name, place in containers.items()]
             decision = decide(old, self._retention, helpers, self._executor.outcome(key_of(old)))
             if isinstance(decision, Bind):
                 if load.total() >= self._retention.at_once:

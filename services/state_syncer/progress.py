@@ -13,6 +13,7 @@ from pydantic import Field
 from penstock.config.model import Model
 from penstock.tasks.redistribution import RedistributionReport, SavepointName
 from penstock.tasks.savepoint import SavepointReport
+from penstock.tasks.selectors import meets
 
 
 class Step(StrEnum):
@@ -135,8 +136,8 @@ class Place(Protocol):
         ...
 
     @property
-    def region(self) -> str:
-        """Where it is."""
+    def offers(self) -> frozenset[str]:
+        """Its region and labels, as `penstock.tasks.selectors` has them."""
         ...
 
 
@@ -144,16 +145,16 @@ class Helper(NamedTuple):
     """A live container that could be asked; `load` is the number of plans that it works for."""
 
     name: str
-    region: str
+    offers: frozenset[str]
     load: int
 
 
 def choose(
-    helpers: Sequence[Helper], region: str | None, avoid: str | None, ran_on: Collection[str] = ()
+    helpers: Sequence[Helper], selector: str | None, avoid: str | None, ran_on: Collection[str] = ()
 ) -> str | None:
-    """Who to ask: of the job's region if it has one there, not the last one if there are others, the least busy; of
-    these one that ran the job, for its hosts are warm."""
-    near = [helper for helper in helpers if region is None or helper.region == region] or list(helpers)
+    """Who to ask: one that meets the job's selector if any does, not the last one if there are others, the least busy;
+    of these one that ran the job, for its hosts are warm."""
+    near = [helper for helper in helpers if meets(helper.offers, selector)] or list(helpers)
     others = [helper for helper in near if helper.name != avoid] or near
     return (
         min(others, key=lambda helper: (helper.load, helper.name not in ran_on, helper.name)).name if others else None

@@ -62,7 +62,7 @@ class SavepointKeeper:
     def _decide(
         self, row: SavepointRow, running: Running | None, containers: Mapping[str, LiveContainer], load: Counter[str]
     ) -> Decision:
-        helpers = [Helper(name, place.region, load[name]) for name, place in containers.items()]
+        helpers = [Helper(name, place.offers, load[name]) for name, place in containers.items()]
         decision = decide(row, running, helpers, self._executor.outcome(key_of(row)))
         if isinstance(decision, Bind):
             load[decision.container] += 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from penstock.config.model import JobConfig
+from penstock.tasks.selectors import meets, selector_of
 from penstock.tasks.sinks import SinkRequest, needs_sink
 from services.state_syncer.asks import Ask, AskKey
 from services.state_syncer.budget import Candidate, Queue
@@ -84,15 +85,15 @@ class Sinks:
 
     def _key(self, view: JobView, commit: Commit) -> AskKey:
         failures = view.failures_since(view.revision)
-        container = self._ring(commit.config.get("region")).choose(view.job, failures)
+        container = self._ring(selector_of(commit.config)).choose(view.job, failures)
         return AskKey(view.job, INITIALIZE_SINK, commit.revision, container, failures, 0)
 
-    def _ring(self, region: str | None) -> Ring:
-        """Of the region's containers, or of all when it has none; made once, however many jobs wait."""
-        if region not in self._rings:
-            near = [name for name, place in self._containers.items() if region in (None, place.region)]
-            self._rings[region] = Ring(near or self._containers)
-        return self._rings[region]
+    def _ring(self, selector: str | None) -> Ring:
+        """Of the containers that meet the selector, or of all when none does; made once, however many jobs wait."""
+        if selector not in self._rings:
+            near = [name for name, place in self._containers.items() if meets(place.offers, selector)]
+            self._rings[selector] = Ring(near or self._containers)
+        return self._rings[selector]
 
     def _waits_for(self, candidate: Candidate[Commit]) -> str:
         container = self._key(*candidate).container

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
+from penstock.tasks.selectors import selector_of
 from services.state_syncer.asks import AskKey, key_of
 from services.state_syncer.plan import JobView
 from services.state_syncer.progress import Helper, Outcome, Place, Progress, Step, choose
@@ -73,8 +74,8 @@ class Watch:
     def _candidate(self, progress: Progress) -> str | None:
         """Each look counts as work, so that plans that begin together are spread."""
         plan = progress.plan
-        helpers = [Helper(name, place.region, self._load[name]) for name, place in self._containers.items()]
-        chosen = choose(helpers, plan.config.get("region"), plan.container, plan.ran_on)
+        helpers = [Helper(name, place.offers, self._load[name]) for name, place in self._containers.items()]
+        chosen = choose(helpers, selector_of(plan.config), plan.container, plan.ran_on)
         if chosen is not None and plan.step is Step.AWAIT_STOPPED:
             self._load[chosen] += 1
         return chosen

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain, repeat
 
 from penstock.config.model import DesiredState
+from penstock.tasks.selectors import in_words, meets, offered, selector
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import TaskSpec, TaskTemplate, expand, task_id
 from penstock.wire.cluster import Snapshot
@@ -38,9 +39,10 @@ class Catalog:
     _former: Mapping[str, tuple[TaskSpec, ...]] = field(default_factory=dict, compare=False)
 
     def wanted(self, owned: Mapping[int, int], here: Identity) -> dict[str, WantedTask]:
-        """The tasks of owned shards (shard to epoch), by task id; those that ask for another region are refused."""
+        """The tasks of owned shards (shard to epoch), by task id; those that ask for other containers are refused."""
+        offers = offered(here.region, here.labels)
         return {
-            spec.task_id: WantedTask(spec, shard, epoch, _refusal(spec, here))
+            spec.task_id: WantedTask(spec, shard, epoch, _refusal(spec, here, offers))
             for shard, epoch in owned.items()
             for spec in self._of_shard(shard)
         }
@@ -85,11 +87,12 @@ class Catalog:
         return self._expanded[job]
 
 
-def _refusal(spec: TaskSpec, here: Identity) -> str | None:
-    asked = spec.config.region
-    if asked is None or asked == here.region:
+def _refusal(spec: TaskSpec, here: Identity, offers: frozenset[str]) -> str | None:
+    asked = selector(spec.config.region, spec.config.container_labels)
+    if asked is None or meets(offers, asked):
         return None
-    return f"no: container {here.container} is in region {here.region}, the job asks for region {asked}"
+    has = in_words(str(selector(here.region, here.labels)))
+    return f"no: container {here.container} has {has}, the job asks for {in_words(asked)}"
 
 
 def updated(known: Catalog | None, snapshot: Snapshot, sharding: Sharding | None = None) -> Catalog:
@@ -179,7 +182,8 @@ def _shards(template: TaskTemplate, sharding: Sharding) -> tuple[int | None, ...
     config = template.config
     if config.desired_state is DesiredState.STOPPED:
         return ()
-    return tuple(sharding.shard_of(task_id(template.job, index), config.region) for index in range(config.task_count))
+    asked = selector(config.region, config.container_labels)
+    return tuple(sharding.shard_of(task_id(template.job, index), asked) for index in range(config.task_count))
 
 
 def _moved(

@@ -303,7 +303,7 @@ class Container:
         sharding = self._tenure.ownership.sharding
         if sharding is None or sharding == before:
             return
-        log.info("shards are others", shards=sharding.count, regions=len(sharding.regions), version=owned.version)
+        log.info("shards are others", shards=sharding.count, selectors=len(sharding.selectors), version=owned.version)
         self._state.reshard(sharding)
         if self._catalog is not None:
             self._catalog = self._catalog.under(sharding)

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 from penstock.control.logs import logger
 from penstock.spark.channel import Event, Exit, Live, Progress, Ready, Reply, Start, Stop, TaskEnded, Work
 from penstock.spark.channel import Loads as LoadsEvent
+from penstock.tasks.selectors import selector
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import TaskSpec
 from penstock.wire.cluster import TaskProgress, TaskState
@@ -155,7 +156,8 @@ class State:
         shard has keeps its number until it ends."""
         deadlines: dict[int, float] = {}
         for task_id, task in self.tasks.items():
-            shard = sharding.shard_of(task_id, task.spec.config.region)
+            config = task.spec.config
+            shard = sharding.shard_of(task_id, selector(config.region, config.container_labels))
             self.tasks[task_id] = moved = task if shard is None else replace(task, shard=shard)
             if task.shard in self.deadlines:
                 at = self.deadlines[task.shard]

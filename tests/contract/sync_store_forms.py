@@ -114,7 +114,9 @@ class MemoryForm:
         self.away: SyncStore = away
 
     def container(self, name: str, state: str = "live") -> None:
-        self.memory.members[name] = Member(name, "life-1", "http://x", "r", 1.0, 1, 1, state == "live")
+        self.memory.members[name] = Member(
+            name, "life-1", "http://x", "r", 1.0, 1, 1, state == "live", labels={"disk": "ssd"}
+        )
 
     def report(self, container: str, commit: int, *jobs: str) -> None:
         self.memory.reports[container] = ReportEntry("life-1", commit)

@@ -135,7 +135,7 @@ def test_a_former_leader_writes_nothing(form: Any) -> None:
         lambda: form.store.record(change, old),
         lambda: form.store.save_heartbeats({"c1": datetime.now(UTC)}, old),
         lambda: form.store.reshard(SHARDS, old),
-        lambda: form.store.give_jobs_regions_a_place(old),
+        lambda: form.store.give_jobs_a_place(old),
         lambda: form.store.save_placement({"c1": {}}, [], old),
     ]
     for call in calls:
@@ -155,7 +155,7 @@ def test_a_store_that_is_away_is_unavailable(form: Any) -> None:
         lambda: form.away.record({}, epoch),
         lambda: form.away.save_heartbeats({}, epoch),
         lambda: form.away.reshard(SHARDS, epoch),
-        lambda: form.away.give_jobs_regions_a_place(epoch),
+        lambda: form.away.give_jobs_a_place(epoch),
         lambda: form.away.save_placement({}, [], epoch),
         form.away.jobs,
         form.away.loads,
@@ -228,15 +228,15 @@ def test_a_container_that_restarts_after_the_change_has_all_parts_under_a_new_ep
 def test_regions_of_containers_and_of_jobs_get_a_place(form: Any) -> None:
     """In the order in which they come, and each change under a number of its own."""
     epoch = form.elect("a")
-    assert form.store.take_over(epoch).facts.sharding.regions == ()
+    assert form.store.take_over(epoch).facts.sharding.selectors == ()
     first = form.store.register(member("c1"), empty=True, above=-1, leader_epoch=epoch).facts
-    assert first.sharding.regions == ("local",)
+    assert first.sharding.selectors == ("local",)
     form.run("job", region="here")
-    form.store.give_jobs_regions_a_place(epoch)
+    form.store.give_jobs_a_place(epoch)
     second = form.store.read(-1).facts
     assert second.sharding == Sharding(SHARDS, ("local", "here"))
     assert second.version > first.version > 0
-    form.store.give_jobs_regions_a_place(epoch)
+    form.store.give_jobs_a_place(epoch)
     assert form.store.take_over(epoch).facts == second
 
 

@@ -218,8 +218,8 @@ def test_a_round_is_given_all_plans_the_live_containers_and_the_number_of_jobs(f
             "j": (False, 1),
             "going": (True, 1),
         }
-        assert {name: (place.url, place.region) for name, place in found.containers.items()} == {
-            "live": ("http://x", "r")
+        assert {name: (place.url, place.offers) for name, place in found.containers.items()} == {
+            "live": ("http://x", frozenset(["r", "disk=ssd"]))
         }
         assert found.count_running() == 3
 

@@ -93,7 +93,7 @@ def test_only_jobs_whose_tasks_should_run_are_read(engine: Engine) -> None:
     assert first == JobTasks("a", 1, 1, False, {CPU: 2.0, MEMORY: 2**30, DISK: 0})
     assert (second.job, second.task_count, second.has_own_processes) == ("b", 2, True)
     assert second.reserved.keys() == {CPU, MEMORY, DISK}
-    assert (second.region, second.priority) == ("east", -3)
+    assert (second.selector, second.priority) == ("east", -3)
 
 
 def test_a_container_offers_further_dimensions_by_name(engine: Engine) -> None:

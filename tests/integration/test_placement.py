@@ -133,7 +133,7 @@ def test_a_shard_follows_the_region_of_its_job_and_an_impossible_one_hurts_nobod
         wait_until(lambda: region_alerts(engine), 10, "an alert")
         [(subject, message)] = region_alerts(engine).items()
         assert subject == asks
-        assert f"job {asks} asks for region north: no open container is in region north" in message
+        assert f"job {asks} asks for region north: no open container has region north" in message
         assert rounds_pass(manager)
         assert agree(engine, containers)
         forget_job(engine, asks)

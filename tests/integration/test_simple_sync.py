@@ -51,6 +51,7 @@ VALUES: dict[str, list[Any]] = {
     "slo": [{"max_lag_seconds": 10}],
     "priority": [-3, 0, 3],
     "region": ["north", "south"],
+    "container_labels": [{"disk": "ssd"}, {"disk": "hdd", "gpu": "yes"}],
     "desired_state": ["running", "stopped"],
     "owner": ["ann", ""],
 }

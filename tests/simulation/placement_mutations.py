@@ -11,8 +11,8 @@ from penstock.tasks.ownership import CORDONED
 from services.shard_manager import loop as shard_manager_loop
 from services.shard_manager import placing
 from services.shard_manager.placement import cell, place
+from services.shard_manager.placement.binding import Bound
 from services.shard_manager.placement.problem import ANYWHERE, State
-from services.shard_manager.placement.regions import Bound
 from services.shard_manager.placement.shortage import _larger, place_all
 from services.shard_manager.planning import plan
 

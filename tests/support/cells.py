@@ -24,9 +24,9 @@ def members(*names: str, **fields: Any) -> dict[str, Member]:
     return {name: member(name, **fields) for name in names}
 
 
-def job(name: str, task_count: int = 1, region: str | None = None, priority: int = 0, **fields: Any) -> JobTasks:
+def job(name: str, task_count: int = 1, selector: str | None = None, priority: int = 0, **fields: Any) -> JobTasks:
     """A job that reserves little."""
-    made = JobTasks(name, task_count, 1, False, RESERVED, region, priority)
+    made = JobTasks(name, task_count, 1, False, RESERVED, selector, priority)
     return made._replace(**fields)
 
 

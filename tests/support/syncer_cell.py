@@ -67,8 +67,8 @@ class Cell:
     def container(self, name: str, state: str = "live") -> None:
         self.do(
             """
-            INSERT INTO containers (name, incarnation, url, region, cpu_cores, memory_bytes, disk_bytes, state)
-            VALUES (:name, 'life-1', 'http://x', 'r', 1, 1, 1, :state)
+            INSERT INTO containers (name, incarnation, url, region, labels, cpu_cores, memory_bytes, disk_bytes, state)
+            VALUES (:name, 'life-1', 'http://x', 'r', '{"disk": "ssd"}', 1, 1, 1, :state)
             ON CONFLICT (name) DO UPDATE SET state = excluded.state
             """,
             name=name,

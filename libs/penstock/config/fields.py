@@ -15,7 +15,7 @@ FIELD_TABLE: tuple[FieldRow, ...] = tuple(rows(ROOT))
 def row_for(path: Path) -> FieldRow | None:
     """The row of a concrete path, such as `("inputs", "flights", "topic")`; None for unknown fields and for maps.
 
-    A free map of plain values (`args`, `labels`, `spark_settings`) that is empty is itself a leaf of a
+    A free map of plain values (`args`, `labels`, `container_labels`) that is empty is itself a leaf of a
     configuration: it has the row of its values.
     """
     node = find(path)

@@ -252,6 +252,15 @@ class JobConfig(Model):
             layers=DECLARED_BY_USER,
         ),
     )
+    container_labels: dict[Name, Name] = Field(
+        default_factory=dict,
+        max_length=10,
+        **declare(
+            "only containers that have all these labels (their setting `container_labels`); changes as region does",
+            ChangeKind.RESCALE,
+            layers=DECLARED_BY_USER,
+        ),
+    )
     desired_state: DesiredState = Field(
         DesiredState.RUNNING, **declare("whether the tasks should run", ChangeKind.RESTART)
     )

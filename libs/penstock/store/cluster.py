@@ -1,4 +1,5 @@
-"""Facts of the cell that every process must agree on: how many shards there are, and which regions have a place.
+"""Facts of the cell that every process must agree on: how many shards there are, and which selectors have a
+place.
 
 A change of them takes a number of the counter of assignment epochs, as a change of owner does. So of any two sets of
 shards, each read together with the facts in one statement or under the number, the one with the higher number is the
@@ -15,16 +16,20 @@ from sqlalchemy.dialects.postgresql import insert
 
 from penstock.control.errors import Conflict
 from penstock.store.cluster_tables import assignment
+from penstock.store.selectors import selector_in
 from penstock.store.tables import cluster
+from penstock.tasks.selectors import in_words
 from penstock.tasks.shards import Sharding
 
 SHARD_COUNT = "shard_count"
 WANTED_SHARD_COUNT = "wanted_shard_count"
-REGIONS = "regions"
+SELECTORS = "regions"  # what it was called when jobs could ask for regions only
 SHARDING_VERSION = "sharding_version"
 
 FACTS = "(SELECT jsonb_object_agg(key, value) FROM cluster)"
 """All facts, as `facts_of` takes them, for a statement that reads shards in the same moment."""
+
+_SELECTORS_OF_JOBS = text(f"SELECT DISTINCT {selector_in('config')} FROM running")
 
 
 class ShardingFacts(NamedTuple):
@@ -38,7 +43,7 @@ class ShardingFacts(NamedTuple):
 def facts_of(rows: Mapping[str, Any]) -> ShardingFacts:
     """The facts from their rows by key."""
     count = int(rows[SHARD_COUNT])
-    sharding = Sharding(count, tuple(rows.get(REGIONS, ())))
+    sharding = Sharding(count, tuple(rows.get(SELECTORS, ())))
     return ShardingFacts(sharding, int(rows.get(SHARDING_VERSION, 0)), int(rows.get(WANTED_SHARD_COUNT, count)))
 
 
@@ -52,7 +57,7 @@ def read_facts(connection: Connection, *, hold: bool = False) -> ShardingFacts:
 def write_sharding(connection: Connection, sharding: Sharding, version: int) -> None:
     """Changes the facts under an assignment number."""
     _write(connection, SHARD_COUNT, sharding.count)
-    _write(connection, REGIONS, list(sharding.regions))
+    _write(connection, SELECTORS, list(sharding.selectors))
     _write(connection, SHARDING_VERSION, version)
 
 
@@ -61,7 +66,7 @@ def ask_for_shards(connection: Connection, count: int) -> ShardingFacts:
 
     At once when no shard was ever assigned; else the Shard Manager does it when it can (see its README). Raises
     Conflict for a number that is neither a multiple nor a divisor of the present one, and for a smaller one that would
-    mix regions in a shard.
+    mix tasks with different selectors in a shard.
     """
     facts = read_facts(connection, hold=True)
     present = facts.sharding.count
@@ -74,10 +79,10 @@ def ask_for_shards(connection: Connection, count: int) -> ShardingFacts:
             field=SHARD_COUNT,
             rule="multiple",
         )
-    elif count < present and not facts.sharding.keeps_regions_apart(count):
-        names = ", ".join(facts.sharding.regions)
+    elif count < present and not facts.sharding.keeps_apart(count):
+        names = "; ".join(in_words(selector) for selector in facts.sharding.selectors)
         raise Conflict(
-            f"{count} shards would mix tasks of the regions {names}: a multiple of 16 keeps all apart",
+            f"{count} shards would mix tasks that ask for {names}: a multiple of 16 keeps all apart",
             field=SHARD_COUNT,
             rule="regions_apart",
         )
@@ -94,10 +99,10 @@ def set_shard_count(connection: Connection, count: int) -> None:
     connection.execute(update(cluster).where(cluster.c.key == SHARD_COUNT).values(value=count))
 
 
-def regions_of_jobs(connection: Connection) -> set[str]:
-    """The regions that running configurations name."""
-    statement = text("SELECT DISTINCT config->>'region' FROM running WHERE config->>'region' IS NOT NULL")
-    return set(connection.execute(statement).scalars())
+def selectors_of_jobs(connection: Connection) -> set[str]:
+    """The selectors of running configurations."""
+    found = connection.execute(_SELECTORS_OF_JOBS).scalars()
+    return {selector for selector in found if selector is not None}
 
 
 def _write(connection: Connection, key: str, value: Any) -> None:

@@ -8,6 +8,7 @@ import orjson
 from sqlalchemy import Connection, select, text
 
 from penstock.store.cluster_tables import task_loads
+from penstock.store.selectors import selector_in
 from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.wire.cluster import TaskReport
 
@@ -27,13 +28,13 @@ _SAVE = text(
 _PURGE = text("DELETE FROM task_loads WHERE measured_at < clock_timestamp() - make_interval(days => :days)")
 
 _JOBS = text(
-    """
+    f"""
     SELECT job, CAST(config->>'task_count' AS integer), generation, COALESCE(config->>'isolation' = 'process', false),
-        COALESCE(config->'resources', '{}'), config->>'region',
-        CASE WHEN config->>'priority' ~ '^-?[0-9]{1,9}$' THEN CAST(config->>'priority' AS integer) ELSE 0 END
+        COALESCE(config->'resources', '{{}}'), {selector_in("config")},
+        CASE WHEN config->>'priority' ~ '^-?[0-9]{{1,9}}$' THEN CAST(config->>'priority' AS integer) ELSE 0 END
     FROM running
     WHERE NOT stopping AND config->>'desired_state' IS DISTINCT FROM 'stopped'
-        AND config->>'task_count' ~ '^[1-9][0-9]{0,8}$'
+        AND config->>'task_count' ~ '^[1-9][0-9]{{0,8}}$'
     ORDER BY job
     """
 )

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import orjson
 from sqlalchemy import Connection, text
 
+from penstock.tasks.selectors import offered
+
 IS_ROLLOUT = "s.plan->>'kind' = 'rollout'"
 """A plan of the sync state `s` that is one of a rollout; all others are of rescales."""
 
@@ -25,7 +27,7 @@ _COUNT_ROLLOUTS = text(
     WHERE s.plan IS NOT NULL AND {IS_ROLLOUT} AND NOT j.deleting
     """
 )
-_CONTAINERS = text("SELECT name, url, region FROM containers WHERE state = 'live'")
+_CONTAINERS = text("SELECT name, url, region, labels FROM containers WHERE state = 'live'")
 _COUNT = text("SELECT count(*) FROM running")
 
 _NEW = """json_to_recordset(CAST(:rows AS json)) AS new(
@@ -61,10 +63,10 @@ class PlanRow(NamedTuple):
 
 
 class LiveContainer(NamedTuple):
-    """Where a container is reached."""
+    """Where a container is reached, and what it offers (`penstock.tasks.selectors`)."""
 
     url: str
-    region: str
+    offers: frozenset[str]
 
 
 class PlanWrite(NamedTuple):
@@ -94,7 +96,9 @@ def count_rollouts(connection: Connection) -> int:
 
 def read_live_containers(connection: Connection) -> dict[str, LiveContainer]:
     """The containers that are not lost, by name."""
-    return {row.name: LiveContainer(row.url, row.region) for row in connection.execute(_CONTAINERS)}
+    return {
+        row.name: LiveContainer(row.url, offered(row.region, row.labels)) for row in connection.execute(_CONTAINERS)
+    }
 
 
 def count_running(connection: Connection) -> int:

@@ -1,4 +1,4 @@
-"""Another number of shards, and more regions with a place, on a running cell: no task changes its owner by it.
+"""Another number of shards, and more selectors with a place, on a running cell: no task changes its owner by it.
 
 Both take a number of the counter of assignment epochs first, which locks out every change of owner until the
 transaction ends, and are called by the leader among the Shard Managers, after its epoch was checked.
@@ -15,9 +15,10 @@ from penstock.store.alerts import raise_alert
 from penstock.store.cluster import SHARD_COUNT, ShardingFacts, read_facts, write_sharding
 from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify
 from penstock.store.shards import ASSIGNMENT_COUNTER
+from penstock.tasks.selectors import in_words
 from penstock.tasks.shards import SLOTS
 
-REGION_WITHOUT_PLACE = "region_without_place"
+WITHOUT_PLACE = "region_without_place"
 
 # The parts of a shard have its owner, and its epoch: for their tasks nothing changed.
 _SPLIT = text(
@@ -68,16 +69,17 @@ def reshard(connection: Connection, count: int) -> ShardingFacts:
     return read_facts(connection)
 
 
-def give_regions_a_place(connection: Connection, regions: set[str]) -> ShardingFacts:
-    """Appends regions to those that have a place; the facts after that. An alert for each that finds none."""
+def give_a_place(connection: Connection, selectors: set[str]) -> ShardingFacts:
+    """Appends selectors to those that have a place; the facts after that. An alert for each that finds none."""
     facts = read_facts(connection)
-    if regions <= set(facts.sharding.regions):
+    if selectors <= set(facts.sharding.selectors):
         return facts
     facts = read_facts(connection, hold=True)
-    sharding = facts.sharding.with_regions(regions)
-    for region in sorted(regions - set(sharding.regions)):
-        message = f"the cell has {SLOTS} regions already: no task of a job with region {region} can run"
-        raise_alert(connection, REGION_WITHOUT_PLACE, region, message, {})
+    sharding = facts.sharding.with_selectors(selectors)
+    for selector in sorted(selectors - set(sharding.selectors)):
+        asked = in_words(selector)
+        message = f"the cell has places for {SLOTS} regions and sets of labels: no task of a job with {asked} can run"
+        raise_alert(connection, WITHOUT_PLACE, selector, message, {})
     if sharding != facts.sharding:
         write_sharding(connection, sharding, next_number(connection, ASSIGNMENT_COUNTER))
         notify(connection, CHANGED_ASSIGNMENT)

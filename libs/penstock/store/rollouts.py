@@ -9,6 +9,7 @@ from sqlalchemy import Connection, text
 
 from penstock.store.alerts import clear_alert, raise_alert
 from penstock.store.cluster import read_facts
+from penstock.store.selectors import selector_in
 from penstock.tasks.rollout import LayerContent, Rejected, SeenTask
 from penstock.tasks.spec import task_id
 
@@ -21,7 +22,7 @@ HAS_WORKED = "t.progress->'batch_id' <> 'null' AND coalesce((t.progress->>'input
 _TASKS = text(
     f"""
     SELECT t.job, t.index AS number, t.container, t.state, t.revision, t.generation, t.restarts, t.crashes, t.error,
-        {HAS_WORKED} AS has_worked, running.config->>'region' AS region
+        {HAS_WORKED} AS has_worked, {selector_in("running.config")} AS selector
     FROM tasks t
         LEFT JOIN running ON running.job = t.job
         JOIN containers c ON c.name = t.container AND c.state = 'live'
@@ -66,7 +67,7 @@ def read_wave_tasks(connection: Connection, jobs: Sequence[str]) -> dict[str, di
         return {}
     sharding = read_facts(connection).sharding
     rows = [
-        (sharding.shard_of(task_id(row.job, row.number), row.region), row)
+        (sharding.shard_of(task_id(row.job, row.number), row.selector), row)
         for row in connection.execute(_TASKS, {"jobs": list(jobs)})
     ]
     values = {"shards": sorted({shard for shard, _ in rows if shard is not None}), "count": sharding.count}

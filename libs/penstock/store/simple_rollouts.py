@@ -11,19 +11,21 @@ from datetime import datetime
 
 from sqlalchemy import Connection, text
 
+from penstock.store.cluster import SELECTORS
 from penstock.store.plans import IS_ROLLOUT
 from penstock.store.rollouts import HAS_WORKED
+from penstock.store.selectors import selector_in
 from penstock.tasks.shards import SLOTS
 
 # As `penstock.tasks.shards.Sharding.shard_of`: the 128 bits of md5, by words of 32 bits, the last bits those of the
-# region's place, modulo the number of shards; NULL for a region without a place.
+# selector's place, modulo the number of shards; NULL for a selector without a place.
 _SLOT = (
-    "(SELECT place - 1 FROM jsonb_array_elements_text(cell.regions) WITH ORDINALITY AS known (region, place) "
-    "WHERE known.region = t.region)"
+    "(SELECT place - 1 FROM jsonb_array_elements_text(cell.selectors) WITH ORDINALITY AS known (selector, place) "
+    "WHERE known.selector = t.selector)"
 )
 _WORDS = [f"('x' || substr(md5(t.job || '/' || t.index), {start}, 8))::bit(32)::bigint" for start in (1, 9, 17, 25)]
 _WORDS[-1] = (
-    f"(CASE WHEN t.region IS NULL THEN {_WORDS[-1]} ELSE ({_WORDS[-1]} & ~CAST({SLOTS - 1} AS bigint)) + {_SLOT} END)"
+    f"(CASE WHEN t.selector IS NULL THEN {_WORDS[-1]} ELSE ({_WORDS[-1]} & ~CAST({SLOTS - 1} AS bigint)) + {_SLOT} END)"
 )
 _SHARD = "0"
 for _word in _WORDS:
@@ -41,7 +43,7 @@ _LOOK = text(
     f"""
     INSERT INTO seen_rollouts (job, last, well, proved, told)
     WITH held AS MATERIALIZED (
-        SELECT s.job, r.generation, r.config->>'region' AS region, s.plan->'crashes' AS crashes,
+        SELECT s.job, r.generation, {selector_in("r.config")} AS selector, s.plan->'crashes' AS crashes,
             (s.plan->>'revision')::bigint AS revision, (s.plan->>'restarts')::int AS restarts,
             (s.plan->'ends'->>(s.plan->>'wave')::int)::int AS upgraded,
             (s.plan->>'wave')::int + 1 = jsonb_array_length(s.plan->'ends') AND r.rollout IS NULL AS last,
@@ -57,9 +59,9 @@ _LOOK = text(
             AND NOT EXISTS (SELECT FROM restores w WHERE w.job = j.name)
     ), cell AS MATERIALIZED (
         SELECT (SELECT CAST(value AS bigint) FROM cluster WHERE key = 'shard_count') AS shards,
-            coalesce((SELECT value FROM cluster WHERE key = 'regions'), '[]') AS regions
+            coalesce((SELECT value FROM cluster WHERE key = '{SELECTORS}'), '[]') AS selectors
     ), told AS (
-        SELECT t.job, t.index, t.state, t.revision, t.generation, t.restarts, t.crashes, t.container, held.region,
+        SELECT t.job, t.index, t.state, t.revision, t.generation, t.restarts, t.crashes, t.container, held.selector,
             coalesce({HAS_WORKED}, false) AS has_worked
         FROM tasks t
             JOIN held ON held.job = t.job

@@ -22,8 +22,8 @@ Ints = NDArray[np.int64]
 
 
 class JobTasks(NamedTuple):
-    """A job's tasks: how many, of which generation, what is reserved for each, and where they may run: in `region`,
-    anywhere when it is None.
+    """A job's tasks: how many, of which generation, what is reserved for each, and where they may run: where
+    `selector` is met, anywhere when it is None.
     """
 
     job: str
@@ -31,7 +31,7 @@ class JobTasks(NamedTuple):
     generation: int
     has_own_processes: bool
     reserved: Amounts
-    region: str | None = None
+    selector: str | None = None
     priority: int = 0
 
 
@@ -75,8 +75,10 @@ def task_loads(
 
 
 def task_shards(jobs: Sequence[JobTasks], sharding: Sharding) -> Ints:
-    """[T]: the shard of every task, in the order of `TaskLoads`. Raises TypeError for a region without a place."""
-    found = (sharding.shard_of(task_id(job.job, index), job.region) for job in jobs for index in range(job.task_count))
+    """[T]: the shard of every task, in the order of `TaskLoads`. Raises TypeError for a selector without a place."""
+    found = (
+        sharding.shard_of(task_id(job.job, index), job.selector) for job in jobs for index in range(job.task_count)
+    )
     return np.fromiter(found, dtype=np.int64)
 
 

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from penstock.tasks.dimensions import CPU, DISK, MEMORY, Amounts
+from penstock.tasks.selectors import offered
 
 # Availability of a container: it takes shards; it keeps what it has and gets nothing new; it is to be emptied.
 OPEN, CORDONED, DRAINING = "open", "cordoned", "draining"
@@ -41,6 +42,10 @@ class Member(NamedTuple):
         """What it offers in each dimension, by name."""
         own = {CPU: self.cpu_cores, MEMORY: float(self.memory_bytes), DISK: float(self.disk_bytes)}
         return {**own, **self.further_capacity}
+
+    def offers(self) -> frozenset[str]:
+        """What it is chosen by, as `penstock.tasks.selectors` has it."""
+        return offered(self.region, self.labels)
 
 
 class Owner(NamedTuple):

@@ -1,8 +1,9 @@
 """Task to shard: md5 of the task id modulo the shard count (002 section IV-A1), the same on every machine and for ever.
 
-The task of a job that is bound to a region goes by a number near its md5: the next lower multiple of `SLOTS`, plus the
-region's place in the cell's list of regions. So tasks of different regions never meet in a shard while the shard count
-is a multiple of `SLOTS`; of any other count as many regions are kept apart as its greatest common divisor with `SLOTS`.
+The task of a job that asks for a region or for labels (`selectors`) goes by a number near its md5: the next lower
+multiple of `SLOTS`, plus the place of the job's selector in the cell's list of them. So tasks with different selectors
+never meet in a shard while the shard count is a multiple of `SLOTS`; of any other count as many selectors are kept
+apart as its greatest common divisor with `SLOTS`.
 
 What makes the count changeable: every task has one number x, whatever the count is, and its shard is x mod count. So
 x mod kN = s implies x mod N = s mod N: the shards s, s + N, s + 2N, ... of kN share out the tasks of the shard s of N.
@@ -17,7 +18,7 @@ from math import gcd
 from typing import TypeVar
 
 SLOTS = 16
-"""The most regions of a cell; a power of two, for the form of the same in SQL (`penstock.store.simple_rollouts`)."""
+"""The most selectors of a cell; a power of two, for the form of the same in SQL (`penstock.store.simple_rollouts`)."""
 
 MOST_SHARDS = 1_000_000
 
@@ -28,33 +29,34 @@ Of = TypeVar("Of")
 class Sharding:
     """How tasks are shared out to shards. A set of shards means something only together with the one it was made under.
 
-    `regions`: those that have a place, in order; only ever appended to.
+    `selectors`: those that have a place, in order; only ever appended to.
     """
 
     count: int
-    regions: tuple[str, ...] = ()
+    selectors: tuple[str, ...] = ()
 
-    def shard_of(self, task_id: str, region: str | None = None) -> int | None:
-        """The shard of a task, in `range(count)`; None for one of a region without a place, which runs nowhere.
+    def shard_of(self, task_id: str, selector: str | None = None) -> int | None:
+        """The shard of a task, in `range(count)`; None for one whose selector has no place, which runs nowhere.
 
-        That is no loss: every container's region has a place. And it makes appending a region safe: its tasks ran
-        nowhere before, so whoever learns of it first, no two run them.
+        That is no loss: a Shard Manager gives one to every container's region, and to what running jobs ask for. And
+        it makes appending a selector safe: its tasks ran nowhere before, so whoever learns of it first, no two run
+        them.
         """
-        if region is None:
+        if selector is None:
             return shard_of(task_id, self.count)
-        if region not in self.regions:
+        if selector not in self.selectors:
             return None
         number = _number(task_id)
-        return (number - number % SLOTS + self.regions.index(region)) % self.count
+        return (number - number % SLOTS + self.selectors.index(selector)) % self.count
 
-    def with_regions(self, regions: set[str]) -> Sharding:
-        """The same with those regions that have no place yet, in order of name, as long as there are places."""
-        fresh = sorted(regions - set(self.regions))
-        return replace(self, regions=(*self.regions, *fresh)[:SLOTS])
+    def with_selectors(self, selectors: set[str]) -> Sharding:
+        """The same with those selectors that have no place yet, in order of name, as long as there are places."""
+        fresh = sorted(selectors - set(self.selectors))
+        return replace(self, selectors=(*self.selectors, *fresh)[:SLOTS])
 
-    def keeps_regions_apart(self, count: int) -> bool:
-        """Whether under that many shards tasks of any two of the regions are never in one, so that each can be had."""
-        return gcd(count, SLOTS) >= len(self.regions)
+    def keeps_apart(self, count: int) -> bool:
+        """Whether under that many shards tasks with two of the selectors are never in one, so that each can be had."""
+        return gcd(count, SLOTS) >= len(self.selectors)
 
     def is_refined_by(self, other: Sharding) -> bool:
         """Whether each of the other's shards is a part of one of these."""

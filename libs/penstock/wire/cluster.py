@@ -60,8 +60,8 @@ class HeartbeatAnswer(Model):
     empty, as another incarnation.
     `commit_number` is a commit of the running table, no older than the newest one when the container joined. What was
     stopped by then was stopped without it, so a container that has just joined starts nothing from older specs.
-    `shard_count` and `regions` (`sharding`) say how tasks are shared out to these shards; both change, and each change
-    takes a new `version`.
+    `shard_count` and `regions`, which holds selectors, say how tasks are shared out to these shards (`sharding`); both
+    change, and each change takes a new `version`.
     """
 
     known: bool

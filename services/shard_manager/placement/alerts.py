@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from penstock.tasks.selectors import in_words
+from services.shard_manager.placement.binding import Unmet
 from services.shard_manager.placement.reasons import Unplaceable
-from services.shard_manager.placement.regions import Unmet
 
 UNPLACEABLE = "unplaceable"
 REGION_UNMET = "region_unmet"
@@ -50,7 +51,7 @@ def alerts_of_shortage(asked: Mapping[str, float]) -> Iterator[PlacementAlert]:
 
 
 def alerts_of_jobs(unmet: Iterable[Unmet]) -> Iterator[PlacementAlert]:
-    """One a job that asks for a region in vain."""
+    """One a job that asks for a region or labels in vain."""
     by_job: dict[str, list[Unmet]] = {}
     for each in unmet:
         by_job.setdefault(each.job, []).append(each)
@@ -58,6 +59,6 @@ def alerts_of_jobs(unmet: Iterable[Unmet]) -> Iterator[PlacementAlert]:
         shards = sorted({shard for row in rows for shard in row.shards})
         where = f"its tasks in {len(shards)} shards" if shards else "its tasks"
         rules = "; ".join(sorted({row.rule for row in rows}))
-        message = f"job {job} asks for region {rows[0].region}: {rules}; {where} do not run"
-        details = {"region": rows[0].region, "rule": rules, "count": len(shards), "shards": shards[:_NAMED]}
+        message = f"job {job} asks for {in_words(rows[0].selector)}: {rules}; {where} do not run"
+        details = {"selector": rows[0].selector, "rule": rules, "count": len(shards), "shards": shards[:_NAMED]}
         yield PlacementAlert(REGION_UNMET, job, message, details)

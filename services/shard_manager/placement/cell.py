@@ -14,10 +14,10 @@ import numpy as np
 
 from penstock.tasks.dimensions import DIMENSIONS, NAMES
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member
+from services.shard_manager.placement.binding import Unmet, bind, without_a_place
 from services.shard_manager.placement.build import Container, containers_of
 from services.shard_manager.placement.needs import Needs
 from services.shard_manager.placement.problem import NO_GROUP, Containers, Floats, Problem, Shards, State
-from services.shard_manager.placement.regions import Unmet, bind, without_a_place
 
 IDLE_SHARE = 0.05
 """Every shard is taken to use an equal part of so much of the cell at least: shards without tasks are spread by count,
@@ -61,8 +61,8 @@ def problem_of_cell(members: Mapping[str, Member], needs: Needs, home: Mapping[i
         for member, capacity in zip(rows, _completed(rows), strict=True)
     ]
     count, containers = len(needs.load), containers_of(hosts, NAMES)
-    open_regions = {host.region for host in hosts if host.state is State.OPEN}
-    bound = bind(needs.asks, count, open_regions, members, home)
+    offers = {member.offers() for member, host in zip(rows, hosts, strict=True) if host.state is State.OPEN}
+    bound = bind(needs.asks, count, offers, members, home)
     shards = Shards(
         ids=np.arange(count),
         load=np.maximum(needs.load, _idle(containers, count)),

@@ -79,20 +79,20 @@ def frame_of(problem: Problem) -> Frame:
 
 
 def _satisfies(containers: Containers, constraints: tuple[Constraint, ...]) -> Flags:
-    rows = [_allowed(containers, constraint) for constraint in constraints]
+    rows = [allowed(containers, constraint) for constraint in constraints]
     return np.array(rows, dtype=np.bool_).reshape(len(constraints), len(containers.names))
 
 
-def _allowed(containers: Containers, constraint: Constraint) -> Flags:
+def allowed(containers: Containers, constraint: Constraint) -> Flags:
     """The containers [C] where the constraint holds."""
-    allowed = np.ones(len(containers.names), dtype=np.bool_)
+    holds = np.ones(len(containers.names), dtype=np.bool_)
     if constraint.regions:
         named = np.array([name in constraint.regions for name in containers.region_names], dtype=np.bool_)
-        allowed &= named[containers.region]
+        holds &= named[containers.region]
     for label in constraint.labels:
         known = label in containers.label_names
-        allowed &= containers.labels[:, containers.label_names.index(label)] if known else False
-    return allowed
+        holds &= containers.labels[:, containers.label_names.index(label)] if known else False
+    return holds
 
 
 def _tiers(may_enter: Flags, is_open: Flags) -> Ints:

@@ -24,22 +24,22 @@ _DISK = [dimension.name for dimension in DIMENSIONS].index(DISK)
 
 @dataclass(frozen=True)
 class Asks:
-    """Who asks for a region: a row [A] a shard and job with tasks in it, in order of shard, and in a shard the most
-    important first (priority, then tasks there). `job` and `region` are indexes into `jobs` and `regions`.
+    """Who asks for a region or labels: a row [A] a shard and job with tasks in it, in order of shard, in a shard the
+    most important first (priority, then tasks there). `job` and `selector` are indexes into `jobs` and `selectors`.
     """
 
     shard: Ints
     job: Ints
-    region: Ints
+    selector: Ints
     jobs: tuple[str, ...]
-    regions: tuple[str, ...]
+    selectors: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Needs:
     """By shard [S], 0 to S - 1, as in `problem.Shards`. `spread`: the first job with a task in it.
 
-    `nowhere`: jobs with the regions that they ask for, of which there are too many for this one to have a place.
+    `nowhere`: jobs with their selectors, of which there are too many for this one to have a place.
     """
 
     sharding: Sharding
@@ -54,8 +54,9 @@ class Needs:
 def needs_of(jobs: Iterable[JobTasks], told: Iterable[TaskLoad], sharding: Sharding) -> Needs:
     """From the jobs whose tasks should run, each once, and what is known of what they use."""
     asking, shard_count = sorted(jobs, key=lambda job: job.job), sharding.count
-    ordered = [job for job in asking if job.region is None or job.region in sharding.regions]
-    others = [(job.job, job.region) for job in asking if job.region is not None and job.region not in sharding.regions]
+    placed = {None, *sharding.selectors}
+    ordered = [job for job in asking if job.selector in placed]
+    others = [(job.job, job.selector) for job in asking if job.selector is not None and job.selector not in placed]
     shard = task_shards(ordered, sharding)
     of_job = np.repeat(np.arange(len(ordered)), np.array([job.task_count for job in ordered], dtype=np.int64))
     load = shard_loads(shard, task_loads(ordered, told), shard_count)
@@ -67,7 +68,7 @@ def needs_of(jobs: Iterable[JobTasks], told: Iterable[TaskLoad], sharding: Shard
         move_seconds=tasks * RESTART_SECONDS + load[:, _DISK] / STATE_BYTES_PER_SECOND,
         spread=_first(shard, of_job, shard_count),
         asks=_asks(ordered, shard, of_job),
-        nowhere=tuple(others) if len(sharding.regions) >= SLOTS else (),
+        nowhere=tuple(others) if len(sharding.selectors) >= SLOTS else (),
     )
 
 
@@ -89,12 +90,12 @@ def _first(shard: Ints, of_job: Ints, shard_count: int) -> Ints:
 
 
 def _asks(jobs: Sequence[JobTasks], shard: Ints, of_job: Ints) -> Asks:
-    regions = sorted({job.region for job in jobs if job.region is not None})
-    index = {region: place for place, region in enumerate(regions)}
-    region = np.array([-1 if job.region is None else index[job.region] for job in jobs], dtype=np.int64)
+    selectors = sorted({job.selector for job in jobs if job.selector is not None})
+    index = {selector: place for place, selector in enumerate(selectors)}
+    selector = np.array([-1 if job.selector is None else index[job.selector] for job in jobs], dtype=np.int64)
     priority = np.array([job.priority for job in jobs], dtype=np.int64)
-    asking = region[of_job] >= 0
+    asking = selector[of_job] >= 0
     pairs, tasks = np.unique(shard[asking] * max(len(jobs), 1) + of_job[asking], return_counts=True)
     shards, of = np.divmod(pairs, max(len(jobs), 1))
     order = np.lexsort((of, -tasks, -priority[of], shards))
-    return Asks(shards[order], of[order], region[of[order]], tuple(job.job for job in jobs), tuple(regions))
+    return Asks(shards[order], of[order], selector[of[order]], tuple(job.job for job in jobs), tuple(selectors))

@@ -41,9 +41,10 @@ def test_a_number_that_would_mix_regions_in_a_shard_is_refused(client: JobClient
     with transaction(engine) as connection:
         set_shard_count(connection, 12)
         ensure_shards(connection, 12)
-        write_sharding(connection, Sharding(12, ("east", "north", "west")), version=1)
+        write_sharding(connection, Sharding(12, ("east", "north", "disk=ssd")), version=1)
     assert client.ask_for_shards(4).wanted_shard_count == 4
-    with pytest.raises(Conflict, match="6 shards would mix tasks of the regions east, north, west") as refused:
+    asked = "region east; region north; label disk=ssd"
+    with pytest.raises(Conflict, match=f"6 shards would mix tasks that ask for {asked}") as refused:
         client.ask_for_shards(6)
     assert (refused.value.field, refused.value.rule) == ("shard_count", "regions_apart")
     assert client.shards().wanted_shard_count == 4

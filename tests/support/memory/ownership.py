@@ -58,7 +58,7 @@ class MemoryShardAuthority(MemoryPort):
                 known=known,
                 version=store.counters["assignment"],
                 shard_count=store.facts.sharding.count,
-                regions=store.facts.sharding.regions,
+                regions=store.facts.sharding.selectors,
                 lease_seconds=self._lease_seconds,
                 shards=store.shards_of(request.container) if known else {},
             )

@@ -88,7 +88,7 @@ class MemorySavepointStore(MemoryPort):
         with self._transaction() as store:
             rows = [row for row in store.savepoints.values() if row.state in (ASKED, DELETING)]
             containers = {
-                member.name: LiveContainer(member.url, member.region)
+                member.name: LiveContainer(member.url, member.offers())
                 for member in store.members.values()
                 if member.live
             }

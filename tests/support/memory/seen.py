@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 
 from penstock.tasks.ownership import Member
 from penstock.tasks.rollout import SeenTask
+from penstock.tasks.selectors import selector_of
 from penstock.tasks.spec import task_id
 from services.state_syncer.observe import Presence, Sighting, observe_stopped, survey
 from tests.support.memory.store import MemoryStore, RunningEntry
@@ -38,8 +39,8 @@ def wave_tasks(store: MemoryStore, jobs: Collection[str]) -> dict[str, dict[int,
 
 def _owner(store: MemoryStore, job: str, number: int) -> str | None:
     entry = store.running.get(job)
-    region = None if entry is None else entry.config.get("region")
-    shard = store.facts.sharding.shard_of(task_id(job, number), region)
+    asked = None if entry is None else selector_of(entry.config)
+    shard = store.facts.sharding.shard_of(task_id(job, number), asked)
     return None if shard is None else store.owners[shard].container
 
 

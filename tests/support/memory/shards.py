@@ -11,6 +11,7 @@ import orjson
 from penstock.store.shards import Change
 from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import Member, Owner
+from penstock.tasks.selectors import selector_of
 from services.shard_manager.placement.alerts import KINDS, PlacementAlert
 from services.shard_manager.store import LEASE, Cell, Changed, FailedOver, Registered
 from tests.support.memory.ownership import register
@@ -24,7 +25,7 @@ class MemoryShardStore(MemoryPort):
         with self._transaction() as store:
             store.check_epoch(LEASE, leader_epoch)
             regions = {member.region for member in store.members.values() if member.live}
-            store.give_regions_a_place(regions | _regions_of_jobs(store))
+            store.give_a_place(regions | _selectors_of_jobs(store))
             return _cell(store)
 
     def read(self, above: int) -> Changed:
@@ -34,7 +35,7 @@ class MemoryShardStore(MemoryPort):
     def register(self, member: Member, *, empty: bool, above: int, leader_epoch: int) -> Registered:
         with self._transaction() as store:
             store.check_epoch(LEASE, leader_epoch)
-            store.give_regions_a_place({member.region})
+            store.give_a_place({member.region})
             decided = register(store, member, empty=empty)
             return Registered(decided, _owners(store, above), _commit(store), store.facts)
 
@@ -62,10 +63,10 @@ class MemoryShardStore(MemoryPort):
             store.reshard(count)
             return _cell(store)
 
-    def give_jobs_regions_a_place(self, leader_epoch: int) -> None:
+    def give_jobs_a_place(self, leader_epoch: int) -> None:
         with self._transaction() as store:
             store.check_epoch(LEASE, leader_epoch)
-            store.give_regions_a_place(_regions_of_jobs(store))
+            store.give_a_place(_selectors_of_jobs(store))
 
     def save_heartbeats(self, heard_at: Mapping[str, datetime], leader_epoch: int) -> None:
         with self._transaction() as store:
@@ -83,7 +84,7 @@ class MemoryShardStore(MemoryPort):
                 row.generation,
                 config.get("isolation") == "process",
                 config.get("resources", {}),
-                config.get("region"),
+                selector_of(config),
                 config.get("priority", 0),
             )
             for row, config in rows
@@ -113,9 +114,9 @@ def _cell(store: MemoryStore) -> Cell:
     return Cell(store.facts, dict(store.members), dict(store.owners), _commit(store))
 
 
-def _regions_of_jobs(store: MemoryStore) -> set[str]:
+def _selectors_of_jobs(store: MemoryStore) -> set[str]:
     configs = (orjson.loads(entry.row.config) for entry in store.running.values())
-    return {config["region"] for config in configs if config.get("region") is not None}
+    return {selector for selector in map(selector_of, configs) if selector is not None}
 
 
 def _commit(store: MemoryStore) -> int:

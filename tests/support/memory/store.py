@@ -174,10 +174,10 @@ class MemoryStore:
             raise Conflict(f"shard {number} of {count} would have more than one owner")
         return max(owners, key=lambda owner: owner.epoch)
 
-    def give_regions_a_place(self, regions: set[str]) -> None:
-        """As `penstock.store.resharding.give_regions_a_place`."""
+    def give_a_place(self, selectors: set[str]) -> None:
+        """As `penstock.store.resharding.give_a_place`."""
         before, _, wanted = self.facts
-        sharding = before.with_regions(regions)
+        sharding = before.with_selectors(selectors)
         if sharding != before:
             self.facts = ShardingFacts(sharding, self.next_number("assignment"), wanted)
 

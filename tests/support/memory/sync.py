@@ -71,7 +71,7 @@ class MemorySyncStore(MemoryPort):
             names = [name for name in names if not _is_of_this_round(store, name, done)]
             tasks = wave_tasks(store, rolling)
             views = [with_plan(_view(store, name), plans.get(name), tasks.get(name, {})) for name in names]
-            containers = {member.name: LiveContainer(member.url, member.region) for member in live_members(store)}
+            containers = {member.name: LiveContainer(member.url, member.offers()) for member in live_members(store)}
             count = len(store.running)
         usual = 0 if new_ranks is not None else sum(_is_usual(view) for view in views)
         who_ran = partial(_holders, store)

@@ -58,6 +58,10 @@ REFUSED = [
     ("base", {"args": {"x": 2**63}}, "args.x", "integer_too_large"),
     ("base", {"args": {"x": "a\0b"}}, "args.x", "nul_character"),
     ("base", {"labels": {"Upper": "x"}}, "labels.Upper", "bad_key"),
+    ("base", {"container_labels": {"Disk": "ssd"}}, "container_labels.Disk", "bad_key"),
+    ("base", {"container_labels": {"disk": "a,b=c"}}, "container_labels.disk", "string_pattern_mismatch"),
+    ("base", {"container_labels": "disk=ssd"}, "container_labels", "map_expected"),
+    ("scaler", {"container_labels": {"disk": "ssd"}}, "container_labels.disk", "layer_may_not_set"),
     ("base", {"labels": {"team": 3}}, "labels.team", "string_type"),
 ]
 

@@ -18,6 +18,7 @@ NONE, LIVE, RESTART, RESCALE, FORBIDDEN = ChangeKind
 CHANGES = [
     ({"owner": "data-team"}, NONE, ["owner"]),
     ({"labels": {"tier": "gold"}}, NONE, ["labels.tier"]),
+    ({"container_labels": {"disk": "ssd"}}, RESCALE, ["container_labels.disk"]),
     ({"slo": {"max_lag_seconds": 30}}, NONE, ["slo.max_lag_seconds"]),
     ({"priority": 5}, LIVE, ["priority"]),
     ({"resources": {"cpu_cores": 1.5}}, LIVE, ["resources.cpu_cores"]),

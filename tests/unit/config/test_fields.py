@@ -61,6 +61,7 @@ def test_the_table_is_json() -> None:
         (("labels", "with.dots"), "labels.*", ChangeKind.NONE, "text, at most 1000 characters"),
         (("desired_state",), "desired_state", ChangeKind.RESTART, "one of running, stopped"),
         (("region",), "region", ChangeKind.RESCALE, None),
+        (("container_labels", "disk"), "container_labels.*", ChangeKind.RESCALE, None),
         (("resources", "cpu_cores"), "resources.cpu_cores", ChangeKind.LIVE, "number, more than 0, at most 256"),
     ],
 )

@@ -146,17 +146,17 @@ def test_a_job_that_asks_for_a_region_is_a_reason_and_one_that_asks_in_vain_hurt
     asks = next(name for name in map("j{}".format, range(99)) if before.where[_in_west(name)] == "a")
     shard = _in_west(asks)
     [[other]] = jobs_in({shard: 1}, SHARDS).values()
-    needs = needs_of([job(asks, region="west"), job(other)], [], SHARDING)
+    needs = needs_of([job(asks, selector="west"), job(other)], [], SHARDING)
     broken = look_at(before, hosts, needs, RULES).broken
-    assert (broken.misplaced, reason_of_needs(before, broken)) == ({shard}, Reason.REGION)
+    assert (broken.misplaced, reason_of_needs(before, broken)) == ({shard}, Reason.MISPLACED)
     after = made(hosts=hosts, needs=needs, present=before.where)
     assert (after.where[shard], after.alerts) == ("b", ())
-    in_vain = needs_of([job(asks, region="north"), job(other)], [], SHARDING)
+    in_vain = needs_of([job(asks, selector="north"), job(other)], [], SHARDING)
     seen = look_at(after, hosts, in_vain, RULES)
     assert reason_of_needs(after, seen.broken) is None
     assert [(alert.kind, alert.subject) for alert in seen.alerts] == [(REGION_UNMET, asks)]
     assert seen.alerts[0].message == (
-        f"job {asks} asks for region north: no open container is in region north; its tasks in 1 shards do not run"
+        f"job {asks} asks for region north: no open container has region north; its tasks in 1 shards do not run"
     )
     assert made(hosts=hosts, needs=in_vain, present=after.where).where.keys() == set(range(SHARDS))
 
@@ -169,14 +169,14 @@ def _in_west(name: str) -> int:
 
 def test_a_job_of_one_region_too_many_is_told_and_one_whose_region_is_about_to_have_a_place_is_not():
     regions = tuple(f"r{number}" for number in range(SLOTS))
-    told = [made(needs=needs_of([job("j", region="more")], [], Sharding(SHARDS, held))) for held in (regions, ())]
+    told = [made(needs=needs_of([job("j", selector="more")], [], Sharding(SHARDS, held))) for held in (regions, ())]
     assert [[(alert.kind, alert.subject, alert.message) for alert in target.alerts] for target in told] == [
         [
             (
                 REGION_UNMET,
                 "j",
-                "job j asks for region more: the cell keeps 16 regions apart, and this is one more; "
-                "its tasks do not run",
+                "job j asks for region more: the cell has places for 16 regions and sets of labels, and this is one "
+                "more; its tasks do not run",
             )
         ],
         [],

@@ -41,7 +41,7 @@ LEFT = UnusedGeneration(
 )
 ATTEMPTED = LEFT._replace(generation=6, attempted=True, unused_seconds=ATTEMPT_SECONDS, newer=0)
 FORGOTTEN = LEFT._replace(running=None, forgotten=True, newer=0)
-HELPERS = [Helper("a", "r", 2), Helper("b", "r", 1)]
+HELPERS = [Helper("a", frozenset(), 2), Helper("b", frozenset(), 1)]
 
 
 @pytest.mark.parametrize(

@@ -218,27 +218,32 @@ def test_a_plan_without_a_new_generation_is_never_committed() -> None:
         next_decision(view(Step.SEAL, Done(), plan=plan(Step.SEAL, generation=3)), NOW)
 
 
+def helper(name: str, offers: str, load: int) -> Helper:
+    return Helper(name, frozenset(offers.split(",")), load)
+
+
 @pytest.mark.parametrize(
-    ("helpers", "region", "avoid", "chosen"),
+    ("helpers", "selector", "avoid", "chosen"),
     [
         ([], None, None, None),
-        ([Helper("a", "x", 1), Helper("b", "x", 0)], None, None, "b"),
-        ([Helper("b", "x", 0), Helper("a", "x", 0)], None, None, "a"),
-        ([Helper("a", "x", 0), Helper("b", "x", 5)], None, "a", "b"),
-        ([Helper("a", "x", 0)], None, "a", "a"),
-        ([Helper("a", "x", 0), Helper("b", "y", 5)], "y", None, "b"),
-        ([Helper("a", "x", 0)], "y", None, "a"),
+        ([helper("a", "x", 1), helper("b", "x", 0)], None, None, "b"),
+        ([helper("b", "x", 0), helper("a", "x", 0)], None, None, "a"),
+        ([helper("a", "x", 0), helper("b", "x", 5)], None, "a", "b"),
+        ([helper("a", "x", 0)], None, "a", "a"),
+        ([helper("a", "x", 0), helper("b", "y", 5)], "y", None, "b"),
+        ([helper("a", "x", 0), helper("b", "x,disk=ssd", 5)], "x,disk=ssd", None, "b"),
+        ([helper("a", "x", 0)], "y", None, "a"),
     ],
 )
-def test_who_is_asked(helpers: list[Helper], region: str | None, avoid: str | None, chosen: str | None) -> None:
-    assert choose(helpers, region, avoid) == chosen
+def test_who_is_asked(helpers: list[Helper], selector: str | None, avoid: str | None, chosen: str | None) -> None:
+    assert choose(helpers, selector, avoid) == chosen
 
 
 @pytest.mark.parametrize(
     ("loads", "chosen"), [({"a": 0, "b": 0}, "b"), ({"a": 0, "b": 1}, "a"), ({"a": 0, "c": 0}, "a")]
 )
 def test_of_the_least_busy_one_that_ran_the_job(loads: dict[str, int], chosen: str) -> None:
-    helpers = [Helper(name, "x", load) for name, load in loads.items()]
+    helpers = [helper(name, "x", load) for name, load in loads.items()]
     assert choose(helpers, None, None, ("b",)) == chosen
 
 

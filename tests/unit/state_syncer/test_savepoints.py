@@ -55,7 +55,7 @@ ASKED = SavepointRow(
 BOUND = replace(ASKED, generation=3, revision=7, config=CONFIG, container="a", attempts=1)
 DELETING = replace(ASKED, state="deleting", generation=3, revision=7, config=CONFIG)
 RUNS = SavedRunning(CONFIG, 7, 3, started=True)
-HELPERS = [Helper("a", "r", 2), Helper("b", "r", 1)]
+HELPERS = [Helper("a", frozenset(), 2), Helper("b", frozenset(), 1)]
 REPORT = SavepointReport(tasks=(SavedTask(index=0, batch=1),), bytes=1)
 
 

@@ -15,7 +15,10 @@ from services.state_syncer.sinks import Sinks, awaits_sink
 from tests.support.jobs import make_config
 
 SIZED = {"key_groups": 4}
-CONTAINERS = {name: LiveContainer(f"http://{name}", region) for name, region in (("a", "n"), ("b", "n"), ("c", "s"))}
+CONTAINERS = {
+    name: LiveContainer(f"http://{name}", frozenset(offers))
+    for name, offers in (("a", ("n",)), ("b", ("n", "disk=ssd")), ("c", ("s", "disk=ssd")))
+}
 
 
 def running(*, started: bool = True, **config: Any) -> Running:
@@ -42,13 +45,15 @@ def test_a_commit_waits_for_an_output_that_may_not_be_there(
     assert awaits_sink(JobView("j", 2, 0, False, make_config(), before), commit) is waits
 
 
-def test_the_region_of_the_job_makes_its_output_and_another_container_after_each_failure() -> None:
-    assert {_asked("j", "n", failures) for failures in range(2)} == {"a", "b"}
-    assert _asked("j", "nowhere", 0) in CONTAINERS
+def test_who_meets_what_the_job_asks_for_makes_its_output_and_another_after_each_failure() -> None:
+    assert {_asked("j", failures, region="n") for failures in range(2)} == {"a", "b"}
+    assert {_asked("j", failures, container_labels={"disk": "ssd"}) for failures in range(2)} == {"b", "c"}
+    assert _asked("j", 0, region="n", container_labels={"disk": "ssd"}) == "b"
+    assert _asked("j", 0, region="nowhere") in CONTAINERS
 
 
-def _asked(job: str, region: str, failures: int) -> str | None:
-    config = make_config(output=SIZED, region=region)
+def _asked(job: str, failures: int, **asks: Any) -> str | None:
+    config = make_config(output=SIZED, **asks)
     sync = SyncRecord(SyncState.FAILED, 2, failures=failures)
     sinks = Sinks(CONTAINERS, lambda _: Unanswered(), 1)
     asks, _ = sinks.asks([Candidate(JobView(job, 2, 0, False, config, sync=sync), Commit(config, 2, 1, 0))])

@@ -16,7 +16,7 @@ from services.task_manager.views import Identity
 from tests.support.task_manager import CAPACITY, SHARDS, all_shards, template
 
 STATES = ("stopped", "running")
-HERE = Identity("c", "http://c", "east", CAPACITY)
+HERE = Identity("c", "http://c", "east", CAPACITY, {"disk": "ssd"})
 
 
 def full(commit_number: int, *templates: object) -> Snapshot:
@@ -139,13 +139,19 @@ def test_a_job_that_had_tasks_and_has_none_is_stopped(snapshot: Snapshot, stops:
 
 
 @pytest.mark.parametrize(
-    ("region", "refusal"),
+    ("region", "labels", "refusal"),
     [
-        (None, None),
-        ("east", None),
-        ("west", "no: container c is in region east, the job asks for region west"),
+        (None, {}, None),
+        ("east", {}, None),
+        ("east", {"disk": "ssd"}, None),
+        ("west", {}, "no: container c has region east and label disk=ssd, the job asks for region west"),
+        (None, {"disk": "hdd"}, "no: container c has region east and label disk=ssd, the job asks for label disk=hdd"),
     ],
 )
-def test_tasks_that_ask_for_another_region_are_refused(region: str | None, refusal: str | None) -> None:
-    catalog = updated(None, full(1, template("a", region=region)), Sharding(SHARDS, ("east", "west")))
+def test_tasks_that_ask_for_other_containers_are_refused(
+    region: str | None, labels: dict[str, str], refusal: str | None
+) -> None:
+    selectors = ("east", "west", "east,disk=ssd", "disk=hdd")
+    asking = template("a", region=region, container_labels=labels)
+    catalog = updated(None, full(1, asking), Sharding(SHARDS, selectors))
     assert {task.refusal for task in catalog.wanted(all_shards(), HERE).values()} == {refusal}

@@ -331,7 +331,7 @@ def test_tasks_that_ask_for_another_region_are_held_and_others_of_the_shard_run(
     assert world.running() == {"b/0"}
     held = world.reports()["a/0"]
     assert (held.state, held.crashes) == (TaskState.HELD, 0)
-    assert held.error == "no: container c1 is in region local, the job asks for region elsewhere"
+    assert held.error == "no: container c1 has region local, the job asks for region elsewhere"
     world.jobs(template("a", task_count=1, revision=3), template("b", task_count=1))
     world.settle()
     assert world.running() == {"a/0", "b/0"}

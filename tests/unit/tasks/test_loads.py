@@ -114,7 +114,7 @@ def test_a_shard_has_the_sum_of_its_tasks_each_as_a_plain_reading_of_the_rules_s
     expected = np.zeros((shard_count, len(NAMES)))
     for tasks in jobs:
         for index in range(tasks.task_count):
-            shard = sharding.shard_of(f"{tasks.job}/{index}", tasks.region)
+            shard = sharding.shard_of(f"{tasks.job}/{index}", tasks.selector)
             assert shard is not None
             expected[shard] += [plainly(jobs, told, tasks, index, column) for column in range(len(NAMES))]
     got = shard_loads(task_shards(jobs, sharding), task_loads(jobs, told), shard_count)

@@ -75,9 +75,9 @@ def test_regions_never_meet_in_a_shard(one: str, other: str, here: str, there: s
 @given(st.text(), regions, counts, st.integers(0, SLOTS))
 def test_another_region_changes_nothing_for_the_others(task: str, region: str | None, count: int, known: int) -> None:
     before = Sharding(count, REGIONS[:known])
-    after = before.with_regions({"new", *REGIONS[:known]})
-    assert after.regions[:known] == before.regions
-    has_place = region is None or region in before.regions
+    after = before.with_selectors({"new", *REGIONS[:known]})
+    assert after.selectors[:known] == before.selectors
+    has_place = region is None or region in before.selectors
     assert after.shard_of(task, region) == before.shard_of(task, region)
     assert (before.shard_of(task, region) is not None) == has_place
     if region is None:
@@ -85,11 +85,11 @@ def test_another_region_changes_nothing_for_the_others(task: str, region: str | 
 
 
 def test_regions_have_places_in_the_order_in_which_they_came() -> None:
-    sharding = Sharding(64).with_regions({"south", "north"}).with_regions({"east", "north"})
-    assert sharding.regions == ("north", "south", "east")
-    full = sharding.with_regions({f"r{number:02}" for number in range(99)})
-    assert (len(full.regions), full.regions[:4]) == (SLOTS, ("north", "south", "east", "r00"))
-    assert full.with_regions({"one more"}) == full
+    sharding = Sharding(64).with_selectors({"south", "north"}).with_selectors({"east", "north"})
+    assert sharding.selectors == ("north", "south", "east")
+    full = sharding.with_selectors({f"r{number:02}" for number in range(99)})
+    assert (len(full.selectors), full.selectors[:4]) == (SLOTS, ("north", "south", "east", "r00"))
+    assert full.with_selectors({"one more"}) == full
 
 
 @pytest.mark.parametrize(("task", "shard_of_64"), [("flights/0", 59), ("flights/1", 33), ("a/0", 42)])

@@ -51,9 +51,10 @@ def test_shards_without_tasks_take_little_of_a_cell_however_many_they_are(shards
     assert (asked <= offered * 0.051).all()
 
 
-def test_a_shard_goes_to_the_region_that_its_tasks_ask_for():
-    hosts = {"a": member("a", "east"), "b": member("b", "west")}
-    needs = needs_of([job("j", 4, "west")], [], Sharding(4, ("west",)))
+@pytest.mark.parametrize("asked", ["west", "disk=ssd", "west,disk=ssd"])
+def test_a_shard_goes_where_what_its_tasks_ask_for_is(asked: str):
+    hosts = {"a": member("a", "east"), "b": member("b", "west", labels={"disk": "ssd"})}
+    needs = needs_of([job("j", 4, asked)], [], Sharding(4, (asked,)))
     answer = place(problem_of_cell(hosts, needs, {}, Rules()).problem, {})
     asking = needs.asks.shard.tolist()
     assert {answer.assignment[shard] for shard in asking} == {"b"}

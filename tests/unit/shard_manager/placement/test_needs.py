@@ -32,12 +32,12 @@ def test_jobs_are_spread_apart():
     assert {int(needs.spread[shard]) for shard in empty} == {-1}
 
 
-def test_those_who_ask_for_regions_are_in_order_of_importance():
+def test_those_who_ask_for_containers_are_in_order_of_importance():
     """All in one shard: priority first, then tasks, then name."""
     jobs = [job("a", 1, "x"), job("b", 2, "y"), job("c", 1, "z", priority=1), job("d", 2, "x"), job("e", 9)]
     asks = needs_of(jobs, [], Sharding(1, ("x", "y", "z"))).asks
     assert [asks.jobs[row] for row in asks.job] == ["c", "b", "d", "a"]
-    assert [asks.regions[row] for row in asks.region] == ["z", "y", "x", "x"]
+    assert [asks.selectors[row] for row in asks.selector] == ["z", "y", "x", "x"]
     assert asks.shard.tolist() == [0, 0, 0, 0]
 
 
