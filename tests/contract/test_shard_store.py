@@ -225,16 +225,19 @@ def test_a_container_that_restarts_after_the_change_has_all_parts_under_a_new_ep
     assert facts.sharding.count == 2 * SHARDS
 
 
-def test_regions_of_containers_and_of_jobs_get_a_place(form: Any) -> None:
+def test_regions_of_containers_and_what_jobs_ask_for_get_a_place(form: Any) -> None:
     """In the order in which they come, and each change under a number of its own."""
     epoch = form.elect("a")
     assert form.store.take_over(epoch).facts.sharding.selectors == ()
     first = form.store.register(member("c1"), empty=True, above=-1, leader_epoch=epoch).facts
     assert first.sharding.selectors == ("local",)
     form.run("job", region="here")
+    form.run("labelled", container_labels={"gpu": "yes", "disk": "ssd"})
+    form.run("both", region="here", container_labels={"disk": "ssd"})
+    form.run("any")
     form.store.give_jobs_a_place(epoch)
     second = form.store.read(-1).facts
-    assert second.sharding == Sharding(SHARDS, ("local", "here"))
+    assert second.sharding == Sharding(SHARDS, ("local", "disk=ssd,gpu=yes", "here", "here,disk=ssd"))
     assert second.version > first.version > 0
     form.store.give_jobs_a_place(epoch)
     assert form.store.take_over(epoch).facts == second
@@ -243,13 +246,13 @@ def test_regions_of_containers_and_of_jobs_get_a_place(form: Any) -> None:
 def test_the_jobs_whose_tasks_should_run_are_read_with_what_they_ask(form: Any) -> None:
     resources = {"cpu_cores": 2.0, "memory_bytes": 2**30, "disk_bytes": 7}
     form.run("a", task_count=3, resources=resources, isolation="process", region="east", priority=-2)
-    form.run("b", task_count=1, resources=resources)
+    form.run("b", task_count=1, resources=resources, container_labels={"disk": "ssd"})
     form.run("off", desired_state="stopped")
     form.run("gone", stopping=True)
     reserved = {CPU: 2.0, MEMORY: 2**30, DISK: 7}
     assert sorted(form.store.jobs(), key=lambda job: job.job) == [
         JobTasks("a", 3, 1, True, reserved, "east", -2),
-        JobTasks("b", 1, 1, False, reserved),
+        JobTasks("b", 1, 1, False, reserved, "disk=ssd"),
     ]
 
 

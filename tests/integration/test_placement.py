@@ -42,12 +42,16 @@ def engine(database_url: str) -> Iterator[Engine]:
 
 @contextmanager
 def cell(
-    engine: Engine, database_url: str, regions: Mapping[str, str], **settings: Any
+    engine: Engine, database_url: str, regions: Mapping[str, str], labels: str = "", **settings: Any
 ) -> Iterator[tuple[RunningShardManager, dict[str, SmallTaskManager]]]:
-    """A Shard Manager and containers, by name to region, over which all shards are spread."""
+    """A Shard Manager and containers, by name to region, over which all shards are spread. `labels`: the one that has
+    the label `disk=ssd`."""
     with ExitStack() as stack:
         manager = stack.enter_context(shard_manager(database_url, **{**EVERY_ROUND, **settings})).lead()
-        containers = {name: SmallTaskManager(name, region=region) for name, region in regions.items()}
+        containers = {
+            name: SmallTaskManager(name, region=region, labels={"disk": "ssd"} if name == labels else None)
+            for name, region in regions.items()
+        }
         for container in containers.values():
             stack.callback(container.stop)
             container.beat(manager)
@@ -114,26 +118,29 @@ def test_shards_move_off_a_container_that_turns_out_to_be_hot(engine, database_u
         assert owners(engine) == after
 
 
-def test_a_shard_follows_the_region_of_its_job_and_an_impossible_one_hurts_nobody(engine, database_url):
-    """1. A job runs in a shard in region east. 2. One in it asks for west: the shard goes there. 3. It asks for where
-    nobody is: the shard stays owned, and an alert says who asks for what. 4. The job goes, and so does the alert."""
-    with cell(engine, database_url, {"a": "east", "b": "west"}) as (manager, containers):
+def test_a_shard_follows_what_its_job_asks_for_and_an_impossible_one_hurts_nobody(engine, database_url):
+    """1. A job runs in a shard in region east. 2. One in it asks for west and a label there: the shard goes there. 3. It
+    asks for the label in east, where nobody has it: the shard stays owned, and an alert says who asks for what. 4. The
+    job goes, and so does the alert."""
+    labels = {"disk": "ssd"}
+    with cell(engine, database_url, {"a": "east", "b": "west"}, labels="b") as (manager, containers):
         with transaction(engine) as connection:
-            sharding, held = read_facts(connection).sharding, owners(engine)
+            sharding, held = read_facts(connection).sharding.with_selectors({"west,disk=ssd"}), owners(engine)
         asks, shard = next(
             (name, shard)
             for name in map("asks{}".format, count())
-            if (shard := sharding.shard_of(f"{name}/0", "west")) is not None and held[shard] == "a"
+            if (shard := sharding.shard_of(f"{name}/0", "west,disk=ssd")) is not None and held[shard] == "a"
         )
         [[other]] = jobs_in({shard: 1}, SHARDS).values()
         commit_job(engine, other, task_count=1)
-        commit_job(engine, asks, task_count=1, region="west")
+        commit_job(engine, asks, task_count=1, region="west", container_labels=labels)
         wait_until(lambda: owners(engine)[shard] == "b" and agree(engine, containers), 10, "the shard to go west")
-        commit_job(engine, asks, task_count=1, region="north")
+        commit_job(engine, asks, task_count=1, region="east", container_labels=labels)
         wait_until(lambda: region_alerts(engine), 10, "an alert")
         [(subject, message)] = region_alerts(engine).items()
         assert subject == asks
-        assert f"job {asks} asks for region north: no open container has region north" in message
+        words = "region east and label disk=ssd"
+        assert f"job {asks} asks for {words}: no open container has {words}" in message
         assert rounds_pass(manager)
         assert agree(engine, containers)
         forget_job(engine, asks)

@@ -16,9 +16,11 @@ from penstock.config.basis import merge_basis
 from penstock.config.model import ChangeKind
 from penstock.config.sameness import SimpleChange, simple_change
 from penstock.store import simple_rollouts, simple_sync
+from penstock.store.cluster import write_sharding
 from penstock.store.engine import connect, listen, transaction
 from penstock.store.layers import all_layers
 from penstock.store.simple_sync import Judged
+from penstock.tasks.shards import Sharding
 from services.state_syncer.budget import Budget
 from services.state_syncer.simple import SET_BASED_FROM
 from services.state_syncer.store import Batch, PostgresSyncStore
@@ -263,14 +265,19 @@ def look(cell: Cell, now: str, well_before: datetime) -> tuple[int, Any]:
 
 
 def test_what_is_seen_of_many_rollouts_is_noted(cell: Cell) -> None:
-    """1. A rollout begins while the task has crashed twice: so many do not count. 2. It runs the new package: noted
-    since when. 3. It does so later too: the same. 4. It stops: no longer. 5. It ran for long enough: settled."""
-    write_layer(cell.engine, "j", make_layer(task_count=1))
+    """Of a job that asks for labels. 1. A rollout begins while the task has crashed twice: so many do not count. 2. It
+    runs the new package: noted since when. 3. It does so later too: the same. 4. It stops: no longer. 5. It ran for
+    long enough: settled."""
+    write_layer(cell.engine, "j", make_layer(task_count=1, container_labels={"disk": "ssd"}))
     cell.round()
     write_layer(cell.engine, "j", {"package": {"version": "2"}}, layer="provisioner")
     cell.round()
     cell.container("a")
-    cell.do("INSERT INTO assignment (shard, container, epoch) SELECT n, 'a', 1 FROM generate_series(0, 1023) AS n")
+    sharding = Sharding(1024, ("r", "disk=ssd"))
+    with transaction(cell.engine) as connection:
+        write_sharding(connection, sharding, 1)
+    shard = sharding.shard_of("j/0", "disk=ssd")
+    cell.do("INSERT INTO assignment (shard, container, epoch) VALUES (:shard, 'a', 1)", shard=shard)
     cell.report("a", 1, "j")
     cell.do("UPDATE tasks SET crashes = 2, revision = :old", old=cell.running()["revision"] - 1)
     first, later = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)

@@ -84,10 +84,17 @@ class SmallTaskManager:
     """Obeys orders as a Task Manager must, runs nothing. Heartbeats when told, or every `beat` seconds."""
 
     def __init__(
-        self, name: str, incarnation: str = "1", *, region: str = "local", answers_orders: bool = True
+        self,
+        name: str,
+        incarnation: str = "1",
+        *,
+        region: str = "local",
+        labels: dict[str, str] | None = None,
+        answers_orders: bool = True,
     ) -> None:
         self.name = name
         self.region = region
+        self.labels = labels or {}
         self.incarnation = incarnation
         self.answers_orders = answers_orders
         self.held: dict[int, int] = {}
@@ -112,6 +119,7 @@ class SmallTaskManager:
                 incarnation=self.incarnation,
                 url=self.url,
                 region=self.region,
+                labels=self.labels,
                 capacity=CAPACITY,
                 held=dict(self.held),
                 dropped=dict(self.dropped),

@@ -27,9 +27,10 @@ _WORDS = [f"('x' || substr(md5(t.job || '/' || t.index), {start}, 8))::bit(32)::
 _WORDS[-1] = (
     f"(CASE WHEN t.selector IS NULL THEN {_WORDS[-1]} ELSE ({_WORDS[-1]} & ~CAST({SLOTS - 1} AS bigint)) + {_SLOT} END)"
 )
-_SHARD = "0"
+SHARD = "0"
 for _word in _WORDS:
-    _SHARD = f"(({_SHARD} * (4294967296 % cell.shards) + {_word}) % cell.shards)"
+    SHARD = f"(({SHARD} * (4294967296 % cell.shards) + {_word}) % cell.shards)"
+"""An expression for the shard of a task `t` (job, index, selector) in a `cell` (shards, selectors)."""
 
 # Nothing was written to the job since its wave was committed, and all tasks that are to be upgraded are. `told`: the
 # crashes of tasks that are not upgraded yet.
@@ -68,7 +69,7 @@ _LOOK = text(
             JOIN containers c ON c.name = t.container AND c.state = 'live'
             JOIN reports p ON p.container = c.name AND p.incarnation = c.incarnation
     ), reported AS (
-        SELECT t.*, {_SHARD} AS shard FROM told t CROSS JOIN cell
+        SELECT t.*, {SHARD} AS shard FROM told t CROSS JOIN cell
     ), owned AS (
         SELECT t.*, t.index < held.upgraded AND t.state = 'running' AND t.revision >= held.revision
             AND t.generation = held.generation AND t.restarts >= held.restarts
