@@ -71,5 +71,10 @@ def layout(generation: int, config: Config) -> Layout:
 
 
 def _replaced(config: Mapping[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    """None is left out: a key of a map that is gone, or the default of a field. A map that is new to this version may
+    be absent."""
     first, *rest = path
-    return {**config, first: _replaced(config[first], tuple(rest), value) if rest else value}
+    if rest:
+        return {**config, first: _replaced(config.get(first, {}), tuple(rest), value)}
+    others = {name: other for name, other in config.items() if name != first}
+    return others if value is None else {**others, first: value}

@@ -119,7 +119,7 @@ def test_shards_move_off_a_container_that_turns_out_to_be_hot(engine, database_u
 
 
 def test_a_shard_follows_what_its_job_asks_for_and_an_impossible_one_hurts_nobody(engine, database_url):
-    """1. A job runs in a shard in region east. 2. One in it asks for west and a label there: the shard goes there. 3. It
+    """1. A job runs in a shard in region east. 2. One in it asks for west and a label: the shard goes there. 3. It
     asks for the label in east, where nobody has it: the shard stays owned, and an alert says who asks for what. 4. The
     job goes, and so does the alert."""
     labels = {"disk": "ssd"}

@@ -12,6 +12,7 @@ import orjson
 
 from penstock.spark.channel import Redistribute
 from penstock.tasks.ownership import Owner
+from penstock.tasks.selectors import selector
 from penstock.wire.cluster import ShardOrders
 from services.state_syncer.plan import SyncState
 from tests.simulation.expected import Expected
@@ -66,9 +67,11 @@ class Checkers(Watcher):
     def began(self, instance: Instance) -> None:
         """A task is in one place, of one generation, and runs what was expected."""
         self._releases.began(instance.spec)
-        region, here = instance.spec.config.region, instance.host.process.machine.name
-        if region is not None and region != self._around.ground.terrain.region(here):
-            self.complain(f"{instance.task_id} asks for region {region} and runs on {here}")
+        config, here, terrain = instance.spec.config, instance.host.process.machine.name, self._around.ground.terrain
+        if config.region not in (None, terrain.region(here)):
+            self.complain(f"{instance.task_id} asks for region {config.region} and runs on {here}")
+        if not config.container_labels.items() <= terrain.labels(here).items():
+            self.complain(f"{instance.task_id} asks for {config.container_labels} and runs on {here}")
         if not self.expected.was_of_task(instance.spec.job, instance.spec.config):
             self.complain(f"{instance.task_id} runs on {instance.host.name} what was never expected")
         for other in self._tasks.of(instance.spec.job):
@@ -135,9 +138,10 @@ class Checkers(Watcher):
         if sharding == self._sharding and not _leavers(before, self._owners):
             return
         for instance in self._tasks.all():
-            region, here = instance.spec.config.region, instance.host.process.machine.name
-            old = sharding.shard_of(instance.task_id, region)
-            new = self._sharding.shard_of(instance.task_id, region)
+            config, here = instance.spec.config, instance.host.process.machine.name
+            asked = selector(config.region, config.container_labels)
+            old = sharding.shard_of(instance.task_id, asked)
+            new = self._sharding.shard_of(instance.task_id, asked)
             if old is None or new is None or before[old].container != here or self._owners[new].container == here:
                 continue
             if not self._is_zombie(instance):

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from penstock.tasks.ownership import CORDONED
+from penstock.tasks.selectors import parts
 from services.shard_manager import loop as shard_manager_loop
 from services.shard_manager import placing
-from services.shard_manager.placement import cell, place
+from services.shard_manager.placement import binding, cell, place
 from services.shard_manager.placement.binding import Bound
 from services.shard_manager.placement.problem import ANYWHERE, State
 from services.shard_manager.placement.shortage import _larger, place_all
@@ -41,6 +42,11 @@ def regions_are_ignored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cell, "bind", nowhere)
 
 
+def labels_are_ignored(patch: pytest.MonkeyPatch) -> None:
+    """Shards go to the region that their jobs ask for, whatever labels these ask for."""
+    patch.setattr(binding, "parts", lambda selector: (parts(selector)[0], frozenset()))
+
+
 def all_moves_at_once(patch: pytest.MonkeyPatch) -> None:
     """What is to move moves, however much moves already."""
     patch.setattr(shard_manager_loop, "plan", lambda *where, move_limit: plan(*where, move_limit=1000))
@@ -51,5 +57,6 @@ PLACEMENT_MUTATIONS = (
     the_budget_is_ignored,
     a_cordon_is_ignored,
     regions_are_ignored,
+    labels_are_ignored,
     all_moves_at_once,
 )

@@ -1,7 +1,7 @@
 """What must hold of each placement, by what its leader knew: told by the leader as it decides, weighed anew here.
 
 Not by the number of shards that move, which is the search's own affair, but for the budget: what nothing forces moves
-for balance. A shard must move when its container is gone, drains, is in the wrong region or was above its capacity.
+for balance. A shard must move when its container is gone, drains, has not what it asks for or was above its capacity.
 """
 
 from __future__ import annotations
@@ -94,12 +94,12 @@ class Placements:
                 yield f"shard {shard} goes to {container}, which is {member.availability}"
             if member.availability == DRAINING and not is_named:
                 yield f"shard {shard} stays on {container}, which drains, and nobody is told"
-            regions = known.bound_to(shard)
-            if regions and member.region not in regions:
-                yield f"shard {shard} is bound to {sorted(regions)} and goes to {container} of {member.region}"
+            if not known.may_be_on(shard, container):
+                has = f"{member.region} {dict(member.labels)}"
+                yield f"shard {shard} is bound to {sorted(known.bound_to(shard))} and goes to {container} of {has}"
         for job in sorted(set(known.in_vain())):
             if (REGION_UNMET, job) not in alerts:
-                yield f"{job} asks for a region in vain, and nobody is told"
+                yield f"{job} asks for containers in vain, and nobody is told"
 
     def _of_capacity(self, known: Knowledge, target: Target) -> Iterator[str]:
         """No container is above its capacity less headroom, unless people are told that it is short, which they are

@@ -213,7 +213,7 @@ def task_manager(around: Surroundings, process: Process) -> None:
         around.ground.scheduler.wait(0.1)
     numbers, life = count(1), next(around.lives)
     terrain = around.ground.terrain
-    identity = Identity(name, f"http://{name}", terrain.region(name), terrain.capacity(name))
+    identity = Identity(name, f"http://{name}", terrain.region(name), terrain.capacity(name), terrain.labels(name))
     container = Container(
         identity,
         times.limits,

@@ -13,15 +13,19 @@ from penstock.tasks.dimensions import CPU, DISK, MEMORY, NETWORK
 from penstock.wire.cluster import Capacity
 
 REGIONS = ("local", "west")
+LABELS = {"disk": "ssd"}
 CHANGE_EVERY_SECONDS = 30.0
 MEAN_OF_A_TASK = {CPU: 0.1, MEMORY: 3.0e8, DISK: 5.0e8, NETWORK: 2.0e5}
 MOST_MEANS = 4.0
 """No task of the tail uses more than so many times the mean of its kind."""
 LARGE_SIZE = 32
+LABELLED = 0.4
+"""The share of cells where machines have a label, and jobs ask for it."""
 
 
 class Terrain:
-    """`is_calm`: from now on every task uses the same. `placement`: settings of the Shard Manager."""
+    """`is_calm`: from now on every task uses the same. `placement`: settings of the Shard Manager. `asks`: which
+    containers jobs may ask for, as fields of their configurations."""
 
     def __init__(self, seed: int, now: Callable[[], float]) -> None:
         self._seed = seed
@@ -40,6 +44,11 @@ class Terrain:
             "move_budget": random.choice((6, 1000)),
             "moves_in_flight": random.choice((3, 32)),
         }
+        self.asks: tuple[dict[str, Any], ...] = tuple({"region": region} for region in (None, *self.regions))
+        self._has_labels = random.random() < LABELLED
+        if self._has_labels:
+            asks = ({**ask, "container_labels": LABELS} for ask in ({"region": None}, {"region": self.regions[-1]}))
+            self.asks = (*({**ask, "container_labels": {}} for ask in self.asks), *asks)
 
     def become_large(self) -> None:
         """A cell of hundreds of containers: each is as large as the product's, and placement is as the product's."""
@@ -49,6 +58,10 @@ class Terrain:
     def region(self, container: str) -> str:
         """Every second machine is in the second region, if there is one."""
         return self.regions[int(container.removeprefix("c")) % len(self.regions)]
+
+    def labels(self, container: str) -> dict[str, str]:
+        """Every third machine has the label, if there is one: in each region one of the first four."""
+        return LABELS if self._has_labels and int(container.removeprefix("c")) % 3 == 0 else {}
 
     def capacity(self, container: str) -> Capacity:
         """Some machines are twice as large. What the network can do is not told."""

@@ -52,25 +52,30 @@ class Knowledge:
         return {shard: {name: max(load[name], least[name]) for name in NAMES} for shard, load in used.items()}
 
     def asking(self, shard: int) -> list[JobTasks]:
-        """The jobs with a region that have tasks in a shard."""
+        """The jobs with a selector that have tasks in a shard."""
         return self._asking.get(shard, [])
 
     def bound_to(self, shard: int) -> frozenset[str]:
-        """The regions that it may go to, one but for ties: that of the most important job that can have its own."""
-        possible = [job for job in self.asking(shard) if self._can_have(job.region, shard)]
+        """The selectors that it may go by, one but for ties: that of the most important job that can have its own."""
+        possible = [job for job in self.asking(shard) if self._can_have(str(job.selector), shard)]
         most = max((job.priority for job in possible), default=0)
-        return frozenset(str(job.region) for job in possible if job.priority == most)
+        return frozenset(str(job.selector) for job in possible if job.priority == most)
 
     def in_vain(self) -> Iterator[str]:
-        """Jobs some of whose tasks ask for a region where there is no open container and where their shard is not."""
+        """Jobs some of whose tasks ask for what no open container has, nor the one that has their shard."""
         for shard, jobs in self._asking.items():
-            yield from (job.job for job in jobs if not self._can_have(job.region, shard))
+            yield from (job.job for job in jobs if not self._can_have(str(job.selector), shard))
+
+    def may_be_on(self, shard: int, container: str) -> bool:
+        """Whether a live container has what the shard is bound to."""
+        bound = self.bound_to(shard)
+        return not bound or any(self._has(container, selector) for selector in bound)
 
     def may_stay(self, shard: int) -> bool:
         """Whether nothing but loads can ask for its move."""
-        member = self.members.get(self.present.get(shard, ""))
-        regions = self.bound_to(shard)
-        return member is not None and member.availability != DRAINING and (not regions or member.region in regions)
+        name = self.present.get(shard, "")
+        member = self.members.get(name)
+        return member is not None and member.availability != DRAINING and self.may_be_on(shard, name)
 
     def present_here(self) -> dict[int, str]:
         """Where shards are, without those of containers that are gone."""
@@ -100,11 +105,10 @@ class Knowledge:
 
     def tiers(self) -> list[list[str]]:
         """Open containers that may take the same shards."""
-        by_region = any(self.bound_to(shard) for shard in self._asking)
-        found: dict[str, list[str]] = {}
-        for name, member in sorted(self.members.items()):
-            if member.availability == OPEN:
-                found.setdefault(member.region if by_region else "", []).append(name)
+        bound = sorted({selector for shard in self._asking for selector in self.bound_to(shard)})
+        found: dict[tuple[bool, ...], list[str]] = {}
+        for name in sorted(self._open):
+            found.setdefault(tuple(self._has(name, selector) for selector in bound), []).append(name)
         return list(found.values())
 
     # ---- parts
@@ -112,7 +116,7 @@ class Knowledge:
     def _places(self) -> Iterator[tuple[JobTasks, int, int]]:
         for job in self.jobs:
             for index in range(job.task_count):
-                shard = self.sharding.shard_of(task_id(job.job, index), job.region)
+                shard = self.sharding.shard_of(task_id(job.job, index), job.selector)
                 if shard is not None:
                     yield job, index, shard
 
@@ -120,20 +124,32 @@ class Knowledge:
     def _asking(self) -> dict[int, list[JobTasks]]:
         found: dict[int, dict[str, JobTasks]] = {}
         for job, _, shard in self._places():
-            if job.region is not None:
+            if job.selector is not None:
                 found.setdefault(shard, {})[job.job] = job
         return {shard: list(jobs.values()) for shard, jobs in found.items()}
 
     @cached_property
-    def _open_regions(self) -> frozenset[str]:
-        return frozenset(each.region for each in self.members.values() if each.availability == OPEN)
+    def _open(self) -> list[str]:
+        return [name for name, member in self.members.items() if member.availability == OPEN]
 
-    def _can_have(self, region: str | None, shard: int) -> bool:
-        member = self.members.get(self.present.get(shard, ""))
-        return region in self._open_regions or (member is not None and member.region == region)
+    def _can_have(self, selector: str, shard: int) -> bool:
+        return any(self._has(name, selector) for name in (*self._open, self.present.get(shard, "")))
+
+    def _has(self, name: str, selector: str) -> bool:
+        """Whether a container is live and has all that is asked for: a region, labels as `name=value`, or both."""
+        if (name, selector) not in self._known:
+            member, asked = self.members.get(name), set(selector.split(","))
+            labels = {} if member is None else member.labels
+            has = set() if member is None else {member.region, *map("=".join, labels.items())}
+            self._known[name, selector] = asked <= has
+        return self._known[name, selector]
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, str], bool]:
+        return {}
 
     def _tasks(self) -> dict[tuple[str, int], Amounts]:
-        jobs = {job.job: job for job in self.jobs if job.region is None or job.region in self.sharding.regions}
+        jobs = {job.job: job for job in self.jobs if job.selector in (None, *self.sharding.selectors)}
         known: dict[tuple[str, int], Amounts] = {}
         for name, number, generation, load in self.told:
             job = jobs.get(name)

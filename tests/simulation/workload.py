@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any
 
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN
+from penstock.tasks.selectors import selector_of
 from tests.simulation.packages import version
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.store import Database
@@ -41,10 +42,10 @@ class Workload:
         story: Story,
         jobs: int,
         changes: tuple[str, ...],
-        regions: tuple[str, ...],
+        asks: tuple[dict[str, Any], ...],
         released: float,
     ) -> None:
-        self._regions = regions
+        self._asks = asks
         self._changes = changes or CHANGES
         self._released = released
         self._scheduler = scheduler
@@ -80,7 +81,7 @@ class Workload:
             case "release and rescale":
                 self.release(name, version(next(self._versions), random), task_count=random.randint(1, 4))
             case "region":
-                self._write(name, self._wanted[name] | {"region": self._region()})
+                self._write(name, self._wanted[name] | self._ask())
             case "restart":
                 self._touch(name, "restart")
                 job.restarts += 1
@@ -138,7 +139,8 @@ class Workload:
         more = count * 2 if count * 2 <= MOST_SHARDS else count // 2
         less = max(1, count // 2)
         wanted = self._scheduler.random.choice((more, more, less))
-        if not memory.facts.sharding.keeps_regions_apart(wanted):
+        selectors = {selector for selector in map(selector_of, self._asks) if selector is not None}
+        if not memory.facts.sharding.with_selectors(selectors).keeps_apart(wanted):
             return
         memory.facts = memory.facts._replace(wanted=wanted)
         self._story.tell("user", "asks for shards", count=wanted, present=count)
@@ -153,11 +155,11 @@ class Workload:
             "task_count": random.randint(1, 4),
             "output": dict(random.choice(OUTPUTS)[0]),
             "package": _package("1"),
-            "region": self._region(),
+            **self._ask(),
         }
 
-    def _region(self) -> str | None:
-        return self._scheduler.random.choice((None, *self._regions))
+    def _ask(self) -> dict[str, Any]:
+        return self._scheduler.random.choice(self._asks)
 
     def _other_output(self, name: str) -> dict[str, Any]:
         group = OUTPUTS["key_groups" in self._wanted[name]["output"]]

@@ -102,7 +102,7 @@ class World:
             )
         self.around = Surroundings(self.network, self.database, self.ground, times)
         self.workload = Workload(
-            self.scheduler, self.database, self.story, size.jobs, size.changes, self.terrain.regions, size.released
+            self.scheduler, self.database, self.story, size.jobs, size.changes, self.terrain.asks, size.released
         )
         self.machines: dict[str, Machine] = {}
         self.checkers = self.ground.watcher = Checkers(self.around, self.machines)

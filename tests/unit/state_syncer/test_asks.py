@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,26 @@ def test_only_the_rescaled_fields_differ_between_source_and_target() -> None:
     assert request.target.config.model_dump(mode="json") == make_config(task_count=4)
     assert [tuple(each) for each in request.source.ranges] == [(0, 4), (4, 8)]
     assert [tuple(each) for each in request.target.ranges] == [(0, 2), (2, 4), (4, 6), (6, 8)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {"container_labels": {"disk": "ssd"}}),
+        ({"container_labels": {"disk": "ssd", "gpu": "yes"}}, {"container_labels": {"disk": "hdd"}}),
+        ({"container_labels": {"disk": "ssd"}}, {"region": "eu"}),
+        ({"region": "eu"}, {}),
+    ],
+)
+def test_what_a_job_asks_for_may_come_and_go(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Also in place of a configuration from before there were labels."""
+    ran = make_config(**before)
+    if not before:
+        del ran["container_labels"]
+    plan = PLAN.model_copy(update={"config": make_config(task_count=4, **after)})
+    request = request_of("j", plan, replace(RUNNING, config=ran))
+    assert isinstance(request, RedistributionRequest)
+    assert request.target.config.model_dump(mode="json") == make_config(task_count=4, **after)
 
 
 def test_the_generation_that_ran_is_sealed() -> None:
