@@ -25,4 +25,5 @@ if [ ! -x .venv/bin/pip ]; then
     "$python" -m venv .venv
 fi
 echo "installing the locked packages"
-.venv/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+# Each module is compiled when it is first imported: most never are.
+.venv/bin/pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements.lock

@@ -107,9 +107,9 @@ class Container:
             if not self._is_current(request.incarnation, now):
                 return
             if answer.known:
-                owned = StoredShards(answer.shards, answer.version, answer.sharding)
+                owned = StoredShards(answer.shards, answer.version, answer.sharding, answer.commit_number)
                 told = request.dropped if request.shard_count == answer.shard_count else {}
-                self._tenure.joined(answer.commit_number)
+                self._tenure.joined(owned.commit_number)
                 self._grant(sent_at, answer.lease_seconds, owned, told, now)
             else:
                 self._begin_anew("declared lost or replaced", now)
@@ -120,6 +120,7 @@ class Container:
         with self._changed:
             now = self._clock.monotonic()
             if self._is_current(incarnation, now):
+                self._tenure.joined(stored.commit_number)
                 self._grant(sent_at, seconds, stored, {}, now)
         self.wake.set()
 

@@ -7,7 +7,8 @@ any order of arrival; nothing depends on pushes and answers keeping their order.
 
 A map comes with the sharding that it was made under, which its version orders, too. When that is a new one, what is
 known is put into its numbers first: of a shard that was split each part is as the whole was. Where shards became one
-nothing needs to be known of what was: a map that says so is newer than all of it.
+nothing needs to be known of what was: a map that says so is newer than all of it. That it is has to be looked at, for
+the count may have become another and the same again unheard: what was ordered since is newer than a late map from then.
 """
 
 from __future__ import annotations
@@ -31,13 +32,15 @@ class Ownership:
     """`shards` and `dropped` map shard to assignment epoch, under `sharding`; None: no map came yet.
 
     A dropped shard is taken again only under a higher epoch, and is remembered until the Shard Manager has heard of
-    it and listed it no more for a while: `unlisted` counts the maps. `version` is that of the newest full map.
+    it and listed it no more for a while: `unlisted` counts the maps. `version` is that of the newest full map,
+    `order_version` that of the newest order.
     """
 
     shards: Epochs = field(default_factory=dict)
     dropped: Epochs = field(default_factory=dict)
     unlisted: Mapping[int, int] = field(default_factory=dict)
     version: int = 0
+    order_version: int = 0
     sharding: Sharding | None = None
 
     @property
@@ -56,12 +59,13 @@ class Ordered(NamedTuple):
 def with_map(known: Ownership, shards: Epochs, version: int, told: Epochs, sharding: Sharding) -> Ownership:
     """Ownership after a full map under `sharding`. `told` is what the request that it answers had listed as dropped.
 
-    A map older than one already applied changes nothing. A shard that the map lacks, with an epoch that the map must
-    have known, is no longer owned: it counts as dropped.
+    A map older than one already applied changes nothing, nor does one of another count that is older than an order. A
+    shard that the map lacks, with an epoch that the map must have known, is no longer owned: it counts as dropped.
     """
-    if version < known.version:
+    is_renumbered = known.shard_count != sharding.count
+    if version < known.version or (is_renumbered and version < known.order_version):
         return known
-    if known.shard_count != sharding.count:
+    if is_renumbered:
         known, told = _in_numbers_of(sharding, known), {}
     taken = {shard: epoch for shard, epoch in shards.items() if epoch > known.dropped.get(shard, -1)}
     kept = {shard: epoch for shard, epoch in known.shards.items() if epoch > max(version, taken.get(shard, -1))}
@@ -78,6 +82,7 @@ def with_map(known: Ownership, shards: Epochs, version: int, told: Epochs, shard
         dropped={shard: epoch for shard, epoch in dropped.items() if shard not in forgotten},
         unlisted={shard: maps for shard, maps in unlisted.items() if shard not in forgotten},
         version=version,
+        order_version=known.order_version,
         sharding=sharding,
     )
 
@@ -86,13 +91,14 @@ def _in_numbers_of(sharding: Sharding, known: Ownership) -> Ownership:
     """What is known, of shards of another count."""
     before = known.sharding
     if before is None or not before.is_refined_by(sharding):
-        return Ownership(version=known.version)
+        return replace(known, shards={}, dropped={}, unlisted={})
     shards, dropped = (before.refined(epochs, sharding.count) for epochs in (known.shards, known.dropped))
-    return Ownership(shards=shards, dropped=dropped, version=known.version)
+    return replace(known, shards=shards, dropped=dropped, unlisted={})
 
 
-def with_drops(known: Ownership, orders: Epochs) -> Ordered:
-    """Ownership after DROP_SHARD. An order for an epoch older than the one held is not obeyed."""
+def with_drops(known: Ownership, orders: Epochs, version: int) -> Ordered:
+    """Ownership after DROP_SHARD, ordered at `version`. An order for an epoch older than the one held is not obeyed."""
+    known = _ordered(known, version)
     obeyed = {shard: epoch for shard, epoch in orders.items() if known.shards.get(shard, -1) <= epoch}
     shards = {shard: epoch for shard, epoch in known.shards.items() if shard not in obeyed}
     dropped = {**known.dropped}
@@ -101,13 +107,19 @@ def with_drops(known: Ownership, orders: Epochs) -> Ordered:
     return Ordered(replace(known, shards=shards, dropped=dropped), frozenset(obeyed))
 
 
-def with_adds(known: Ownership, orders: Epochs) -> Ordered:
-    """Ownership after ADD_SHARD. An epoch that a full map already covered, or that was dropped since, is not taken."""
+def with_adds(known: Ownership, orders: Epochs, version: int) -> Ordered:
+    """Ownership after ADD_SHARD, ordered at `version`. An epoch that a full map already covered, or that was dropped
+    since, is not taken."""
+    known = _ordered(known, version)
     already = {shard for shard, epoch in orders.items() if known.shards.get(shard, -1) >= epoch}
     fresh = {shard: epoch for shard, epoch in orders.items() if shard not in already and _is_news(known, shard, epoch)}
     dropped = {shard: epoch for shard, epoch in known.dropped.items() if shard not in fresh}
     owned = replace(known, shards={**known.shards, **fresh}, dropped=dropped)
     return Ordered(owned, frozenset(already | fresh.keys()))
+
+
+def _ordered(known: Ownership, version: int) -> Ownership:
+    return replace(known, order_version=max(version, known.order_version))
 
 
 def _is_news(known: Ownership, shard: int, epoch: int) -> bool:
@@ -116,4 +128,4 @@ def _is_news(known: Ownership, shard: int, epoch: int) -> bool:
 
 def given_up(known: Ownership, shard: int, epoch: int) -> Ownership:
     """Ownership without a shard that turned out to have a newer owner; nothing changes when it was given anew since."""
-    return with_drops(known, {shard: epoch}).ownership
+    return with_drops(known, {shard: epoch}, version=0).ownership

@@ -42,11 +42,13 @@ class ShardAuthority(Protocol):
 
 class StoredShards(NamedTuple):
     """A full map: the shards of this container with their epochs, the highest epoch, and how tasks are shared out to
-    shards, all of one moment."""
+    shards, all of one moment. `commit_number`: a commit of the running table that is no older than that, for the first
+    map of a life."""
 
     shards: Mapping[int, int]
     version: int
     sharding: Sharding
+    commit_number: int
 
 
 class LeaseStore(Protocol):

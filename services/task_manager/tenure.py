@@ -68,7 +68,7 @@ class Tenure:
     def obey_drop(self, order: ShardOrders) -> frozenset[int]:
         """Gives shards up; those that are. Raises Conflict."""
         self._check(order)
-        self.ownership, obeyed = with_drops(self.ownership, order.shards)
+        self.ownership, obeyed = with_drops(self.ownership, order.shards, order.version)
         log.info("shards dropped", shards=sorted(obeyed), asked=len(order.shards), version=order.version)
         return obeyed
 
@@ -77,7 +77,7 @@ class Tenure:
         self._check(order)
         if not self.lease.is_good(now):
             raise Conflict("this container has no lease", rule="lease")
-        self.ownership, obeyed = with_adds(self.ownership, order.shards)
+        self.ownership, obeyed = with_adds(self.ownership, order.shards, order.version)
         log.info("shards added", shards=sorted(obeyed), asked=len(order.shards), version=order.version)
         return obeyed
 

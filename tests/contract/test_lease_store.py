@@ -12,6 +12,7 @@ from penstock.control.errors import LeaseLost, Unavailable
 from penstock.store import shards
 from penstock.store.availability import set_availability
 from penstock.store.engine import transaction
+from penstock.store.running import RUNNING_COMMIT
 from penstock.tasks.ownership import DRAIN_GRACE, DRAINING, Member
 from services.task_manager.ports import LeaseStore
 from services.task_manager.stored_lease import StoredLease
@@ -36,6 +37,11 @@ class PostgresForm:
             before = shards.read_owners(connection)
             changes = {shard: shards.Change("c1", before[shard].epoch) for shard in owned}
             return next(iter(shards.record_owners(connection, changes).values())).epoch
+
+    def commit(self, number: int) -> None:
+        with transaction(self.engine) as connection:
+            values = {"number": number, "name": RUNNING_COMMIT}
+            connection.execute(text("UPDATE counters SET value = :number WHERE name = :name"), values)
 
     def declare_lost(self, incarnation: str) -> bool:
         with transaction(self.engine) as connection:
@@ -64,6 +70,9 @@ class MemoryForm:
     def register(self, owned: list[int]) -> int:
         self.memory.members["c1"] = MEMBER
         return self.memory.give(owned, "c1")
+
+    def commit(self, number: int) -> None:
+        self.memory.counters[RUNNING_COMMIT] = number
 
     def declare_lost(self, incarnation: str) -> bool:
         return self.memory.declare_lost({"c1": incarnation}, FAIL_OVER_SECONDS) == {"c1"}
@@ -105,12 +114,15 @@ def test_a_container_that_never_renewed_can_be_lost_and_knows_it_then(form: Any)
 
 
 def test_an_adopting_life_keeps_the_shards_under_new_epochs_and_ends_the_former(form: Any) -> None:
-    """1. A life owns two shards. 2. Its successor adopts them. 3. The former is replaced; the successor renews."""
+    """1. A life owns two shards. 2. Its successor adopts them, and hears how far commits are. 3. The former is
+    replaced; the successor renews."""
     before = form.register([1, 3])
+    form.commit(7)
     adopted = form.store().adopt("one", "two")
     assert adopted.shards.keys() == {1, 3}
     assert min(adopted.shards.values()) > before
     assert adopted.version == max(adopted.shards.values())
+    assert adopted.commit_number == 7
     with pytest.raises(LeaseLost):
         form.store().renew("one")
     assert form.store().renew("two") == adopted

@@ -193,7 +193,7 @@ def test_more_shards_change_no_owner_and_no_epoch(form: Any) -> None:
     assert form.store.read(cell.facts.version).facts == cell.facts
     stored = form.renew_by_itself("c2", "one")
     parts = range(1, 3 * SHARDS, SHARDS)
-    assert stored == (dict.fromkeys(parts, cell.owners[1].epoch), cell.facts.version, cell.facts.sharding)
+    assert stored[:3] == (dict.fromkeys(parts, cell.owners[1].epoch), cell.facts.version, cell.facts.sharding)
 
 
 def test_fewer_shards_take_parts_that_have_one_owner(form: Any) -> None:

@@ -11,7 +11,8 @@ from sqlalchemy import Connection, Engine, text
 
 from penstock.control.errors import LeaseLost
 from penstock.control.process import wait_until
-from penstock.store.engine import connect, transaction
+from penstock.store.engine import connect, next_number, transaction
+from penstock.store.running import RUNNING_COMMIT
 from penstock.store.shards import (
     Change,
     OwnLease,
@@ -121,6 +122,16 @@ def test_a_restarted_task_manager_adopts_its_lease_without_the_shard_manager(eng
         assert declare_lost(connection, {"a": "1"}, INTERVAL_SECONDS) == set()
         with pytest.raises(LeaseLost):
             adopt_own_lease(connection, "a", "1", "3")
+
+
+def test_commits_wait_for_an_adoption_that_told_of_the_last_one(engine):
+    """1. A life adopts, not committed yet, and hears of a commit. 2. The next commit waits, so who makes it sees it."""
+    with ThreadPoolExecutor(1) as pool:
+        with transaction(engine) as connection:
+            adopted = adopt_own_lease(connection, "a", "1", "2")
+            committing = pool.submit(in_a_transaction, engine, lambda other: next_number(other, RUNNING_COMMIT))
+            wait_until(lambda: waits_for_a_lock(engine), 10, "the commit to wait")
+        assert committing.result(timeout=10) == adopted.commit_number + 1
 
 
 def test_a_restart_seen_by_the_shard_manager_renumbers_the_shards(engine):

@@ -27,6 +27,7 @@ from penstock.local.settings import LocalSettings
 
 JAVA_RELEASE = 17
 _PINS = Path(__file__).with_name("ivy.xml")
+_SETTINGS = Path(__file__).with_name("ivysettings.xml")
 _DIGESTS = Path(__file__).with_name("jars.sha256")
 _SOURCES = Path(__file__).parents[1] / "spark" / "jvm"
 _STAMP = ".stamp"
@@ -171,7 +172,7 @@ def _run_ivy(target: Path) -> None:
     cache.mkdir(parents=True, exist_ok=True)
     pattern = f"{target}/[conf]/[artifact]-[revision].[ext]"
     classpath = str(pyspark_home() / "jars" / "*")
-    options = ["-warn", "-ivy", str(_PINS), "-cache", str(cache), "-retrieve", pattern]
+    options = ["-warn", "-settings", str(_SETTINGS), "-ivy", str(_PINS), "-cache", str(cache), "-retrieve", pattern]
     _run([_tool("java"), "-cp", classpath, "org.apache.ivy.Main", *options], "jars cannot be fetched")
 
 

@@ -19,7 +19,8 @@ from sqlalchemy.dialects.postgresql import insert
 from penstock.control.errors import LeaseLost
 from penstock.store.cluster import FACTS, facts_of
 from penstock.store.cluster_tables import assignment, containers, tasks
-from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify
+from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify, present_number
+from penstock.store.running import RUNNING_COMMIT
 from penstock.tasks.ownership import DRAIN_GRACE, DRAINING, Member, Membership, Owner, membership
 from penstock.tasks.shards import Sharding
 
@@ -36,12 +37,13 @@ class Change(NamedTuple):
 
 
 class OwnLease(NamedTuple):
-    """What a container owns (shard to epoch) by the store, the highest assignment number at that moment, and how tasks
-    are shared out to shards at that moment."""
+    """What a container owns (shard to epoch) by the store, the highest assignment number at that moment, how tasks
+    are shared out to shards at that moment, and the newest commit of the running table."""
 
     shards: dict[int, int]
     version: int
     sharding: Sharding
+    commit_number: int
 
 
 # ---- membership
@@ -206,10 +208,11 @@ def adopt_own_lease(connection: Connection, container: str, former: str, incarna
     """As `renew_own_lease`, for a Task Manager that was restarted and knows its `former` incarnation from its disk.
 
     The shards stay, under new epochs, so that what the former life left behind is fenced. May be repeated, should the
-    answer have been lost. Raises LeaseLost.
+    answer have been lost. Commits wait meanwhile: whoever stops a job by a later one sees this life. Raises LeaseLost.
     """
     _take_own_lease(connection, container, (former, incarnation), incarnation)
     _reissue(connection, container)
+    present_number(connection, RUNNING_COMMIT, hold=True)
     return _own_lease(connection, container)
 
 
@@ -228,14 +231,16 @@ def _own_lease(connection: Connection, container: str) -> OwnLease:
     """One statement, so that shards, version and sharding are of one moment."""
     statement = text(
         f"""
-        SELECT counters.value AS version, {FACTS} AS facts, assignment.shard, assignment.epoch
+        SELECT counters.value AS version, {FACTS} AS facts, assignment.shard, assignment.epoch,
+            (SELECT value FROM counters WHERE name = :commits) AS commit_number
         FROM counters LEFT JOIN assignment ON assignment.container = :container
         WHERE counters.name = :counter
         """
     )
-    rows = connection.execute(statement, {"container": container, "counter": ASSIGNMENT_COUNTER}).all()
+    values = {"container": container, "counter": ASSIGNMENT_COUNTER, "commits": RUNNING_COMMIT}
+    rows = connection.execute(statement, values).all()
     shards = {row.shard: row.epoch for row in rows if row.shard is not None}
-    return OwnLease(shards, rows[0].version, facts_of(rows[0].facts).sharding)
+    return OwnLease(shards, rows[0].version, facts_of(rows[0].facts).sharding, rows[0].commit_number)
 
 
 def _reissue(connection: Connection, container: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.control.errors import LeaseLost
+from penstock.store.running import RUNNING_COMMIT
 from penstock.tasks.ownership import Member, Membership, drain_is_over, joined, membership
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest
 from services.task_manager.ports import StoredShards
@@ -37,7 +38,9 @@ class MemoryLeaseStore(MemoryPort):
         store.renewed_at[self._container] = store.now()
 
     def _stored(self, store: MemoryStore) -> StoredShards:
-        return StoredShards(store.shards_of(self._container), store.counters["assignment"], store.facts.sharding)
+        counters = store.counters
+        shards = store.shards_of(self._container)
+        return StoredShards(shards, counters["assignment"], store.facts.sharding, counters[RUNNING_COMMIT])
 
 
 class MemoryShardAuthority(MemoryPort):

@@ -27,6 +27,7 @@ class Cell:
         self.down: set[str] = set()
         self.row: str | None = None
         self.version = 1
+        self.commit_number = 1
         self.snapshot = Snapshot(full=True, commit_number=1, shard_count=SHARDS, templates=(template(),))
         self.asked: list[str] = []
         self.reports: list[TaskReportBatch] = []
@@ -47,7 +48,7 @@ class Cell:
         self._ask("store", "renew")
         if incarnation != self.row:
             raise LeaseLost("not this life")
-        return StoredShards(all_shards(self.version), self.version, Sharding(SHARDS))
+        return StoredShards(all_shards(self.version), self.version, Sharding(SHARDS), self.commit_number)
 
     def adopt(self, former: str, incarnation: str) -> StoredShards:
         self._ask("store", "adopt")
@@ -55,7 +56,7 @@ class Cell:
             raise LeaseLost("not that life")
         self.row = incarnation
         self.version += 1
-        return StoredShards(all_shards(self.version), self.version, Sharding(SHARDS))
+        return StoredShards(all_shards(self.version), self.version, Sharding(SHARDS), self.commit_number)
 
     def full(self) -> Snapshot | None:
         self._ask("task_service", "full")
@@ -163,6 +164,31 @@ def test_a_restarted_task_manager_needs_neither_service(tmp_path: Path) -> None:
     heartbeats.step()
     second.settle()
     assert {name: start.epoch for name, start in second.hosts.running().items()} == {"flights/0": 2, "flights/1": 2}
+
+
+def test_a_life_that_begins_by_the_store_starts_nothing_from_specs_older_than_it(tmp_path: Path) -> None:
+    """
+    1. A container's lease runs out, and meanwhile its job is committed anew: a stop of it is not waited for by name.
+    2. It takes the place of its former life in the store: its specs are of before that, and it starts nothing.
+    3. The specs of that commit come: its tasks run.
+    """
+    world = World()
+    cell = Cell(world)
+    heartbeats, specs = loops(world, cell, tmp_path)
+    heartbeats.step()
+    specs.step()
+    world.settle()
+    world.clock.seconds += 60
+    world.settle()
+    cell.down, cell.commit_number = {"shard_manager"}, 2
+    heartbeats.step()
+    world.settle()
+    assert world.container.summary().shards.keys() == all_shards(1).keys()
+    assert world.running() == set()
+    cell.snapshot = cell.snapshot.model_copy(update={"commit_number": 2})
+    specs.step()
+    world.settle()
+    assert world.running() == {"flights/0", "flights/1"}
 
 
 def test_a_container_that_nobody_knows_does_nothing(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_full_maps(
     ],
 )
 def test_drops(known: Ownership, orders: dict[int, int], owned: dict[int, int], obeyed: set[int]) -> None:
-    after = with_drops(known, orders)
+    after = with_drops(known, orders, 5)
     assert (after.ownership.shards, after.obeyed) == (owned, obeyed)
 
 
@@ -58,12 +58,12 @@ def test_drops(known: Ownership, orders: dict[int, int], owned: dict[int, int], 
     ],
 )
 def test_adds(known: Ownership, orders: dict[int, int], owned: dict[int, int], obeyed: set[int]) -> None:
-    after = with_adds(known, orders)
+    after = with_adds(known, orders, 5)
     assert (after.ownership.shards, after.obeyed) == (owned, obeyed)
 
 
 def test_a_dropped_shard_is_forgotten_only_after_many_maps_without_it() -> None:
-    known = with_drops(Ownership({1: 5}, version=5, sharding=OF_8), {1: 5}).ownership
+    known = with_drops(Ownership({1: 5}, version=5, sharding=OF_8), {1: 5}, 5).ownership
     for _ in range(11):
         known = with_map(known, {}, 6, known.dropped, OF_8)
         assert known.dropped == {1: 5}
@@ -89,7 +89,7 @@ def test_the_order_of_arrival_does_not_matter(owned_at: list[bool]) -> None:
         known = Ownership(sharding=OF_8)
         for shards, version in late:
             if shards:
-                known = with_adds(known, shards).ownership
+                known = with_adds(known, shards, version).ownership
             known = with_map(known, shards, version, {}, OF_8)
         assert known.shards == last[0]
 
@@ -108,3 +108,15 @@ def test_where_shards_became_one_the_map_alone_counts() -> None:
     known = Ownership({1: 5, 9: 6}, {2: 6}, version=6, sharding=Sharding(16))
     after = with_map(known, {1: 6, 2: 6}, 7, {2: 6}, OF_8)
     assert (after.shards, after.dropped, after.sharding) == ({1: 6, 2: 6}, {}, OF_8)
+
+
+def test_a_late_map_of_a_count_that_was_in_between_undoes_no_order() -> None:
+    """1. Shards 1 and 9 of 16 are held. 2. Unheard, they became one of 8, under epoch 6, and two of 16 again. 3. Both
+    are dropped. 4. The maps come late: nothing of them is taken, until one is given anew."""
+    held = Ownership({1: 6, 9: 5}, version=6, sharding=Sharding(16))
+    known = with_drops(held, {1: 6, 9: 6}, version=8).ownership
+    assert known.shards == {}
+    assert with_map(known, {1: 6}, 7, {}, OF_8) == known
+    again = with_map(known, {1: 6, 9: 6}, 8, {}, Sharding(16))
+    assert again.shards == {}
+    assert with_map(again, {1: 6, 9: 9}, 9, {}, Sharding(16)).shards == {9: 9}

@@ -14,7 +14,7 @@ from services.task_manager.ports import StoredShards
 from services.task_manager.stored_lease import PatientLease
 
 PATIENCE_S = 10.0
-OWNED = StoredShards({1: 7}, 7, Sharding(8))
+OWNED = StoredShards({1: 7}, 7, Sharding(8), 1)
 
 
 class SlowStore:
