@@ -14,6 +14,7 @@ import numpy as np
 
 from penstock.tasks.dimensions import DIMENSIONS, NAMES
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member
+from penstock.tasks.selectors import parts
 from services.shard_manager.placement.binding import Unmet, bind, without_a_place
 from services.shard_manager.placement.build import Container, containers_of
 from services.shard_manager.placement.needs import Needs
@@ -47,22 +48,25 @@ class CellProblem:
 
 
 def problem_of_cell(members: Mapping[str, Member], needs: Needs, home: Mapping[int, str], rules: Rules) -> CellProblem:
-    """`members`: the live containers by name; `home`: where shards are, or are to be."""
+    """`members`: the live containers by name, of whose labels only those that are asked for come in; `home`: where
+    shards are, or are to be."""
     rows = [members[name] for name in sorted(members)]
+    labels = frozenset(label for selector in needs.asks.selectors for label in parts(selector)[1])
+    offers = [member.offers() for member in rows]
     hosts = [
         Container(
             name=member.name,
             capacity=capacity,
             region=member.region,
-            labels=frozenset(f"{name}={value}" for name, value in member.labels.items()),
+            labels=offer & labels,
             state=_STATES[member.availability],
             headroom=rules.headroom,
         )
-        for member, capacity in zip(rows, _completed(rows), strict=True)
+        for member, capacity, offer in zip(rows, _completed(rows), offers, strict=True)
     ]
     count, containers = len(needs.load), containers_of(hosts, NAMES)
-    offers = {member.offers() for member, host in zip(rows, hosts, strict=True) if host.state is State.OPEN}
-    bound = bind(needs.asks, count, offers, members, home)
+    offered = {offer for offer, host in zip(offers, hosts, strict=True) if host.state is State.OPEN}
+    bound = bind(needs.asks, count, offered, members, home)
     shards = Shards(
         ids=np.arange(count),
         load=np.maximum(needs.load, _idle(containers, count)),

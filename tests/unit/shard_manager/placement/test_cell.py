@@ -18,10 +18,11 @@ NOTHING = needs_of([], [], Sharding(12))
 
 def test_containers_are_as_they_tell():
     hosts = {
-        "b": member("b", "west", labels={"disk": "ssd"}, availability=CORDONED),
+        "b": member("b", "west", labels={"disk": "ssd", "rack": "7"}, availability=CORDONED),
         "a": member("a", "east", further_capacity={NETWORK: 7.0}, availability=DRAINING),
     }
-    containers = problem_of_cell(hosts, NOTHING, {}, Rules(headroom=0.25)).problem.containers
+    needs = needs_of([job("j", 1, "disk=ssd")], [], Sharding(12, ("disk=ssd",)))
+    containers = problem_of_cell(hosts, needs, {}, Rules(headroom=0.25)).problem.containers
     assert containers.names == ("a", "b")
     assert [containers.region_names[region] for region in containers.region] == ["east", "west"]
     assert (containers.label_names, containers.labels.tolist()) == (("disk=ssd",), [[False], [True]])
