@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from penstock.control.errors import InvalidConfig, NotFound
@@ -29,38 +27,31 @@ def test_labels_are_layered(client: JobClient) -> None:
     assert client.get_job("etl").config["container_labels"] == {"disk": "ssd"}
 
 
-def test_a_change_of_labels_is_planned_as_one_of_region(service: RunningJobService, client: JobClient) -> None:
-    client.put_job("etl", make_layer())
-    commit_job(service.engine, "etl")
-    labels, region = (client.plan("etl", asks) for asks in ({"container_labels": {"disk": "ssd"}}, {"region": "eu"}))
-    assert [change.field for change in labels.fields] == ["container_labels.disk"]
-    assert (labels.kind, labels.steps, labels.tasks_touched) == (region.kind, region.steps, region.tasks_touched)
-    assert labels.kind == "rescale"
-
-
-@pytest.mark.parametrize(
-    ("labels", "field", "rule"),
-    [
-        ({"Disk": "ssd"}, "container_labels.Disk", "bad_key"),
-        ({"disk=ssd": "ssd"}, "container_labels.disk=ssd", "bad_key"),
+def test_bad_labels_are_refused_with_their_field(client: JobClient) -> None:
+    for labels, field, rule in (
+        ({"disk=ssd": "x"}, "container_labels.disk=ssd", "bad_key"),
         ({"disk": "ssd,eu"}, "container_labels.disk", "string_pattern_mismatch"),
-        ({"disk": 1}, "container_labels.disk", "string_type"),
-        (["disk"], "container_labels", "map_expected"),
         ({f"l{number}": "x" for number in range(11)}, "container_labels", "too_long"),
-    ],
-)
-def test_bad_labels_are_refused_with_their_field(client: JobClient, labels: Any, field: str, rule: str) -> None:
-    with pytest.raises(InvalidConfig) as refused:
-        client.put_job("etl", {**CONFIG, "container_labels": labels})
-    assert (refused.value.field, refused.value.rule) == (field, rule)
+    ):
+        with pytest.raises(InvalidConfig) as refused:
+            client.put_job("etl", {**CONFIG, "container_labels": labels})
+        assert (refused.value.field, refused.value.rule) == (field, rule)
     with pytest.raises(NotFound):
         client.get_job("etl")
 
 
-def test_tasks_are_in_the_shards_of_what_their_job_asks_for(service: RunningJobService, client: JobClient) -> None:
-    """1. Nobody gave the labels a place yet. 2. The Shard Manager does."""
-    client.put_job("etl", {**CONFIG, "container_labels": {"disk": "ssd"}})
-    commit_job(service.engine, "etl", **client.get_job("etl").config)
+def test_labels_that_change_are_planned_as_a_region_and_have_shards_of_their_own(
+    service: RunningJobService, client: JobClient
+) -> None:
+    """1. A job that asks for nothing: to ask for a label is what it is to ask for a region. 2. It does, and nobody gave
+    the label a place yet. 3. The Shard Manager does."""
+    client.put_job("etl", make_layer(task_count=1))
+    commit_job(service.engine, "etl", task_count=1)
+    labels, region = (client.plan("etl", asks) for asks in ({"container_labels": {"disk": "ssd"}}, {"region": "eu"}))
+    assert [change.field for change in labels.fields] == ["container_labels.disk"]
+    assert (labels.kind, labels.steps, labels.tasks_touched) == (region.kind, region.steps, region.tasks_touched)
+    assert labels.kind == "rescale"
+    commit_job(service.engine, "etl", task_count=1, container_labels={"disk": "ssd"})
     assert [view.shard for view in client.tasks("etl").tasks] == [None]
     with transaction(service.engine) as connection:
         count = read_facts(connection).sharding.count
