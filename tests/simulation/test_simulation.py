@@ -16,7 +16,7 @@ from tests.simulation.faults import Mix
 from tests.simulation.world import Result, Size, simulate
 
 ROOT = Path(__file__).parents[2]
-SEEDS = range(120)
+SEEDS = range(200)
 AT_ONCE = 20
 STORY_LINES = 60
 
