@@ -46,14 +46,24 @@ CHANGES: dict[Mutation, tuple[str, ...]] = {mutations.unknown_is_gone: ("rescale
 """What users do, where only some of it brings the mutation out."""
 
 
-RARE = (mutations.start_from_old_specs,)
-"""Those that few seeds bring out."""
+LONG = (
+    mutations.start_from_old_specs,
+    mutations.no_wait_after_an_election,
+    mutations.commit_before_the_generation_is_written,
+    mutations.all_tasks_in_one_wave,
+    mutations.releases_interleave,
+    mutations.tasks_keep_old_numbers,
+    placement_mutations.a_cordon_is_ignored,
+    placement_mutations.labels_are_ignored,
+    placement_mutations.all_moves_at_once,
+)
+"""One that few seeds bring out, and those that are of a kind with another."""
 
 
 @pytest.mark.parametrize(
     "mutation",
     [
-        pytest.param(each, marks=[pytest.mark.long] if each in RARE else [], id=each.__name__)
+        pytest.param(each, marks=[pytest.mark.long] if each in LONG else [], id=each.__name__)
         for each in (*MUTATIONS, *PLACEMENT_MUTATIONS)
     ],
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.simulation.upgrade import Figures, Upgrade
 
 
@@ -15,6 +17,7 @@ def test_a_release_of_all_jobs_goes_through_in_waves_within_the_budget() -> None
     assert 1 < cell.most_at_once <= cell.limit == 10
 
 
+@pytest.mark.long
 def test_jobs_without_input_take_longer_since_only_time_proves_their_waves() -> None:
     busy, idle = (Upgrade(100, 10, 4, replace(Figures(), idle=share)) for share in (0.0, 1.0))
     busy.run()

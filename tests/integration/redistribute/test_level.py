@@ -110,6 +110,7 @@ def test_a_task_that_lags_reads_on_to_the_watermark_of_the_others_and_not_beyond
     finish_exactly(job, events)
 
 
+@pytest.mark.long
 def test_inputs_of_different_delays_are_cut_each_at_its_own(runtime: Runtime, kafka: EmbeddedKafka, keys: Keys) -> None:
     """An outer join: a row read too late would show as one without a partner, or not at all."""
     left, right = (Events(kafka.bootstrap, make_topic(kafka.bootstrap, KEY_GROUPS), keys) for _ in range(2))
@@ -126,6 +127,7 @@ def test_inputs_of_different_delays_are_cut_each_at_its_own(runtime: Runtime, ka
     finish_exactly(job, left, right)
 
 
+@pytest.mark.long
 def test_levelling_that_ends_early_is_repeated(runtime: Runtime, events: Events) -> None:
     """1. No time: the message says how much is left. 2. Repeated. 3. Once more: nothing is left."""
     job = skewed_job(runtime, events)

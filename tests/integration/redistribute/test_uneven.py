@@ -39,7 +39,13 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+_LONG = "window, kafka keys: uneven, other bounds"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=name, marks=[pytest.mark.long] if name == _LONG else []) for name, case in CASES.items()],
+)
 def test_results_are_those_of_an_unsplit_run(runtime: Runtime, kafka: EmbeddedKafka, case: Case) -> None:
     """1. Data, tasks read it. 2. More data, other ranges, tasks read on from there. 3. Windows close."""
     keys = Keys(runtime.host.spark, case.function)

@@ -82,6 +82,7 @@ def test_asked_to_exit(idle: Supervisor) -> None:
     wait_gone(jvm)
 
 
+@pytest.mark.long
 def test_a_killed_supervisor_takes_host_and_jvm_along(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.support.lone_supervisor", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as supervisor:
@@ -144,6 +145,7 @@ def test_a_stopped_host_cannot_keep_its_jvm_alive(idle: Supervisor) -> None:
     assert idle.exit.result(5) is ExitReason.LEASE_LOST
 
 
+@pytest.mark.long
 def test_after_a_stop_the_lease_comes_before_waiting_commands(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """1. The host is stopped. 2. Its lease runs out; a start and a lease of that time wait in the pipe.
     3. It continues: nothing is started, and the old lease saves nothing."""

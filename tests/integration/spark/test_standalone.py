@@ -28,6 +28,7 @@ def master(tmp_path: Path) -> Iterator[str]:
         yield address
 
 
+@pytest.mark.long
 def test_a_task_runs_on_a_standalone_cluster(kafka: EmbeddedKafka, tmp_path: Path, master: str) -> None:
     """A stateful query: Kafka is read, and the fenced state is written, by the executor."""
     topic, target = make_topic(kafka.bootstrap, 2), make_topic(kafka.bootstrap, 1)

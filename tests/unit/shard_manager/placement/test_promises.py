@@ -20,7 +20,7 @@ from tests.support.placements import (
     used,
 )
 
-MANY = settings(max_examples=300, deadline=None)
+MANY = settings(max_examples=150, deadline=None)
 
 
 def _problem(hosts, rows, **rules):
