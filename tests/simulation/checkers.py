@@ -44,12 +44,12 @@ class Checkers(Watcher):
         self._memory = around.database.memory
         self._tasks = around.ground.running
         self.expected = Expected(self._memory)
-        self.ownership = Ownership(around, machines)
         self._releases = Releases(self._memory)
         rules = around.ground.terrain.placement
         self.placements = Placements(
             self._memory, self.complain, budget=rules["move_budget"], most_in_flight=rules["moves_in_flight"]
         )
+        self.ownership = Ownership(around, machines, self.placements.has_no_place)
         self._assignment = 0
         self._owners = dict(self._memory.owners)
         self._sharding = self._memory.facts.sharding

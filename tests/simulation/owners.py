@@ -5,7 +5,7 @@ Who inherits them may be gone by then itself: that is found no sooner, so each o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from penstock.tasks.ownership import Owner
 from tests.simulation.network import Weather
@@ -22,9 +22,10 @@ BOUND_SECONDS = (LEADER_LEASE_SECONDS + FAIL_OVER_SECONDS) * 1.04 + MARGIN_SECON
 
 class Ownership:
     """To be looked at once a second, from `due_at`. A shard's owner is gone while its machine runs no Task Manager;
-    one that took the shard anew in between was there."""
+    one that took the shard anew in between was there. `has_no_place`: shards that need no owner."""
 
-    def __init__(self, around: Surroundings, machines: dict[str, Machine]) -> None:
+    def __init__(self, around: Surroundings, machines: dict[str, Machine], has_no_place: Callable[[int], bool]) -> None:
+        self._has_no_place = has_no_place
         self._around = around
         self._machines = machines
         self.due_at = LOOK_EVERY_SECONDS
@@ -41,7 +42,9 @@ class Ownership:
         if not any(name.startswith("c") for name in up):
             self._well_since = now
         gone = {
-            (shard, owner) for shard, owner in self._around.database.memory.owners.items() if owner.container not in up
+            (shard, owner)
+            for shard, owner in self._around.database.memory.owners.items()
+            if owner.container not in up and not (owner.container is None and self._has_no_place(shard))
         }
         self._gone_since = {key: self._gone_since.get(key, now) for key in sorted(gone, key=str)}
         for (shard, owner), since in self._gone_since.items():

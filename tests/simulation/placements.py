@@ -79,6 +79,10 @@ class Placements:
         owners = {shard: owner.container for shard, owner in self._memory.owners.items()}
         return self._newest is not None and self._newest.settled and self._newest.where == owners
 
+    def has_no_place(self, shard: int) -> bool:
+        """Whether the newest target has none for a shard, of which people are told."""
+        return self._newest is not None and shard not in self._newest.where
+
     def _of_shards(self, known: Knowledge, target: Target) -> Iterator[str]:
         """Each has a place, or is named; and may be there."""
         alerts = {(alert.kind, alert.subject) for alert in target.alerts}
