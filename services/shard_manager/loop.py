@@ -67,7 +67,7 @@ class ShardManager:
         self._followed_at = float("-inf")
         self._saved_at = float("-inf")
         self._settled: object = None
-        self._jobs_of_commit = -1
+        self._seen_of_jobs: object = None
         self._looked_at_jobs_at = float("-inf")
 
     def round(self, leader_epoch: int) -> None:
@@ -107,7 +107,6 @@ class ShardManager:
             self._view.take_in_cell(cell)
             self._view.listening_since = self._clock.monotonic()
             self._view.leader_epoch = leader_epoch
-        self._jobs_of_commit = cell.commit_number
         log.info("took over", leader_epoch=leader_epoch, containers=len(cell.members), version=self._view.version)
 
     def _refresh(self) -> bool:
@@ -351,13 +350,15 @@ class ShardManager:
         self._saved_at = monotonic
 
     def _look_at_jobs(self, leader_epoch: int) -> None:
-        """What a running job is the first to ask for gets a place, within a few seconds."""
-        now, commit_number = self._clock.monotonic(), self._view.commit_number
-        if commit_number == self._jobs_of_commit or now - self._looked_at_jobs_at < LOOK_AT_JOBS_SECONDS:
+        """What a running job is the first to ask for, and a container has, gets a place within a few seconds."""
+        now = self._clock.monotonic()
+        if now - self._looked_at_jobs_at < LOOK_AT_JOBS_SECONDS:
             return
-        with self._view.writes:
-            self._store.give_jobs_a_place(leader_epoch)
-        self._jobs_of_commit, self._looked_at_jobs_at = commit_number, now
+        seen = (self._view.commit_number, frozenset(member.offers() for member in self._view.live().values()))
+        if seen != self._seen_of_jobs:
+            with self._view.writes:
+                self._store.give_jobs_a_place(leader_epoch)
+        self._seen_of_jobs, self._looked_at_jobs_at = seen, now
 
 
 def _events(verb: Verb, epochs: dict[int, int], done: frozenset[int]) -> list[Event]:

@@ -16,6 +16,7 @@ from penstock.store.running import RUNNING_COMMIT
 from penstock.store.shards import Change
 from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import Member, Membership, Owner
+from penstock.tasks.selectors import meets
 from services.shard_manager.placement.alerts import KINDS, PlacementAlert
 
 LEASE = "shard_manager"
@@ -99,7 +100,8 @@ class ShardStore(Protocol):
         ...
 
     def give_jobs_a_place(self, leader_epoch: int) -> None:
-        """The selectors of running jobs get a place among those of the cell, too; the next `read` tells."""
+        """What running jobs ask for gets a place in the cell's list if a known container has it; the next `read`
+        tells."""
         ...
 
     def save_heartbeats(self, heard_at: Mapping[str, datetime], leader_epoch: int) -> None:
@@ -138,7 +140,7 @@ class PostgresShardStore:
             leases.check_epoch(connection, LEASE, leader_epoch)
             shards.ensure_shards(connection, read_facts(connection, hold=True).sharding.count)
             regions = {member.region for member in shards.read_members(connection).values() if member.live}
-            resharding.give_a_place(connection, regions | selectors_of_jobs(connection))
+            resharding.give_a_place(connection, regions | _selectors_that_are_met(connection))
             return _cell(connection)
 
     def read(self, above: int) -> Changed:
@@ -188,7 +190,7 @@ class PostgresShardStore:
         """See the port."""
         with transaction(self._engine) as connection:
             leases.check_epoch(connection, LEASE, leader_epoch)
-            resharding.give_a_place(connection, selectors_of_jobs(connection))
+            resharding.give_a_place(connection, _selectors_that_are_met(connection))
 
     def save_heartbeats(self, heard_at: Mapping[str, datetime], leader_epoch: int) -> None:
         """See the port."""
@@ -228,3 +230,9 @@ def _cell(connection: Connection) -> Cell:
     facts = read_facts(connection)
     members, owners = shards.read_members(connection), shards.read_owners(connection)
     return Cell(facts, members, owners, present_number(connection, RUNNING_COMMIT))
+
+
+def _selectors_that_are_met(connection: Connection) -> set[str]:
+    """What running jobs ask for, without what no known container has: places are few, and never given back."""
+    offers = {member.offers() for member in shards.read_members(connection).values()}
+    return {each for each in selectors_of_jobs(connection) if any(meets(offer, each) for offer in offers)}

@@ -226,7 +226,7 @@ def test_a_container_that_restarts_after_the_change_has_all_parts_under_a_new_ep
 
 
 def test_regions_of_containers_and_what_jobs_ask_for_get_a_place(form: Any) -> None:
-    """In the order in which they come, and each change under a number of its own."""
+    """In the order in which they come, and each change under a number of its own; but what no container has."""
     epoch = form.elect("a")
     assert form.store.take_over(epoch).facts.sharding.selectors == ()
     first = form.store.register(member("c1"), empty=True, above=-1, leader_epoch=epoch).facts
@@ -236,8 +236,12 @@ def test_regions_of_containers_and_what_jobs_ask_for_get_a_place(form: Any) -> N
     form.run("both", region="here", container_labels={"disk": "ssd"})
     form.run("any")
     form.store.give_jobs_a_place(epoch)
+    assert form.store.take_over(epoch).facts == first
+    there = member("c2")._replace(region="here", labels={"gpu": "yes", "disk": "ssd"})
+    form.store.register(there, empty=True, above=-1, leader_epoch=epoch)
+    form.store.give_jobs_a_place(epoch)
     second = form.store.read(-1).facts
-    assert second.sharding == Sharding(SHARDS, ("local", "disk=ssd,gpu=yes", "here", "here,disk=ssd"))
+    assert second.sharding == Sharding(SHARDS, ("local", "here", "disk=ssd,gpu=yes", "here,disk=ssd"))
     assert second.version > first.version > 0
     form.store.give_jobs_a_place(epoch)
     assert form.store.take_over(epoch).facts == second

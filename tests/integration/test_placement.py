@@ -140,7 +140,7 @@ def test_a_shard_follows_what_its_job_asks_for_and_an_impossible_one_hurts_nobod
         [(subject, message)] = region_alerts(engine).items()
         assert subject == asks
         words = "region east and label disk=ssd"
-        assert f"job {asks} asks for {words}: no open container has {words}" in message
+        assert f"job {asks} asks for {words}: no container has {words}" in message
         assert rounds_pass(manager)
         assert agree(engine, containers)
         forget_job(engine, asks)

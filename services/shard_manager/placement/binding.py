@@ -15,8 +15,10 @@ import numpy as np
 from penstock.tasks.ownership import Member
 from penstock.tasks.selectors import in_words, meets, parts
 from penstock.tasks.shards import SLOTS
-from services.shard_manager.placement.needs import Asks
+from services.shard_manager.placement.needs import Asks, Needs
 from services.shard_manager.placement.problem import ANYWHERE, Constraint, Ints
+
+_NO_PLACE_LEFT = f"the cell has places for {SLOTS} regions and sets of labels, and this is one more"
 
 
 class Unmet(NamedTuple):
@@ -62,10 +64,17 @@ def bind(
     return Bound(constraint, constraints, _unmet(asks, held, possible[held], leading))
 
 
-def without_a_place(jobs: Iterable[tuple[str, str]]) -> tuple[Unmet, ...]:
-    """Jobs, with their selectors, none of whose tasks is in any shard."""
-    rule = f"the cell has places for {SLOTS} regions and sets of labels, and this is one more"
-    return tuple(Unmet(job, selector, rule, ()) for job, selector in jobs)
+def without_a_place(needs: Needs, offers: Iterable[frozenset[str]]) -> tuple[Unmet, ...]:
+    """Jobs none of whose tasks is in any shard, and will not be soon: what a live container has gets a place within
+    seconds, while there are places. `offers`: of the live containers."""
+    kinds, is_full = set(offers), len(needs.sharding.selectors) >= SLOTS
+    found: list[Unmet] = []
+    for job, selector in needs.nowhere:
+        if not any(meets(offer, selector) for offer in kinds):
+            found.append(Unmet(job, selector, f"no container has {in_words(selector)}", ()))
+        elif is_full:
+            found.append(Unmet(job, selector, _NO_PLACE_LEFT, ()))
+    return tuple(found)
 
 
 def _constraint(selector: str) -> Constraint:

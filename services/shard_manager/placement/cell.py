@@ -78,7 +78,7 @@ def problem_of_cell(members: Mapping[str, Member], needs: Needs, home: Mapping[i
         replica=np.full(count, NO_GROUP),
     )
     problem = Problem(containers, shards, NAMES, rules.band, rules.move_budget)
-    return CellProblem(problem, (*bound.unmet, *without_a_place(needs.nowhere)))
+    return CellProblem(problem, (*bound.unmet, *without_a_place(needs, offers)))
 
 
 def _idle(containers: Containers, shard_count: int) -> Floats:

@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.tasks.dimensions import DIMENSIONS, DISK
 from penstock.tasks.loads import JobTasks, TaskLoad, shard_loads, task_loads, task_shards
-from penstock.tasks.shards import SLOTS, Sharding
+from penstock.tasks.shards import Sharding
 from services.shard_manager.placement.build import STATE_BYTES_PER_SECOND
 from services.shard_manager.placement.problem import NO_GROUP, Floats, Ints
 
@@ -39,7 +39,7 @@ class Asks:
 class Needs:
     """By shard [S], 0 to S - 1, as in `problem.Shards`. `spread`: the first job with a task in it.
 
-    `nowhere`: jobs with their selectors, of which there are too many for this one to have a place.
+    `nowhere`: jobs whose selectors have no place, with them.
     """
 
     sharding: Sharding
@@ -68,7 +68,7 @@ def needs_of(jobs: Iterable[JobTasks], told: Iterable[TaskLoad], sharding: Shard
         move_seconds=tasks * RESTART_SECONDS + load[:, _DISK] / STATE_BYTES_PER_SECOND,
         spread=_first(shard, of_job, shard_count),
         asks=_asks(ordered, shard, of_job),
-        nowhere=tuple(others) if len(sharding.selectors) >= SLOTS else (),
+        nowhere=tuple(others),
     )
 
 

@@ -11,7 +11,7 @@ import orjson
 from penstock.store.shards import Change
 from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import Member, Owner
-from penstock.tasks.selectors import selector_of
+from penstock.tasks.selectors import meets, selector_of
 from services.shard_manager.placement.alerts import KINDS, PlacementAlert
 from services.shard_manager.store import LEASE, Cell, Changed, FailedOver, Registered
 from tests.support.memory.ownership import register
@@ -25,7 +25,7 @@ class MemoryShardStore(MemoryPort):
         with self._transaction() as store:
             store.check_epoch(LEASE, leader_epoch)
             regions = {member.region for member in store.members.values() if member.live}
-            store.give_a_place(regions | _selectors_of_jobs(store))
+            store.give_a_place(regions | _selectors_that_are_met(store))
             return _cell(store)
 
     def read(self, above: int) -> Changed:
@@ -66,7 +66,7 @@ class MemoryShardStore(MemoryPort):
     def give_jobs_a_place(self, leader_epoch: int) -> None:
         with self._transaction() as store:
             store.check_epoch(LEASE, leader_epoch)
-            store.give_a_place(_selectors_of_jobs(store))
+            store.give_a_place(_selectors_that_are_met(store))
 
     def save_heartbeats(self, heard_at: Mapping[str, datetime], leader_epoch: int) -> None:
         with self._transaction() as store:
@@ -114,9 +114,10 @@ def _cell(store: MemoryStore) -> Cell:
     return Cell(store.facts, dict(store.members), dict(store.owners), _commit(store))
 
 
-def _selectors_of_jobs(store: MemoryStore) -> set[str]:
-    configs = (orjson.loads(entry.row.config) for entry in store.running.values())
-    return {selector for selector in map(selector_of, configs) if selector is not None}
+def _selectors_that_are_met(store: MemoryStore) -> set[str]:
+    selectors = {selector_of(orjson.loads(entry.row.config)) for entry in store.running.values()}
+    offers = {member.offers() for member in store.members.values()}
+    return {each for each in selectors if each is not None and any(meets(offer, each) for offer in offers)}
 
 
 def _commit(store: MemoryStore) -> int:

@@ -167,20 +167,23 @@ def _in_west(name: str) -> int:
     return shard
 
 
-def test_a_job_of_one_region_too_many_is_told_and_one_whose_region_is_about_to_have_a_place_is_not():
-    regions = tuple(f"r{number}" for number in range(SLOTS))
-    told = [made(needs=needs_of([job("j", selector="more")], [], Sharding(SHARDS, held))) for held in (regions, ())]
-    assert [[(alert.kind, alert.subject, alert.message) for alert in target.alerts] for target in told] == [
-        [
-            (
-                REGION_UNMET,
-                "j",
-                "job j asks for region more: the cell has places for 16 regions and sets of labels, and this is one "
-                "more; its tasks do not run",
-            )
-        ],
-        [],
-    ]
+@pytest.mark.parametrize(
+    ("region", "places", "rule"),
+    [
+        pytest.param(
+            "more", SLOTS, "the cell has places for 16 regions and sets of labels, and this is one more", id="full"
+        ),
+        pytest.param("east", SLOTS, "no container has region more", id="full, and in vain"),
+        pytest.param("east", 0, "no container has region more", id="in vain"),
+        pytest.param("more", 0, None, id="about to have a place"),
+    ],
+)
+def test_what_is_told_of_a_job_that_asks_for_what_has_no_place(region: str, places: int, rule: str | None):
+    sharding = Sharding(SHARDS, tuple(f"r{number}" for number in range(places)))
+    target = made(hosts={"a": member("a", region)}, needs=needs_of([job("j", selector="more")], [], sharding))
+    told = [f"job j asks for region more: {rule}; its tasks do not run"] if rule else []
+    assert [alert.message for alert in target.alerts if (alert.kind, alert.subject) == (REGION_UNMET, "j")] == told
+    assert len(target.alerts) == len(told)
 
 
 def test_without_containers_nothing_has_a_place():
