@@ -96,7 +96,7 @@ class Checkers(Watcher):
         if isinstance(command, Redistribute):
             self._look_at_attempt(host.process.machine.name, request.job, request.target.generation)
         plan = self._memory.plans.get(request.job)
-        if plan is None or (isinstance(command, Redistribute) and plan["generation"] != request.target.generation):
+        if plan is None or (isinstance(command, Redistribute) and plan.get("generation") != request.target.generation):
             return
         for other in self._tasks.of(request.job):
             if not self._is_zombie(other):
