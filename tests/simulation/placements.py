@@ -153,8 +153,8 @@ class Placements:
             self._complain(f"{len(self._dropping)} shards are on their way at once: {sorted(self._dropping)}")
 
     def _to_be_emptied(self, known: Knowledge) -> dict[int, int]:
-        """Shard to epoch of those that leave a container whose drain has a limit, also when that is called off soon. One
-        whose limit has come is not among the members."""
+        """Shard to epoch of those that leave a container whose drain has a limit, also when that is called off soon.
+        One whose limit has come is not among the members."""
         staying = {name for name, member in known.members.items() if member.drain_until is None}
         return {shard: owner.epoch for shard, owner in self._memory.owners.items() if owner.container not in staying}
 
