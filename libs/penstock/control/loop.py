@@ -23,7 +23,7 @@ from penstock.control.logs import logger
 log = logger(__name__)
 _PERIOD = "period"
 _CLOCK_SET_SECONDS = 1.0
-"""Between two renewals no clock goes wrong by so much unless somebody sets it."""
+"""From one firing of the timer to the next no clock goes wrong by so much unless somebody sets it."""
 
 
 class Election(Protocol):
@@ -98,6 +98,7 @@ class LeaderLoop:
         self._period_seconds = period_seconds
         self._renew_seconds = renew_seconds
         self._gather_seconds = gather_seconds
+        self._timer_ahead_seconds = self._ahead_seconds()
         self._woken = threading.Event()
         self._stopping = threading.Event()
         self._scheduler = BackgroundScheduler(timezone=UTC, job_defaults={"coalesce": True, "misfire_grace_time": None})
@@ -116,7 +117,7 @@ class LeaderLoop:
 
     def start(self) -> None:
         """Begins at once: an election, then a round."""
-        self._scheduler.add_job(self.wake, IntervalTrigger(seconds=self._period_seconds), id=_PERIOD)
+        self._scheduler.add_job(self._tick, IntervalTrigger(seconds=self._period_seconds), id=_PERIOD)
         for thread in self._threads:
             thread.start()
         self._scheduler.start()
@@ -168,13 +169,16 @@ class LeaderLoop:
             self.wake()
 
     def _renewals(self) -> None:
-        ahead_seconds = self._ahead_seconds()
         self._renew()
         while not self._stopping.wait(self._renew_seconds):
             self._renew()
-            before_seconds, ahead_seconds = ahead_seconds, self._ahead_seconds()
-            if abs(ahead_seconds - before_seconds) > _CLOCK_SET_SECONDS:
+            if abs(self._ahead_seconds() - self._timer_ahead_seconds) > _CLOCK_SET_SECONDS:
                 self._set_timers_anew()
+
+    def _tick(self) -> None:
+        """The timer has fired. When it fires next follows from what the wall clock shows now."""
+        self._timer_ahead_seconds = self._ahead_seconds()
+        self.wake()
 
     def _ahead_seconds(self) -> float:
         return self._clock.now().timestamp() - self._clock.monotonic()
@@ -182,6 +186,7 @@ class LeaderLoop:
     def _set_timers_anew(self) -> None:
         """The wall clock was set: what is due by it may be hours away. A round asks again for what it waits for."""
         log.warning("wall clock was set", loop=self._name)
+        self._timer_ahead_seconds = self._ahead_seconds()
         self._scheduler.reschedule_job(_PERIOD, trigger=IntervalTrigger(seconds=self._period_seconds))
         self.wake()
 

@@ -152,6 +152,58 @@ def test_a_wall_clock_that_is_set_costs_no_round(loops: list[LeaderLoop], hours:
     assert loop.rounds == 2
 
 
+class TimersByHand:
+    """A scheduler whose jobs run when the test says so."""
+
+    def __init__(self, **_: object) -> None:
+        self.running = False
+        self.calls: list[Callable[[], None]] = []
+        self.set_anew = 0
+
+    def add_job(self, call: Callable[[], None], *_: object, **__: object) -> None:
+        self.calls.append(call)
+
+    def reschedule_job(self, *_: object, **__: object) -> None:
+        self.set_anew += 1
+
+    def start(self) -> None:
+        self.running = True
+
+    def shutdown(self, wait: bool) -> None:
+        self.running = False
+
+
+class ElectionByHand(FakeElection):
+    """Is held when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_be_held = threading.Semaphore(0)
+
+    def take(self) -> int | None:
+        assert self.may_be_held.acquire(timeout=10)
+        return super().take()
+
+
+def test_a_timer_that_was_set_by_a_clock_since_put_right_is_set_anew(
+    loops: list[LeaderLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two renewals: 1. the clock is set an hour ahead; 2. the timer fires, and is next due by that; 3. the
+    clock is put right."""
+    timers, clock, election = TimersByHand(), SettableClock(), ElectionByHand()
+    monkeypatch.setattr("penstock.control.loop.BackgroundScheduler", lambda **_: timers)
+    make_loop(loops, lambda _: None, election, clock=clock).start()
+    election.may_be_held.release(2)
+    wait_until(lambda: election.asked == 2, 5, "a renewal")
+    clock.set_by = timedelta(hours=1)
+    for call in timers.calls:
+        call()
+    clock.set_by = timedelta()
+    # The stop waits for renewals: from here on they are held.
+    election.may_be_held.release(1000)
+    wait_until(lambda: timers.set_anew > 0, 5, "the timer to be set anew")
+
+
 def test_renewals_outlive_their_bugs(loops: list[LeaderLoop]) -> None:
     """1. An election breaks in a way that nobody thought of. 2. `/readyz` says so. 3. The next one is held."""
     election = FakeElection()
