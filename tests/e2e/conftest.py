@@ -51,7 +51,7 @@ PERIODS = {
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stack(tmp_path_factory: pytest.TempPathFactory, servers_dir: Path) -> Iterator[ChaosStack]:
     """Postgres, Kafka, every service and two Task Managers, through a proxy; some die when a test orders it."""
     folder = tmp_path_factory.mktemp("stack")

@@ -15,13 +15,13 @@ _COME_AND_GO = Mix(8.0, ("kill", "switch off"), "c")
 _CUT_OFF = Mix(8.0, ("cut", "cut a service"), "c")
 
 CASES: dict[Mutation, tuple[Mix, tuple[int, ...]]] = {
-    mutations.no_fence: (Mix(5.0, ("stop a machine", "habits"), "c"), (1, 2)),
+    mutations.no_fence: (Mix(5.0, ("stop a machine", "habits"), "c"), (6,)),
     mutations.move_before_drop_is_answered: (_ANY, (2, 6)),
     mutations.no_answer_is_a_yes: (Mix(6.0, ("switch off", "weather", "stop"), "c"), (43, 0)),
-    mutations.unknown_is_gone: (Mix(5.0, ("switch off", "stop"), "tasks"), (5, 27)),
+    mutations.unknown_is_gone: (Mix(5.0, ("switch off", "stop"), "tasks"), (15,)),
     mutations.everybody_leads: (_ANY, (0, 1, 2)),
     mutations.no_wait_after_an_election: (Mix(4.0, ("kill", "store away", "store in trouble"), "shards"), (11,)),
-    mutations.tasks_outlive_the_lease: (_CUT_OFF, (5,)),
+    mutations.tasks_outlive_the_lease: (_CUT_OFF, (4,)),
     mutations.drop_is_answered_before_the_stop: (_COME_AND_GO, (2, 3)),
     mutations.commit_of_what_nobody_asked_for: (_ANY, (0,)),
     mutations.commit_before_the_generation_is_written: (Mix(6.0, ("habits", "crash a host", "kill"), "c"), (0, 6)),
