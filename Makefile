@@ -51,7 +51,7 @@ $(STAMPS)/packages: requirements.lock deploy/setup/python.sh
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/penstock: pyproject.toml $(STAMPS)/packages
-	@echo "installing penstock, editable"
+	@echo "installing penstock, editable (about 10 s)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 

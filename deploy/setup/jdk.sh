@@ -8,5 +8,5 @@ finds_jdk() {
 }
 
 finds_jdk && exit 0
-deploy/setup/apt.sh openjdk-17-jdk-headless
+PYTHON=.venv/bin/python deploy/setup/apt.sh openjdk-17-jdk-headless
 finds_jdk

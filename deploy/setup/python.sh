@@ -18,12 +18,10 @@ find_python() {
 
 python=$(find_python)
 if ! "$python" -c 'import ensurepip' 2>/dev/null; then
-    deploy/setup/apt.sh python3-venv
+    PYTHON=$python deploy/setup/apt.sh python3-venv
 fi
 if [ ! -x .venv/bin/pip ]; then
-    echo "making .venv with $("$python" --version)"
+    echo "making .venv with $("$python" --version) (about 5 s)"
     "$python" -m venv .venv
 fi
-echo "installing the locked packages"
-# Each module is compiled when it is first imported: most never are.
-.venv/bin/pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements.lock
+PYTHONPATH=libs .venv/bin/python deploy/setup/packages.py requirements.lock

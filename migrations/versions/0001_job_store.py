@@ -1,4 +1,4 @@
-"""The job store, first form. The statements are in the SQL file of the same name."""
+"""The job store. The statements are in the SQL file of the same name."""
 
 from __future__ import annotations
 

@@ -1,44 +1,46 @@
-"""Rows of the store to the typed inputs of a decision."""
+"""What the store knows of a job, and the input of a decision that follows from it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from datetime import datetime
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from penstock.config.fields import dotted
 from penstock.config.merge import leaves, overlay
 from penstock.config.model import JobConfig, Resources
 from services.auto_scaler.algorithm import ScalerState
-from services.auto_scaler.symptoms import TaskSample
-
-if TYPE_CHECKING:
-    from penstock.store.scaling import SampleRow, ScaledJob
 
 
-def task_samples(rows: Sequence[SampleRow]) -> list[TaskSample]:
-    """Samples of a job; of a stale one only the lack of memory is kept, the rest is unknown now."""
-    return [_sample(row) if row.fresh else _stale(row) for row in rows]
+class LastDecision(NamedTuple):
+    """The newest stored decision about a job."""
+
+    symptom: str
+    action: str
+    outcome: str
 
 
-def _sample(row: SampleRow) -> TaskSample:
-    return TaskSample(
-        index=row.index,
-        input_rows_per_second=row.input_rows_per_second,
-        processed_rows_per_second=row.processed_rows_per_second,
-        input_bytes_per_second=row.input_bytes_per_second,
-        backlog_records=row.backlog_records,
-        backlog_bytes=row.backlog_bytes,
-        out_of_memory=row.out_of_memory,
-    )
+class ScaledJob(NamedTuple):
+    """A job with tasks. `below` and `above`: the layers around the scaler's, lowest first.
 
+    `layer_version` is the version of the scaler's layer, 0 when the layer was never written. `acted_at`: when the
+    scaler last wrote the layer, began to, or was refused.
+    """
 
-def _stale(row: SampleRow) -> TaskSample:
-    return TaskSample(index=row.index, out_of_memory=row.out_of_memory)
+    job: str
+    config: Mapping[str, Any]
+    committed_at: datetime
+    converged: bool
+    layer_version: int
+    below: tuple[Mapping[str, Any], ...]
+    above: tuple[Mapping[str, Any], ...]
+    last: LastDecision | None
+    acted_at: datetime | None
 
 
 def scaler_state(job: ScaledJob, container_memory_bytes: int | None) -> ScalerState:
-    """What is known of a job beside its measurements; its last day is not looked at."""
+    """What is known of a job besides its measurements, without the history of its last day."""
     declared: Mapping[str, Any] = reduce(overlay, job.below, {})
     return ScalerState(
         converged=job.converged,

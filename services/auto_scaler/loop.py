@@ -1,8 +1,8 @@
 """One round: read, decide for every job, record, act. The thin shell around `algorithm.decide`.
 
-A decision that acts is stored as `pending` with its inputs before the Job Service is called, and settled after.
-One that does nothing is stored only when the job's symptom, action or outcome differ from its newest stored one, so
-the table tells of changes and not of minutes.
+A decision that acts is stored as `pending`, with its inputs, before the Job Service is called, and resolved after.
+A decision that does nothing is stored only if the job's symptom, action or outcome differs from the newest stored
+decision. So the table shows changes, not minutes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from pydantic import ValidationError
 from penstock.config.model import JobConfig
 from penstock.control.errors import RetryableError, UserError, VersionConflict
 from penstock.control.logs import logger
-from penstock.store.decisions import PENDING, NewDecision
-from penstock.store.scaling import LastDecision, ScaledJob
 from services.auto_scaler import metrics
 from services.auto_scaler.algorithm import (
     REASON,
@@ -31,8 +29,9 @@ from services.auto_scaler.algorithm import (
     can_shrink,
     classify_symptom,
 )
-from services.auto_scaler.evidence import scaler_state, task_samples
+from services.auto_scaler.evidence import LastDecision, ScaledJob, scaler_state
 from services.auto_scaler.ports import Cluster, LayerWriter, ScalingStore
+from services.auto_scaler.store.decisions import PENDING, NewDecision
 from services.auto_scaler.symptoms import detect
 
 log = logger(__name__)
@@ -78,13 +77,13 @@ class AutoScaler:
         try:
             return self._decide(job, cluster, now)
         except ValidationError as error:
-            # Another version may have written it: that job is left alone, the others are not.
+            # Another release may have written it. The round leaves this job alone and goes on with the others.
             log.warning("running configuration not understood", job=job.job, error=str(error))
             return None
 
     def _decide(self, job: ScaledJob, cluster: Cluster, now: datetime) -> Decided:
         config = JobConfig.model_validate(job.config)
-        symptoms = detect(task_samples(cluster.samples.get(job.job, ())), config.task_count)
+        symptoms = detect(cluster.samples.get(job.job, ()), config.task_count)
         state = scaler_state(job, cluster.container_memory_bytes)
         if classify_symptom(symptoms, config) is Symptom.NONE and can_shrink(config, state):
             day = self._store.day(job.job, now, config.slo.max_lag_seconds)
@@ -93,20 +92,20 @@ class AutoScaler:
         return Decided(job, inputs, inputs.decide())
 
     def _record_quiet_ones(self, decided: list[Decided], leader_epoch: int) -> None:
-        """Stores the decisions that change nothing, where they tell something new."""
+        """Stores the decisions that change nothing but differ from the newest stored one."""
         quiet = [(one, _quiet_outcome(one.decision)) for one in decided if one.decision.change is None]
         news = [_new_decision(one, outcome) for one, outcome in quiet if _is_news(one, outcome)]
         if news:
             self._store.record(news, leader_epoch)
         for new in news:
-            _tell(new)
+            _log_decision(new)
 
     def _act(self, one: Decided, leader_epoch: int) -> None:
         new = _new_decision(one, PENDING)
         (decision_id,) = self._store.record([new], leader_epoch)
         outcome, revision = self._write(one, decision_id)
-        self._store.settle(decision_id, outcome)
-        _tell(new._replace(outcome=outcome), decision=decision_id, revision=revision)
+        self._store.record_outcome(decision_id, outcome)
+        _log_decision(new._replace(outcome=outcome), decision=decision_id, revision=revision)
 
     def _write(self, one: Decided, decision_id: int) -> tuple[str, int | None]:
         """What became of the change, and its revision. After a conflict the next round decides anew."""
@@ -151,7 +150,7 @@ def _new_decision(one: Decided, outcome: str) -> NewDecision:
     )
 
 
-def _tell(new: NewDecision, **fields: Any) -> None:
+def _log_decision(new: NewDecision, **fields: Any) -> None:
     metrics.DECISIONS.labels(new.action, new.outcome.partition(":")[0]).inc()
     log.info(
         "scaling decided",

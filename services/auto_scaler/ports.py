@@ -8,14 +8,16 @@ from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import Engine
 
-from penstock.store import decisions, scaling
 from penstock.store.engine import transaction
 from penstock.wire.job_client import JobClient
 from services.auto_scaler.algorithm import DayHistory
+from services.auto_scaler.evidence import ScaledJob
+from services.auto_scaler.store import decisions, evidence
+from services.auto_scaler.symptoms import TaskSample
 
-# A task that has told nothing for longer is not measured now.
+# A task whose newest sample is older counts as not measured.
 FRESH = timedelta(minutes=3)
-# An end by lack of memory counts for as long.
+# How long a task's end by lack of memory counts.
 REMEMBERED = timedelta(minutes=10)
 DAY = timedelta(days=1)
 
@@ -23,8 +25,8 @@ DAY = timedelta(days=1)
 class Cluster(NamedTuple):
     """All that a round reads at once: jobs with tasks, samples by job, bytes of the smallest live container."""
 
-    jobs: Sequence[scaling.ScaledJob]
-    samples: Mapping[str, Sequence[scaling.SampleRow]]
+    jobs: Sequence[ScaledJob]
+    samples: Mapping[str, Sequence[TaskSample]]
     container_memory_bytes: int | None
 
 
@@ -43,8 +45,8 @@ class ScalingStore(Protocol):
         """Stores decisions; their ids. Raises Fenced."""
         ...
 
-    def settle(self, decision_id: int, outcome: str) -> None:
-        """Notes what became of a pending decision."""
+    def record_outcome(self, decision_id: int, outcome: str) -> None:
+        """Stores the outcome of a pending decision."""
         ...
 
 
@@ -70,7 +72,7 @@ class JobServiceWriter:
         """See the port."""
         written = self._client.patch_layer(
             job,
-            scaling.SCALER_LAYER,
+            evidence.SCALER_LAYER,
             change,
             if_match=version,
             reason=reason,
@@ -90,24 +92,21 @@ class PostgresScalingStore:
     def read(self, now: datetime) -> Cluster:
         """See the port."""
         with transaction(self._snapshot) as connection:
-            samples = scaling.read_samples(connection, since=now - REMEMBERED, fresh_since=now - FRESH)
-            memory = scaling.smallest_container_memory(connection)
-            return Cluster(scaling.read_scaled_jobs(connection), samples, memory)
+            samples = evidence.read_samples(connection, since=now - REMEMBERED, fresh_since=now - FRESH)
+            memory = evidence.smallest_container_memory(connection)
+            return Cluster(evidence.read_scaled_jobs(connection), samples, memory)
 
     def day(self, job: str, now: datetime, slo_seconds: float) -> DayHistory:
         """See the port."""
         with transaction(self._engine) as connection:
-            row = scaling.read_day(connection, job, since=now - DAY, slo_seconds=slo_seconds)
-        return DayHistory(
-            minutes_measured=row.measured, minutes_lagging=row.lagging, minutes_out_of_memory=row.out_of_memory
-        )
+            return evidence.read_day(connection, job, since=now - DAY, slo_seconds=slo_seconds)
 
     def record(self, new: Sequence[decisions.NewDecision], leader_epoch: int) -> list[int]:
         """See the port."""
         with transaction(self._engine) as connection:
             return decisions.insert_decisions(connection, new, leader_epoch)
 
-    def settle(self, decision_id: int, outcome: str) -> None:
+    def record_outcome(self, decision_id: int, outcome: str) -> None:
         """See the port."""
         with transaction(self._engine) as connection:
-            decisions.settle_decision(connection, decision_id, outcome)
+            decisions.record_outcome(connection, decision_id, outcome)

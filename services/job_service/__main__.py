@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from penstock.control.clock import SystemClock
 from penstock.control.logs import configure
-from penstock.control.loop import LeaderLoop, Leadership
-from penstock.store.election import StoreElection
-from penstock.store.engine import connect
+from penstock.store.election import LoopTimes, build_loop
+from penstock.store.engine import engine_of
 from penstock.store.migrate import upgrade
 from penstock.wire.app import serve
 from services.job_service.api import create_api
@@ -20,20 +19,13 @@ def main() -> None:
     settings = JobServiceSettings()
     configure("job_service", log_format=settings.log_format, level=settings.log_level)
     upgrade(settings.database_url)
-    engine = connect(settings.database_url, pool_size=settings.job_service_connections)
+    engine = engine_of(settings, connections=settings.job_service_connections)
     clock = SystemClock()
-    lease_seconds = settings.expiry_lease_seconds
-    url = f"http://{settings.host}:{settings.port}"
-    election = StoreElection(engine, LOOP, settings.identity(), url=url, lease_seconds=lease_seconds)
     expiry = Expiry(engine, Writer(engine, clock), clock, answers_kept=settings.idempotency_kept)
-    loop = LeaderLoop(
-        LOOP,
-        expiry.round,
-        Leadership(LOOP, election, lease_seconds, clock.monotonic),
-        clock,
-        period_seconds=settings.expiry_period_seconds,
-        renew_seconds=lease_seconds / 3,
-    )
+    lease = settings.expiry_lease_seconds
+    times = LoopTimes(period=settings.expiry_period_seconds, lease=lease, renew=lease / 3)
+    url = f"http://{settings.host}:{settings.port}"
+    loop = build_loop(LOOP, expiry.round, engine, clock, times, holder=settings.identity(), url=url)
     loop.start()
     try:
         serve(create_api(engine, clock, settings), settings.host, settings.port)

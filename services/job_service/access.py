@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.control.errors import Forbidden
-from penstock.store.records import LayerRow
+from penstock.model.jobs import LayerRow
 
 ANY_LAYER = "*"
 BASE = "base"
 ONCALL = "oncall"
-# What a role's token may write when nothing else was said.
+# The layers that a token may write when its creation names none.
 DEFAULT_LAYERS: dict[str, tuple[str, ...]] = {
     "reader": (),
     "provisioner": (BASE, "provisioner"),
@@ -44,7 +44,7 @@ def require_layer(principal: Principal, layer: str) -> None:
 
 
 def highest_layer(principal: Principal, layers: Mapping[str, LayerRow]) -> str:
-    """`oncall`, or else the layer of the highest rank that the token may write. Raises Forbidden without any."""
+    """`oncall` when the token may write it, else its layer of the highest rank. Raises Forbidden when it has none."""
     mine = [row for row in layers.values() if {row.name, ANY_LAYER} & set(principal.layers)]
     if principal.role == "reader" or not mine:
         raise Forbidden(f"the token {principal.name} may not write any layer", field="layer", rule="access")
@@ -54,4 +54,8 @@ def highest_layer(principal: Principal, layers: Mapping[str, LayerRow]) -> str:
 def require_role(principal: Principal, roles: tuple[str, ...]) -> None:
     """Raises Forbidden unless the token has one of the roles."""
     if principal.role not in roles:
-        raise Forbidden(f"this takes the role {' or '.join(roles)}, not {principal.role}", rule="access")
+        raise Forbidden(
+            f"this call needs the role {' or '.join(roles)}; the token {principal.name} has {principal.role}",
+            field="Authorization",
+            rule="role",
+        )

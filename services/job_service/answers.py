@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.control.errors import UserError
-from penstock.store.records import Committed, StoredJob
+from penstock.model.jobs import Committed, StoredJob
 from penstock.wire.jobs import BatchResult, LayerVersion, LayerView, Problem, Written
 
 

@@ -1,4 +1,4 @@
-"""Bearer tokens to principals, remembered for a moment."""
+"""Bearer tokens to principals, with a short cache."""
 
 from __future__ import annotations
 
@@ -33,14 +33,16 @@ class Authenticator:
         if found is not None:
             return found
         if token is None:
-            raise Unauthenticated("this takes a bearer token", field="Authorization", rule="bearer_token")
+            raise Unauthenticated(
+                "send a token: `Authorization: Bearer ...`", field="Authorization", rule="bearer_token"
+            )
         found = self._find(tokens.digest(token))
         if found is None:
             raise Unauthenticated("the token is unknown or revoked", field="Authorization", rule="bearer_token")
         return found
 
     def remembered(self, token: str | None) -> Principal | None:
-        """Who the token belongs to, without asking the store; None when that has to be asked."""
+        """Who the token belongs to, from the cache; None when the store must be asked."""
         if not self._enabled:
             return ANYBODY
         if token is None:

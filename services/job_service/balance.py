@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from penstock.config.model import JobConfig
 from penstock.control.errors import Conflict
+from penstock.model.reports import KeyGroupRates, TaskState
 from penstock.tasks.balance import Load, Proposal, proposal
 from penstock.tasks.spec import key_group_count, key_group_ranges
 from penstock.wire.balance import BalanceView, LoadView
-from penstock.wire.cluster import KeyGroupRates, TaskState
 
 OLDEST = timedelta(minutes=10)
 Rates = tuple[float | None, ...]
@@ -39,8 +39,11 @@ class Reported(Protocol):
 
 
 def measured(reports: Iterable[Reported], config: JobConfig, now: datetime, *, min_seconds: float) -> Rates:
-    """Records per second by key group. Unknown (None) is what no running task has reported in the last 10 minutes, or
-    has measured over less than `min_seconds`."""
+    """Records per second by key group; None where it is unknown.
+
+    A rate is unknown when no running task reported it in the last 10 minutes, or measured it for less than
+    `min_seconds`.
+    """
     rates: list[float | None] = [None] * key_group_count(config)
     for report in sorted(reports, key=lambda report: report.reported_at):
         found = _of(report) if report.state == TaskState.RUNNING and now - report.reported_at <= OLDEST else None
@@ -53,10 +56,10 @@ def measured(reports: Iterable[Reported], config: JobConfig, now: datetime, *, m
 
 
 def _of(report: Reported) -> KeyGroupRates | None:
-    """None as well for what another version has written."""
-    told = (report.progress or {}).get("key_group_rates")
+    """The rates in a report; None when there are none, or another version wrote them."""
+    rates = (report.progress or {}).get("key_group_rates")
     try:
-        return None if told is None else KeyGroupRates.model_validate(told)
+        return None if rates is None else KeyGroupRates.model_validate(rates)
     except ValidationError:
         return None
 
@@ -84,8 +87,8 @@ def require(rates: Rates, found: Proposal | None) -> Proposal:
     if found is None:
         known = sum(rate is not None for rate in rates)
         raise Conflict(
-            f"the traffic of {known} of {len(rates)} key groups is known, and half of them is needed: tasks must have "
-            "run for a while",
+            f"the traffic of only {known} of {len(rates)} key groups is known, and half of them is needed: "
+            "let the tasks run longer",
             field="job",
             rule="measured",
         )
@@ -97,7 +100,7 @@ def require_gain(found: Proposal, min_gain: float) -> None:
     if found.gain <= 0 or found.gain < min_gain:
         raise Conflict(
             f"the busiest task has {found.before.imbalance:.2f} times the mean input and would have "
-            f"{found.after.imbalance:.2f} times: it would lose {found.gain:.1%} of it, less than {min_gain:.1%}",
+            f"{found.after.imbalance:.2f} times: it would lose {found.gain:.1%} of its input, less than {min_gain:.1%}",
             field="min_gain",
             rule="min_gain",
         )

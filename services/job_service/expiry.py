@@ -14,9 +14,10 @@ from sqlalchemy import Connection, Engine
 from penstock.control.clock import Clock
 from penstock.control.errors import UserError
 from penstock.control.logs import logger
-from penstock.store import alerts, idempotency, leases
+from penstock.store import alerts, leases
 from penstock.store.engine import transaction
-from penstock.store.expiries import Due, due
+from services.job_service.store import idempotency
+from services.job_service.store.expiries import Due, due
 from services.job_service.writer import Outcome, Writer
 from services.job_service.writes import Verb, Write
 

@@ -26,8 +26,11 @@ _LEAVE_TASKS_ALONE = (ChangeKind.NONE, ChangeKind.FORBIDDEN)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`fields`: what the write changes. All else: the way from what runs now. `waves`: the tasks of each wave of a
-    rollout. `completeness`: what a rescale does about watermarks, None where there are none. Seconds None: unknown."""
+    """What a write would do. `fields` are those that the write changes; all else is the way from what runs now.
+
+    `waves` lists the tasks of each wave of a rollout. `completeness` says what a rescale does about watermarks; it is
+    None when the job has none. Seconds are None when they are unknown.
+    """
 
     kind: ChangeKind
     allowed: bool
@@ -52,9 +55,9 @@ def plan(
 ) -> Plan:
     """The plan of a write that makes the expected configuration `after` of `before`.
 
-    `running` is the running configuration, None for a job that never started: nothing is forbidden to that one.
-    `rescale_seconds` is what the job's last rescale took, None when it had none; `rates` is what it measured lately.
-    `rollout_share`: of the tasks a wave.
+    `running` is the running configuration. It is None for a job that never started; such a job may change all fields.
+    `rescale_seconds` is how long the last rescale of the job took, None when it had none. `rates` are its measured
+    rates. `rollout_share` is the share of the tasks in one wave.
     """
     written = classify(before, after)
     if running is None:

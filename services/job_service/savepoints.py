@@ -18,7 +18,7 @@ def require_compatible(saved: Mapping[str, Any], after: JobConfig) -> None:
     changes = forbidden_changes(saved, after)
     if changes:
         raise InvalidConfig(
-            f"{changes[0].field}: the savepoint was taken with another value, which its state does not fit",
+            f"{changes[0].field} differs from the savepoint, and its state does not fit: first set it as there",
             field=changes[0].field,
             rule="as_in_savepoint",
             errors=[{"field": change.field, "rule": "as_in_savepoint"} for change in changes],
@@ -35,7 +35,7 @@ def code_of(saved: Mapping[str, Any], present: JobConfig) -> dict[str, Any]:
         if leaf.old is None:
             field = dotted(leaf.path)
             raise Conflict(
-                f"{field} was absent when the savepoint was taken: drop it where it is set, then restore",
+                f"{field} is not set in the savepoint: remove it from the layer that sets it, then restore",
                 field=field,
                 rule="present_in_savepoint",
             )

@@ -12,10 +12,14 @@ from penstock.tasks.rollout import ROLLOUT_SHARE
 
 
 class JobServiceSettings(CommonSettings):
-    """Beside the common ones. Periods are in seconds. `state_syncer_rollout_share`: as the State Syncer has it."""
+    """Settings besides the common ones. Periods are in seconds.
+
+    `job_service_connections` takes the place of `database_connections`. `state_syncer_rollout_share` must be what the
+    State Syncer has.
+    """
 
     port: int = Field(7070, ge=0, le=65535)
-    job_service_connections: int = Field(20, ge=2)
+    job_service_connections: int = Field(40, ge=2)
     job_service_largest_body_bytes: int = Field(16 * 2**20, ge=1)
     job_service_token_cache_seconds: float = Field(1.0, ge=0)
     expiry_period_seconds: float = Field(1.0, gt=0)

@@ -21,7 +21,7 @@ def strict_json(body: bytes) -> Any:
 
 
 def _refuse_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON number")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def _check(value: Any, depth_left: int) -> None:

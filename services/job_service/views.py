@@ -92,7 +92,9 @@ def task_views(
     ]
 
 
-def sync_view(status: Any, sync: Any | None, running: Any | None, noted: Iterable[Any]) -> SyncView:
+def sync_view(
+    status: Any, sync: Any | None, running: Any | None, noted: Iterable[Any], changed_fields: list[str] | None
+) -> SyncView:
     """How far a job is; None where the State Syncer has not been yet."""
     same = ("detail", "change_kind", "step", "failures", "next_attempt_at", "updated_at")
     return SyncView(
@@ -104,7 +106,7 @@ def sync_view(status: Any, sync: Any | None, running: Any | None, noted: Iterabl
         commit_number=None if running is None else running.commit_number,
         committed_at=None if running is None else running.committed_at,
         sync_revision=None if sync is None else sync.revision,
-        changed_fields=None if sync is None else list(sync.changed_fields),
+        changed_fields=changed_fields,
         rejected=None if sync is None else sync.rejected,
         plan=None if sync is None or sync.plan is None else _plan(sync.plan),
         generations=[view_of(GenerationView, row) for row in noted],

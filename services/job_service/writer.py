@@ -1,4 +1,4 @@
-"""The one way to write: lock, decide, commit, in one transaction, with the answer kept by Idempotency-Key."""
+"""The one way to write: lock, decide and commit in one transaction. The Idempotency-Key keeps the answer."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from penstock.config.basis import merge_basis
 from penstock.control.clock import Clock
 from penstock.control.errors import InvalidConfig, UserError
 from penstock.control.logs import logger
-from penstock.store import expected, idempotency
+from penstock.model.jobs import Change, Committed, StoredJob
 from penstock.store.engine import transaction
-from penstock.store.layers import all_layers
-from penstock.store.records import Change, Committed, StoredJob
 from penstock.wire.jobs import Written
 from services.job_service.access import Principal
 from services.job_service.answers import Answer, nothing_done, written
-from services.job_service.writes import Verb, Write, decide, waves
+from services.job_service.store import expected, idempotency
+from services.job_service.store.layers import all_layers
+from services.job_service.writes import Verb, Write, batches, decide
 
 log = logger(__name__)
 Outcome = Written | UserError
@@ -26,7 +26,7 @@ Outcome = Written | UserError
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls, and under which Idempotency-Key; `fingerprint` is of the whole call."""
+    """The caller and the Idempotency-Key of a call; `fingerprint` is a digest of the whole call."""
 
     principal: Principal
     key: str | None
@@ -41,9 +41,10 @@ class Writer:
         self._clock = clock
 
     def run(self, caller: Caller, work: Callable[[Connection], Answer]) -> Answer:
-        """Does `work` in a transaction of its own, once a key. Raises what `work` raises; then nothing was changed.
+        """Does `work` in a transaction of its own, and only once for each key.
 
-        Raises InvalidConfig (rule `idempotency_key`) when the key was used for another call.
+        Raises what `work` raises; then nothing was changed. Raises InvalidConfig (rule `idempotency_key`) when the key
+        was used for another call.
         """
         with transaction(self._engine) as connection:
             if caller.key is None:
@@ -66,30 +67,30 @@ class Writer:
         return outcome
 
     def many(self, connection: Connection, writes: Sequence[Write]) -> list[Outcome]:
-        """Does many writes, each by itself: the refused ones change nothing, the others are done.
+        """Does many writes, each by itself: a refused write changes nothing, and the others are done.
 
-        Every lock is taken before the first change, for the revision counter must be the last to be locked.
+        All jobs are locked before the first change, since the revision counter must be locked last.
         """
         names = [write.job for write in writes]
         expected.claim(connection, [write.job for write in writes if write.verb is Verb.PUT_JOB])
         jobs = expected.lock(connection, names)
         outcomes: dict[int, Outcome] = {}
-        for wave in waves(writes):
-            outcomes |= self._wave(connection, wave, writes, jobs)
+        for batch in batches(writes):
+            outcomes |= self._batch(connection, batch, writes, jobs)
             if len(outcomes) < len(writes):
-                jobs |= expected.read(connection, [writes[position].job for position in wave])
+                jobs |= expected.read(connection, [writes[position].job for position in batch])
         if any(isinstance(outcome, UserError) for outcome in outcomes.values()):
             expected.unclaim(connection, names)
         return [outcomes[position] for position in range(len(writes))]
 
-    def _wave(
-        self, connection: Connection, wave: Sequence[int], writes: Sequence[Write], jobs: dict[str, StoredJob]
+    def _batch(
+        self, connection: Connection, batch: Sequence[int], writes: Sequence[Write], jobs: dict[str, StoredJob]
     ) -> dict[int, Outcome]:
-        """Outcomes by position. No two writes of a wave are to the same job."""
+        """Outcomes by position. No two writes of a batch are to the same job."""
         layers, now = all_layers(connection), self._clock.now()
         outcomes: dict[int, Outcome] = {}
         changes: dict[int, Change] = {}
-        for position in wave:
+        for position in batch:
             write = writes[position]
             try:
                 change = decide(write, jobs.get(write.job), layers, now)
@@ -109,7 +110,11 @@ class Writer:
 
 def _repeat(kept: idempotency.Kept, fingerprint: str) -> Answer:
     if kept.fingerprint != fingerprint:
-        raise InvalidConfig("this key was used for another call", field="Idempotency-Key", rule="idempotency_key")
+        raise InvalidConfig(
+            "this Idempotency-Key was used for another call: take a new key",
+            field="Idempotency-Key",
+            rule="idempotency_key",
+        )
     return Answer(kept.status, kept.body, {**kept.headers, "Idempotency-Replayed": "true"})
 
 

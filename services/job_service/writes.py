@@ -1,4 +1,4 @@
-"""From a write that was asked for to the change it makes, or the error that refuses it. Pure; `now` is passed in."""
+"""The decision about a write: the change that it makes, or the error that refuses it. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.config.model import ChangeKind, JobConfig
 from penstock.config.patch import apply_merge_patch
 from penstock.config.validate import check_job_name, check_layer, check_merged
 from penstock.control.errors import Conflict, InvalidConfig, NotFound, PreconditionRequired, VersionConflict
-from penstock.store.records import Action, Change, LayerRow, StoredJob, StoredLayer, layer_configs
+from penstock.model.jobs import Action, Change, LayerRow, StoredJob, StoredLayer, layer_configs
 
 BASE = "base"
 
@@ -40,7 +40,7 @@ JOB_VERBS = {
     Verb.RELEASE: Action.RELEASE,
     Verb.RESTORE: Action.RESTORE,
 }
-# EXPIRE checks the expiry instead, and PUT_JOB may go without.
+# EXPIRE checks the expiry instead. PUT_JOB may omit If-Match.
 NEED_IF_MATCH = (Verb.PUT, Verb.PATCH, Verb.DROP, Verb.REVERT)
 
 
@@ -55,14 +55,14 @@ class Precondition:
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """When the written layer is to be dropped; `seconds` None: never."""
+    """Seconds until the written layer is dropped; None: never."""
 
     seconds: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A write asked for. `expiry` None: as the layer's row says. A REVERT's `config` None means dropped."""
+    """A requested write. Without `expiry` the layer's default applies. A REVERT with `config` None drops the layer."""
 
     verb: Verb
     job: str
@@ -93,7 +93,7 @@ def decide(write: Write, job: StoredJob | None, layers: Layers, now: datetime) -
 
 
 def new_content(write: Write, job: StoredJob) -> Mapping[str, Any] | None:
-    """What the layer is to hold after the write; None when it is to be dropped."""
+    """The content of the layer after the write; None when the write drops the layer."""
     if write.verb in (Verb.DROP, Verb.EXPIRE):
         return None
     if write.verb is Verb.PATCH:
@@ -116,7 +116,7 @@ def expected(job: StoredJob, layers: Layers) -> Mapping[str, Any]:
 
 
 def forbidden_changes(before: Mapping[str, Any], after: JobConfig) -> Sequence[FieldChange]:
-    """The leaves that a job that has run may not change."""
+    """The changed leaves whose change kind is `forbidden` for a job that has run."""
     return [change for change in classify(before, after).fields if change.kind is ChangeKind.FORBIDDEN]
 
 
@@ -127,8 +127,8 @@ def require_layer_row(layers: Layers, layer: str) -> LayerRow:
     return layers[layer]
 
 
-def waves(writes: Sequence[Write]) -> list[list[int]]:
-    """Positions of the writes in groups that hold at most one write a job; a job's writes keep their order."""
+def batches(writes: Sequence[Write]) -> list[list[int]]:
+    """Positions of the writes, in batches with at most one write of each job. The writes of a job keep their order."""
     groups: list[list[int]] = []
     seen: dict[str, int] = {}
     for position, write in enumerate(writes):
@@ -164,7 +164,7 @@ def _layer_change(write: Write, job: StoredJob, layers: Layers, now: datetime) -
         return None
     content = new_content(write, job)
     if content is None and job.config(write.layer) is None:
-        raise NotFound(f"the layer {write.layer} of {job.name} sets nothing", field="layer", rule="present")
+        raise NotFound(f"the job {job.name} has nothing in the layer {write.layer}", field="layer", rule="present")
     after = merged_with(job, layers, write.layer, content)
     if job.has_run:
         _refuse_forbidden(forbidden_changes(expected(job, layers), after))
@@ -194,12 +194,16 @@ def _layer_config(row: LayerRow, content: Mapping[str, Any] | None) -> Iterable[
 def _check_precondition(write: Write, job: StoredJob) -> None:
     wanted, current = write.precondition, job.version(write.layer)
     if wanted.must_be_new and job.exists:
-        raise Conflict(f"the job {job.name} exists", rule="if_none_match", current_version=current)
+        raise Conflict(
+            f"the job {job.name} exists already", field="If-None-Match", rule="if_none_match", current_version=current
+        )
     if wanted.must_exist and not job.exists:
         raise NotFound(f"there is no job {job.name}", field="job", rule="known")
     if wanted.if_match is None:
         if write.verb in NEED_IF_MATCH:
-            raise PreconditionRequired("say which version you have read: If-Match", field="If-Match", rule="required")
+            raise PreconditionRequired(
+                "send the version of the layer that you have read as If-Match", field="If-Match", rule="required"
+            )
     elif wanted.if_match != current:
         raise VersionConflict(
             f"the layer {write.layer} of {job.name} is at version {current}, not {wanted.if_match}",
@@ -214,8 +218,8 @@ def _is_due(layer: StoredLayer | None, now: datetime) -> bool:
 def _refuse_forbidden(changes: Sequence[FieldChange]) -> None:
     if changes:
         raise InvalidConfig(
-            f"{changes[0].field}: a job that has run cannot change this, since its checkpoints would not fit: make a "
-            "new job with the new value, let it read its inputs from the earliest position, and delete this one then",
+            f"{changes[0].field} cannot change once the job has run: its checkpoints would not fit. Create a new job "
+            "with the new value that reads its inputs from the earliest position, then delete this job",
             field=changes[0].field,
             rule="forbidden_change",
             errors=[{"field": change.field, "rule": "forbidden_change"} for change in changes],
@@ -223,7 +227,7 @@ def _refuse_forbidden(changes: Sequence[FieldChange]) -> None:
 
 
 def _expires_at(write: Write, present: StoredLayer | None, row: LayerRow, now: datetime) -> datetime | None:
-    """As asked for; else a patch keeps the expiry of what it patches; else by the layer's row."""
+    """The requested expiry. Without one a patch keeps the present expiry; other writes get the default of the layer."""
     if write.expiry is not None:
         seconds = write.expiry.seconds
     elif write.verb is Verb.PATCH and present is not None and present.config is not None and not _is_due(present, now):

@@ -9,39 +9,50 @@ from penstock.control.settings import CommonSettings
 
 
 class ShardManagerSettings(CommonSettings):
-    """Periods have the defaults of 002 section IV; all in seconds of this process's monotonic clock.
-
-    Shards are placed anew every `replacement_seconds` and when something asks for it. Loads are looked at every
-    `load_check_seconds`, changed jobs `job_check_seconds` after the last look. `placement_band`, `placement_headroom`:
-    shares, as in `placement.problem`; `move_budget`: how many shards a placement may move for balance, None: any.
-    """
+    """Times are seconds of this process's monotonic clock. The defaults of periods are those of 002 section IV."""
 
     model_config = SettingsConfigDict(env_prefix="PENSTOCK_", extra="ignore")
 
-    port: int = 7073
-    public_url: str | None = None
-    shard_manager_round_seconds: float = Field(1.0, gt=0)
-    shard_manager_lease_seconds: float = Field(15.0, gt=0)
-    container_lease_seconds: float = Field(40.0, gt=0)
-    fail_over_seconds: float = Field(60.0, gt=0)
-    drop_deadline_seconds: float = Field(10.0, gt=0)
-    drop_retry_seconds: float = Field(15.0, gt=0)
-    add_limit_seconds: float = Field(30.0, gt=0)
-    moves_in_flight: int = Field(32, ge=1)
-    gather_seconds: float = Field(1.0, ge=0)
-    gather_limit_seconds: float = Field(5.0, ge=0)
-    replacement_seconds: float = Field(1800.0, gt=0)
-    load_check_seconds: float = Field(60.0, gt=0)
-    job_check_seconds: float = Field(5.0, ge=0)
-    placement_band: float = Field(0.1, gt=0, lt=1)
-    placement_headroom: float = Field(0.1, ge=0, lt=1)
-    move_budget: int | None = Field(1000, ge=0)
-    set_aside_share: float = Field(0.1, ge=0, le=1)
-    drain_grace_seconds: float = Field(60.0, gt=0)
-    gray_look_seconds: float = Field(30.0, gt=0)
-    gray_window_seconds: float = Field(1800.0, gt=0)
-    save_heartbeats_seconds: float = Field(5.0, gt=0)
-    forget_lost_seconds: float = Field(7 * 86_400.0, gt=0)
+    port: int = Field(7073, description="port of the HTTP side")
+    public_url: str | None = Field(None, description="address for Task Managers (default: host and port)")
+    shard_manager_round_seconds: float = Field(1.0, gt=0, description="time between two rounds without events")
+    shard_manager_lease_seconds: float = Field(15.0, gt=0, description="lease of the leader")
+    container_lease_seconds: float = Field(
+        40.0, gt=0, description="lease of a container; must be below the fail-over interval"
+    )
+    fail_over_seconds: float = Field(60.0, gt=0, description="silence after which a container is declared lost")
+    drop_deadline_seconds: float = Field(
+        10.0, gt=0, description="time for the tasks of a dropped shard to stop; then they are killed"
+    )
+    drop_retry_seconds: float = Field(15.0, gt=0, description="time after which a DROP without an answer is repeated")
+    add_limit_seconds: float = Field(
+        30.0, gt=0, description="time after which a container that does not take its shards is drained"
+    )
+    moves_in_flight: int = Field(32, ge=1, description="most shards that move for balance at a time")
+    gather_seconds: float = Field(
+        1.0, ge=0, description="pause in joins after which shards without an owner are placed"
+    )
+    gather_limit_seconds: float = Field(5.0, ge=0, description="longest wait for more containers to join")
+    replacement_seconds: float = Field(1800.0, gt=0, description="time between two placements without a trigger")
+    load_check_seconds: float = Field(
+        60.0, gt=0, description="time between two reads of loads, and to a placement after an unfinished one"
+    )
+    job_check_seconds: float = Field(5.0, ge=0, description="shortest time between two reads of changed jobs")
+    placement_band: float = Field(
+        0.1, gt=0, lt=1, description="largest deviation of a container from its tier's mean, as a share"
+    )
+    placement_headroom: float = Field(0.1, ge=0, lt=1, description="share of every capacity that is kept free")
+    move_budget: int | None = Field(1000, ge=0, description="most moves for balance in a placement; none: any number")
+    set_aside_share: float = Field(
+        0.1, ge=0, le=1, description="share of the containers that may be set aside at a time; at least one"
+    )
+    drain_grace_seconds: float = Field(
+        60.0, gt=0, description="time after a drain's limit at which the container's lease is not renewed any more"
+    )
+    outlier_check_seconds: float = Field(30.0, gt=0, description="time between two searches for outliers")
+    outlier_window_seconds: float = Field(1800.0, gt=0, description="period over which crashes and times are counted")
+    save_heartbeats_seconds: float = Field(5.0, gt=0, description="time between two writes of the times of heartbeats")
+    forget_lost_seconds: float = Field(7 * 86_400.0, gt=0, description="age at which lost containers are forgotten")
 
     @model_validator(mode="after")
     def _lease_ends_first(self) -> ShardManagerSettings:
@@ -50,5 +61,5 @@ class ShardManagerSettings(CommonSettings):
         return self
 
     def url(self) -> str:
-        """Where Task Managers reach this process."""
+        """The URL at which Task Managers reach this process."""
         return self.public_url or f"http://{self.host}:{self.port}"

@@ -11,24 +11,25 @@ from sqlalchemy import Engine
 from penstock.control.clock import Clock, SystemClock
 from penstock.control.loop import LeaderLoop, Leadership
 from penstock.store.election import StoreElection
-from penstock.store.engine import connect
+from penstock.store.engine import engine_of
 from services.shard_manager.api import build_app
-from services.shard_manager.health import Health
-from services.shard_manager.health_store import PostgresHealthStore
-from services.shard_manager.heartbeats import Heartbeats
-from services.shard_manager.loop import ShardManager
-from services.shard_manager.orders import Orders
+from services.shard_manager.health.reconciler import HealthReconciler
+from services.shard_manager.leader.heartbeats import Heartbeats
+from services.shard_manager.leader.housekeeping import Housekeeping
+from services.shard_manager.leader.loop import ShardManager
+from services.shard_manager.leader.orders import Orders
+from services.shard_manager.leader.view import View
 from services.shard_manager.settings import ShardManagerSettings
-from services.shard_manager.store import LEASE, PostgresShardStore
-from services.shard_manager.upkeep import Upkeep
-from services.shard_manager.upkeep_store import PostgresUpkeepStore
-from services.shard_manager.view import View
+from services.shard_manager.store.health import PostgresHealthStore
+from services.shard_manager.store.housekeeping import PostgresHousekeepingStore
+from services.shard_manager.store.port import LEASE
+from services.shard_manager.store.postgres import PostgresShardStore
 
 RENEWALS_PER_LEASE = 3
 
 
 class ShardManagerProcess(NamedTuple):
-    """The parts with a life: start the loop, serve the app, stop."""
+    """The parts of a running process."""
 
     app: FastAPI
     loop: LeaderLoop
@@ -37,41 +38,41 @@ class ShardManagerProcess(NamedTuple):
     view: View
 
     def start(self) -> None:
-        """Begins to run for leader and, once elected, to make rounds."""
+        """Starts the loop: it stands for election and, once elected, makes rounds."""
         self.loop.start()
 
     def stop(self) -> None:
-        """Ends the loop, gives the lease up and closes connections."""
+        """Ends the loop, gives up the lease and closes connections."""
         self.loop.stop()
         self.orders.close()
         self.engine.dispose()
 
 
 def in_turn(*steps: Callable[[int], None]) -> Callable[[int], None]:
-    """What the leader does again and again, with its epoch."""
+    """One function that calls all steps in turn, with the leader epoch."""
 
-    def all_of_them(leader_epoch: int) -> None:
+    def call_all(leader_epoch: int) -> None:
         for step in steps:
             step(leader_epoch)
 
-    return all_of_them
+    return call_all
 
 
 def build(settings: ShardManagerSettings, clock: Clock | None = None) -> ShardManagerProcess:
     """Connects the parts; starts nothing."""
     clock = clock or SystemClock()
     lease_seconds = settings.shard_manager_lease_seconds
-    engine = connect(settings.database_url)
+    engine = engine_of(settings)
     election = StoreElection(engine, LEASE, settings.identity(), url=settings.url(), lease_seconds=lease_seconds)
     leadership = Leadership(LEASE, election, lease_seconds, clock.monotonic)
-    store, view = PostgresShardStore(engine), View()
-    health = Health(PostgresHealthStore(engine), view, settings, clock)
-    orders = Orders(clock, health.answered)
+    store, view = PostgresShardStore(engine), View(add_limit_seconds=settings.add_limit_seconds)
+    health = HealthReconciler(PostgresHealthStore(engine), view, settings, clock)
+    orders = Orders(clock, health.order_answered)
     manager = ShardManager(store, view, orders, settings, clock, wake=lambda: loop.wake())
-    upkeep = Upkeep(PostgresUpkeepStore(engine), view, settings, clock)
+    housekeeping = Housekeeping(PostgresHousekeepingStore(engine), view, settings, clock)
     loop = LeaderLoop(
         LEASE,
-        in_turn(manager.round, health.step, upkeep.step),
+        in_turn(manager.round, health.step, housekeeping.step),
         leadership,
         clock,
         period_seconds=settings.shard_manager_round_seconds,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.control.logs import configure
+from penstock.store.election import Listener
 from penstock.store.engine import CHANGED_EXPECTED, REPORTED_STOP
 from penstock.wire.leader import serve_loop
 from services.state_syncer.settings import StateSyncerSettings
@@ -13,7 +14,9 @@ def main() -> None:
     """Runs until SIGTERM or SIGINT."""
     settings = StateSyncerSettings()
     configure("state_syncer", log_format=settings.log_format, level=settings.log_level)
-    serve_loop("state_syncer", build(settings), settings, settings.port, (CHANGED_EXPECTED, REPORTED_STOP))
+    loop = build(settings)
+    listener = Listener(settings.database_url, (CHANGED_EXPECTED, REPORTED_STOP), loop.wake)
+    serve_loop("state_syncer", loop, settings.host, settings.port, listener)
 
 
 if __name__ == "__main__":

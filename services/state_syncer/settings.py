@@ -9,16 +9,8 @@ from penstock.tasks.rollout import ROLLOUT_SHARE
 
 
 class StateSyncerSettings(CommonSettings):
-    """`await_seconds`: between looks at the tasks of a job that must stop, and at plans. `gather_seconds`: between a
-    wake-up and its round, so that a burst of writes costs few rounds. `blast_share`, `blast_count`: at most this part
-    of all jobs, and so many, are disrupted at once by rescales and rollouts; `rescale_count` of them are rescaled.
-    `rollout_share`: of a job's tasks a wave. `healthy_seconds`, `unhealthy_seconds`: so long a wave runs to be healthy
-    where no batch ends, and so long it may take. `rescale_workers`: containers asked at the same time.
-    `rescale_lost_seconds`: then a container that does not answer is lost, and another is asked. `initialize_count`: so
-    many outputs are made at once. `savepoints_kept`, `savepoint_days`: of each job so many savepoints, and none that is
-    older (absent: of any age). `generations_kept`, `generation_hours`: of the generations that a job left so many, and
-    none goes before; `generation_look_seconds`: between looks for such; `generations_at_once`: so many are deleted at
-    the same time."""
+    """The README beside this file says what each setting means. With `gather_seconds` a burst of writes costs few
+    rounds. `blast_share` and `blast_count` bound rescales and rollouts together; the lower one counts."""
 
     port: int = 7071
     job_service_url: str = "http://127.0.0.1:7070"
@@ -31,8 +23,8 @@ class StateSyncerSettings(CommonSettings):
     state_syncer_blast_share: float = Field(0.1, gt=0, le=1)
     state_syncer_blast_count: int = Field(10_000, ge=1)
     state_syncer_rescale_count: int = Field(20, ge=1)
-    state_syncer_rescale_workers: int = Field(8, ge=1)
-    state_syncer_rescale_lost_seconds: float = Field(30.0, gt=0)
+    state_syncer_host_task_workers: int = Field(16, ge=1)
+    state_syncer_host_task_lost_seconds: float = Field(30.0, gt=0)
     state_syncer_rollout_share: float = Field(ROLLOUT_SHARE, gt=0, le=1)
     state_syncer_healthy_seconds: float = Field(15.0, gt=0)
     state_syncer_unhealthy_seconds: float = Field(120.0, gt=0)

@@ -2,47 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlalchemy import Engine
 
 from penstock.control.clock import Clock, SystemClock
 from penstock.control.loop import LeaderLoop
-from penstock.store.engine import connect
+from penstock.store.election import LoopTimes, build_loop
+from penstock.store.engine import engine_of
 from penstock.store.running import STATE_SYNCER
+from penstock.tasks.host_task import POLICIES, REMOVE_GENERATION
+from penstock.wire.host_task_client import HostTaskClient
 from penstock.wire.job_client import JobClient
-from penstock.wire.leader import LoopTimes, build_loop
-from penstock.wire.redistribution_client import RedistributionClient
-from services.state_syncer.budget import Budget
-from services.state_syncer.executor import Asker, ContainerExecutor
-from services.state_syncer.generation_keeper import GenerationKeeper
-from services.state_syncer.generations import Retention
-from services.state_syncer.loop import StateSyncer
-from services.state_syncer.rollback_keeper import RollbackKeeper
-from services.state_syncer.rollback_store import PostgresRollbackStore
-from services.state_syncer.savepoint_keeper import SavepointKeeper
-from services.state_syncer.savepoint_store import PostgresSavepointStore
+from services.state_syncer.decide.budget import Budget
+from services.state_syncer.decide.waves import RolloutPolicy
+from services.state_syncer.generations.gc import GenerationGc
+from services.state_syncer.generations.rules import Retention
+from services.state_syncer.host_tasks.dispatcher import Dispatcher, HostTasks
+from services.state_syncer.rollback.reconciler import RollbackReconciler
+from services.state_syncer.rollback.store import PostgresRollbackStore
+from services.state_syncer.round.loop import StateSyncer, run_parts
+from services.state_syncer.savepoints.reconciler import SavepointReconciler
+from services.state_syncer.savepoints.store import PostgresSavepointStore
 from services.state_syncer.settings import StateSyncerSettings
-from services.state_syncer.store import PostgresSyncStore
-from services.state_syncer.waves import RolloutPolicy
+from services.state_syncer.store.port import PostgresSyncStore
 
 
 def build(settings: StateSyncerSettings) -> LeaderLoop:
     """The loop with its parts."""
     clock = SystemClock()
-    engine = connect(settings.database_url)
-    client = RedistributionClient()
-    executors = [_executor(client, settings, clock) for _ in range(3)]
-    of_plans, of_savepoints, of_generations = executors
+    engine = engine_of(settings)
+    dispatcher = _dispatcher(settings, clock)
     writer = JobClient(settings.job_service_url, settings.state_syncer_token.get_secret_value() or None)
     parts = (
-        _syncer(engine, of_plans, settings, clock),
-        RollbackKeeper(PostgresRollbackStore(engine), writer, await_seconds=settings.state_syncer_await_seconds),
-        _savepoint_keeper(engine, of_savepoints, settings),
-        _generation_keeper(engine, of_generations, settings, clock),
+        _syncer(engine, dispatcher.part(), settings, clock),
+        RollbackReconciler(PostgresRollbackStore(engine), writer, await_seconds=settings.state_syncer_await_seconds),
+        _savepoint_reconciler(engine, dispatcher.part(), settings),
+        _generation_gc(engine, dispatcher.part(), settings, clock),
     )
 
     def rounds(leader_epoch: int) -> None:
-        for each in parts:
-            each.round(leader_epoch)
+        run_parts(parts, leader_epoch)
 
     times = LoopTimes(
         period=settings.state_syncer_period_seconds,
@@ -54,26 +54,25 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
     loop = build_loop(STATE_SYNCER, rounds, engine, clock, times, holder=settings.identity(), url=url)
     for part in parts:
         part.wake_in = loop.wake_in
-    for executor in executors:
-        executor.on_news = loop.wake
+    dispatcher.on_news = loop.wake
     return loop
 
 
-def _executor(client: RedistributionClient, settings: StateSyncerSettings, clock: Clock) -> ContainerExecutor:
-    return ContainerExecutor(
-        client,
+def _dispatcher(settings: StateSyncerSettings, clock: Clock) -> Dispatcher:
+    return Dispatcher(
+        HostTaskClient(),
         clock.monotonic,
-        workers=settings.state_syncer_rescale_workers,
-        lost_after_seconds=settings.state_syncer_rescale_lost_seconds,
+        workers=settings.state_syncer_host_task_workers,
+        lost_after_seconds=settings.state_syncer_host_task_lost_seconds,
     )
 
 
-def _syncer(engine: Engine, executor: ContainerExecutor, settings: StateSyncerSettings, clock: Clock) -> StateSyncer:
+def _syncer(engine: Engine, host_tasks: HostTasks, settings: StateSyncerSettings, clock: Clock) -> StateSyncer:
     return StateSyncer(
         PostgresSyncStore(engine),
         clock.now,
         await_seconds=settings.state_syncer_await_seconds,
-        executor=executor,
+        host_tasks=host_tasks,
         budget=Budget(
             settings.state_syncer_blast_share, settings.state_syncer_blast_count, settings.state_syncer_rescale_count
         ),
@@ -86,28 +85,26 @@ def _syncer(engine: Engine, executor: ContainerExecutor, settings: StateSyncerSe
     )
 
 
-def _savepoint_keeper(engine: Engine, executor: Asker, settings: StateSyncerSettings) -> SavepointKeeper:
+def _savepoint_reconciler(engine: Engine, host_tasks: HostTasks, settings: StateSyncerSettings) -> SavepointReconciler:
     days = settings.state_syncer_savepoint_days
-    return SavepointKeeper(
+    return SavepointReconciler(
         PostgresSavepointStore(engine),
-        executor,
+        host_tasks,
         await_seconds=settings.state_syncer_await_seconds,
         keep_count=settings.state_syncer_savepoints_kept,
         keep_seconds=None if days is None else days * 86_400,
     )
 
 
-def _generation_keeper(
-    engine: Engine, executor: Asker, settings: StateSyncerSettings, clock: Clock
-) -> GenerationKeeper:
+def _generation_gc(engine: Engine, host_tasks: HostTasks, settings: StateSyncerSettings, clock: Clock) -> GenerationGc:
     retention = Retention(
         count=settings.state_syncer_generations_kept,
         seconds=settings.state_syncer_generation_hours * 3600,
-        at_once=settings.state_syncer_generations_at_once,
+        policy=replace(POLICIES[REMOVE_GENERATION], at_once=settings.state_syncer_generations_at_once),
     )
-    return GenerationKeeper(
+    return GenerationGc(
         engine,
-        executor,
+        host_tasks,
         clock.monotonic,
         retention,
         await_seconds=settings.state_syncer_await_seconds,

@@ -11,20 +11,23 @@ from penstock.control.errors import TerminalError
 from penstock.control.logs import configure
 from penstock.local.folder import OwnedFolder
 from penstock.spark.settings import SparkSettings
-from penstock.store.engine import connect
+from penstock.store.engine import engine_of
 from penstock.wire.app import serve
 from penstock.wire.shard_client import ShardManagerClient
 from penstock.wire.task_client import TaskServiceClient
 from services.task_manager.api import build_app
 from services.task_manager.container import Container
-from services.task_manager.disk import Lives
-from services.task_manager.loop import Heartbeats, Reports, Specs, TaskManager
+from services.task_manager.hosts.orphans import end_orphans
+from services.task_manager.hosts.spark_hosts import SparkHosts
+from services.task_manager.loops.heartbeats import HeartbeatLoop
+from services.task_manager.loops.reports import ReportLoop
+from services.task_manager.loops.specs import SpecLoop
+from services.task_manager.loops.task_manager import TaskManager
+from services.task_manager.membership.stored_lease import StoredLease, TimedLease
 from services.task_manager.metrics import ContainerCollector
-from services.task_manager.orphans import end_orphans
 from services.task_manager.settings import TaskManagerSettings, mark_children
-from services.task_manager.snapshot_file import SnapshotFile
-from services.task_manager.spark_hosts import SparkHosts
-from services.task_manager.stored_lease import PatientLease, StoredLease
+from services.task_manager.specs.files import IncarnationFile
+from services.task_manager.specs.snapshot_file import SnapshotFile
 
 
 def main() -> None:
@@ -40,7 +43,7 @@ def main() -> None:
     mark_children(folder)
     manager = build(settings)
     REGISTRY.register(ContainerCollector(manager.container.summary))
-    app = build_app(manager.container, drop_deadline_seconds=settings.drop_deadline_seconds)
+    app = build_app(manager.container)
     manager.start()
     try:
         serve(app, settings.host, settings.port)
@@ -54,14 +57,14 @@ def build(settings: TaskManagerSettings) -> TaskManager:
     hosts = SparkHosts(SparkSettings(), folder / "hosts")
     container = Container(settings.identity_of_container(), settings.limits(), hosts, clock, lambda: uuid4().hex)
     authority = ShardManagerClient(settings.shard_manager_url, timeout_seconds=settings.heartbeat_timeout_seconds)
-    row = StoredLease(connect(settings.database_url, pool_size=1), settings.container)
-    store = PatientLease(row, settings.heartbeat_timeout_seconds)
+    row = StoredLease(engine_of(settings, connections=1), settings.container)
+    store = TimedLease(row, settings.heartbeat_timeout_seconds)
     tasks = TaskServiceClient(settings.task_service_url)
     return TaskManager(
         container,
-        Heartbeats(container, authority, store, Lives(folder), clock, periods),
-        Specs(container, tasks, SnapshotFile(folder), clock, periods),
-        Reports(container, tasks, clock, periods),
+        HeartbeatLoop(container, authority, store, IncarnationFile(folder), clock, periods),
+        SpecLoop(container, tasks, SnapshotFile(folder), clock, periods),
+        ReportLoop(container, tasks, clock, periods),
         periods,
     )
 

@@ -1,52 +1,49 @@
-"""The container: what it owns, wants and runs, behind one lock. Every part of the Task Manager meets here.
+"""The container: composes membership, specs, tasks and hosts behind one lock. The parts decide.
 
-Entry points only note what they are told and wake the loop; `tick`, called by one thread, decides and acts. It
-takes the lock to decide and lets go of it to act, so that a slow host can never hold up the lease.
-Every entry point first looks whether the lease has run out: after a pause of the whole process nothing that waited
-in a queue can come before that.
+Entry points record each message and wake the loop. `tick`, which one thread calls, decides and acts: it takes the
+lock to decide and releases it to act, so a slow host cannot delay the lease. Every entry point first checks whether the
+lease has run out. So after a pause of the whole process no queued message is handled before the end of the lease.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 from penstock.control.clock import Clock
-from penstock.control.errors import Unavailable
+from penstock.control.errors import Conflict, Unavailable
 from penstock.control.logs import logger
+from penstock.model.reports import TaskReportBatch
 from penstock.spark.channel import Event
+from penstock.tasks.host_request import HostRequest
+from penstock.tasks.host_task import HostTask
 from penstock.tasks.shards import Sharding
-from penstock.tasks.work import HostWork
-from penstock.wire.cluster import (
-    HeartbeatAnswer,
-    HeartbeatRequest,
-    ShardAnswers,
-    ShardOrders,
-    TaskReportBatch,
-)
-from penstock.wire.redistributions import RedistributionAnswer
-from services.task_manager.actions import Action
-from services.task_manager.catalog import Catalog, stops_jobs
-from services.task_manager.effects import apply
-from services.task_manager.host_pool import HostPool
-from services.task_manager.lease_news import LeaseNews
-from services.task_manager.model import Limits, TaskView, WantedTask
-from services.task_manager.overrun import OverrunMeter
+from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest, ShardAnswers, ShardOrders
+from penstock.wire.host_tasks import HostTaskAnswer
+from services.task_manager.decide.actions import Action
+from services.task_manager.decide.model import DesiredTask, Limits
+from services.task_manager.decide.reconcile import Desired, reconcile
+from services.task_manager.hosts.effects import apply
+from services.task_manager.hosts.host_pool import HostPool
+from services.task_manager.hosts.host_tasks import place, refusal
+from services.task_manager.membership.lease_relay import LeaseRelay
+from services.task_manager.membership.membership import Membership
+from services.task_manager.membership.overrun import OverrunMeter
 from services.task_manager.ports import Hosts, StoredShards
-from services.task_manager.reconcile import Wanted, reconcile
-from services.task_manager.reporting import skews, task_reports, told_loads
+from services.task_manager.reporting import event_time_skews, reported_loads, task_reports
+from services.task_manager.specs.desired import DesiredTasks
+from services.task_manager.specs.spec_cache import SpecCache, stops_jobs
 from services.task_manager.state import State
-from services.task_manager.tenure import Tenure
 from services.task_manager.views import Identity, Summary
-from services.task_manager.works import place, refuse_used_generation
 
 log = logger(__name__)
 
 
 class Container:
-    """Thread-safe. `wake` and `heartbeat_due` are events that loops wait for and clear."""
+    """Thread-safe. The loops wait for the events `wake`, `heartbeat_due` and `report_due`, and clear them."""
 
     def __init__(
         self, identity: Identity, limits: Limits, hosts: Hosts, clock: Clock, new_incarnation: Callable[[], str]
@@ -57,176 +54,187 @@ class Container:
         self._changed = threading.Condition()
         self._state = State(identity.container, limits)
         self._pool = HostPool(hosts, self.host_event, self._host_exited)
-        self._lease_news = LeaseNews()
+        self._lease_relay = LeaseRelay()
         self._meter = OverrunMeter(limits.lease_stop_seconds)
-        self._tenure = Tenure(identity.container, new_incarnation)
-        self._catalog: Catalog | None = None
-        self._wanted: Mapping[str, WantedTask] = {}
-        self._wanted_of: tuple[Catalog | None, Mapping[int, int]] = (None, {})
+        self._membership = Membership(identity.container, new_incarnation)
+        self._specs: SpecCache | None = None
+        self._desired_tasks = DesiredTasks(identity)
         self._announced: object = None
         self._shutting_down = False
         self.wake = threading.Event()
         self.heartbeat_due = threading.Event()
         self.report_due = threading.Event()
 
-    # ---- what the world says: specs
-
-    def take_specs(self, catalog: Catalog) -> None:
-        """The newest catalog."""
+    @contextmanager
+    def _locked(self) -> Iterator[float]:
+        """Holds the lock and yields the time, after the end of a lease that has run out."""
         with self._changed:
-            catalog = catalog.under(self._tenure.ownership.sharding)
-            before, self._catalog = self._catalog, catalog
-        if before is not catalog:
-            log.info("specs changed", commit_number=catalog.commit_number, jobs=len(catalog.templates))
+            now = self._clock.monotonic()
+            expired_at = self._membership.expired_at(now)
+            if expired_at is not None:
+                self._restart_empty("lease ran out", expired_at)
+            yield now
+
+    # ---- specs
+
+    def take_specs(self, specs: SpecCache) -> None:
+        """The newest specs."""
+        with self._changed:
+            specs = specs.with_sharding(self._membership.ownership.sharding)
+            before, self._specs = self._specs, specs
+        if before is not specs:
+            log.info("specs changed", commit_number=specs.commit_number, jobs=len(specs.templates))
             self.wake.set()
-            if stops_jobs(before, catalog):
-                # Somebody may be waiting to hear that no task of them runs here, also where none did.
+            if stops_jobs(before, specs):
+                # The State Syncer waits for a report of every container, including those that ran no task of the job.
                 self.report_due.set()
 
     def sharding(self) -> Sharding | None:
-        """How tasks are shared out to the container's shards; None while nobody said."""
+        """The sharding of the newest map; None before the first map."""
         with self._changed:
-            return self._tenure.ownership.sharding
+            return self._membership.ownership.sharding
 
-    # ---- what the world says: shards and lease
+    # ---- heartbeats and lease
 
     def heartbeat_request(self) -> HeartbeatRequest | None:
-        """The next heartbeat; None while tasks of a former lease still stop: a new life begins empty."""
-        with self._changed:
-            self._check_lease(self._clock.monotonic())
-            if self._of_former_leases():
+        """The next heartbeat. None while tasks of an ended lease still stop: a new incarnation must begin empty."""
+        with self._locked() as now:
+            if self._state.tasks_without_lease():
                 return None
-            start_seconds = self._state.starts.typical_seconds(self._clock.monotonic())
-            life, shard_count = self._tenure.incarnation, self._tenure.ownership.shard_count
-            return self._identity.heartbeat(life, self._held(), self._dropped(), shard_count, start_seconds)
+            ownership = self._membership.ownership
+            held = {**self._state.busy_shards(), **ownership.shards}
+            start_seconds = self._state.start_times.typical_seconds(now)
+            incarnation = self._membership.incarnation
+            return self._identity.heartbeat(incarnation, held, self._dropped(), ownership.shard_count, start_seconds)
 
     def heartbeat_answered(self, request: HeartbeatRequest, answer: HeartbeatAnswer, sent_at: float) -> None:
         """The Shard Manager answered a heartbeat that was sent at `sent_at` of this container's clock."""
-        with self._changed:
-            now = self._clock.monotonic()
-            if not self._is_current(request.incarnation, now):
+        with self._locked() as now:
+            if request.incarnation != self._membership.incarnation:
                 return
             if answer.known:
                 owned = StoredShards(answer.shards, answer.version, answer.sharding, answer.commit_number)
-                told = request.dropped if request.shard_count == answer.shard_count else {}
-                self._tenure.joined(owned.commit_number)
-                self._grant(sent_at, answer.lease_seconds, owned, told, now)
+                reported = request.dropped if request.shard_count == answer.shard_count else {}
+                self._grant(sent_at, answer.lease_seconds, owned, reported, now)
             else:
-                self._begin_anew("declared lost or replaced", now)
+                self._restart_empty("declared lost or replaced", now)
         self.wake.set()
 
     def lease_stored(self, incarnation: str, stored: StoredShards, sent_at: float, seconds: float) -> None:
-        """The container renewed its own lease row, beginning at `sent_at`, and read the stored mapping."""
-        with self._changed:
-            now = self._clock.monotonic()
-            if self._is_current(incarnation, now):
-                self._tenure.joined(stored.commit_number)
+        """The container renewed its own lease row, beginning at `sent_at`, and read the stored map."""
+        with self._locked() as now:
+            if incarnation == self._membership.incarnation:
                 self._grant(sent_at, seconds, stored, {}, now)
         self.wake.set()
 
     def lease_refused(self, incarnation: str) -> None:
-        """The store says that this life was declared lost or replaced."""
-        with self._changed:
-            now = self._clock.monotonic()
-            if self._is_current(incarnation, now):
-                self._begin_anew("declared lost or replaced by the store", now)
+        """According to the store this incarnation was declared lost or replaced."""
+        with self._locked() as now:
+            if incarnation == self._membership.incarnation:
+                self._restart_empty("declared lost or replaced by the store", now)
         self.wake.set()
 
     def was_granted(self, incarnation: str) -> bool:
-        """Whether this life has a lease, good or not yet known to have run out."""
+        """Whether this incarnation was granted a lease that is not yet known to have run out."""
         with self._changed:
-            return incarnation == self._tenure.incarnation and self._tenure.lease.was_granted()
+            return incarnation == self._membership.incarnation and self._membership.lease.was_granted()
 
-    # ---- what the world says: orders
+    # ---- orders of the Shard Manager
 
     def drop(self, order: ShardOrders) -> ShardAnswers:
-        """DROP_SHARD: the tasks that will be stopped, by shard; `await_stopped` waits for it. Raises Conflict."""
-        with self._changed:
-            now = self._clock.monotonic()
-            self._check_lease(now)
-            obeyed = self._tenure.obey_drop(order)
-            for shard in obeyed:
-                self._state.deadlines[shard] = now + order.deadline_seconds
-            tasks = {shard: tuple(self._state.tasks_in(frozenset({shard}))) for shard in sorted(obeyed)}
+        """DROP_SHARD: the tasks that will stop, by shard. `await_stopped` waits for their end. Raises Conflict."""
+        with self._locked() as now:
+            dropped = self._membership.drop(order)
+            for shard in dropped:
+                self._state.shard_dropped(shard, now + order.deadline_seconds)
+            tasks = {shard: tuple(self._state.tasks_in({shard})) for shard in sorted(dropped)}
         self.wake.set()
         return ShardAnswers(tasks=tasks)
 
     def await_stopped(self, order: ShardOrders, dropped: ShardAnswers, timeout_seconds: float) -> ShardAnswers:
-        """Those shards of a DROP of which nothing runs any more; waits until that is all of them, or time is over.
+        """The dropped shards of which no task runs any more; waits for all of them, at most the timeout.
 
-        None of them when the numbers of shards mean something else by then: heartbeats say what was dropped.
+        None of them when the number of shards has changed meanwhile: then the heartbeats report what was dropped.
         """
         shards = frozenset(dropped.tasks)
         with self._changed:
             self._changed.wait_for(lambda: not self._state.tasks_in(shards), timeout_seconds)
-            if self._tenure.ownership.shard_count != order.shard_count:
+            if self._membership.ownership.shard_count != order.shard_count:
                 return ShardAnswers(tasks={})
-            busy = {self._state.tasks[task_id].shard for task_id in self._state.tasks_in(shards)}
+            busy = self._state.busy_shards()
         return ShardAnswers(tasks={shard: tasks for shard, tasks in dropped.tasks.items() if shard not in busy})
 
     def add(self, order: ShardOrders) -> ShardAnswers:
-        """ADD_SHARD: the tasks that will be started, by shard. Raises Conflict, also without a lease."""
-        with self._changed:
-            now = self._clock.monotonic()
-            self._check_lease(now)
-            obeyed = self._tenure.obey_add(order, now)
-            catalog = self._catalog
-            tasks = {shard: catalog.tasks_of(shard) if catalog else () for shard in sorted(obeyed)}
+        """ADD_SHARD: the tasks that will start, by shard. Raises Conflict, also without a lease."""
+        with self._locked() as now:
+            added, specs = self._membership.add(order, now), self._specs
+            tasks = {shard: specs.tasks_of(shard) if specs else () for shard in sorted(added)}
         self.wake.set()
         return ShardAnswers(tasks=tasks)
 
-    # ---- what the world says: work on checkpoints
+    # ---- host tasks of the State Syncer
 
-    def work(self, request: HostWork, wait_seconds: float) -> RedistributionAnswer:
-        """Begins a work unless it has begun; how far it is after waiting so long for its end.
+    def host_task(self, task: HostTask, wait_seconds: float) -> HostTaskAnswer:
+        """Begins a host task unless it has begun. Returns its progress after waiting for its end for `wait_seconds`.
 
-        Raises Unavailable without a lease, Conflict for a generation that the job has already, or
-        for the removal of one that is in use.
+        Raises Unavailable without a lease, and while the specs here may be older than the stop of the job. Raises
+        Conflict for a task of an older leader, a cancelled one, one that writes a generation which the job has already,
+        and one that removes a generation in use.
         """
-        with self._changed:
-            now = self._clock.monotonic()
-            self._check_lease(now)
-            if not self._tenure.lease.is_good(now) or self._shutting_down:
-                raise Unavailable("this container has no lease, or ends")
-            here = [task.spec for task in self._state.tasks.values()]
-            refuse_used_generation(request, self._catalog, here)
-            key = self._state.works.ask(request)
+        with self._locked() as now:
+            if not self._membership.lease.is_good(now) or self._shutting_down:
+                raise Unavailable("this container has no lease or is shutting down")
+            problem = self._refusal(task.request)
+            if problem is not None:
+                raise problem
+            self._state.host_tasks.ask(task, self._identity.capacity.memory_bytes)
         self.wake.set()
         with self._changed:
-            self._changed.wait_for(lambda: self._state.works.is_over(key), wait_seconds)
-            return self._state.works.answer(key)
+            self._changed.wait_for(lambda: self._state.host_tasks.is_over(task.key), wait_seconds)
+            return self._state.host_tasks.answer(task.key)
 
-    # ---- what the world says: hosts
+    def cancel_host_task(self, key: str, leader_epoch: int) -> None:
+        """Drops a host task that has not begun. If a host has it, the host is told not to begin. Raises Conflict when a
+        newer leader was heard."""
+        with self._changed:
+            self._state.host_tasks.cancel(key, leader_epoch)
+        self.wake.set()
+
+    # ---- hosts
 
     def host_event(self, host: str, event: Event) -> None:
-        """A host said something; what hosts that have ended said before is of no interest any more."""
+        """An event of a host; ignored when the host has ended."""
         with self._changed:
-            if host not in self._state.hosts:
+            state = self._state
+            if host not in state.observed().hosts:
                 return
-            is_news = self._state.is_news(event)
-            fenced = self._state.take(host, event, self._clock.monotonic())
+            needs_tick = state.changes_decisions(event)
+            fenced = state.take(host, event, self._clock.monotonic())
             if fenced is not None:
                 log.warning("shard given up: fenced", task=fenced.task_id, shard=fenced.shard, epoch=fenced.epoch)
-                self._tenure.give_up(fenced.shard, fenced.epoch)
+                self._membership.give_up(fenced.shard, fenced.epoch)
             self._changed.notify_all()
-        if is_news:
+        if needs_tick:
             self.wake.set()
             self.report_due.set()
+
+    def _host_exited(self) -> None:
+        self.wake.set()
+        self.report_due.set()
 
     # ---- deciding and acting
 
     def tick(self) -> tuple[Action, ...]:
-        """Decides what to do now, and does it. Called by one thread only. Returns what was decided."""
-        with self._changed:
-            now = self._clock.monotonic()
-            self._check_lease(now)
-            self._notice_exits(now)
-            wanted = self._want(now)
-            self._state.forget_old_crashes(set(wanted.tasks), now)
-            actions = reconcile(wanted, self._state.running(), self._present_limits(), now)
-            actions = (*actions, *self._place_works(wanted, actions, now))
+        """Decides what to do now and does it. Called by one thread only. Returns the actions."""
+        with self._locked() as now:
+            self._take_exits(now)
+            desired = self._desired(now)
+            self._state.forget_old_crashes(desired.tasks.keys(), now)
+            actions = reconcile(desired, self._state.observed(), self._present_limits(), now)
+            actions = (*actions, *self._host_task_actions(desired, actions, now))
+            hosts, lease = self._state.observed().hosts, self._membership.lease
             effects = [
-                *self._lease_news.effects(self._pool.names(), self._state, self._tenure.lease, now),
+                *self._lease_relay.effects(self._pool.names(), hosts, lease, self._state.next_command_id, now),
                 *(effect for action in actions for effect in apply(self._state, action, now)),
             ]
             self._announce()
@@ -238,149 +246,129 @@ class Container:
         return actions
 
     def begin_shutdown(self) -> None:
-        """From now on nothing is wanted here."""
+        """From now on no task is desired here."""
         with self._changed:
             self._shutting_down = True
         self.wake.set()
 
     def await_idle(self, timeout_seconds: float) -> bool:
-        """Waits until nothing runs; False when it still does after the time."""
+        """Waits until no task runs here. False when some still run after the timeout."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._state.tasks, timeout_seconds)
+            return self._changed.wait_for(lambda: not self._state.observed().tasks, timeout_seconds)
 
     def kill_hosts(self) -> None:
-        """The end: kills every host."""
+        """Kills every host, at the end of the process."""
         self._pool.kill_all()
 
-    # ---- what it tells
+    # ---- reports
 
     def report(self) -> TaskReportBatch:
-        """What runs here now, with the loads that are to be told."""
+        """All tasks of the container as they are now, with the loads that are due."""
         with self._changed:
-            now = self._clock.monotonic()
-            self._want(now)
+            now, state = self._clock.monotonic(), self._state
             return TaskReportBatch(
                 container=self._identity.container,
-                incarnation=self._tenure.incarnation,
-                commit_number=self._catalog.commit_number if self._catalog else 0,
-                version=self._tenure.ownership.version,
-                tasks=task_reports(
-                    self._wanted, self._state.running(), self._state.progress, self._state.loads.due(now)
-                ),
+                incarnation=self._membership.incarnation,
+                commit_number=self._specs.commit_number if self._specs else 0,
+                version=self._membership.ownership.version,
+                tasks=task_reports(self._owned_tasks(), state.observed(), state.progress(), state.loads.due(now)),
             )
 
     def reported(self, batch: TaskReportBatch) -> None:
-        """The Task Service has taken a report."""
+        """The Task Service has stored a report."""
         with self._changed:
-            self._state.loads.told(told_loads(batch), self._clock.monotonic())
+            self._state.loads.reported(reported_loads(batch), self._clock.monotonic())
 
     def summary(self) -> Summary:
         """The container at this moment."""
         with self._changed:
-            now = self._clock.monotonic()
-            self._want(now)
-            running = self._state.running()
+            observed, membership = self._state.observed(), self._membership
             return Summary(
-                incarnation=self._tenure.incarnation,
-                lease_seconds_left=self._tenure.lease.seconds_left(now),
-                shards=dict(self._tenure.ownership.shards),
-                version=self._tenure.ownership.version,
-                commit_number=self._catalog.commit_number if self._catalog else None,
-                running=running.copy(),
-                waiting=len(self._wanted.keys() - running.tasks.keys()),
-                totals=dict(self._state.totals),
+                incarnation=membership.incarnation,
+                lease_seconds_left=membership.lease.seconds_left(self._clock.monotonic()),
+                shards=dict(membership.ownership.shards),
+                version=membership.ownership.version,
+                commit_number=self._specs.commit_number if self._specs else None,
+                observed=observed.copy(),
+                waiting=len(self._owned_tasks().keys() - observed.tasks.keys()),
+                totals=dict(self._state.totals()),
                 past_lease_seconds=self._meter.past_lease_seconds,
                 double_run_seconds=self._meter.double_run_seconds,
-                event_time_skew_seconds=skews(self._state.progress),
+                event_time_skew_seconds=event_time_skews(self._state.progress()),
             )
 
     # ---- details: lease and shards
 
-    def _grant(self, sent_at: float, seconds: float, owned: StoredShards, told: Mapping[int, int], now: float) -> None:
-        """A lease with a full map. All that is kept by number of shard follows the map's sharding, before anything
-        else is decided."""
-        before = self._tenure.ownership.sharding
-        self._tenure.grant(sent_at, seconds, owned, told, now)
-        sharding = self._tenure.ownership.sharding
+    def _grant(
+        self, sent_at: float, seconds: float, owned: StoredShards, reported: Mapping[int, int], now: float
+    ) -> None:
+        """A lease with a full map. When the map has a new sharding, tasks and specs get its shard numbers at once."""
+        before = self._membership.ownership.sharding
+        self._membership.grant(sent_at, seconds, owned, reported, now)
+        sharding = self._membership.ownership.sharding
         if sharding is None or sharding == before:
             return
-        log.info("shards are others", shards=sharding.count, selectors=len(sharding.selectors), version=owned.version)
+        log.info("sharding changed", shards=sharding.count, selectors=len(sharding.selectors), version=owned.version)
         self._state.reshard(sharding)
-        if self._catalog is not None:
-            self._catalog = self._catalog.under(sharding)
+        if self._specs is not None:
+            self._specs = self._specs.with_sharding(sharding)
 
-    def _check_lease(self, now: float) -> None:
-        expired_at = self._tenure.expired_at(now)
-        if expired_at is not None:
-            self._begin_anew("lease ran out", expired_at)
-
-    def _is_current(self, incarnation: str, now: float) -> bool:
-        self._check_lease(now)
-        return incarnation == self._tenure.incarnation
-
-    def _begin_anew(self, reason: str, ended_at: float) -> None:
-        """Forgets all shards, so that every task stops, and begins another life as an empty container."""
-        lease, shards = self._tenure.lease, self._tenure.ownership.shards
-        log.warning("container begins anew", reason=reason, shards=len(shards), tasks=len(self._state.tasks))
+    def _restart_empty(self, reason: str, ended_at: float) -> None:
+        """Forgets all shards, so that every task stops, and begins a new incarnation as an empty container."""
+        lease, shards = self._membership.lease, self._membership.ownership.shards
+        tasks = len(self._state.observed().tasks)
+        log.warning("container begins a new incarnation", reason=reason, shards=len(shards), tasks=tasks)
         if lease.was_granted():
             ended_at = min(ended_at, lease.good_until)
             self.heartbeat_due.set()
         self._state.end_of_lease(ended_at)
-        self._tenure.begin_anew()
-
-    def _of_former_leases(self) -> list[TaskView]:
-        return [task for task in self._state.tasks.values() if task.lease_ended_at is not None]
-
-    def _held(self) -> dict[int, int]:
-        """Owned shards, and those of which something still runs."""
-        stopping = {task.shard: task.epoch for task in self._state.tasks.values()}
-        return {**stopping, **self._tenure.ownership.shards}
+        self._membership.restart()
 
     def _dropped(self) -> dict[int, int]:
-        busy = {task.shard for task in self._state.tasks.values()}
-        return {shard: epoch for shard, epoch in self._tenure.ownership.dropped.items() if shard not in busy}
+        """Dropped shards of which no task runs any more."""
+        busy = self._state.busy_shards()
+        return {shard: epoch for shard, epoch in self._membership.ownership.dropped.items() if shard not in busy}
 
     def _announce(self) -> None:
-        """Asks for a heartbeat at once when the Shard Manager is waiting for what has just come true."""
-        news = (self._tenure.incarnation, self._dropped(), bool(self._of_former_leases()))
+        """Asks for a heartbeat at once when it would report something that the Shard Manager waits for."""
+        news = (self._membership.incarnation, self._dropped(), bool(self._state.tasks_without_lease()))
         if news != self._announced:
             self._announced = news
             self.heartbeat_due.set()
 
     # ---- details: tasks and hosts
 
-    def _want(self, now: float) -> Wanted:
-        catalog, shards = self._wanted_of
-        if self._catalog is not None and (catalog is not self._catalog or shards != self._tenure.ownership.shards):
-            owned = self._tenure.ownership.shards
-            self._wanted_of = (self._catalog, owned)
-            jobs = {task.spec.job for task in self._wanted.values()}
-            if shards != owned or not self._catalog.asks_the_same(catalog, owned, jobs):
-                self._wanted = self._catalog.wanted(owned, self._identity)
-        is_informed = self._catalog is not None and self._tenure.may_start_from(self._catalog.commit_number)
-        tasks = self._wanted if is_informed and not self._shutting_down else {}
-        return Wanted(tasks, self._tenure.lease.is_good(now), self._state.present_deadlines())
+    def _owned_tasks(self) -> Mapping[str, DesiredTask]:
+        return self._desired_tasks.of(self._specs, self._membership.ownership.shards)
 
-    def _place_works(self, wanted: Wanted, decided: tuple[Action, ...], now: float) -> list[Action]:
-        if not wanted.lease_is_good:
-            return []
-        state = self._state
-        load = Counter(task.host for task in state.tasks.values())
-        return place(state.works, state.hosts, load, state.host_failures, self._limits, decided, now)
+    def _desired(self, now: float) -> Desired:
+        owned = self._owned_tasks()
+        may_start = self._specs is not None and self._membership.may_start_from(self._specs.commit_number)
+        tasks = owned if may_start and not self._shutting_down else {}
+        return Desired(tasks, self._membership.lease.is_good(now), self._state.deadlines())
+
+    def _refusal(self, request: HostRequest) -> Conflict | Unavailable | None:
+        return refusal(request, self._specs, (task.spec for task in self._state.observed().tasks.values()))
+
+    def _host_task_actions(self, desired: Desired, decided: tuple[Action, ...], now: float) -> list[Action]:
+        observed, host_tasks = self._state.observed(), self._state.host_tasks
+        cancelled: list[Action] = [*host_tasks.revoke(self._refusal)]
+        if not desired.lease_is_good:
+            return cancelled
+        host_tasks.fail_without_host(observed.hosts.values(), observed.host_failures, now)
+        load = Counter(task.host for task in observed.tasks.values())
+        placed = place(host_tasks, observed.hosts, load, observed.host_failures, self._limits, decided, now)
+        return cancelled + placed
 
     def _present_limits(self) -> Limits:
         return replace(self._limits, warm_hosts=0) if self._shutting_down else self._limits
 
-    def _host_exited(self) -> None:
-        self.wake.set()
-        self.report_due.set()
-
-    def _notice_exits(self, now: float) -> None:
-        """Takes in ended hosts, and measures what ran past its lease before they are forgotten."""
+    def _take_exits(self, now: float) -> None:
+        """Takes in the ends of hosts, and measures how long their tasks ran past the lease."""
         lapsed = self._pool.lapsed()
-        past_lease = {task.task_id: task for task in self._of_former_leases() if task.host not in lapsed}
+        past_lease = {task.task_id: task for task in self._state.tasks_without_lease() if task.host not in lapsed}
         for name, how in self._pool.take_ended().items():
-            self._lease_news.forget(name)
+            self._lease_relay.forget(name)
             for task in self._state.host_exited(name, how, now):
                 if how.lease_ran_out:
                     past_lease.pop(task.task_id, None)

@@ -1,4 +1,4 @@
-"""What the Task Manager needs of the world, named for what it asks; tests and simulation give other ones."""
+"""The ports of the Task Manager. Tests and the simulation implement them too."""
 
 from __future__ import annotations
 
@@ -6,44 +6,47 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from penstock.model.reports import TaskReportBatch
 from penstock.spark.channel import Command, Event
 from penstock.tasks.shards import Sharding
-from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest, Snapshot, TaskReportBatch
-from services.task_manager.model import HostKey
+from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest, Snapshot
+from services.task_manager.decide.model import HostKey
 
 
 class SpecSource(Protocol):
-    """Where task specs come from. Both calls raise Unavailable."""
+    """The Task Service as the source of task specs. Both calls raise Unavailable."""
 
     def full(self) -> Snapshot | None:
-        """Everything; None when nothing changed since the last call."""
+        """A full snapshot; None when nothing has changed since the last call."""
         ...
 
     def delta(self, after: int, wait_seconds: float) -> Snapshot:
-        """What came after a commit, waited for up to `wait_seconds`."""
+        """What was committed above `after`; waits up to `wait_seconds` for a commit."""
         ...
 
 
 class ReportSink(Protocol):
-    """Who is told what runs here."""
+    """The Task Service as the receiver of reports."""
 
     def report(self, batch: TaskReportBatch) -> None:
-        """Hands over the newest state. Raises Unavailable."""
+        """Stores the newest report. Raises Unavailable."""
         ...
 
 
 class ShardAuthority(Protocol):
-    """Who says which shards are ours."""
+    """The Shard Manager."""
 
     def heartbeat(self, request: HeartbeatRequest) -> HeartbeatAnswer:
-        """One heartbeat. Raises Unavailable."""
+        """Sends one heartbeat. Raises Unavailable."""
         ...
 
 
 class StoredShards(NamedTuple):
-    """A full map: the shards of this container with their epochs, the highest epoch, and how tasks are shared out to
-    shards, all of one moment. `commit_number`: a commit of the running table that is no older than that, for the first
-    map of a life."""
+    """A full map: this container's shards with their epochs, the highest epoch and the sharding, all of one moment.
+
+    `commit_number`: a commit of the running table that is no older than the map. Only the first map of an incarnation
+    uses it.
+    """
 
     shards: Mapping[int, int]
     version: int
@@ -52,24 +55,24 @@ class StoredShards(NamedTuple):
 
 
 class LeaseStore(Protocol):
-    """The container's own lease row, for when no Shard Manager answers.
+    """The container's own lease row, used while no Shard Manager answers.
 
-    Both raise LeaseLost when the row says that this container was declared lost or replaced, Unavailable when the
-    store cannot be reached.
+    Both calls raise LeaseLost when the row says that this container was declared lost or replaced. They raise
+    Unavailable when the store cannot be reached.
     """
 
     def renew(self, incarnation: str) -> StoredShards:
-        """Holds the fail-over off."""
+        """Renews the lease, which postpones the fail-over."""
         ...
 
     def adopt(self, former: str, incarnation: str) -> StoredShards:
-        """The same for a restarted Task Manager, which takes the place of its former life."""
+        """Renews the lease of a restarted Task Manager, whose incarnation replaces a former one."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class HostExit:
-    """How a host ended. `lease_ran_out`: it ended itself because nobody renewed its lease."""
+    """How a host ended. `lease_ran_out`: the host ended itself because its lease was not renewed."""
 
     reason: str
     out_of_memory: bool = False
@@ -80,7 +83,7 @@ class Host(Protocol):
     """One Spark host. No call blocks."""
 
     def send(self, command: Command) -> None:
-        """Hands a command over; lost when the host has ended."""
+        """Sends a command; ignored when the host has ended."""
         ...
 
     def kill(self) -> None:
@@ -88,19 +91,19 @@ class Host(Protocol):
         ...
 
     def exit(self) -> HostExit | None:
-        """How it ended; None while any of its processes may live, and until all that it said has been heard."""
+        """How it ended; None while any of its processes may live, and until all its events have been handled."""
         ...
 
     def has_lapsed(self) -> bool:
-        """Whether it has ended by itself because its lease ran out; known sooner than `exit` tells it."""
+        """Whether it has ended itself because its lease ran out; may be true before `exit` returns a value."""
         ...
 
 
 class Hosts(Protocol):
-    """Starts Spark hosts. `on_event` is called from a thread of the host's; `on_exit` soon after it has ended."""
+    """Starts Spark hosts. `on_event` is called from a thread of the host, `on_exit` soon after its end."""
 
     def start(
         self, name: str, key: HostKey, on_event: Callable[[str, Event], None], on_exit: Callable[[], None]
     ) -> Host:
-        """Starts a host and returns at once. Raises OSError when no process can be made."""
+        """Starts a host and returns at once. Raises OSError when the process cannot be started."""
         ...

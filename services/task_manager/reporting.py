@@ -1,98 +1,80 @@
-"""What runs here, in the words of the wire. Pure."""
+"""What runs here as task reports. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskState
 from penstock.tasks.dimensions import Amounts
+from penstock.tasks.spec import TaskSpec
 from penstock.tasks.spec import task_id as name_of
-from penstock.wire.cluster import TaskProgress, TaskReport, TaskReportBatch, TaskState
-from services.task_manager.model import Crash, HostKey, TaskView, WantedTask
-from services.task_manager.placement import host_key
-from services.task_manager.reconcile import Running
+from services.task_manager.decide.host_choice import host_key
+from services.task_manager.decide.model import Crash, DesiredTask, HostKey, TaskView
+from services.task_manager.decide.reconcile import Observed
 
 
 def task_reports(
-    wanted: Mapping[str, WantedTask],
-    running: Running,
+    desired: Mapping[str, DesiredTask],
+    observed: Observed,
     progress: Mapping[str, TaskProgress],
     loads: Mapping[str, Amounts],
 ) -> tuple[TaskReport, ...]:
-    """ALL tasks of the container in order of id: those on hosts, and wanted ones that wait after a failure or are held.
+    """Reports of ALL tasks of the container, in order of id.
 
-    `loads` has those that are to be told, by task.
+    These are the tasks on hosts, and desired tasks that back off after a failure or were refused (state `held`).
+    `loads`: the loads that are due, by task.
     """
     reports = {
-        task_id: _of_task(task, running.crashes.get(task_id), progress.get(task_id), loads.get(task_id))
-        for task_id, task in running.tasks.items()
+        task_id: _of_task(task, observed.crashes.get(task_id), progress.get(task_id), loads.get(task_id))
+        for task_id, task in observed.tasks.items()
     }
-    for task_id, task in wanted.items():
-        report = _of_waiting(task, running) if task_id not in reports else None
+    for task_id, task in desired.items():
+        report = _of_waiting(task, observed) if task_id not in reports else None
         if report is not None:
             reports[task_id] = report
     return tuple(reports[task_id] for task_id in sorted(reports))
 
 
-def told_loads(batch: TaskReportBatch) -> dict[str, dict[str, float]]:
-    """The loads that a report has, by task."""
+def reported_loads(batch: TaskReportBatch) -> dict[str, dict[str, float]]:
+    """The loads in a report, by task id."""
     return {name_of(task.job, task.index): task.load for task in batch.tasks if task.load is not None}
 
 
-def skews(progress: Mapping[str, TaskProgress]) -> dict[str, float]:
-    """Event-time skew in seconds by task; tasks of which it is unknown are absent."""
+def event_time_skews(progress: Mapping[str, TaskProgress]) -> dict[str, float]:
+    """Event-time skew in seconds by task; tasks whose skew is unknown are missing."""
     known = {task_id: measured.event_time_skew_seconds for task_id, measured in progress.items()}
     return {task_id: seconds for task_id, seconds in known.items() if seconds is not None}
 
 
 def _of_task(task: TaskView, crash: Crash | None, progress: TaskProgress | None, load: Amounts | None) -> TaskReport:
-    spec = task.spec
-    return TaskReport(
-        job=spec.job,
-        index=spec.index,
-        state=task.state,
-        revision=spec.revision,
-        generation=spec.generation,
-        restarts=spec.restarts,
-        epoch=task.epoch,
-        crashes=crash.count if crash else 0,
-        error=crash.error if crash else None,
-        out_of_memory=crash.out_of_memory if crash else False,
-        progress=progress,
-        load=None if load is None else dict(load),
-    )
+    report = _report(task.spec, task.epoch, task.state, crash)
+    return report.model_copy(update={"progress": progress, "load": None if load is None else dict(load)})
 
 
-def _of_waiting(task: WantedTask, running: Running) -> TaskReport | None:
+def _of_waiting(task: DesiredTask, observed: Observed) -> TaskReport | None:
+    """A desired task without a host; None when it only waits for its first start."""
     if task.refusal is not None:
-        return _not_started(task, TaskState.HELD, task.refusal)
-    crash = running.crashes.get(task.spec.task_id)
+        return _report(task.spec, task.epoch, TaskState.HELD, error=task.refusal)
+    crash = observed.crashes.get(task.spec.task_id)
     if crash is not None:
-        return _crashed(crash)
-    failure = running.host_failures.get(host_key(task.spec)) if running.host_failures else None
+        # With the revision that crashed: the desired revision may not have been tried yet.
+        return _report(crash.spec, crash.epoch, TaskState.CRASHED, crash)
+    failure = observed.host_failures.get(host_key(task.spec)) if observed.host_failures else None
     if failure is None:
         return None
     error = f"its Spark host did not start: {failure.error}"
-    return _not_started(task, TaskState.CRASHED, error, crashes=failure.count)
+    return _report(task.spec, task.epoch, TaskState.CRASHED, crashes=failure.count, error=error)
 
 
-def _crashed(crash: Crash) -> TaskReport:
-    """The revision is the one that crashed: the wanted one may not have been tried yet."""
-    return TaskReport(
-        job=crash.spec.job,
-        index=crash.spec.index,
-        state=TaskState.CRASHED,
-        revision=crash.spec.revision,
-        generation=crash.spec.generation,
-        restarts=crash.spec.restarts,
-        epoch=crash.epoch,
-        crashes=crash.count,
-        error=crash.error,
-        out_of_memory=crash.out_of_memory,
-    )
-
-
-def _not_started(task: WantedTask, state: TaskState, error: str, *, crashes: int = 0) -> TaskReport:
-    spec = task.spec
+def _report(
+    spec: TaskSpec,
+    epoch: int,
+    state: TaskState,
+    crash: Crash | None = None,
+    *,
+    crashes: int = 0,
+    error: str | None = None,
+) -> TaskReport:
     return TaskReport(
         job=spec.job,
         index=spec.index,
@@ -100,14 +82,15 @@ def _not_started(task: WantedTask, state: TaskState, error: str, *, crashes: int
         revision=spec.revision,
         generation=spec.generation,
         restarts=spec.restarts,
-        epoch=task.epoch,
-        crashes=crashes,
-        error=error,
+        epoch=epoch,
+        crashes=crash.count if crash else crashes,
+        error=crash.error if crash else error,
+        out_of_memory=crash.out_of_memory if crash else False,
     )
 
 
 def host_labels(key: HostKey) -> dict[str, object]:
-    """A host's key for people."""
+    """A host's key as labels for people."""
     name, version, _ = key.package
     return {
         "package": name,

@@ -1,4 +1,4 @@
-"""Settings of the Task Manager (`PENSTOCK_*`). Those of its Spark hosts are in `penstock.spark.settings`."""
+"""Settings of the Task Manager (`PENSTOCK_*`). The settings of its Spark hosts are in `penstock.spark.settings`."""
 
 from __future__ import annotations
 
@@ -15,66 +15,74 @@ from penstock.config.declare import Identifier, Name
 from penstock.control.settings import CommonSettings
 from penstock.tasks.dimensions import NETWORK
 from penstock.wire.cluster import Capacity
-from services.task_manager.loop import Periods
-from services.task_manager.model import Backoff, Limits, LoadPeriods
-from services.task_manager.orphans import MARK
+from services.task_manager.decide.model import Backoff, Limits, LoadPeriods
+from services.task_manager.hosts.orphans import MARK
+from services.task_manager.loops.periods import Periods
 from services.task_manager.views import Identity
 
 
 class TaskManagerSettings(CommonSettings):
-    """Periods have the defaults of 002 section IV; all in seconds."""
+    """The periods have the defaults of 002 section IV."""
 
     model_config = SettingsConfigDict(env_prefix="PENSTOCK_", extra="ignore")
 
-    container: Name = Field(default_factory=lambda: socket.gethostname().lower(), description="name, for ever")
-    port: int = Field(7100, description="port of the HTTP side")
-    public_url: str | None = Field(None, description="where the Shard Manager reaches it; host and port when absent")
-    region: Name = Field("local", description="region of the container")
-    cpu_cores: float | None = Field(None, gt=0, description="cores on offer; the machine's when absent")
-    memory_bytes: int | None = Field(None, gt=0, description="memory on offer; the machine's when absent")
-    disk_bytes: int | None = Field(None, gt=0, description="disk on offer; what is free when absent")
-    network_bytes_per_second: float = Field(125e6, gt=0, description="network on offer, both ways together")
-    further_capacity: dict[Identifier, float] = Field(
-        default_factory=dict, description="what is on offer in further dimensions, by their names"
+    container: Name = Field(
+        default_factory=lambda: socket.gethostname().lower(),
+        description="name; must never change (default: the host's name)",
     )
-    container_labels: dict[Name, str] = Field(default_factory=dict, description="labels of the container")
+    port: int = Field(7100, description="port of the HTTP side")
+    public_url: str | None = Field(None, description="address for other processes (default: host and port)")
+    region: Name = Field("local", description="region of the container")
+    cpu_cores: float | None = Field(None, gt=0, description="capacity (default: all cores of the machine)")
+    memory_bytes: int | None = Field(None, gt=0, description="capacity (default: all memory of the machine)")
+    disk_bytes: int | None = Field(None, gt=0, description="capacity (default: the free space)")
+    network_bytes_per_second: float = Field(125e6, gt=0, description="capacity, both directions together")
+    further_capacity: dict[Identifier, float] = Field(
+        default_factory=dict, description="capacity in further dimensions, by name (JSON)"
+    )
+    container_labels: dict[Name, str] = Field(default_factory=dict, description="labels that jobs may ask for (JSON)")
     task_service_url: str = Field("http://127.0.0.1:7072", description="addresses, comma separated")
     shard_manager_url: str = Field("http://127.0.0.1:7073", description="addresses, comma separated")
 
-    heartbeat_seconds: float = Field(10.0, gt=0)
-    heartbeat_timeout_seconds: float = Field(5.0, gt=0)
-    container_lease_seconds: float = Field(40.0, gt=0, description="of a lease from the store; as the Shard Manager's")
-    lease_stop_seconds: float = Field(10.0, gt=0, le=10.0, description="then hosts without a lease are killed")
-    retry_seconds: float = Field(2.0, gt=0)
-    reconcile_seconds: float = Field(1.0, gt=0)
-    full_fetch_seconds: float = Field(60.0, gt=0)
-    delta_wait_seconds: float = Field(20.0, gt=0)
-    report_seconds: float = Field(2.0, gt=0)
-    load_window_seconds: float = Field(600.0, gt=0, description="a task's load is its mean use over so long")
-    load_first_seconds: float = Field(60.0, ge=0, description="its load is unknown until it was measured for so long")
+    heartbeat_seconds: float = Field(10.0, gt=0, description="time between two heartbeats")
+    heartbeat_timeout_seconds: float = Field(5.0, gt=0, description="longest wait for an answer to a heartbeat")
+    container_lease_seconds: float = Field(
+        40.0, gt=0, description="lease taken from the store; as in the Shard Manager"
+    )
+    lease_stop_seconds: float = Field(
+        10.0, gt=0, le=10.0, description="time to stop after the lease; then hosts are killed"
+    )
+    retry_seconds: float = Field(2.0, gt=0, description="pause after a failed call")
+    reconcile_seconds: float = Field(1.0, gt=0, description="time between two ticks without events")
+    full_fetch_seconds: float = Field(60.0, gt=0, description="time between two full snapshots of specs")
+    delta_wait_seconds: float = Field(20.0, gt=0, description="longest wait for a delta of specs")
+    report_seconds: float = Field(2.0, gt=0, description="time between two reports without events")
+    load_window_seconds: float = Field(600.0, gt=0, description="a task's load is its mean use over this time")
+    load_first_seconds: float = Field(
+        60.0, ge=0, description="a task's load is unknown until it was measured this long"
+    )
     load_report_seconds: float = Field(600.0, gt=0, description="time between two reports of a task's load")
-    drop_deadline_seconds: float = Field(10.0, gt=0, description="of a DROP that names none")
-    shutdown_seconds: float = Field(10.0, gt=0, description="for tasks to stop at SIGTERM")
+    shutdown_seconds: float = Field(10.0, gt=0, description="time for tasks to stop at SIGTERM")
 
-    tasks_per_host: int = Field(100, ge=1)
-    warm_hosts: int = Field(1, ge=0, description="shared hosts kept up, whatever runs on them")
-    redistributions_per_host: int = Field(2, ge=1, description="done at once by a host; others wait")
-    stop_seconds: float = Field(30.0, gt=0, description="then the host of a task that does not stop is killed")
-    start_seconds: float = Field(180.0, gt=0, description="then a task that does not start is stopped")
-    host_start_seconds: float = Field(180.0, gt=0, description="then a host that is not ready is killed")
-    idle_host_seconds: float = Field(300.0, ge=0, description="then a shared host without tasks ends")
-    healthy_seconds: float = Field(60.0, gt=0, description="then a task's crashes are forgotten")
-    crash_first_seconds: float = Field(1.0, ge=0, description="pause after the second crash in a row; doubles")
-    crash_cap_seconds: float = Field(60.0, ge=0)
-    broken_first_seconds: float = Field(10.0, ge=0, description="pause after a failure that only a change can mend")
-    broken_cap_seconds: float = Field(600.0, ge=0)
+    tasks_per_host: int = Field(100, ge=1, description="most tasks of a shared host")
+    warm_hosts: int = Field(1, ge=0, description="shared hosts kept up, idle or busy")
+    host_tasks_per_host: int = Field(2, ge=1, description="host tasks that a shared host does at once; others wait")
+    stop_seconds: float = Field(30.0, gt=0, description="time for a task to stop; then its host is killed")
+    start_seconds: float = Field(180.0, gt=0, description="time for a task to start; then it is stopped")
+    host_start_seconds: float = Field(180.0, gt=0, description="time for a host to start; then it is killed")
+    idle_host_seconds: float = Field(300.0, ge=0, description="time after which an idle shared host ends")
+    healthy_seconds: float = Field(60.0, gt=0, description="time of running after which crashes are forgotten")
+    crash_first_seconds: float = Field(1.0, ge=0, description="back-off after the second crash in a row; doubles")
+    crash_cap_seconds: float = Field(60.0, ge=0, description="longest back-off after crashes")
+    broken_first_seconds: float = Field(10.0, ge=0, description="back-off after a failure that only a change can mend")
+    broken_cap_seconds: float = Field(600.0, ge=0, description="longest back-off after such failures")
 
     def folder(self) -> Path:
-        """What this container keeps."""
+        """The folder of this container's files."""
         return (self.data_dir / "containers" / self.container).absolute()
 
     def identity_of_container(self) -> Identity:
-        """Who this container is and what it offers."""
+        """The container's name, address and capacity."""
         url = self.public_url or f"http://{self.host}:{self.port}"
         return Identity(self.container, url, self.region, self._capacity(), self.container_labels)
 
@@ -83,7 +91,7 @@ class TaskManagerSettings(CommonSettings):
         return Limits(
             tasks_per_host=self.tasks_per_host,
             warm_hosts=self.warm_hosts,
-            works_per_host=self.redistributions_per_host,
+            host_tasks_per_host=self.host_tasks_per_host,
             stop_seconds=self.stop_seconds,
             lease_stop_seconds=self.lease_stop_seconds,
             start_seconds=self.start_seconds,
@@ -119,5 +127,5 @@ class TaskManagerSettings(CommonSettings):
 
 
 def mark_children(folder: Path) -> None:
-    """Every process started from now on carries the container's folder in its environment (`orphans`)."""
+    """Puts the container's folder into the environment of all later child processes; `orphans` finds them by it."""
     os.environ[MARK] = str(folder)

@@ -1,4 +1,4 @@
-"""Who the container is, and how it is at one moment, as values."""
+"""What the container is, and how it is at one moment, as values. Pure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.wire.cluster import Capacity, HeartbeatRequest
-from services.task_manager.reconcile import Running
+from services.task_manager.decide.reconcile import Observed
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who this container is, for as long as it exists."""
+    """What does not change while the process runs: name, address, region, capacity and labels."""
 
     container: str
     url: str
@@ -27,7 +27,7 @@ class Identity:
         shard_count: int,
         start_seconds: float | None,
     ) -> HeartbeatRequest:
-        """A heartbeat of one of its lives."""
+        """A heartbeat of one incarnation. The arguments are fields of the request."""
         return HeartbeatRequest(
             container=self.container,
             incarnation=incarnation,
@@ -46,7 +46,7 @@ class Identity:
 class Summary:
     """The container at one moment, for people and metrics.
 
-    `event_time_skew_seconds` has the tasks, by id, that measure it.
+    `event_time_skew_seconds` is by task id; tasks whose skew is unknown are missing.
     """
 
     incarnation: str
@@ -54,7 +54,7 @@ class Summary:
     shards: Mapping[int, int]
     version: int
     commit_number: int | None
-    running: Running
+    observed: Observed
     waiting: int
     totals: Mapping[str, int]
     past_lease_seconds: float

@@ -9,14 +9,15 @@ from fastapi import FastAPI, Header, Query, Response
 from sqlalchemy import Engine
 
 from penstock.control.errors import Conflict, Unavailable
+from penstock.model.reports import TaskReportBatch
 from penstock.store.engine import transaction
-from penstock.store.reports import save_report
 from penstock.wire.app import OwnThreads, create_app
-from penstock.wire.cluster import Snapshot, TaskReportBatch
+from penstock.wire.cluster import Snapshot
 from services.task_service import metrics
 from services.task_service.cache import TemplateCache
 from services.task_service.encoding import Encoded, Encoder
 from services.task_service.samples import sample
+from services.task_service.store.reports import save_report
 from services.task_service.templates import Templates
 from services.task_service.waiters import Waiters
 
@@ -25,8 +26,8 @@ CATCH_UP_SECONDS = 2.0
 ENCODING_THREADS = 2
 
 
-class Specs:
-    """Answers requests for task specs from the cache."""
+class SpecAnswers:
+    """Answers to requests for task specs, from the cache."""
 
     def __init__(self, cache: TemplateCache, waiters: Waiters, *, longest_wait_seconds: float) -> None:
         self._cache = cache
@@ -34,17 +35,18 @@ class Specs:
         self._longest_wait_seconds = longest_wait_seconds
         self._encoder = Encoder()
         self._encoding = Lock()
-        self._threads = OwnThreads(ENCODING_THREADS)  # reports may fill all others while the store is silent
+        # Its own threads: while the store does not answer, reports may occupy all others.
+        self._threads = OwnThreads(ENCODING_THREADS)
 
     async def full(self) -> Encoded:
-        """Everything. Raises Unavailable when the store was never read."""
+        """A full snapshot. Raises Unavailable before the store was first read."""
         return await self._threads.run(self._encode, self._known(), None)
 
     async def delta(self, after: int, wait_seconds: float) -> Encoded:
-        """What came above `after`, waited for up to `wait_seconds`.
+        """What was committed above `after`; waits up to `wait_seconds` for a commit.
 
-        Full when the store itself is behind `after`: it is another one, or was restored. Raises Unavailable when the
-        store was never read, or this process knows less than the caller and cannot read more.
+        A full snapshot when the store itself is behind `after`, since it is another store or was restored. Raises
+        Unavailable before the store was first read, and when this process is behind the caller and cannot catch up.
         """
         if after > self._known().commit_number:
             await self._catch_up(after)
@@ -65,21 +67,21 @@ class Specs:
             return self._encoder.encode(templates, after)
 
     async def _catch_up(self, after: int) -> None:
-        """Another Task Service may have told the caller more than this one has read yet."""
+        """Reads the store once more: the caller may know a newer commit from another Task Service."""
         reads = self._cache.reads
         self._cache.wake()
         if not await self._waiters.wait(lambda: self._cache.reads > reads, CATCH_UP_SECONDS):
-            raise Unavailable(f"the job store cannot be read, and was last read before commit {after}")
+            raise Unavailable(f"the job store cannot be read; it was last read before commit {after}")
 
     def _known(self) -> Templates:
         if self._cache.templates is None:
-            raise Unavailable("the job store was not read yet")
+            raise Unavailable("the job store has not been read yet")
         return self._cache.templates
 
 
 def build_app(engine: Engine, cache: TemplateCache, waiters: Waiters, *, longest_wait_seconds: float) -> FastAPI:
-    """`GET /v1/specs`, `POST /v1/reports` and what every service has."""
-    specs = Specs(cache, waiters, longest_wait_seconds=longest_wait_seconds)
+    """`GET /v1/specs`, `POST /v1/reports` and the calls that every service has."""
+    specs = SpecAnswers(cache, waiters, longest_wait_seconds=longest_wait_seconds)
     app = create_app("task_service", ready=specs.readiness)
 
     @app.get("/v1/specs", response_model=Snapshot)
@@ -94,7 +96,7 @@ def build_app(engine: Engine, cache: TemplateCache, waiters: Waiters, *, longest
 
     @app.post("/v1/reports", status_code=204)
     def post_reports(batch: TaskReportBatch) -> None:
-        """Stored when the answer is 204."""
+        """The report is stored when the answer is 204."""
         try:
             with transaction(engine) as connection:
                 save_report(connection, batch, [sample(task) for task in batch.tasks])

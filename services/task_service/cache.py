@@ -1,7 +1,7 @@
 """The one reader of the running table in this process: a thread that keeps the templates in memory.
 
-It reads what is new at every NOTIFY, and everything again when the cache has expired, whatever was notified. While the
-store is away the templates stay as they were read last.
+It reads what is new at every NOTIFY, and everything when the cache has expired, even if nothing was notified. While the
+store cannot be read, the templates stay as they were read last.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.control.clock import Clock
 from penstock.control.errors import PenstockError
 from penstock.control.logs import logger
 from services.task_service import metrics
-from services.task_service.store import TemplateStore
+from services.task_service.store.port import TemplateStore
 from services.task_service.templates import Templates, everything, updated
 
 log = logger(__name__)
@@ -23,15 +23,15 @@ PURGE_SECONDS = 3600.0
 
 
 class Releasable(Protocol):
-    """Those who wait for a read: `Waiters`."""
+    """Requests that wait for a read: `Waiters`."""
 
     def release(self) -> None:
-        """Lets all look again."""
+        """Makes all of them check again whether they are done."""
         ...
 
 
 class TemplateCache:
-    """`templates` is None until the store was read for the first time. `reads` counts successful reads."""
+    """`templates` is None before the first read. `reads` counts successful reads."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class TemplateCache:
         self._thread.join(timeout=10)
 
     def wake(self) -> None:
-        """Asks for a read soon; from any thread and at any rate."""
+        """Asks for a read soon. May be called from any thread and at any rate."""
         self._woken.set()
 
     def age_seconds(self) -> float:
@@ -82,23 +82,25 @@ class TemplateCache:
             self._woken.clear()
             if self._stopping.is_set():
                 return
-            if not self._survives(self._read):
+            if not self._succeeds(self._read):
                 self._woken.set()
                 self._stopping.wait(RETRY_SECONDS)
                 continue
             self._waiters.release()
             if self._clock.monotonic() - self._purged_at >= PURGE_SECONDS:
-                self._survives(self._purge)
+                self._succeeds(self._purge)
 
-    def _survives(self, step: Callable[[], None]) -> bool:
-        """Does a step; False, and a log line, when it failed: the next one starts from the store again."""
+    def _succeeds(self, step: Callable[[], None]) -> bool:
+        """Runs a step. False when it failed, which is logged; the next step starts from the store again."""
         try:
             step()
         except PenstockError as error:
-            log.warning("store not read, serving what is known", error=error.detail, age_seconds=self.age_seconds())
+            log.warning(
+                "store not read, serving the last templates", error=error.detail, age_seconds=self.age_seconds()
+            )
             return False
         except Exception:
-            log.exception("reading the store broke", age_seconds=self.age_seconds())
+            log.exception("reading the store failed", age_seconds=self.age_seconds())
             return False
         return True
 
@@ -137,7 +139,7 @@ class TemplateCache:
         metrics.commit_number.set(fresh.commit_number)
 
     def _alert(self, known: Templates | None, fresh: Templates) -> None:
-        """Opens an alert for each newly broken row, and closes those of rows that were put right."""
+        """Raises an alert for each newly broken row, and clears the alerts of rows that are valid again."""
         before = known.broken if known is not None else {}
         opened = {job: broken for job, broken in fresh.broken.items() if before.get(job) != broken}
         closed = before.keys() - fresh.broken.keys()

@@ -1,4 +1,4 @@
-"""Snapshots as bytes, made once for the thousands who ask for the same. Pure."""
+"""Snapshots as bytes, encoded once for thousands of equal requests. Pure."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Encoded(NamedTuple):
 
 
 class Encoder:
-    """Remembers each template's JSON and the last answers. For one thread at a time."""
+    """Remembers each template's JSON and the last answers. Not thread-safe."""
 
     def __init__(self) -> None:
         self._templates: dict[str, tuple[TaskTemplate, bytes]] = {}
         self._answers: OrderedDict[int | None, tuple[Templates, Encoded]] = OrderedDict()
 
     def encode(self, templates: Templates, after: int | None) -> Encoded:
-        """The snapshot above `after`; the full one when None."""
+        """The delta above `after`; the full snapshot when `after` is None."""
         known = self._answers.pop(after, None)
         if known is None or known[0] is not templates:
             known = (templates, self._encode(templates, after))
@@ -60,7 +60,7 @@ class Encoder:
     def _template(self, template: TaskTemplate) -> bytes:
         known = self._templates.get(template.job)
         if known is None or known[0] is not template:
-            # A Task Manager of the release before refuses a field that it does not know.
+            # A Task Manager of the release before refuses fields that it does not know.
             known = (template, template.model_dump_json(exclude=_absent(template)).encode())
             self._templates[template.job] = known
         return known[1]

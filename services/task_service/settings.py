@@ -13,7 +13,7 @@ class TaskServiceSettings(CommonSettings):
 
     model_config = SettingsConfigDict(env_prefix="PENSTOCK_", extra="ignore")
 
-    port: int = 7072
-    task_service_cache_seconds: float = Field(90.0, gt=0)
-    longest_wait_seconds: float = Field(60.0, gt=0)
-    keep_samples_days: int = Field(14, ge=1)
+    port: int = Field(7072, description="port of the HTTP side")
+    task_service_cache_seconds: float = Field(90.0, gt=0, description="time between two full reads of the store")
+    longest_wait_seconds: float = Field(60.0, gt=0, description="longest time that a request for a delta waits")
+    keep_samples_days: int = Field(14, ge=1, description="age at which samples and loads are deleted")

@@ -1,4 +1,4 @@
-"""All templates of the cell in memory, as the store had them at one commit. Pure."""
+"""All templates of the cell as the store had them at one commit. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from penstock.config.model import DesiredState, JobConfig
 from penstock.tasks.rollout import RunningRollout
 from penstock.tasks.spec import Before, TaskTemplate, expand
-from penstock.tasks.stored import Changes, StoredTemplate
+from services.task_service.store.rows import Changes, StoredTemplate
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,9 @@ class Broken:
 
 @dataclass(frozen=True)
 class Templates:
-    """Templates by job, up to `commit_number`. `removed`: forgotten job to the commit that forgot it.
+    """Templates by job, up to `commit_number`. `removed`: by forgotten job, the commit that forgot it.
 
-    A job whose newest row is broken keeps its last good template here, if there is one: that a row cannot be read is
-    no reason to stop what runs.
+    A job whose newest row does not validate keeps its last valid template, so that its tasks run on.
     """
 
     commit_number: int
@@ -34,7 +33,7 @@ class Templates:
     broken: Mapping[str, Broken]
 
     def above(self, after: int) -> tuple[TaskTemplate, ...]:
-        """Templates that were committed above `after`."""
+        """The templates that were committed above `after`."""
         return tuple(template for template in self.by_job.values() if template.commit_number > after)
 
     def removed_above(self, after: int) -> tuple[str, ...]:
@@ -42,12 +41,12 @@ class Templates:
         return tuple(sorted(job for job, number in self.removed.items() if number > after))
 
     def unreadable(self) -> tuple[str, ...]:
-        """Jobs that exist, but of which no good template is known."""
+        """Jobs whose row does not validate and of which no valid template is known."""
         return tuple(sorted(self.broken.keys() - self.by_job.keys()))
 
 
 def everything(known: Templates | None, changes: Changes) -> Templates:
-    """The templates after a full read; rows that did not change are not validated again."""
+    """The templates after a full read. Rows that did not change are not validated again."""
     old = known.by_job if known is not None else {}
     old_broken = known.broken if known is not None else {}
     by_job: dict[str, TaskTemplate] = {}
@@ -63,7 +62,7 @@ def everything(known: Templates | None, changes: Changes) -> Templates:
 
 
 def updated(known: Templates, changes: Changes) -> Templates:
-    """The templates after a read of what came above `known.commit_number`."""
+    """The templates after a read of all commits above `known.commit_number`."""
     fresh = everything(known, changes)
     gone = changes.removed.keys()
     named = fresh.by_job.keys() | fresh.broken.keys()
@@ -90,9 +89,9 @@ def _parse(stored: StoredTemplate, known: TaskTemplate | None, broken: Broken | 
 
 
 def template_of(stored: StoredTemplate) -> TaskTemplate:
-    """The template of a stored row; that of a job that must stop asks for no tasks.
+    """The template of a stored row. The template of a job that must stop asks for no tasks.
 
-    Raises ValueError (pydantic's, too) when the configuration cannot be run.
+    Raises ValueError (pydantic's are ValueErrors) when the configuration does not validate.
     """
     config = JobConfig.model_validate_json(stored.config)
     if stored.stopping:
@@ -111,7 +110,7 @@ def template_of(stored: StoredTemplate) -> TaskTemplate:
 
 
 def _before(stored: StoredTemplate) -> Before | None:
-    """A rollout of another revision was left by a State Syncer that knew of none: it is over."""
+    """What tasks that are not yet upgraded run. A rollout of another revision than the row's is over."""
     if stored.rollout is None:
         return None
     rollout = RunningRollout.model_validate_json(stored.rollout)

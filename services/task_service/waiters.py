@@ -1,4 +1,4 @@
-"""Requests that wait for something to change: thousands of them, each let go once it has what it waits for."""
+"""Thousands of requests that wait for a commit, each released when its own condition holds."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Waiters:
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
 
     async def wait(self, is_done: Callable[[], bool], seconds: float) -> bool:
-        """Waits until `is_done()`, which is asked again at every `release`; whether it is, after `seconds` at most.
+        """Waits up to `seconds` until `is_done()`, which every `release` checks again. Returns whether it is done.
 
-        What `is_done` looks at must change before `release` is called. What it raises is raised here.
+        The state that `is_done` reads must change before `release` is called. Errors of `is_done` are raised here.
         """
         self._loop = asyncio.get_running_loop()
         deadline = self._loop.time() + seconds
@@ -35,7 +35,7 @@ class Waiters:
         return True
 
     def release(self) -> None:
-        """Lets those go who have what they wait for; from any thread."""
+        """Releases the requests that are done. May be called from any thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._release)
 
@@ -46,7 +46,7 @@ class Waiters:
 
 
 def _is_over(is_done: Callable[[], bool]) -> bool:
-    """Also where it breaks: that is told to who waits."""
+    """A condition that raises is over too: the waiting request raises the error."""
     try:
         return is_done()
     except PenstockError:

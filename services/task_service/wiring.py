@@ -1,4 +1,4 @@
-"""Puts a Task Service together from its settings; also for tests that run several in one process."""
+"""Builds a Task Service from its settings. Tests build several in one process."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from sqlalchemy import Engine
 
 from penstock.control.clock import Clock, SystemClock
 from penstock.store.election import Listener
-from penstock.store.engine import CHANGED_RUNNING, connect
+from penstock.store.engine import CHANGED_RUNNING, engine_of
 from services.task_service.api import build_app
 from services.task_service.cache import TemplateCache
 from services.task_service.settings import TaskServiceSettings
-from services.task_service.store import PostgresTemplateStore
+from services.task_service.store.port import PostgresTemplateStore
 from services.task_service.waiters import Waiters
 
 
 class TaskServiceProcess(NamedTuple):
-    """The parts with a life: start the reader, serve the app, stop."""
+    """The parts that are started and stopped. The caller serves `app`."""
 
     app: FastAPI
     cache: TemplateCache
@@ -31,15 +31,15 @@ class TaskServiceProcess(NamedTuple):
         self.listener.start()
 
     def stop(self) -> None:
-        """Ends the reader and closes connections."""
+        """Stops the reader and closes the connections."""
         self.listener.stop()
         self.cache.stop()
         self.engine.dispose()
 
 
 def build(settings: TaskServiceSettings, clock: Clock | None = None) -> TaskServiceProcess:
-    """Connects the parts; starts nothing."""
-    engine = connect(settings.database_url)
+    """Connects the parts and starts nothing."""
+    engine = engine_of(settings)
     waiters = Waiters()
     cache = TemplateCache(
         PostgresTemplateStore(engine),

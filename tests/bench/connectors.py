@@ -19,10 +19,10 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +32,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.control.process import wait_until
 from penstock.local.topics import create_topics
-from tests.bench.report import broker_and_session, finish, percentile, say
+from tests.bench.report import broker_and_session, finish, let_pass, percentile, say
 from tests.support.exactly_once.rows import produce_rows
 from tests.support.session import unique
 
-LARGE_BATCH, SMALL_BATCH = 100_000, 100
-SMALL_BATCHES = 120
+SMALL_BATCH = 100
 WARM_BATCHES = 20
 PARTITIONS = 8
-HOST_TRIGGER_S, HOST_WARM_S, HOST_S = 2.0, 15.0, 30.0
 _END_SECONDS = 600.0
 
 
@@ -61,6 +59,19 @@ SINKS = [
 ]
 SOURCES = [SPARK, *(Connector(how, "penstock-kafka", {"balance": how}) for how in ("off", "index", "sample"))]
 NOWHERE = Connector("nowhere", "noop", {})
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured. `warm_s`, `steady_s`, `trigger_s`: of the queries side by side."""
+
+    rows: int = 1_000_000
+    large_batch: int = 100_000
+    small_batches: int = 120
+    queries: int = 60
+    warm_s: float = 15.0
+    steady_s: float = 30.0
+    trigger_s: float = 2.0
 
 
 @dataclass(frozen=True)
@@ -100,9 +111,15 @@ class Bench:
         return Run(taken, used, len(times), statistics.median(times[WARM_BATCHES:] or times))
 
     def start(
-        self, topic: str, partition: int | None, batch_rows: int, source: Connector, sink: Connector
+        self,
+        topic: str,
+        partition: int | None,
+        batch_rows: int,
+        source: Connector,
+        sink: Connector,
+        trigger_s: float = 0.0,
     ) -> StreamingQuery:
-        """Starts a query: to the end of the topic, or of one partition for ever at the hosts' trigger."""
+        """Starts a query: to the end of the topic, or of one partition for ever at the trigger."""
         reader = self._session.readStream.format(source.format).option("kafka.bootstrap.servers", self._bootstrap)
         reader = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", batch_rows)
         place = {"subscribe": topic} if partition is None else {"assign": json.dumps({topic: [partition]})}
@@ -112,7 +129,7 @@ class Bench:
         if partition is None:
             return writer.trigger(availableNow=True).start()
         # Not all at the same moment: Spark aligns triggers to the clock.
-        return writer.trigger(processingTime=f"{1000 * HOST_TRIGGER_S + 7 * partition:.0f} milliseconds").start()
+        return writer.trigger(processingTime=f"{1000 * trigger_s + 7 * partition:.0f} milliseconds").start()
 
     def cpu_seconds(self) -> float:
         """What the JVM has used so far."""
@@ -137,22 +154,24 @@ def main() -> None:
     with broker_and_session() as (kafka, session, folder):
         session.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
         bench = Bench(session, kafka.bootstrap, folder)
-        finish(_figures(bench, arguments.rows, arguments.rounds, arguments.queries))
+        sizes = Sizes(rows=arguments.rows, queries=arguments.queries)
+        finish(measure(bench, sizes, arguments.rounds))
 
 
-def _figures(bench: Bench, rows: int, rounds: int, queries: int) -> dict[str, float]:
-    large = bench.topic(rows, PARTITIONS)
-    small = {count: bench.topic(SMALL_BATCH * SMALL_BATCHES, count) for count in (1, PARTITIONS)}
+def measure(bench: Bench, sizes: Sizes, rounds: int) -> dict[str, float]:
+    """All figures; prints those of each connector."""
+    large = bench.topic(sizes.rows, PARTITIONS)
+    small = {count: bench.topic(SMALL_BATCH * sizes.small_batches, count) for count in (1, PARTITIONS)}
     sinks = [(_source_for(sink), sink) for sink in SINKS]
     sources = [(source, NOWHERE) for source in SOURCES]
     for pair in sinks + sources:
         bench.measure(small[1], SMALL_BATCH, *pair)
-    sink_rows = _rows_per_second(bench, "sink", large, rows, sinks, rounds)
-    source_rows = _rows_per_second(bench, "source", large, rows, sources, rounds)
+    sink_rows = _rows_per_second(bench, "sink", large, sizes, sinks, rounds)
+    source_rows = _rows_per_second(bench, "source", large, sizes, sources, rounds)
     sink_cpu = [_cpu_per_batch(bench, "sink", small[count], count, sinks, rounds) for count in small]
     for count in small:
         _cpu_per_batch(bench, "source", small[count], count, sources, rounds)
-    cores = _hosts(bench, queries, rounds)
+    cores = _hosts(bench, sizes, rounds)
     return {
         "sink_rows_ratio": sink_rows["batch"] / sink_rows["spark"],
         "sink_cpu_ratio": max(cpu["batch"] / cpu["spark"] for cpu in sink_cpu),
@@ -167,13 +186,13 @@ def _source_for(sink: Connector) -> Connector:
 
 
 def _rows_per_second(
-    bench: Bench, side: str, topic: str, rows: int, pairs: list[tuple[Connector, Connector]], rounds: int
+    bench: Bench, side: str, topic: str, sizes: Sizes, pairs: list[tuple[Connector, Connector]], rounds: int
 ) -> dict[str, float]:
     figures = {}
-    for name, runs in _alternating(bench, topic, LARGE_BATCH, side, pairs, rounds).items():
-        figures[name] = statistics.median(rows / run.seconds for run in runs)
+    for name, runs in _alternating(bench, topic, sizes.large_batch, side, pairs, rounds).items():
+        figures[name] = statistics.median(sizes.rows / run.seconds for run in runs)
         cpu = statistics.median(run.cpu_seconds for run in runs)
-        say(f"{side}: {name}: {figures[name]:,.0f} rows/s, {cpu:.1f} s CPU for {rows:,} rows")
+        say(f"{side}: {name}: {figures[name]:,.0f} rows/s, {cpu:.1f} s CPU for {sizes.rows:,} rows")
     return figures
 
 
@@ -203,24 +222,26 @@ def _alternating(
     return runs
 
 
-def _hosts(bench: Bench, queries: int, rounds: int) -> dict[str, float]:
+def _hosts(bench: Bench, sizes: Sizes, rounds: int) -> dict[str, float]:
+    queries = sizes.queries
     # More than they read: it is the rate of batches that matters.
-    batches = 2 * (HOST_WARM_S + HOST_S) / HOST_TRIGGER_S
+    batches = 2 * (sizes.warm_s + sizes.steady_s) / sizes.trigger_s
     topic = bench.topic(int(queries * SMALL_BATCH * batches), queries)
     both = {"spark": (SPARK, SPARK), "penstock": (SOURCES[2], SINKS[1])}
     figures: dict[str, list[float]] = {name: [] for name in both}
     for _ in range(rounds):
         for name, pair in both.items():
-            started = [bench.start(topic, partition, SMALL_BATCH, *pair) for partition in range(queries)]
-            figures[name].append(_cores(bench, f"{queries} queries: {name}", started))
+            starts = partial(bench.start, topic, source=pair[0], sink=pair[1], trigger_s=sizes.trigger_s)
+            started = [starts(partition, SMALL_BATCH) for partition in range(queries)]
+            figures[name].append(_cores(bench, f"{queries} queries: {name}", started, sizes))
     return {name: statistics.median(values) for name, values in figures.items()}
 
 
-def _cores(bench: Bench, what: str, queries: list[StreamingQuery]) -> float:
+def _cores(bench: Bench, what: str, queries: list[StreamingQuery], sizes: Sizes) -> float:
     wait_until(lambda: all(query.lastProgress for query in queries), _END_SECONDS, "all queries to make progress")
-    _let_pass(HOST_WARM_S)
+    let_pass(sizes.warm_s)
     began, cpu, batches = time.perf_counter(), bench.cpu_seconds(), _batches(queries)
-    _let_pass(HOST_S)
+    let_pass(sizes.steady_s)
     used, passed, done = bench.cpu_seconds() - cpu, time.perf_counter() - began, _batches(queries) - batches
     times = [p["durationMs"]["triggerExecution"] for query in queries for p in map(json.loads, _progress(query))]
     for query in queries:
@@ -240,10 +261,6 @@ def _progress(query: StreamingQuery) -> list[str]:
     """The newest progress reports as JSON, without Python objects for each of their fields."""
     reports: Any = query._jsq.recentProgress()
     return [report.json() for report in reports]
-
-
-def _let_pass(seconds: float) -> None:
-    threading.Event().wait(seconds)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import psutil
 from penstock.control.process import wait_until
 from penstock.local.services import task_manager_name
 from penstock.local.stack import READY_S, LocalStack
-from services.task_manager.model import HostPhase
+from services.task_manager.decide.model import HostPhase
 from tests.bench.report import finish, percentile, say, temporary_stack
 from tests.support.counts import KEY_GROUPS, CountJob
 
@@ -69,27 +69,31 @@ def main() -> None:
     arguments = parser.parse_args()
     figures: dict[str, Any] = {"kills": arguments.kills}
     for timers in arguments.timers:
-        seconds = _measure(timers, arguments.kills)
+        environment = {name: str(value) for name, value in TIMERS[timers].items()} | {"PENSTOCK_LOG_FORMAT": "json"}
+        with temporary_stack(task_managers=CONTAINERS, environment=environment) as stack:
+            say(f"{timers}:")
+            seconds = measure(stack, arguments.kills, JOBS)
         figures[f"{timers}_p50_s"] = percentile(seconds, 0.5)
         figures[f"{timers}_p99_s"] = percentile(seconds, 0.99)
     finish(figures, places=2)
 
 
-def _measure(timers: str, kills: int) -> list[float]:
-    environment = {name: str(value) for name, value in TIMERS[timers].items()} | {"PENSTOCK_LOG_FORMAT": "json"}
-    with temporary_stack(task_managers=CONTAINERS, environment=environment) as stack:
-        jobs = [CountJob(stack, f"counts-{number}") for number in range(JOBS)]
+def measure(stack: LocalStack, kills: int, job_count: int) -> list[float]:
+    """Seconds of each task that a kill moved. `stack` logs JSON and has at least two containers; all are live again
+    at the end. Raises AssertionError when a row was not counted, or counted twice."""
+    jobs = [CountJob(stack, f"failover-{number}") for number in range(job_count)]
+    for job in jobs:
+        job.create(KEY_GROUPS, TRIGGER_S)
+    with ExitStack() as feeding:
         for job in jobs:
-            job.create(KEY_GROUPS, TRIGGER_S)
-        with ExitStack() as feeding:
-            for job in jobs:
-                feeding.enter_context(job.fed(PAUSE_S))
-                job.wait_for_a_count()
-            seconds = [one for number in range(kills) for one in _kill(stack, jobs, f"{timers} {number + 1}")]
-        for job in jobs:
-            job.wait_counted()
-            job.assert_exact()
-    say(f"{timers}: {len(seconds)} tasks of {kills} containers went on elsewhere, {len(jobs)} results are exact")
+            feeding.enter_context(job.fed(PAUSE_S))
+            job.wait_for_a_count()
+        seconds = [one for number in range(kills) for one in _kill(stack, jobs, f"kill {number + 1}")]
+    for job in jobs:
+        job.wait_counted()
+        job.assert_exact()
+        job.delete()
+    say(f"{len(seconds)} tasks of {kills} containers went on elsewhere, {len(jobs)} results are exact")
     return seconds
 
 
@@ -117,12 +121,16 @@ def _is_well(stack: LocalStack, jobs: list[CountJob]) -> bool:
     with stack.client() as client:
         states = {view.state for view in client.containers().containers}
         run = all(client.get_job(job.name).converged for job in jobs)
-    return states == {"live"} and run and all(_is_warm(stack, index + 1) for index in range(CONTAINERS))
+    return states == {"live"} and run and all(_is_warm(stack, name) for name in _containers(stack))
 
 
-def _is_warm(stack: LocalStack, index: int) -> bool:
+def _containers(stack: LocalStack) -> list[str]:
+    return [task_manager_name(index + 1) for index in range(stack.task_managers)]
+
+
+def _is_warm(stack: LocalStack, container: str) -> bool:
     """Whether a container has its warm host: one that came just now is no heir as containers usually are."""
-    hosts = httpx.get(f"{stack.plan.url(task_manager_name(index))}/v1/tasks").json()["hosts"]
+    hosts = httpx.get(f"{stack.plan.url(container)}/v1/tasks").json()["hosts"]
     return any(host["phase"] == HostPhase.READY.value for host in hosts)
 
 
@@ -160,7 +168,7 @@ def _last_commit(stack: LocalStack, task: Task) -> tuple[int, float]:
 def _split(stack: LocalStack, victim: str, tasks: list[Task], killed_at: float, committed: float) -> Split:
     """From the logs of the Shard Manager and of the other containers."""
     names = {f"{job}/{index}" for job, index in tasks}
-    heirs = [name for i in range(CONTAINERS) if (name := task_manager_name(i + 1)) != victim]
+    heirs = [name for name in _containers(stack) if name != victim]
     lost = [at for at, line in _log(stack, "shard_manager", "container lost", killed_at) if line["container"] == victim]
     given = [at for heir in heirs for at, _ in _log(stack, heir, "shards added", killed_at)]
     given += [at for heir in heirs for at, _ in _log(stack, heir, "shards changed", killed_at)]

@@ -7,9 +7,13 @@ Rows that a windowed count loses as late while it catches up six hours of events
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
+from pathlib import Path
+
+from pyspark.sql import SparkSession
 
 from tests.bench.report import broker_and_session, finish, say
-from tests.support.loss_table import Outcome, cases, outcomes
+from tests.support.loss_table import Case, Outcome, cases, outcomes
 
 DELAYS_MINUTES = (5, 10, 30)
 SHARES = (0.02, 0.1)
@@ -21,16 +25,21 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=40_000)
     rows = parser.parse_args().rows
     with broker_and_session() as (kafka, session, folder):
-        say(
-            "| shape | delay min | rows a batch | rows | lost, penstock-kafka | lost, kafka | batches |"
-            " look-ups ms a batch |"
-        )
-        say("|---|---|---|---|---|---|---|---|")
-        found = []
-        for outcome in outcomes(session, kafka.bootstrap, cases(DELAYS_MINUTES, SHARES, rows), folder):
-            say(_line(outcome))
-            found.append(outcome)
-    finish(_sums(found))
+        finish(measure(session, kafka.bootstrap, folder, cases(DELAYS_MINUTES, SHARES, rows)))
+
+
+def measure(session: SparkSession, bootstrap: str, folder: Path, asked: Iterable[Case]) -> dict[str, float]:
+    """Runs each case with both sources and prints its line of the table."""
+    say(
+        "| shape | delay min | rows a batch | rows | lost, penstock-kafka | lost, kafka | batches |"
+        " look-ups ms a batch |"
+    )
+    say("|---|---|---|---|---|---|---|---|")
+    found = []
+    for outcome in outcomes(session, bootstrap, asked, folder):
+        say(_line(outcome))
+        found.append(outcome)
+    return _sums(found)
 
 
 def _line(outcome: Outcome) -> str:
@@ -46,6 +55,8 @@ def _sums(found: list[Outcome]) -> dict[str, float]:
         "rows": sum(outcome.rows for outcome in found),
         "own_rows_lost": sum(outcome.own_lost for outcome in found),
         "spark_rows_lost": sum(outcome.spark_lost for outcome in found),
+        "own_batches": sum(outcome.own_batches for outcome in found),
+        "spark_batches": sum(outcome.spark_batches for outcome in found),
         "lookup_millis_per_batch": sum(outcome.lookup_millis_per_batch for outcome in found) / len(found),
     }
 

@@ -38,14 +38,18 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=5)
     arguments = parser.parse_args()
     with broker_and_session() as (kafka, session, folder):
-        finish(_measure(session, kafka.bootstrap, folder, arguments.series, arguments.batches))
+        broker = int((folder / "kafka" / "kafka.pid").read_text())
+        finish(measure(session, kafka.bootstrap, broker, folder, arguments.series, arguments.batches))
 
 
-def _measure(session: SparkSession, bootstrap: str, folder: Path, series: int, batches: int) -> dict[str, float]:
+def measure(
+    session: SparkSession, bootstrap: str, broker_pid: int, folder: Path, series: int, batches: int
+) -> dict[str, float]:
+    """Runs `series` queries until each has written `batches` batches. Raises TimeoutError when they do not."""
     rows = series * batches * ROWS_PER_BATCH
     create_topics(bootstrap, {SOURCE: series, TARGET: 8})
     produce_rows(bootstrap, SOURCE, rows, series)
-    broker, jvm = _broker(folder), psutil.Process(session._jvm.java.lang.ProcessHandle.current().pid())
+    broker, jvm = psutil.Process(broker_pid), psutil.Process(session._jvm.java.lang.ProcessHandle.current().pid())
     before, began = broker.memory_info().rss, time.perf_counter()
     with ThreadPoolExecutor(4) as threads:
         queries = list(threads.map(lambda index: _start(session, bootstrap, folder, index), range(series)))
@@ -89,10 +93,6 @@ def _write_times(query: StreamingQuery) -> list[int]:
     """Milliseconds of the batches but the first, which opened the producer."""
     reports = [json.loads(report.json()) for report in query._jsq.recentProgress()]
     return [report["durationMs"]["addBatch"] for report in reports if report["batchId"] > 0 and report["numInputRows"]]
-
-
-def _broker(folder: Path) -> psutil.Process:
-    return psutil.Process(int((folder / "kafka" / "kafka.pid").read_text()))
 
 
 if __name__ == "__main__":

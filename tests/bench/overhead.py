@@ -1,7 +1,7 @@
 """The demo's job `hourly` under Penstock against bare PySpark, in turns: `python -m tests.bench.overhead [--rounds 3]`.
 
 Both read the year's flights from the same Kafka, with the same query, batch limit and heap, into Delta tables of their
-own, each on a driver that is warm: the first round of each is not counted. Rows a second are read off the checkpoints.
+own. The driver of each is warm: the first round is not counted. Rows per second are read off the checkpoints.
 """
 
 from __future__ import annotations
@@ -11,20 +11,29 @@ import json
 import statistics
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 from typing import Any
 
+from confluent_kafka import Producer
+
 from penstock.control.process import kill_group, start_child, wait_until
-from penstock.local.demo.feed import Feed, make_topics
+from penstock.local.demo.data import flights, records
+from penstock.local.demo.feed import FLIGHTS, make_topics
 from penstock.local.demo.run import definitions
 from penstock.local.jars import share_dir
 from penstock.local.stack import LocalStack
 from tests.bench.report import finish, say, temporary_stack
 
-LIMIT = 20_000
-COUNTED = 8
-ROWS = 336_776 + 8
+
+@dataclass(frozen=True)
+class Sizes:
+    """Rows of a batch, and how many batches at the end of a run count: a Spark host keeps only the newest ten."""
+
+    rows: int = 336_776
+    limit: int = 20_000
+    counted: int = 8
 
 
 def main() -> None:
@@ -33,54 +42,66 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     rounds = parser.parse_args().rounds
     with temporary_stack(task_managers=1, environment={"PENSTOCK_SPARK_MASTER": "local[2]"}) as stack:
-        _load(stack)
-        penstock, bare = [], []
-        peer = _start_peer(stack)
-        try:
-            for number in range(rounds + 1):
-                penstock.append(_under_penstock(stack, number))
-                bare.append(_bare(stack, peer, number))
-                say(f"round {number}: penstock {penstock[-1]:,.0f} rows/s, bare {bare[-1]:,.0f} rows/s")
-        finally:
-            kill_group(peer)
-    ours, theirs = statistics.median(penstock[1:]), statistics.median(bare[1:])
-    finish({"penstock_rows_per_s": ours, "bare_rows_per_s": theirs, "ratio": ours / theirs})
+        finish(measure(stack, rounds, Sizes()))
 
 
-def _load(stack: LocalStack) -> None:
-    make_topics(stack.plan.kafka_bootstrap)
-    feed = Feed(stack.plan.kafka_bootstrap, seconds=1.0)
-    feed.start()
-    wait_until(lambda: feed.fed().done, 120, "the flights to be in Kafka", poll_s=0.2)
+def measure(stack: LocalStack, rounds: int, sizes: Sizes) -> dict[str, float]:
+    """Loads the flights and runs both, once to warm them up and `rounds` times. Raises TimeoutError when one does not
+    read all rows. Without `rounds` the figures are those of the first."""
+    _load(stack.plan.kafka_bootstrap, sizes.rows)
+    penstock, bare = [], []
+    peer = _start_peer(stack, sizes)
+    try:
+        for number in range(rounds + 1):
+            penstock.append(_under_penstock(stack, number, sizes))
+            bare.append(_bare(stack, peer, number, sizes))
+            say(f"round {number}: penstock {penstock[-1]:,.0f} rows/s, bare {bare[-1]:,.0f} rows/s")
+    finally:
+        kill_group(peer)
+    ours, theirs = statistics.median(penstock[1:] or penstock), statistics.median(bare[1:] or bare)
+    return {"penstock_rows_per_s": ours, "bare_rows_per_s": theirs, "ratio": ours / theirs}
 
 
-def _under_penstock(stack: LocalStack, number: int) -> float:
+def _load(bootstrap: str, rows: int) -> None:
+    """The first flights of the year. No closing records, so the topic ends at exactly `rows`."""
+    make_topics(bootstrap)
+    producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random", "linger.ms": 20})
+    for key, value in records(flights().head(rows), "dest"):
+        producer.produce(FLIGHTS, key=key, value=value)
+        producer.poll(0)
+    if producer.flush(60):
+        raise RuntimeError("kafka did not take the flights")
+
+
+def _under_penstock(stack: LocalStack, number: int, sizes: Sizes) -> float:
     job = f"hourly{number}"
-    config = _definition(stack.data_dir / "bench" / job)
+    config = _definition(stack.data_dir / "bench" / job, sizes.limit)
     with stack.client() as client:
         client.put_job(job, config)
         checkpoint = stack.data_dir / "checkpoints" / job / "g1" / "task-0"
-        wait_until(lambda: _rows_until(checkpoint, _last_commit(checkpoint)) >= ROWS, 300, f"{job} to read all")
+        wait_until(lambda: _rows_until(checkpoint, _last_commit(checkpoint)) >= sizes.rows, 300, f"{job} to read all")
         client.patch_layer(job, "oncall", {"desired_state": "stopped"}, if_match=0, reason="measured")
         wait_until(lambda: not _reported(client.tasks(job).tasks), 60, f"{job} to stop", poll_s=0.2)
-    return rows_per_second(checkpoint)
+        measured = rows_per_second(checkpoint, sizes)
+        client.delete_job(job)
+    return measured
 
 
 def _reported(tasks: list[Any]) -> bool:
     return any(task.container is not None for task in tasks)
 
 
-def _bare(stack: LocalStack, peer: subprocess.Popen[bytes], number: int) -> float:
+def _bare(stack: LocalStack, peer: subprocess.Popen[bytes], number: int, sizes: Sizes) -> float:
     folder = stack.data_dir / "bench"
     checkpoint = folder / f"bare-checkpoint-{number}"
-    _ask(peer, f"{checkpoint} {folder / f'bare-{number}'} {ROWS}", "done")
-    return rows_per_second(checkpoint)
+    _ask(peer, f"{checkpoint} {folder / f'bare-{number}'} {sizes.rows}", "done")
+    return rows_per_second(checkpoint, sizes)
 
 
-def _start_peer(stack: LocalStack) -> subprocess.Popen[bytes]:
+def _start_peer(stack: LocalStack, sizes: Sizes) -> subprocess.Popen[bytes]:
     path = stack.data_dir / "hourly.json"
-    path.write_text(json.dumps(_definition(stack.data_dir / "unused")))
-    arguments = [stack.plan.kafka_bootstrap, share_dir() / "jars", path, str(LIMIT)]
+    path.write_text(json.dumps(_definition(stack.data_dir / "unused", sizes.limit)))
+    arguments = [stack.plan.kafka_bootstrap, share_dir() / "jars", path, str(sizes.limit)]
     peer = start_child(
         [sys.executable, "-m", "tests.bench.bare_hourly", *arguments],
         log_path=stack.data_dir / "logs" / "bare.log",
@@ -105,19 +126,19 @@ def _expect(peer: subprocess.Popen[bytes], answer: str) -> None:
         raise RuntimeError(f"the bare query said {said!r} instead of {answer!r}")
 
 
-def _definition(table: Path) -> dict[str, Any]:
+def _definition(table: Path, limit: int) -> dict[str, Any]:
     text = (definitions() / "hourly.json").read_text()
     config: dict[str, Any] = json.loads(Template(text).substitute(hourly_path=str(table)))
-    return config | {"task_count": 1, "trigger_interval_seconds": 0, "max_records_per_trigger": LIMIT}
+    return config | {"task_count": 1, "trigger_interval_seconds": 0, "max_records_per_trigger": limit}
 
 
-def rows_per_second(checkpoint: Path) -> float:
-    """Rows of the last COUNTED batches that had rows, by the time between their commits.
+def rows_per_second(checkpoint: Path, sizes: Sizes) -> float:
+    """Rows of the last `counted` batches that had rows, by the time between their commits.
 
     Not of all: a Spark host keeps fewer old batches in the checkpoint than bare Spark does.
     """
-    last = next(n for n in range(_last_commit(checkpoint) + 1) if _rows_until(checkpoint, n) >= ROWS)
-    first = last - COUNTED
+    last = next(n for n in range(_last_commit(checkpoint) + 1) if _rows_until(checkpoint, n) >= sizes.rows)
+    first = last - sizes.counted
     rows = _rows_until(checkpoint, last) - _rows_until(checkpoint, first)
     return rows / (_committed_at(checkpoint, last) - _committed_at(checkpoint, first))
 

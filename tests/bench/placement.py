@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -38,18 +38,23 @@ def main() -> None:
     parser.add_argument("--shards", type=int, default=100_000)
     parser.add_argument("--containers", type=int, default=3_000)
     options = parser.parse_args()
-    problem = fleet(options.shards, options.containers)
+    finish(measure(options.shards, options.containers, GROWTH), places=6)
+
+
+def measure(shards: int, containers: int, growth: Iterable[tuple[int, int]]) -> dict[str, float]:
+    """The figures of one fleet; prints those of its peers, of fleets with constraints, and of the sizes in `growth`."""
+    problem = fleet(shards, containers)
     _describe(problem)
-    figures = _measure(problem)
+    figures = _figures(problem)
     _peers(problem)
     _constraints(problem)
-    _heavy_tailed(options.shards, options.containers)
-    for shards, containers in GROWTH:
-        _grow(shards, containers)
-    finish(figures, places=6)
+    _heavy_tailed(shards, containers)
+    for size in growth:
+        _grow(*size)
+    return figures
 
 
-def _measure(problem: Problem) -> dict[str, float]:
+def _figures(problem: Problem) -> dict[str, float]:
     first, first_s = _timed("first placement", problem, {})
     later = changed(problem, CHANGE)
     again, again_s = _timed("after a change of load by 10 %", later, first.assignment)
@@ -150,7 +155,7 @@ def _first_fit_decreasing(problem: Problem) -> Ints:
 
 def _constraints(problem: Problem) -> None:
     bound = constrained(problem)
-    first, _ = _timed("with regions, jobs, replicas and priorities, first placement", bound, {})
+    first, _ = _timed("with regions, jobs and priorities, first placement", bound, {})
     beside = len(first.holder) - len(np.unique(np.stack([bound.shards.spread, first.holder]), axis=1).T)
     say(f"  {beside} shards are beside another of their job")
     _timed("  after a change of load by 10 %", changed(bound, CHANGE), first.assignment)
@@ -170,7 +175,7 @@ def _heavy_tailed(shards: int, containers: int) -> None:
         answer, _ = _timed(
             f"  again, at most 1,000 moves: {number}", replace(few, move_budget=1_000), answer.assignment
         )
-        if not answer.goes_on:
+        if not answer.worth_continuing:
             break
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +16,7 @@ from pyspark.sql import SparkSession
 from penstock.control import logs
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.stack import LocalStack
-from tests.support.exactly_once.process import CHECKPOINTS
-from tests.support.session import local_session
+from tests.support.session import CHECKPOINTS, local_session
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -35,6 +35,11 @@ def finish(figures: Mapping[str, Any], *, places: int = 3) -> None:
     print(
         json.dumps({name: round(v, places) if isinstance(v, float) else v for name, v in figures.items()}), flush=True
     )
+
+
+def let_pass(seconds: float) -> None:
+    """Returns after so long: what runs meanwhile is measured."""
+    threading.Event().wait(seconds)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ A job of `--keys` keys runs as 4 tasks on one host (`local[2]`), is redistribute
 time in which the bench itself writes rows for that.
 `redistribute_s`: the host's part of it, from command to report. `rows_per_s`: rows of state moved and verified in that
 time. `spark_own`: Spark's offline repartition inside one checkpoint (RocksDB, 1 -> 4 partitions), and beside it what
-`Redistribute` takes for the same. Figures of the worst of the two changes.
+a redistribution takes for the same. Figures of the worst of the two changes.
 """
 
 from __future__ import annotations
@@ -16,24 +16,28 @@ import argparse
 import shutil
 import tempfile
 import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from confluent_kafka import Producer
+from pyspark.sql import SparkSession
 
+from penstock.config.keygroups import ranges
 from penstock.config.model import JobConfig
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.channel import Redistribute, Stop
+from penstock.spark.channel import Stop
 from penstock.spark.checkpoint import last_commit, task_checkpoint
 from penstock.spark.redistribute.old import task_specs
 from penstock.spark.settings import SparkSettings
-from penstock.tasks.keygroups import ranges
 from penstock.tasks.redistribution import Layout, RedistributionReport, RedistributionRequest
 from tests.bench.report import finish, say
 from tests.bench.rescale_many import concurrent
 from tests.support.session import local_session, unique
 from tests.support.spark import Supervisor, make_topic, running_host, settings_for
+from tests.support.spark import run_host_task as run
 from tests.support.spark_hash import key_group
 
 KEY_GROUPS = 24
@@ -83,64 +87,60 @@ def main() -> None:
             bench = Bench(folder, kafka.bootstrap)
             for name in arguments.cases.split(","):
                 keys = arguments.small if name in ("small", "stateless") else int(arguments.keys * CASES[name].share)
-                figures[name] = bench.measure(name, CASES[name], keys)
+                with bench.host(name) as host:
+                    figures[name] = bench.measure(host, name, keys)
                 say(f"{name}: {figures[name]}")
-            figures["spark_own"] = bench.spark_own(arguments.keys)
+            with bench.host("own") as host:
+                checkpoint, moved = bench.redistributed(host, arguments.keys)
+            with local_session(folder / "session") as session:
+                own = spark_own(session, checkpoint)
+            figures["spark_own"] = moved | {"spark_own_s": own}
             finish(figures)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 class Bench:
-    """One broker; a host for each case."""
+    """One broker; each case runs on a host."""
 
     def __init__(self, folder: Path, bootstrap: str) -> None:
         self._folder = folder
         self._bootstrap = bootstrap
         self._settings = _settings(folder, bootstrap)
 
-    def measure(self, name: str, case: Case, keys: int) -> dict[str, float]:
-        """The figures of one case."""
-        topic = self._filled_topic(keys)
-        job = unique(name)
-        with running_host(job, self._settings, self._folder) as host:
-            before = self._layout(case, topic, 1, SIZES[0])
-            self._start(host, job, before, keys)
-            changes = []
-            for generation, tasks in enumerate(SIZES[1:], 2):
-                after = self._layout(case, topic, generation, tasks)
-                changes.append(self._change(host, RedistributionRequest(job=job, source=before, target=after)))
-                before = after
+    def host(self, name: str) -> AbstractContextManager[Supervisor]:
+        """A host that is ready."""
+        return running_host(unique(name), self._settings, self._folder)
+
+    def measure(self, host: Supervisor, name: str, keys: int, sizes: Sequence[int] = SIZES) -> dict[str, float]:
+        """The figures of one case: a job of `sizes[0]` tasks takes the other sizes in turn."""
+        topic, job, case = self._filled_topic(keys), unique(name), CASES[name]
+        before = self._layout(case, topic, 1, sizes[0])
+        self._start(host, job, before, keys)
+        changes = []
+        for generation, tasks in enumerate(sizes[1:], 2):
+            after = self._layout(case, topic, generation, tasks)
+            changes.append(self._change(host, RedistributionRequest(job=job, source=before, target=after)))
+            before = after
+        _stop(host, job, before)
         return {
+            "rows": max(change["rows"] for change in changes),
             "keys": keys,
             "downtime_s": max(change["downtime_s"] for change in changes),
             "redistribute_s": max(change["redistribute_s"] for change in changes),
             "rows_per_s": min(change["rows_per_s"] for change in changes),
         }
 
-    def spark_own(self, keys: int) -> dict[str, float]:
-        """The same state repartitioned by Spark inside its checkpoint, and redistributed."""
-        topic, job = self._filled_topic(keys), unique("own")
-        case = CASES["sum-rocksdb"]
+    def redistributed(self, host: Supervisor, keys: int) -> tuple[str, dict[str, float]]:
+        """The checkpoint of one task with the state of `keys` keys, and what redistributing it to 4 threads took."""
+        topic, job, case = self._filled_topic(keys), unique("own"), CASES["sum-rocksdb"]
         source = self._layout(case, topic, 1, 1)
         target = self._layout(case, topic, 2, 1, threads=4)
-        with running_host(job, self._settings, self._folder) as host:
-            self._start(host, job, source, keys)
-            _stop(host, job, source)
-            report, seconds = _redistribute(host, RedistributionRequest(job=job, source=source, target=target))
-        with local_session(self._folder / "session") as session:
-            session.conf.set(
-                "spark.sql.streaming.stateStore.providerClass",
-                "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-            )
-            # Begins the coordinator that state stores report to; no query was started in this session.
-            active = len(session.streams.active)
-            say(f"spark's own repartition, with {active} queries beside it")
-            checkpoint = task_checkpoint(self._settings.checkpoint_root, job, 1, 0)
-            begun = time.perf_counter()
-            session._streamingCheckpointManager.repartition(checkpoint, 4, True)  # type: ignore[attr-defined]
-            own = time.perf_counter() - begun
-        return {"keys": keys, "rows": report.state_rows, "redistribute_s": seconds, "spark_own_s": own}
+        self._start(host, job, source, keys)
+        _stop(host, job, source)
+        report, seconds = _redistribute(host, RedistributionRequest(job=job, source=source, target=target))
+        checkpoint = task_checkpoint(self._settings.checkpoint_root, job, 1, 0)
+        return checkpoint, {"keys": keys, "rows": report.state_rows, "redistribute_s": seconds}
 
     def _filled_topic(self, keys: int) -> str:
         topic = make_topic(self._bootstrap, KEY_GROUPS)
@@ -205,7 +205,25 @@ class Bench:
         }
         told = ", ".join(f"{name} {part:.2f}" for name, part in parts.items())
         say(f"{request.job} to {len(specs)}: downtime {downtime:.2f} s ({told}), {report.state_rows} rows")
-        return {"downtime_s": downtime, "redistribute_s": seconds, "rows_per_s": report.state_rows / seconds}
+        return {
+            "rows": report.state_rows,
+            "downtime_s": downtime,
+            "redistribute_s": seconds,
+            "rows_per_s": report.state_rows / seconds,
+        }
+
+
+def spark_own(session: SparkSession, checkpoint: str) -> float:
+    """Seconds that Spark itself takes to repartition the state inside a checkpoint (RocksDB) to 4."""
+    session.conf.set(
+        "spark.sql.streaming.stateStore.providerClass",
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    )
+    # Begins the coordinator that state stores report to: perhaps no query was started in this session.
+    say(f"spark's own repartition, with {len(session.streams.active)} queries beside it")
+    begun = time.perf_counter()
+    session._streamingCheckpointManager.repartition(checkpoint, 4, True)  # type: ignore[attr-defined]
+    return time.perf_counter() - begun
 
 
 def _fill(bootstrap: str, topic: str, keys: int) -> None:
@@ -240,7 +258,7 @@ def _stop(host: Supervisor, job: str, layout: Layout) -> None:
 
 def _redistribute(host: Supervisor, request: RedistributionRequest) -> tuple[RedistributionReport, float]:
     begun = time.perf_counter()
-    reply = host.host.send(Redistribute(id=0, request=request)).result(WAIT_S)
+    reply = host.host.send(run(request)).result(WAIT_S)
     if not reply.ok:
         raise RuntimeError(reply.error)
     return RedistributionReport.model_validate(reply.result), time.perf_counter() - begun

@@ -22,10 +22,15 @@ ENVIRONMENT = {"PENSTOCK_STATE_SYNCER_BLAST_SHARE": "1"}
 
 
 def concurrent(count: int) -> dict[str, float]:
-    """The figures, in seconds: of one job alone, and of `count` jobs that are asked at once."""
+    """`measure` on a stack of its own."""
     with temporary_stack(task_managers=2, environment=ENVIRONMENT) as stack:
-        alone = _changed(_running(stack, "alone", 1))[0]
-        changes = _changed(_running(stack, "many", count))
+        return measure(stack, count, TRIGGER_S)
+
+
+def measure(stack: LocalStack, count: int, trigger_s: float) -> dict[str, float]:
+    """The figures, in seconds: of one job alone, and of `count` jobs that are asked at once."""
+    alone = _changed(_running(stack, "alone", 1, trigger_s))[0]
+    changes = _changed(_running(stack, "many", count, trigger_s))
     down = [change.down_s for change in changes]
     return {
         "jobs": count,
@@ -37,10 +42,10 @@ def concurrent(count: int) -> dict[str, float]:
     }
 
 
-def _running(stack: LocalStack, prefix: str, count: int) -> list[CountJob]:
+def _running(stack: LocalStack, prefix: str, count: int, trigger_s: float) -> list[CountJob]:
     jobs = [CountJob(stack, f"{prefix}-{number}") for number in range(count)]
     for job in jobs:
-        job.create(BEFORE, TRIGGER_S)
+        job.create(BEFORE, trigger_s)
     say(f"{count} jobs of {BEFORE} tasks run")
     return jobs
 

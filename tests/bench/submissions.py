@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from penstock.control.process import wait_until
@@ -18,6 +20,7 @@ from penstock.wire.jobs import BatchAction, BatchWrite
 from tests.bench.report import finish, percentile, say, temporary_stack
 from tests.support.job_configs import job
 
+Make = Callable[[int], dict[str, Any]]
 CLIENTS = 4
 BATCH = 500
 
@@ -28,23 +31,31 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2000)
     count = parser.parse_args().jobs
     with temporary_stack(task_managers=0) as stack:
-        _submit_one_by_one(stack, "warm", 20)
-        single_s, accepted_s, latencies = _submit_one_by_one(stack, "single", count)
-        say(f"{count} calls of {CLIENTS} clients: accepted in {accepted_s:.1f} s, converged in {single_s:.1f} s")
-        say(f"a call: p50 {1000 * percentile(latencies, 0.5):.1f} ms, p99 {1000 * percentile(latencies, 0.99):.1f} ms")
-        batch_s = _submit_in_batches(stack, "batch", count)
-        say(f"{count} jobs in batches of {BATCH}: converged in {batch_s:.1f} s")
-    finish(
-        {"jobs_per_s": count / single_s, "jobs_per_s_in_batches": count / batch_s, "p99_s": percentile(latencies, 0.99)}
-    )
+        finish(measure(stack, count))
 
 
-def _submit_one_by_one(stack: LocalStack, prefix: str, count: int) -> tuple[float, float, list[float]]:
+def measure(stack: LocalStack, count: int, **config: Any) -> dict[str, float]:
+    """Submits `2 * count` jobs, all converged at the end. `config` is merged into each (`desired_state`, say)."""
+    make = partial(_config, config)
+    _submit_one_by_one(stack, "warm", min(20, count), make)
+    single_s, accepted_s, latencies = _submit_one_by_one(stack, "single", count, make)
+    say(f"{count} calls of {CLIENTS} clients: accepted in {accepted_s:.1f} s, converged in {single_s:.1f} s")
+    say(f"a call: p50 {1000 * percentile(latencies, 0.5):.1f} ms, p99 {1000 * percentile(latencies, 0.99):.1f} ms")
+    batch_s = _submit_in_batches(stack, "batch", count, make)
+    say(f"{count} jobs in batches of {BATCH}: converged in {batch_s:.1f} s")
+    return {
+        "jobs_per_s": count / single_s,
+        "jobs_per_s_in_batches": count / batch_s,
+        "p99_s": percentile(latencies, 0.99),
+    }
+
+
+def _submit_one_by_one(stack: LocalStack, prefix: str, count: int, make: Make) -> tuple[float, float, list[float]]:
     clients = [stack.client() for _ in range(CLIENTS)]
 
     def submit(number: int) -> float:
         started = time.perf_counter()
-        clients[number % CLIENTS].put_job(f"{prefix}-{number}", _config(number))
+        clients[number % CLIENTS].put_job(f"{prefix}-{number}", make(number))
         return time.perf_counter() - started
 
     started = time.perf_counter()
@@ -55,12 +66,12 @@ def _submit_one_by_one(stack: LocalStack, prefix: str, count: int) -> tuple[floa
     return time.perf_counter() - started, accepted, latencies
 
 
-def _submit_in_batches(stack: LocalStack, prefix: str, count: int) -> float:
+def _submit_in_batches(stack: LocalStack, prefix: str, count: int, make: Make) -> float:
     started = time.perf_counter()
     with stack.client() as client:
         for first in range(0, count, BATCH):
             numbers = range(first, min(first + BATCH, count))
-            writes = [BatchWrite(action=BatchAction.PUT_JOB, job=f"{prefix}-{n}", config=_config(n)) for n in numbers]
+            writes = [BatchWrite(action=BatchAction.PUT_JOB, job=f"{prefix}-{n}", config=make(n)) for n in numbers]
             results = client.batch(writes)
             refused = [result for result in results if result.written is None]
             if refused:
@@ -69,8 +80,8 @@ def _submit_in_batches(stack: LocalStack, prefix: str, count: int) -> float:
     return time.perf_counter() - started
 
 
-def _config(number: int) -> dict[str, Any]:
-    return job({"inputs": {"flights": {"topic": f"topic-{number}"}}})
+def _config(more: dict[str, Any], number: int) -> dict[str, Any]:
+    return job({"inputs": {"flights": {"topic": f"topic-{number}"}}, **more})
 
 
 def _wait_converged(stack: LocalStack, prefix: str, count: int) -> None:

@@ -1,12 +1,14 @@
-"""A package release over all jobs, through the State Syncer: `python -m tests.bench.sync [--jobs 100000]`.
+"""Changes of all jobs, through the State Syncer: `python -m tests.bench.sync [--jobs 100000]`.
 
 All jobs are written as the Job Service writes them (validated, merged, with history), in batches; a round commits them
-for the first time (`first_s`). Then the provisioner's layer of every job gets a new package version, and rounds of the
-real State Syncer are timed, with a budget that lets all jobs be disrupted at once: `changed_s` begins the rollout of
-every job, commit included (jobs of one task: the first wave is the last); `settled_s` finds every task healthy, as a
-container of the bench's own reports it; `unchanged_s` finds nothing to do (the median of five). Beside them in the same
-run `floor_s`: one bare UPDATE that gives as many rows of the same size, in a copy of the running table with its
-indexes, their new configuration.
+for the first time (`first_s`). Rounds of the real State Syncer are timed:
+
+- `changed_s`: every job gets another trigger interval, a change of kind `restart`. Beside it `floor_s`: one bare UPDATE
+  that gives as many rows of the same size, in a copy of the running table with its indexes, their new configuration.
+- `unchanged_s`: nothing to do; the median of five rounds.
+- `release_round_s`: every job gets another package, in the budget that a cell has unless it is set up otherwise. Each
+  round ends the rollouts that began before it, and begins as many; a container of the bench's own has reported their
+  tasks healthy. This is the longest such round. Each of them also commits a simple change of a job beside the release.
 
 The server is the embedded Postgres of the tests, without safety against power loss; `peak_rss_mb` is this process's.
 """
@@ -36,9 +38,9 @@ from penstock.store.migrate import upgrade
 from penstock.store.running import STATE_SYNCER
 from services.job_service.writer import Writer
 from services.job_service.writes import Precondition, Verb, Write
-from services.state_syncer.budget import Budget
-from services.state_syncer.loop import StateSyncer
-from services.state_syncer.store import PostgresSyncStore
+from services.state_syncer.decide.budget import Budget
+from services.state_syncer.round.loop import StateSyncer
+from services.state_syncer.store.port import PostgresSyncStore
 from tests.bench.report import finish, say
 from tests.support.job_configs import job
 
@@ -48,7 +50,7 @@ _KIB_PER_MB = 1e6 / 1024
 _SQL = """SELECT dest, carrier, window(time, '10 minutes') AS span, count(*) AS flights, avg(delay) AS delay
 FROM flights WHERE delay IS NOT NULL GROUP BY dest, carrier, window(time, '10 minutes')"""
 _FLOOR = """
-    CREATE TABLE floor (LIKE running INCLUDING ALL);
+    CREATE TABLE floor (LIKE running INCLUDING ALL EXCLUDING GENERATED);
     INSERT INTO floor SELECT * FROM running ORDER BY job;
 """
 _BARE = """
@@ -56,7 +58,7 @@ _BARE = """
         committed_at = now()
     FROM expected_configs e WHERE e.job = floor.job
 """
-_HEALTHY = """
+_REPORT = """
     INSERT INTO containers (name, incarnation, url, region, cpu_cores, memory_bytes, disk_bytes, state)
     VALUES ('a', 'life-1', 'http://x', 'r', 1, 1, 1, 'live');
     INSERT INTO assignment (shard, container, epoch) SELECT n, 'a', 1 FROM generate_series(0, 1023) AS n;
@@ -64,6 +66,10 @@ _HEALTHY = """
     INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch, progress)
     SELECT job, 0, 'a', 'running', revision, generation, restarts, 1, '{"batch_id": 1, "input_rows": 5}' FROM running;
 """
+_REPORT_AGAIN = """
+    UPDATE tasks t SET revision = r.revision FROM running r WHERE r.job = t.job AND t.revision < r.revision
+"""
+_BYSTANDER = "bystander"
 
 
 def main() -> None:
@@ -72,40 +78,70 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=100_000)
     count = parser.parse_args().jobs
     logs.configure("bench", level="ERROR")
+    finish(measure(count))
+
+
+def measure(jobs: int, *, release_rounds: int = 4) -> dict[str, float]:
+    """The figures of a cell of so many jobs; seconds. Raises RuntimeError when a round left something undone."""
     with _store() as engine:
-        finish(_measure(engine, count))
+        syncer = StateSyncer(PostgresSyncStore(engine), lambda: datetime.now(UTC), await_seconds=1.0)
+        epoch = _lead(engine)
+        syncer.round(epoch)
+        first_s = _first(engine, jobs, lambda: syncer.round(epoch))
+        changed_s, floor_s = _change(engine, jobs, lambda: syncer.round(epoch))
+        unchanged = [_timed(lambda: syncer.round(epoch)) for _ in range(UNCHANGED_ROUNDS)]
+        release = _release_all(engine, jobs, lambda: syncer.round(epoch), release_rounds)
+    return {
+        "jobs": jobs,
+        "first_s": first_s,
+        "changed_s": changed_s,
+        "floor_s": floor_s,
+        "unchanged_s": statistics.median(unchanged),
+        "release_round_s": max(release),
+        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB_PER_MB,
+    }
 
 
-def _measure(engine: Engine, count: int) -> dict[str, float]:
-    syncer = StateSyncer(
-        PostgresSyncStore(engine), lambda: datetime.now(UTC), await_seconds=1.0, budget=Budget(1.0, count)
-    )
-    epoch = _lead(engine)
-    syncer.round(epoch)
-    written_s = _timed(lambda: _write(engine, map(_new, range(count))))
-    first_s = _timed(lambda: syncer.round(epoch))
-    say(f"{count} new jobs: written in {written_s:.1f} s, their first round took {first_s:.2f} s")
-    released_s = _timed(lambda: _write(engine, (_release(number, 2) for number in range(count))))
-    say(f"the release: written in {released_s:.1f} s")
+def _first(engine: Engine, jobs: int, make_round: Callable[[], None]) -> float:
+    written_s = _timed(lambda: _write(engine, (_new(name) for name in (_BYSTANDER, *map(_name, range(jobs))))))
+    first_s = _timed(make_round)
+    say(f"{jobs} new jobs: written in {written_s:.1f} s, their first round took {first_s:.2f} s")
+    _execute(engine, _REPORT)
+    return first_s
+
+
+def _change(engine: Engine, jobs: int, make_round: Callable[[], None]) -> tuple[float, float]:
+    """How long the round of a restart of all jobs took, and the bare statement."""
+    change = {"trigger_interval_seconds": 7}
+    _write(engine, (_put(_name(number), "provisioner", 0, change) for number in range(jobs)))
     _vacuum(engine)
     _execute(engine, _FLOOR)
     _vacuum(engine)
-    changed_s = _timed(lambda: syncer.round(epoch))
-    _require_all_run(engine, count)
-    floor_s = _timed(lambda: _execute(engine, _BARE))
-    _execute(engine, _HEALTHY)
-    settled_s = _timed(lambda: syncer.round(epoch))
-    _require_none_rolls(engine)
-    unchanged = [_timed(lambda: syncer.round(epoch)) for _ in range(UNCHANGED_ROUNDS)]
-    _measure_waiting(engine, epoch, count)
-    return {
-        "first_s": first_s,
-        "changed_s": changed_s,
-        "settled_s": settled_s,
-        "unchanged_s": statistics.median(unchanged),
-        "floor_s": floor_s,
-        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB_PER_MB,
-    }
+    changed_s = _timed(make_round)
+    _require(engine, jobs, "r.config->>'trigger_interval_seconds' = '7.0' AND s.state = 'synced'")
+    return changed_s, _timed(lambda: _execute(engine, _BARE))
+
+
+def _release_all(engine: Engine, jobs: int, make_round: Callable[[], None], rounds: int) -> list[float]:
+    """How long each round of a release took that ended rollouts and began others."""
+    package = {"package": {"name": "flights", "version": "2.0.0"}}
+    _write(engine, (_put(_name(number), "oncall", 0, package) for number in range(jobs)))
+    _vacuum(engine)
+    limit = Budget().limit(jobs + 1)
+    begun_s = _timed(make_round)
+    say(f"the release: {begun_s:.2f} s begin {limit} rollouts, and all others wait")
+    took = [begun_s]
+    for turn in range(1, rounds):
+        _execute(engine, _REPORT_AGAIN)
+        _write(engine, iter([_put(_BYSTANDER, "oncall", turn - 1, {"priority": turn})]))
+        took.append(_timed(make_round))
+        done = min(jobs, turn * limit)
+        released = "r.config->'package'->>'version' = '2.0.0'"
+        _require(engine, done, f"{released} AND s.state = 'synced'")
+        _require(engine, min(jobs, done + limit) - done, f"{released} AND s.state = 'rolling'")
+        _require(engine, 1, f"r.job = '{_BYSTANDER}' AND r.config->>'priority' = '{turn}'")
+        say(f"round {turn + 1}: {took[-1]:.2f} s end {limit} rollouts and begin as many")
+    return took
 
 
 @contextmanager
@@ -128,29 +164,14 @@ def _lead(engine: Engine) -> int:
     return epoch
 
 
-def _new(number: int) -> Write:
-    labels = {"team": f"team-{number % 50}", "tier": "gold"}
-    config = job({"query": {"sql": _SQL}, "inputs": {"flights": {"topic": f"topic-{number}"}}, "labels": labels})
-    return Write(Verb.PUT_JOB, _name(number), "bench", config=config)
+def _new(name: str) -> Write:
+    labels = {"team": f"team-{hash(name) % 50}", "tier": "gold"}
+    config = job({"query": {"sql": _SQL}, "inputs": {"flights": {"topic": f"topic-{name}"}}, "labels": labels})
+    return Write(Verb.PUT_JOB, name, "bench", config=config)
 
 
-def _release(number: int, version: int) -> Write:
-    config: dict[str, Any] = {"package": {"name": "flights", "version": f"{version}.0.0"}}
-    precondition = Precondition(if_match=version - 2)
-    return Write(Verb.PUT, _name(number), "bench", "provisioner", config, precondition=precondition)
-
-
-def _measure_waiting(engine: Engine, epoch: int, count: int) -> None:
-    """Another release, in the budget that a cell has unless it is set up otherwise."""
-    syncer = StateSyncer(PostgresSyncStore(engine), lambda: datetime.now(UTC), await_seconds=1.0)
-    _write(engine, (_release(number, 3) for number in range(count)))
-    _vacuum(engine)
-    begun_s, full_s = (_timed(lambda: syncer.round(epoch)) for _ in range(2))
-    share = "UPDATE tasks t SET revision = r.revision FROM running r WHERE r.job = t.job AND t.revision < r.revision"
-    _execute(engine, share)
-    next_s, again_s = (_timed(lambda: syncer.round(epoch)) for _ in range(2))
-    say(f"the default budget: {begun_s:.2f} s begin, and all others wait; {full_s:.2f} s while it is full")
-    say(f"those are healthy: {next_s:.2f} s settle them and begin as many; {again_s:.2f} s while it is full again")
+def _put(name: str, layer: str, version: int, config: dict[str, Any]) -> Write:
+    return Write(Verb.PUT, name, "bench", layer, config, precondition=Precondition(if_match=version))
 
 
 def _name(number: int) -> str:
@@ -168,20 +189,12 @@ def _write(engine: Engine, writes: Iterator[Write]) -> None:
             raise RuntimeError(f"refused: {refused[0]}")
 
 
-def _require_all_run(engine: Engine, count: int) -> None:
-    released = "SELECT count(*) FROM running r JOIN jobs j ON j.name = r.job AND j.revision = r.revision"
-    statement = f"{released} WHERE r.config->'package'->>'version' = '2.0.0' AND r.commit_number = 2"
+def _require(engine: Engine, count: int, condition: str) -> None:
+    statement = f"SELECT count(*) FROM running r JOIN sync_state s ON s.job = r.job WHERE {condition}"
     with transaction(engine) as connection:
         found = connection.execute(text(statement)).scalar_one()
     if found != count:
-        raise RuntimeError(f"{found} of {count} jobs run the release")
-
-
-def _require_none_rolls(engine: Engine) -> None:
-    with transaction(engine) as connection:
-        left = connection.execute(text("SELECT count(*) FROM sync_state WHERE state <> 'synced'")).scalar_one()
-    if left:
-        raise RuntimeError(f"{left} jobs are not settled")
+        raise RuntimeError(f"{found} of {count} jobs are so: {condition}")
 
 
 def _execute(engine: Engine, statements: str) -> None:

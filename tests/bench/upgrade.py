@@ -14,7 +14,7 @@ from dataclasses import replace
 from penstock.control.logs import configure
 from penstock.tasks.spec import TaskTemplate
 from penstock.wire.cluster import Snapshot
-from services.task_manager.catalog import updated
+from services.task_manager.specs.spec_cache import updated
 from tests.bench.report import finish, say
 from tests.simulation.upgrade import Figures, Upgrade
 from tests.support.jobs import make_config
@@ -33,25 +33,28 @@ def main() -> None:
     parser.add_argument("--idle", type=float, default=0.0, help="share of jobs without input: healthy by time alone")
     asked = parser.parse_args()
     configure("bench", log_format="console", level="ERROR")
+    finish(measure(asked.tasks, asked.containers, asked.tasks_per_job, asked.idle))
+
+
+def measure(tasks: int, containers: int, tasks_per_job: int, idle: float = 0.0) -> dict[str, float | None]:
+    """Simulates the release. `minutes` is None when it does not end."""
     begin = time.monotonic()
-    take_in_seconds = _measure_delta(asked.tasks, asked.tasks_per_job)
-    figures = replace(Figures(), take_in=take_in_seconds, idle=asked.idle)
-    cell = Upgrade(asked.tasks, asked.containers, asked.tasks_per_job, figures)
+    take_in_seconds = _measure_delta(tasks, tasks_per_job)
+    figures = replace(Figures(), take_in=take_in_seconds, idle=idle)
+    cell = Upgrade(tasks, containers, tasks_per_job, figures)
     cell.run()
     say(f"{len(cell.jobs)} jobs, {cell.limit} may be disrupted at once, {cell.most_at_once} were; {cell.rounds} rounds")
     for complaint in cell.complaints:
         say(f"VIOLATION {complaint}")
-    finish(
-        {
-            "minutes": None if cell.seconds is None else round(cell.seconds / 60, 2),
-            "wall_s": round(time.monotonic() - begin, 1),
-            "tasks": asked.tasks,
-            "containers": asked.containers,
-            "jobs": len(cell.jobs),
-            "take_in_s": round(take_in_seconds, 3),
-            "violations": len(cell.complaints),
-        }
-    )
+    return {
+        "minutes": None if cell.seconds is None else round(cell.seconds / 60, 2),
+        "wall_s": round(time.monotonic() - begin, 1),
+        "tasks": tasks,
+        "containers": containers,
+        "jobs": len(cell.jobs),
+        "take_in_s": round(take_in_seconds, 3),
+        "violations": len(cell.complaints),
+    }
 
 
 def _measure_delta(tasks: int, tasks_per_job: int) -> float:

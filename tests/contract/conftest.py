@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 
 from penstock.store.cluster import set_shard_count
 from penstock.store.engine import connect, transaction
-from penstock.store.shards import ensure_shards
+from services.shard_manager.store.owners import ensure_shards
 from tests.support.memory.store import MemoryStore
 from tests.support.task_manager import FakeClock
 

@@ -8,18 +8,19 @@ from typing import Any
 import orjson
 from sqlalchemy import Engine, text
 
+from penstock.model.reports import TaskReportBatch
 from penstock.store.alerts import page
 from penstock.store.availability import set_availability
 from penstock.store.cluster import ask_for_shards
 from penstock.store.election import StoreElection
 from penstock.store.engine import transaction
-from penstock.store.reports import save_report
 from penstock.store.running import RUNNING_COMMIT, CommitRow
 from penstock.tasks.ownership import DRAINING
-from penstock.wire.cluster import TaskReportBatch
-from services.shard_manager.store import LEASE, PostgresShardStore, ShardStore
+from services.shard_manager.store.port import LEASE, ShardStore
+from services.shard_manager.store.postgres import PostgresShardStore
+from services.task_manager.membership.stored_lease import StoredLease
 from services.task_manager.ports import StoredShards
-from services.task_manager.stored_lease import StoredLease
+from services.task_service.store.reports import save_report
 from tests.support.jobs import make_config
 from tests.support.memory.election import MemoryElection
 from tests.support.memory.ownership import MemoryLeaseStore

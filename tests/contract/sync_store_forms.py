@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 from sqlalchemy import Engine, text
 
+from penstock.model.reports import TaskReport, TaskState
 from penstock.store.engine import transaction
 from penstock.store.running import STATE_SYNCER, CommitRow
-from penstock.store.sync import SyncWrite
 from penstock.tasks.ownership import Member
-from penstock.wire.cluster import TaskReport, TaskState
-from services.state_syncer.plan import JobView, SyncRecord, SyncState
-from services.state_syncer.store import Batch, PostgresSyncStore, SyncStore, sync_row
+from penstock.tasks.redistribution import SavepointName
+from services.state_syncer.decide.progress import Restore
+from services.state_syncer.decide.view import JobView, SyncRecord, SyncState
+from services.state_syncer.store.port import Batch, PostgresSyncStore, SyncStore
+from services.state_syncer.store.states import SyncWrite
 from tests.support import jobs
 from tests.support.memory.store import LeaseEntry, MemoryStore, ReportEntry
 from tests.support.memory.sync import MemorySyncStore
@@ -88,6 +91,22 @@ class PostgresForm:
         """Another process of the container, which has reported nothing."""
         self._do("UPDATE containers SET incarnation = 'life-2' WHERE name = :name", name=container)
 
+    def restore(self, job: str, config: Any) -> None:
+        self._do(
+            """
+            INSERT INTO restores (job, savepoint, savepoint_job, savepoint_name, generation, config)
+            VALUES (:job, 1, :job, 's', 1, CAST(:config AS jsonb))
+            """,
+            job=job,
+            config=orjson.dumps(config).decode(),
+        )
+
+    def spoil_plan(self, job: str) -> None:
+        self._do("UPDATE sync_state SET plan = plan - 'ends' WHERE job = :job", job=job)
+
+    def spoil_rejected(self, job: str) -> None:
+        self._do("UPDATE sync_state SET rejected = rejected - 'leaves' WHERE job = :job", job=job)
+
     def rejected(self, job: str) -> Any:
         with transaction(self.engine) as connection:
             found = connection.execute(text("SELECT rejected FROM sync_state WHERE job = :job"), {"job": job})
@@ -144,7 +163,7 @@ class MemoryForm:
 
     def release(self, job: str) -> None:
         held = self.memory.sync_states[job]
-        self.memory.sync_states[job] = held._replace(state="pending", failures=0, next_attempt_at=None)
+        self.memory.sync_states[job] = replace(held, state=SyncState.PENDING, failures=0, next_attempt_at=None)
 
     def rank(self, layer: str, rank: int) -> None:
         self.memory.ranks[layer] = rank
@@ -161,6 +180,16 @@ class MemoryForm:
     def new_life(self, container: str) -> None:
         self.memory.members[container] = self.memory.members[container]._replace(incarnation="life-2")
 
+    def restore(self, job: str, config: Any) -> None:
+        source = SavepointName(job=job, name="s")
+        self.memory.restores[job] = Restore(number=1, savepoint=source, generation=1, config=config)
+
+    def spoil_plan(self, job: str) -> None:
+        self.memory.plans[job] = {name: value for name, value in self.memory.plans[job].items() if name != "ends"}
+
+    def spoil_rejected(self, job: str) -> None:
+        del self.memory.rejected[job]["leaves"]
+
     def rejected(self, job: str) -> Any:
         return self.memory.rejected.get(job)
 
@@ -172,11 +201,6 @@ class MemoryForm:
         return self.memory.jobs[job].revision
 
 
-def row(record: SyncRecord | None) -> Any:
-    """The row of a state that was seen, if there was one."""
-    return None if record is None else sync_row(record)
-
-
 def make_form(request: pytest.FixtureRequest) -> Any:
     """The form that a fixture with the parameters `FORMS` asks for."""
     if request.param == "postgres":
@@ -185,8 +209,13 @@ def make_form(request: pytest.FixtureRequest) -> Any:
 
 
 def views(form: Any) -> dict[str, JobView]:
+    """All that a round with much room looks at, rollouts with their configurations."""
     with form.store.read() as found:
-        return {view.job: view for view in found.views}
+        seen = {view.job: view for view in found.views}
+        rolling = [job.job for job in found.rolling.jobs]
+        for each in (found.named(rolling), found.queued(rescales=99, rollouts=99)):
+            seen |= {view.job: view for view in each}
+    return seen
 
 
 def view(form: Any, job: str = "j") -> JobView:
@@ -199,7 +228,7 @@ def commit(job: str = "j", *, revision: int = 1, generation: int = 1, stopping: 
 
 
 def state(new: SyncState, seen: SyncRecord | None = None, *, failures: int = 0, job: str = "j") -> SyncWrite:
-    return SyncWrite(job, row(SyncRecord(new, 1, "why", failures=failures)), row(seen))
+    return SyncWrite(job, SyncRecord(new, 1, "why", failures=failures), seen)
 
 
 def write(form: Any, **batch: Any) -> Any:

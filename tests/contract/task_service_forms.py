@@ -15,12 +15,12 @@ from penstock.local.ports import free_port
 from penstock.store.cluster_tables import tasks
 from penstock.store.engine import connect, transaction
 from penstock.store.running import STATE_SYNCER, CommitRow
-from penstock.store.shards import register
 from penstock.tasks.ownership import Member
 from penstock.tasks.spec import TaskTemplate
 from penstock.wire.cluster import HeartbeatRequest
 from penstock.wire.task_client import TaskServiceClient
-from services.state_syncer.store import Batch
+from services.shard_manager.store.members import register
+from services.state_syncer.store.port import Batch
 from services.task_service.settings import TaskServiceSettings
 from services.task_service.wiring import build
 from tests.support.fake_cell import FakeCell, fake_cell

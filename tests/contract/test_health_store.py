@@ -8,22 +8,18 @@ import pytest
 from sqlalchemy import Engine, text
 
 from penstock.control.errors import Fenced, Unavailable
-from penstock.store import alerts, shards
+from penstock.model.reports import TaskReport, TaskReportBatch, TaskState
+from penstock.store import alerts
 from penstock.store.availability import set_availability
 from penstock.store.election import StoreElection
 from penstock.store.engine import transaction
-from penstock.store.reports import save_report
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member
-from penstock.wire.cluster import TaskReport, TaskReportBatch, TaskState
-from services.shard_manager.health_store import (
-    CONTAINER_FAILING,
-    CONTAINER_GRAY,
-    HealthStore,
-    Illness,
-    PostgresHealthStore,
-)
-from services.shard_manager.ledger import CrashedTask
-from services.shard_manager.store import LEASE
+from services.shard_manager.health.failure_stats import CrashedTask
+from services.shard_manager.health.faults import CONTAINER_FAILING, CONTAINER_OUTLIER, Fault
+from services.shard_manager.store import members as stored_members
+from services.shard_manager.store.health import HealthStore, PostgresHealthStore
+from services.shard_manager.store.port import LEASE
+from services.task_service.store.reports import save_report
 from tests.support.memory.election import MemoryElection
 from tests.support.memory.health import MemoryHealthStore
 from tests.support.memory.specs import MemoryTaskService
@@ -46,11 +42,11 @@ class PostgresForm:
 
     def join(self, member: Member) -> None:
         with transaction(self.engine) as connection:
-            shards.register(connection, member, empty=True)
+            stored_members.register(connection, member, empty=True)
 
     def lose(self, member: Member) -> None:
         with transaction(self.engine) as connection:
-            shards.declare_lost(connection, {member.name: member.incarnation}, 60.0)
+            stored_members.declare_lost(connection, {member.name: member.incarnation}, 60.0)
 
     def report(self, batch: TaskReportBatch) -> None:
         with transaction(self.engine) as connection:
@@ -59,7 +55,7 @@ class PostgresForm:
     def availability(self, name: str) -> tuple[str, bool]:
         """And whether a limit of its drain is over."""
         with transaction(self.engine) as connection:
-            member = shards.read_members(connection)[name]
+            member = stored_members.read_members(connection)[name]
             now = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
         return member.availability, member.drain_until is not None and member.drain_until <= now
 
@@ -118,8 +114,8 @@ def member(name: str) -> Member:
     return Member(name, "one", f"http://{name}", "local", 1.0, 1, 1)
 
 
-def illness(container: str, kind: str = CONTAINER_FAILING, **details: float) -> Illness:
-    return Illness(kind, container, "it is ill", details)
+def fault(container: str, kind: str = CONTAINER_FAILING, **details: float) -> Fault:
+    return Fault(kind, container, "the disk is slow", details)
 
 
 def report(container: str, crashes: dict[tuple[str, int], int]) -> TaskReportBatch:
@@ -142,7 +138,7 @@ def report(container: str, crashes: dict[tuple[str, int], int]) -> TaskReportBat
 def put_aside(
     form: Any, epoch: int, name: str, availability: str = CORDONED, *, before: str = OPEN, most: int = 9
 ) -> bool:
-    done: bool = form.store.set_aside(illness(name), availability, before=before, most=most, leader_epoch=epoch)
+    done: bool = form.store.set_aside(fault(name), availability, before=before, most=most, leader_epoch=epoch)
     return done
 
 
@@ -161,7 +157,7 @@ def test_a_container_is_set_aside_with_an_alert(form: Any) -> None:
     epoch = form.elect()
     for name in ("c1", "c2"):
         form.join(member(name))
-    assert form.store.set_aside(illness("c1", shards=3), DRAINING, before=OPEN, most=1, leader_epoch=epoch)
+    assert form.store.set_aside(fault("c1", shards=3), DRAINING, before=OPEN, most=1, leader_epoch=epoch)
     assert form.availability("c1") == (DRAINING, True)
     assert form.availability("c2") == (OPEN, False)
     assert form.alerts() == {(CONTAINER_FAILING, "c1"): {"shards": 3}}
@@ -200,14 +196,14 @@ def test_no_more_are_set_aside_at_a_time_than_may_be(form: Any) -> None:
 
 def test_alerts_are_raised_once_and_cleared_unless_they_are_kept(form: Any) -> None:
     epoch = form.elect()
-    form.store.settle_alerts([illness("c1", shards=1), illness("c2", CONTAINER_GRAY)], [], epoch)
-    form.store.settle_alerts([illness("c1", shards=2), illness("c3")], ["c2"], epoch)
+    form.store.sync_alerts([fault("c1", shards=1), fault("c2", CONTAINER_OUTLIER)], [], epoch)
+    form.store.sync_alerts([fault("c1", shards=2), fault("c3")], ["c2"], epoch)
     assert form.alerts() == {
         (CONTAINER_FAILING, "c1"): {"shards": 1},
-        (CONTAINER_GRAY, "c2"): {},
+        (CONTAINER_OUTLIER, "c2"): {},
         (CONTAINER_FAILING, "c3"): {},
     }
-    form.store.settle_alerts([], ["c1"], epoch)
+    form.store.sync_alerts([], ["c1"], epoch)
     assert form.alerts().keys() == {(CONTAINER_FAILING, "c1")}
 
 
@@ -218,7 +214,7 @@ def test_a_former_leader_sets_nobody_aside_and_raises_nothing(form: Any) -> None
     with pytest.raises(Fenced):
         put_aside(form, former, "c1")
     with pytest.raises(Fenced):
-        form.store.settle_alerts([illness("c1")], [], former)
+        form.store.sync_alerts([fault("c1")], [], former)
     assert (form.availability("c1"), form.alerts()) == ((OPEN, False), {})
 
 
@@ -226,8 +222,8 @@ def test_a_store_that_is_away_is_unavailable(form: Any) -> None:
     calls = (
         form.away.crashed,
         form.away.counts,
-        lambda: form.away.set_aside(illness("c1"), CORDONED, before=OPEN, most=1, leader_epoch=1),
-        lambda: form.away.settle_alerts([], [], 1),
+        lambda: form.away.set_aside(fault("c1"), CORDONED, before=OPEN, most=1, leader_epoch=1),
+        lambda: form.away.sync_alerts([], [], 1),
     )
     for call in calls:
         with pytest.raises(Unavailable):

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from penstock.control.process import wait_until
-from penstock.spark.channel import Event, Exit, Lease, ListTasks, Live, Ready, Reply, Start, Stop
-from services.task_manager.model import HostKey
+from penstock.spark.channel import Event, Exit, Lease, Live, Ready, Reply, Start, Stop
+from services.task_manager.decide.model import HostKey
+from services.task_manager.hosts.spark_hosts import SparkHosts
 from services.task_manager.ports import Host, HostExit, Hosts
-from services.task_manager.spark_hosts import SparkHosts
 from tests.support.spark import READY_SECONDS, settings_for
 from tests.support.task_manager import FakeHosts, spec
 
@@ -107,7 +107,7 @@ def test_the_life_of_a_host(form: Any) -> None:
         assert host.exit() is None
         assert {name for name, _ in heard.events} == {"h1"}
         form.break_task("h1", "flights/0")
-        host.send(ListTasks(id=70))
+        host.send(Lease(id=70, seconds=60.0))
         host.send(Stop(id=30, task_id="flights/0"))
         host.send(Live(id=50, spec=spec()))
         host.send(Start(id=40, spec=spec(), epoch=1))
@@ -118,13 +118,12 @@ def test_the_life_of_a_host(form: Any) -> None:
             50: (False, "retryable"),
             40: (False, "broken_task"),
         }
-        assert replies[70].result == {"tasks": {}}
         host.send(Lease(id=20, seconds=60.0))
         assert heard.await_replies(5)[20].ok
         host.send(Exit(id=10))
         assert heard.await_end(host) == HostExit("asked")
         assert heard.await_replies(6)[10].ok
-        host.send(ListTasks(id=80))
+        host.send(Lease(id=80, seconds=60.0))
         host.kill()
         form.pump()
         assert heard.await_replies(6).keys() == {70, 30, 50, 40, 20, 10}
@@ -136,7 +135,7 @@ def test_the_life_of_a_host(form: Any) -> None:
 def test_a_killed_host_ends_and_answers_nothing_more(form: Any) -> None:
     heard = Listener(form)
     host = heard.start("h1")
-    host.send(ListTasks(id=1))
+    host.send(Lease(id=1, seconds=60.0))
     host.kill()
     assert heard.await_end(host) == HostExit("killed")
     assert heard.replies() == []

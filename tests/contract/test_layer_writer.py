@@ -11,8 +11,6 @@ from penstock.control.errors import InvalidConfig, NotFound, Unavailable, UserEr
 from services.auto_scaler.ports import JobServiceWriter, LayerWriter
 from tests.support.job_service import RunningJobService, job_service
 from tests.support.jobs import make_layer
-from tests.support.memory.layers import MemoryLayerWriter
-from tests.support.memory.store import MemoryStore
 from tests.support.unreachable import NOWHERE
 
 BIG = {"resources": {"memory_bytes": 2**30}}
@@ -35,28 +33,9 @@ class JobServiceForm:
             return view.config, view.version
 
 
-class MemoryForm:
-    def __init__(self, store: MemoryStore) -> None:
-        store.write_layer("j", "base", make_layer())
-        self.store = store
-        self._writer = MemoryLayerWriter(store)
-
-    def writer(self, *, away: bool = False) -> LayerWriter:
-        writer = MemoryLayerWriter(self.store) if away else self._writer
-        writer.down = away
-        return writer
-
-    def layer(self) -> Any:
-        job = self.store.jobs["j"]
-        return job.layers.get("scaler"), job.versions["scaler"]
-
-
-@pytest.fixture(params=["job service", "memory"])
-def form(request: pytest.FixtureRequest) -> Iterator[Any]:
-    if request.param == "memory":
-        yield MemoryForm(request.getfixturevalue("memory"))
-        return
-    with job_service(request.getfixturevalue("database_url")) as service:
+@pytest.fixture
+def form(database_url: str) -> Iterator[JobServiceForm]:
+    with job_service(database_url) as service:
         yield JobServiceForm(service)
 
 
@@ -64,7 +43,7 @@ def patch(writer: LayerWriter, change: Any, version: int, *, job: str = "j", key
     return writer.patch(job, change, version=version, reason="lag", key=key)
 
 
-def test_patches_are_merged_and_their_revisions_grow(form: Any) -> None:
+def test_patches_are_merged_and_their_revisions_grow(form: JobServiceForm) -> None:
     """1. The layer was never written: version 0. 2. Another field joins the first. 3. None drops a key."""
     writer = form.writer()
     first = patch(writer, {"task_count": 4}, 0, key="1")
@@ -75,7 +54,7 @@ def test_patches_are_merged_and_their_revisions_grow(form: Any) -> None:
     assert first < second < third
 
 
-def test_a_layer_that_has_moved_on_is_a_conflict(form: Any) -> None:
+def test_a_layer_that_has_moved_on_is_a_conflict(form: JobServiceForm) -> None:
     writer = form.writer()
     patch(writer, {"task_count": 4}, 0)
     with pytest.raises(VersionConflict) as conflict:
@@ -84,7 +63,7 @@ def test_a_layer_that_has_moved_on_is_a_conflict(form: Any) -> None:
     assert form.layer() == ({"task_count": 4}, 1)
 
 
-def test_the_same_key_is_the_same_write(form: Any) -> None:
+def test_the_same_key_is_the_same_write(form: JobServiceForm) -> None:
     writer = form.writer()
     revision = patch(writer, {"task_count": 4}, 0)
     assert patch(writer, {"task_count": 4}, 0) == revision
@@ -102,7 +81,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("change", REFUSED.values(), ids=REFUSED.keys())
-def test_a_change_that_is_refused_changes_nothing(form: Any, change: Any) -> None:
+def test_a_change_that_is_refused_changes_nothing(form: JobServiceForm, change: Any) -> None:
     writer = form.writer()
     patch(writer, {"task_count": 4}, 0)
     with pytest.raises(InvalidConfig):
@@ -111,12 +90,12 @@ def test_a_change_that_is_refused_changes_nothing(form: Any, change: Any) -> Non
     assert patch(writer, {"task_count": 8}, 1, key="2") > 0, "a refused write does not use its key up"
 
 
-def test_a_job_that_is_not_there_is_not_found(form: Any) -> None:
+def test_a_job_that_is_not_there_is_not_found(form: JobServiceForm) -> None:
     with pytest.raises(NotFound):
         patch(form.writer(), {"task_count": 4}, 0, job="other")
 
 
-def test_a_service_that_is_away_is_unavailable(form: Any) -> None:
+def test_a_service_that_is_away_is_unavailable(form: JobServiceForm) -> None:
     with pytest.raises(Unavailable):
         patch(form.writer(away=True), {"task_count": 4}, 0)
     patch(form.writer(), {"task_count": 4}, 0)

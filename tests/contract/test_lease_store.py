@@ -9,13 +9,14 @@ import pytest
 from sqlalchemy import Engine, text
 
 from penstock.control.errors import LeaseLost, Unavailable
-from penstock.store import shards
 from penstock.store.availability import set_availability
 from penstock.store.engine import transaction
 from penstock.store.running import RUNNING_COMMIT
 from penstock.tasks.ownership import DRAIN_GRACE, DRAINING, Member
+from services.shard_manager.store import members as stored_members
+from services.shard_manager.store import owners as stored_owners
+from services.task_manager.membership.stored_lease import StoredLease
 from services.task_manager.ports import LeaseStore
-from services.task_manager.stored_lease import StoredLease
 from tests.support.memory.ownership import MemoryLeaseStore
 from tests.support.memory.store import MemoryStore
 from tests.support.unreachable import unreachable_engine
@@ -33,10 +34,10 @@ class PostgresForm:
 
     def register(self, owned: list[int]) -> int:
         with transaction(self.engine) as connection:
-            shards.register(connection, MEMBER, empty=True)
-            before = shards.read_owners(connection)
-            changes = {shard: shards.Change("c1", before[shard].epoch) for shard in owned}
-            return next(iter(shards.record_owners(connection, changes).values())).epoch
+            stored_members.register(connection, MEMBER, empty=True)
+            before = stored_owners.read_owners(connection)
+            changes = {shard: stored_owners.Change("c1", before[shard].epoch) for shard in owned}
+            return next(iter(stored_owners.record_owners(connection, changes).values())).epoch
 
     def commit(self, number: int) -> None:
         with transaction(self.engine) as connection:
@@ -45,7 +46,7 @@ class PostgresForm:
 
     def declare_lost(self, incarnation: str) -> bool:
         with transaction(self.engine) as connection:
-            return shards.declare_lost(connection, {"c1": incarnation}, FAIL_OVER_SECONDS) == {"c1"}
+            return stored_members.declare_lost(connection, {"c1": incarnation}, FAIL_OVER_SECONDS) == {"c1"}
 
     def drain(self, seconds_ago: float | None) -> None:
         with transaction(self.engine) as connection:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from penstock.control.errors import Fenced, Unavailable
-from penstock.store.plans import PlanWrite
 from penstock.tasks.rollout import LeafChange, Rejected
 from penstock.wire.jobs import BatchAction, BatchWrite
-from services.state_syncer.plan import SyncState
-from services.state_syncer.rollback_store import PostgresRollbackStore, Rejection, RollbackStore
+from services.state_syncer.decide.effects import PlanWrite
+from services.state_syncer.decide.view import SyncState
+from services.state_syncer.rollback.store import PostgresRollbackStore, Rejection, RollbackStore
 from tests.contract.sync_store_forms import FORMS, PostgresForm, make_form, state, write
 from tests.support.job_service import job_service
 from tests.support.jobs import make_layer
@@ -37,7 +37,7 @@ def form(request: pytest.FixtureRequest) -> Any:
 
 
 def reject(form: Any, rejected: Rejected = REJECTED) -> None:
-    write(form, plans=[PlanWrite("j", None, rejected=rejected.model_dump(mode="json"))])
+    write(form, plans=[PlanWrite("j", None, rejected=rejected)])
 
 
 def rollbacks(form: Any, *, away: bool = False) -> RollbackStore:
@@ -77,7 +77,7 @@ def test_what_is_done_at_its_revision_is_named_but_not_found(form: Any) -> None:
 
 
 def test_no_more_are_found_than_asked_for(form: Any) -> None:
-    write(form, plans=[PlanWrite("i", None, rejected=REJECTED.model_dump(mode="json"))])
+    write(form, plans=[PlanWrite("i", None, rejected=REJECTED)])
     jobs, some = rollbacks(form).read({}, 1)
     assert (set(jobs), [each.job for each in some]) == ({"i", "j"}, ["i"])
 
@@ -102,7 +102,7 @@ def test_another_rejection_since_is_not_forgotten(form: Any) -> None:
 
 
 def test_a_refusal_is_told(form: Any) -> None:
-    rollbacks(form).tell({"i": "it is not valid"}, form.epoch)
+    rollbacks(form).raise_alerts({"i": "it is not valid"}, form.epoch)
     assert form.rolled_back() == {"i", "j"}
 
 
@@ -112,7 +112,7 @@ def test_a_deposed_leader_writes_nothing(form: Any) -> None:
     with pytest.raises(Fenced):
         rollbacks(form).forget({"j": rejection.rejected}, form.epoch)
     with pytest.raises(Fenced):
-        rollbacks(form).tell({"i": "it is not valid"}, form.epoch)
+        rollbacks(form).raise_alerts({"i": "it is not valid"}, form.epoch)
     assert (len(found(form)), form.rolled_back()) == (1, {"j"})
 
 
@@ -154,3 +154,11 @@ def test_what_cannot_be_written_is_refused_alone(batch: Any) -> None:
     assert one(batch, BatchAction.PUT, 0, job="nobody", **GOOD) == (404, None)
     assert one(batch, BatchAction.PUT, 0, package={"version": ""}) == (422, None)
     assert one(batch, BatchAction.PUT, 0, task_count=3) == (422, None)
+
+
+def test_a_rejected_package_that_cannot_be_read_does_not_hide_the_others(form: Any) -> None:
+    """It takes no place among those that are read."""
+    write(form, plans=[PlanWrite("i", None, rejected=REJECTED)])
+    form.spoil_rejected("i")
+    read = rollbacks(form).read({}, 1)
+    assert ([each.job for each in read.found], set(read.jobs)) == (["j"], {"i", "j"})

@@ -12,9 +12,9 @@ from sqlalchemy import Engine
 from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
 from penstock.store.engine import connect, transaction
-from penstock.store.shards import declare_lost, read_members
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest
 from penstock.wire.shard_client import ShardManagerClient
+from services.shard_manager.store.members import declare_lost, read_members
 from services.task_manager.ports import ShardAuthority
 from tests.contract.conftest import SHARDS
 from tests.support.fake_cell import FakeCell, fake_cell

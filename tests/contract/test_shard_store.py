@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from penstock.control.errors import Conflict, Fenced, Unavailable
-from penstock.store.shards import Change
+from penstock.model.reports import TaskReport, TaskReportBatch, TaskState
 from penstock.tasks.dimensions import CPU, DISK, MEMORY
 from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import DRAINING, OPEN, Member, Membership, Owner
 from penstock.tasks.shards import Sharding
-from penstock.wire.cluster import TaskReport, TaskReportBatch, TaskState
-from services.shard_manager.placement.alerts import REGION_UNMET, UNPLACEABLE, PlacementAlert
-from services.shard_manager.store import ShardStore
+from services.shard_manager.placement.alerts import SELECTOR_UNMET, UNPLACEABLE, PlacementAlert
+from services.shard_manager.store.owners import Change
+from services.shard_manager.store.port import ShardStore
 from tests.contract.conftest import SHARDS
 from tests.contract.shard_store_forms import DRAIN_UNTIL, URL, MemoryForm, PostgresForm
 
@@ -135,7 +135,7 @@ def test_a_former_leader_writes_nothing(form: Any) -> None:
         lambda: form.store.record(change, old),
         lambda: form.store.save_heartbeats({"c1": datetime.now(UTC)}, old),
         lambda: form.store.reshard(SHARDS, old),
-        lambda: form.store.give_jobs_a_place(old),
+        lambda: form.store.give_slots_to_jobs(old),
         lambda: form.store.save_placement({"c1": {}}, [], old),
     ]
     for call in calls:
@@ -155,7 +155,7 @@ def test_a_store_that_is_away_is_unavailable(form: Any) -> None:
         lambda: form.away.record({}, epoch),
         lambda: form.away.save_heartbeats({}, epoch),
         lambda: form.away.reshard(SHARDS, epoch),
-        lambda: form.away.give_jobs_a_place(epoch),
+        lambda: form.away.give_slots_to_jobs(epoch),
         lambda: form.away.save_placement({}, [], epoch),
         form.away.jobs,
         form.away.loads,
@@ -235,15 +235,15 @@ def test_regions_of_containers_and_what_jobs_ask_for_get_a_place(form: Any) -> N
     form.run("labelled", container_labels={"gpu": "yes", "disk": "ssd"})
     form.run("both", region="here", container_labels={"disk": "ssd"})
     form.run("any")
-    form.store.give_jobs_a_place(epoch)
+    form.store.give_slots_to_jobs(epoch)
     assert form.store.take_over(epoch).facts == first
     there = member("c2")._replace(region="here", labels={"gpu": "yes", "disk": "ssd"})
     form.store.register(there, empty=True, above=-1, leader_epoch=epoch)
-    form.store.give_jobs_a_place(epoch)
+    form.store.give_slots_to_jobs(epoch)
     second = form.store.read(-1).facts
     assert second.sharding == Sharding(SHARDS, ("local", "here", "disk=ssd,gpu=yes", "here,disk=ssd"))
     assert second.version > first.version > 0
-    form.store.give_jobs_a_place(epoch)
+    form.store.give_slots_to_jobs(epoch)
     assert form.store.take_over(epoch).facts == second
 
 
@@ -288,13 +288,13 @@ def test_a_placement_is_told_by_container_and_its_alerts_are_raised_once_and_cle
     epoch = form.elect("a")
     join(form.store, epoch, "c1")
     placement = {"at": "2026-01-01T00:00:00+00:00", "load": {CPU: 1.0}, "usable": {CPU: 2.0}, "deviation": {CPU: 0.0}}
-    region = PlacementAlert(REGION_UNMET, "j", "j asks in vain", {"region": "x"})
+    region = PlacementAlert(SELECTOR_UNMET, "j", "j asks in vain", {"region": "x"})
     short = PlacementAlert(UNPLACEABLE, "too_large", "one shard", {"count": 1})
     for _ in range(2):
         form.store.save_placement({"c1": placement, "unknown": placement}, [region, short], epoch)
         assert form.placements() == {"c1": placement}
         assert form.open_alerts() == {
-            (REGION_UNMET, "j"): ({"region": "x"}, 1),
+            (SELECTOR_UNMET, "j"): ({"region": "x"}, 1),
             (UNPLACEABLE, "too_large"): ({"count": 1}, 1),
         }
     form.store.save_placement({}, [short._replace(message="two shards", details={"count": 2})], epoch)

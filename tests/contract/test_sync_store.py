@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
+from penstock.config.model import ChangeKind
 from penstock.control.errors import Fenced, Unavailable
-from penstock.store.plans import PlanWrite
-from services.state_syncer.diff import Unusable
-from services.state_syncer.observe import Presence
-from services.state_syncer.plan import SyncState
-from services.state_syncer.progress import Plan, Progress, Step
-from services.state_syncer.store import Batch
+from services.state_syncer.decide.budget import Waits
+from services.state_syncer.decide.diff import Unusable
+from services.state_syncer.decide.effects import PlanWrite
+from services.state_syncer.decide.observe import Presence
+from services.state_syncer.decide.progress import Plan, Progress, Step
+from services.state_syncer.decide.view import SyncRecord, SyncState
+from services.state_syncer.store.port import Batch
+from services.state_syncer.store.states import SyncWrite
 from tests.contract.sync_store_forms import FORMS, commit, make_form, settle_ranks, state, view, views, write
 from tests.support.jobs import make_config, make_layer
 
@@ -178,7 +181,7 @@ PLAN = Plan(
 
 
 def recorded(plan: Plan, generation: int | None = None, job: str = "j") -> PlanWrite:
-    return PlanWrite(job, plan.model_dump(mode="json"), 1, generation)
+    return PlanWrite(job, plan if generation is None else plan.model_copy(update={"generation": generation}))
 
 
 def test_a_recorded_plan_is_found_until_it_ends_and_its_generation_stays_taken(form: Any) -> None:
@@ -236,6 +239,44 @@ def test_a_plan_of_an_older_leader_is_not_recorded(form: Any) -> None:
 def test_states_are_counted(form: Any) -> None:
     write(form, states=[state(SyncState.SYNCED, job=job) for job in "ab"] + [state(SyncState.WAITING, job="c")])
     assert form.store.count_states() == {"synced": 2, "waiting": 1}
+
+
+@pytest.mark.parametrize("change", [None, "write", "restart", "delete"])
+def test_who_waits_for_room_is_read_as_far_as_there_is_room_unless_something_happens(
+    form: Any, change: str | None
+) -> None:
+    """1. Jobs wait for a rollout and for a rescale. 2. Something happens to one of them."""
+    settle_ranks(form)
+    for job, kind, priority in (("c", "RESTART", 0), ("b", "RESTART", 5), ("a", "RESTART", 0), ("r", "RESCALE", 0)):
+        revision = form.layer(job, "base", make_layer(priority=priority))
+        waits = SyncRecord(SyncState.QUEUED, revision + 9, "waiting", ChangeKind[kind])
+        write(form, commits=[commit(job, priority=9)], states=[SyncWrite(job, waits, None)])
+    match change:
+        case "write":
+            for _ in range(20):
+                form.layer("c", "oncall", {"priority": 3})
+        case "restart":
+            form.restart("c")
+        case "delete":
+            form.delete("c")
+    with form.store.read() as found:
+        assert {seen.job for seen in found.views} == (set() if change is None else {"c"})
+        for room, jobs in (((0, 0), set()), ((1, 1), set("rb")), ((9, 2), set("rbc" if change is None else "rba"))):
+            seen = {view.job for view in found.queued(rescales=room[0], rollouts=room[1])}
+            assert seen == jobs, "by priority, then the oldest write, then the name"
+
+
+def test_whatever_simple_commits_leave_is_read_and_an_older_leader_is_fenced(form: Any) -> None:
+    settle_ranks(form)
+    form.layer("j", "base", make_layer())
+    waits = Waits("waits for a rescale", "waits for a rollout")
+    done = form.store.commit_simple(form.epoch, waits, names=["j"], sample=5)
+    assert set(views(form)) == (set() if done.number else {"j"})
+    form.depose()
+    with pytest.raises(Fenced):
+        form.store.commit_simple(form.epoch, waits, names=None, sample=5)
+    with pytest.raises(Unavailable):
+        form.away.commit_simple(form.epoch, waits, names=None, sample=5)
 
 
 def test_a_store_that_is_away_is_unavailable_and_forgets_nothing(form: Any) -> None:

@@ -8,14 +8,16 @@ from typing import Any
 import orjson
 import pytest
 
-from penstock.store.plans import PlanWrite
+from penstock.model.reports import TaskProgress, TaskReport, TaskState
 from penstock.store.running import CommitRow
-from penstock.store.sync import SyncWrite
 from penstock.tasks.rollout import LeafChange, RanBefore, Rejected, RunningRollout, SeenTask
-from penstock.wire.cluster import TaskProgress, TaskReport, TaskState
-from services.state_syncer.plan import JobView, SyncRecord, SyncState
-from services.state_syncer.waves import Rollout, steps_of
-from tests.contract.sync_store_forms import FORMS, make_form, row, write
+from services.state_syncer.decide.diff import Unusable
+from services.state_syncer.decide.effects import PlanWrite
+from services.state_syncer.decide.rollout import watch_rollout
+from services.state_syncer.decide.view import JobView, RollingJob, SyncRecord, SyncState
+from services.state_syncer.decide.waves import Rollout, RolloutPolicy, steps_of
+from services.state_syncer.store.states import SyncWrite
+from tests.contract.sync_store_forms import FORMS, make_form, settle_ranks, views, write
 from tests.support.jobs import make_config, make_layer
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -42,7 +44,7 @@ def form(request: pytest.FixtureRequest) -> Any:
     form.layer("j", "base", make_layer())
     form.layer("j", "base", make_layer(package={"version": "2"}))
     commit(form, RunningRollout(revision=2, upgraded=1, before=BEFORE))
-    write(form, plans=[PlanWrite("j", PLAN.model_dump(mode="json"), PLAN.step_number)])
+    write(form, plans=[PlanWrite("j", PLAN)])
     form.container("a")
     form.report("a", 1)
     form.own("a")
@@ -52,18 +54,24 @@ def form(request: pytest.FixtureRequest) -> Any:
 def commit(form: Any, rollout: RunningRollout | None, revision: int = 2) -> None:
     stored = None if rollout is None else rollout.model_dump(mode="json")
     row_to_be = CommitRow("j", orjson.dumps(NEW), revision, 1, 0, False, True, stored)
-    state = SyncWrite("j", row(SyncRecord(SyncState.ROLLING, revision)), None)
+    state = SyncWrite("j", SyncRecord(SyncState.ROLLING, revision), None)
     write(form, commits=[row_to_be], states=[state])
 
 
 def view(form: Any) -> JobView:
+    return views(form)["j"]
+
+
+def rolling_job(form: Any) -> RollingJob:
     with form.store.read() as found:
-        return next(each for each in found.views if each.job == "j")
+        (job,) = found.rolling.jobs
+    return job
 
 
 def tasks(form: Any) -> dict[int, SeenTask]:
     rolling = view(form).rolling
     assert rolling is not None
+    assert rolling_job(form).rolling.tasks == rolling.tasks
     return dict(rolling.tasks)
 
 
@@ -86,7 +94,7 @@ def test_the_rollout_and_its_plan_are_seen_as_they_were_written(form: Any) -> No
     seen = view(form)
     assert seen.running is not None
     assert seen.running.rollout == RunningRollout(revision=2, upgraded=1, before=BEFORE)
-    assert (seen.running.settled, seen.rolling is not None and seen.rolling.plan) == (make_config(), PLAN)
+    assert (seen.running.last_whole, seen.rolling is not None and seen.rolling.plan) == (make_config(), PLAN)
     assert seen.progress is None
 
 
@@ -94,7 +102,7 @@ def test_a_commit_without_a_rollout_ends_it(form: Any) -> None:
     commit(form, None)
     running = view(form).running
     assert running is not None
-    assert (running.rollout, running.settled) == (None, NEW)
+    assert (running.rollout, running.last_whole) == (None, NEW)
 
 
 def test_a_rollout_of_another_revision_is_over(form: Any) -> None:
@@ -141,7 +149,7 @@ def test_an_owner_that_is_lost_or_has_another_life_tells_nothing(form: Any, faul
 def test_a_rejected_package_is_recorded_with_the_version_of_the_layer_and_an_alert(form: Any) -> None:
     for version in range(2):
         assert version == 0 or form.rejected("j")["layer_version"] == 0
-        record = PlanWrite("j", PLAN.model_dump(mode="json"), rejected=REJECTED.model_dump(mode="json"))
+        record = PlanWrite("j", PLAN, rejected=REJECTED)
         write(form, plans=[record])
         assert Rejected.model_validate(form.rejected("j")) == REJECTED.model_copy(update={"layer_version": version})
         form.layer("j", "rollback", {"package": {"version": "0"}})
@@ -149,31 +157,45 @@ def test_a_rejected_package_is_recorded_with_the_version_of_the_layer_and_an_ale
 
 
 def test_the_alert_goes_with_the_job(form: Any) -> None:
-    write(form, plans=[PlanWrite("j", None, rejected=REJECTED.model_dump(mode="json"))])
+    write(form, plans=[PlanWrite("j", None, rejected=REJECTED)])
     form.delete("j")
     write(form, forget=["j"])
     assert form.rolled_back() == set()
 
 
-@pytest.mark.parametrize("change", [None, "write", "restart", "delete"])
-def test_who_waits_for_room_is_not_looked_at_while_there_is_none(form: Any, change: str | None) -> None:
-    """Unless something happens to it; others are, new ones too."""
-    form.layer("new", "base", make_layer())
-    with form.store.read() as found:
-        write(form, ranks=found.new_ranks)
-    form.layer("k", "base", make_layer())
-    row_to_be = CommitRow("k", orjson.dumps(make_config()), 1, 1, 0, False, True)
-    waits = SyncRecord(SyncState.QUEUED, 99, "waiting: no more than 1 job may be disrupted at once")
-    write(form, commits=[row_to_be], states=[SyncWrite("k", row(waits), None)])
+@pytest.mark.parametrize("change", ["nothing", "ranks", "stop", "restore", "restart", "write", "delete"])
+def test_a_rollout_is_read_without_configurations_and_with_whether_anything_changed(form: Any, change: str) -> None:
+    settle_ranks(form)
+    plan = PLAN
     match change:
-        case "write":
-            for _ in range(100):
-                form.layer("k", "oncall", {"priority": 3})
+        case "ranks":
+            plan = PLAN.model_copy(update={"revision": 99})
+            write(form, plans=[PlanWrite("j", plan)])
+            form.layer("j", "oncall", {"priority": 3})
+        case "stop":
+            row = CommitRow("j", orjson.dumps(NEW), 2, 1, 0, True, True)
+            write(form, commits=[row])
+        case "restore":
+            form.restore("j", make_config())
         case "restart":
-            form.restart("k")
+            form.restart("j")
+        case "write":
+            form.layer("j", "oncall", {"priority": 3})
         case "delete":
-            form.delete("k")
-    for limit, looks in ((2, True), (1, change is not None)):
-        with form.store.read(lambda _, limit=limit: limit) as found:
-            seen = {each.job for each in found.views}
-        assert seen == {"j", "new"} | ({"k"} if looks else set())
+            form.delete("j")
+    job = rolling_job(form)
+    assert (job.job, job.generation, job.rolling.plan, job.deleting) == ("j", 1, plan, change == "delete")
+    assert job.sync == SyncRecord(SyncState.ROLLING, 2)
+    assert job.changed or change in ("nothing", "restart", "delete")
+    assert (watch_rollout(job, NOW, RolloutPolicy()) is None) == (change != "nothing")
+    with form.store.read() as found:
+        assert list(found.views) == [], "it is only read in full when somebody asks for it"
+
+
+def test_a_plan_that_cannot_be_read_is_named(form: Any) -> None:
+    settle_ranks(form)
+    form.spoil_plan("j")
+    with form.store.read() as found:
+        assert (found.rolling.jobs, found.rolling.unreadable) == ([], ["j"])
+        (seen,) = found.named(["j"])
+    assert isinstance(seen.expected, Unusable)

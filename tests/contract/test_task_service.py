@@ -11,8 +11,9 @@ import pytest
 
 from penstock.config.model import DesiredState
 from penstock.control.errors import Unavailable
+from penstock.model.reports import TaskReport, TaskReportBatch, TaskState
 from penstock.tasks.spec import expand
-from penstock.wire.cluster import Snapshot, TaskReport, TaskReportBatch, TaskState
+from penstock.wire.cluster import Snapshot
 from tests.contract.task_service_forms import a_fake_cell, a_task_service, in_memory
 
 WAIT_SECONDS = 20.0

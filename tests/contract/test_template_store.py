@@ -10,11 +10,11 @@ from sqlalchemy import Engine, select
 from penstock.control.errors import Unavailable
 from penstock.store.engine import transaction
 from penstock.store.tables import alerts
-from services.task_service.store import PostgresTemplateStore, TemplateStore
+from services.task_service.store.port import PostgresTemplateStore, TemplateStore
 from tests.contract.conftest import SHARDS
 from tests.contract.task_service_forms import MemoryForm as MemoryCell
+from tests.support.memory.specs import MemoryTemplateStore
 from tests.support.memory.store import MemoryStore
-from tests.support.memory.templates import MemoryTemplateStore
 from tests.support.task_service import commit_job, forget_job
 from tests.support.unreachable import unreachable_engine
 

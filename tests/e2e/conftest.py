@@ -52,9 +52,13 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="package")
-def stack(tmp_path_factory: pytest.TempPathFactory, servers_dir: Path) -> Iterator[ChaosStack]:
-    """Postgres, Kafka, every service and two Task Managers, through a proxy; some die when a test orders it."""
-    folder = tmp_path_factory.mktemp("stack")
+def stack(servers_dir: Path) -> Iterator[ChaosStack]:
+    """Postgres, Kafka, every service and two Task Managers, through a proxy; some die when a test orders it.
+
+    Not below pytest's own folder: each start of pytest closes that folder to Postgres's account.
+    """
+    folder = servers_dir / "stack"
+    folder.mkdir()
     environment = {name: str(value) for name, value in PERIODS.items()}
     with ChaosStack(folder, task_managers=2, free_ports=True, environment=environment) as running:
         yield running

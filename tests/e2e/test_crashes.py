@@ -20,7 +20,7 @@ from tests.support.faults.stack import MortalStack
 from tests.support.session import unique
 
 TELLING = (
-    Point("syncer", "ask redistribution", "after"),
+    Point("syncer", "ask redistribute", "after"),
     Point("manager", "give seal", "before"),
 )
 SIZES = (2, 3)

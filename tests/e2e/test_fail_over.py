@@ -1,4 +1,4 @@
-"""Containers that die, and containers that only seem dead."""
+"""Containers that die, and containers that only seem dead. One that stays away: `test_benches`."""
 
 from __future__ import annotations
 
@@ -34,23 +34,6 @@ def test_a_killed_task_manager_keeps_its_shards_when_it_is_back_in_time(stack: L
     rows.send_and_wait()
     rows.assert_exact()
     wait_until(lambda: name in rows.containers(), 60, f"{name} to run its tasks again")
-
-
-def test_the_tasks_of_a_dead_container_go_on_elsewhere(stack: LocalStack, rows: RowJob):
-    """1. Rows flow. 2. A Task Manager is killed and stays away. 3. Its shards move; rows flow again, all of them.
-    4. It comes back, as a new and empty container."""
-    rows.send_and_wait()
-    name = rows.containers().pop()
-    stack.supervisor.take_down(name)
-    try:
-        rows.send_and_wait()
-        wait_until(lambda: rows.containers() == ALL_MANAGERS - {name}, 60, "only the other container to run tasks")
-        rows.assert_exact()
-    finally:
-        stack.supervisor.bring_up(name)
-    stack.supervisor.wait_ready(name, READY_S)
-    rows.send_and_wait()
-    rows.assert_exact()
 
 
 def test_a_zombie_container_commits_nothing(stack: LocalStack, rows: RowJob):

@@ -12,14 +12,14 @@ from sqlalchemy import Engine, text
 
 from penstock.control.errors import Fenced, InvalidConfig, Unavailable, VersionConflict
 from penstock.store import leases
-from penstock.store.decisions import AUTO_SCALER, read_decisions
 from penstock.store.engine import connect, transaction
 from penstock.store.running import STATE_SYNCER
 from services.auto_scaler.algorithm import Policy, replay
 from services.auto_scaler.loop import AutoScaler
 from services.auto_scaler.ports import JobServiceWriter, LayerWriter, PostgresScalingStore
-from services.state_syncer.loop import StateSyncer
-from services.state_syncer.store import PostgresSyncStore
+from services.auto_scaler.store.decisions import AUTO_SCALER
+from services.state_syncer.round.loop import StateSyncer
+from services.state_syncer.store.port import PostgresSyncStore
 from tests.support.job_service import job_service
 from tests.support.jobs import make_layer, write_layer
 
@@ -104,7 +104,7 @@ class Cell:
 
     def _rows(self) -> list[Any]:
         with transaction(self.engine) as connection:
-            return read_decisions(connection, "j")
+            return list(connection.execute(text("SELECT * FROM decisions WHERE job = 'j' ORDER BY id DESC")))
 
 
 @pytest.fixture

@@ -14,17 +14,9 @@ from penstock.control.errors import NotFound
 from penstock.control.process import wait_until
 from penstock.store.availability import set_availability
 from penstock.store.engine import connect, transaction
-from penstock.store.removal import remove_lost
-from penstock.store.shards import (
-    Change,
-    declare_lost,
-    ensure_shards,
-    read_members,
-    read_owners,
-    record_owners,
-    register,
-)
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member
+from services.shard_manager.store.members import declare_lost, read_members, register, remove_lost
+from services.shard_manager.store.owners import Change, ensure_shards, read_owners, record_owners
 from tests.support.database import waits_for_a_lock
 
 LIMIT = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)

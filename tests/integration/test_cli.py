@@ -15,17 +15,18 @@ from structlog.testing import capture_logs
 
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.ports import free_port
+from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskState
 from penstock.store.alerts import raise_alert
 from penstock.store.cluster import set_shard_count
-from penstock.store.decisions import AUTO_SCALER, NewDecision, insert_decisions
 from penstock.store.engine import transaction
 from penstock.store.leases import take
-from penstock.store.reports import save_report
-from penstock.store.shards import Change, ensure_shards, read_owners, record_owners, register
 from penstock.tasks.ownership import Member
 from penstock.tasks.shards import shard_of
 from penstock.tasks.spec import task_id
-from penstock.wire.cluster import TaskProgress, TaskReport, TaskReportBatch, TaskState
+from services.auto_scaler.store.decisions import AUTO_SCALER, NewDecision, insert_decisions
+from services.shard_manager.store.members import register
+from services.shard_manager.store.owners import Change, ensure_shards, read_owners, record_owners
+from services.task_service.store.reports import save_report
 from tests.support.job_service import CONFIG, RunningJobService, job_service
 from tests.support.shell import Shell
 from tests.support.task_service import commit_job
@@ -124,7 +125,7 @@ REFUSED = [
     (("layers", "patch", "etl", "base", '{"priority": 1}', "--if-match", "7"), "is at version 1, not 7"),
     (("layers", "show", "etl", "nosuch"), "NotFound: "),
     (("revert", "etl", "base", "9"), "NotFound: "),
-    (("release", "etl"), "Conflict: the job etl is neither quarantined nor failed (field job, rule quarantined)"),
+    (("release", "etl"), "nor failed: there is nothing to release (field job, rule quarantined)"),
     (("tokens", "create", "No Name", "--role", "reader"), "(field name, rule "),
     (("tokens", "revoke", "nobody"), "(field name, rule known)"),
 ]
@@ -183,9 +184,9 @@ def test_what_runs_where_and_what_nobody_knows(shell: Shell, etl: str, service: 
     assert said.startswith(f"{SHARDS} shards\n")
     assert {"nobody", "tm-1"} <= set(said.split())
     assert len(json.loads(shell("shards", "--json").ok())["shards"]) == SHARDS
-    assert f"{SHARDS} shards, on the way to {2 * SHARDS}" in shell("shards", "--set", str(2 * SHARDS)).ok()
+    assert f"{SHARDS} shards, changing to {2 * SHARDS}" in shell("shards", "--set", str(2 * SHARDS)).ok()
 
-    said = shell("top", "--looks", "2", "--every", "0.1", "--prefix", "e").ok()
+    said = shell("top", "--updates", "2", "--every", "0.1", "--prefix", "e").ok()
     assert "1/2" in said
     assert "1,234,567" not in said
 

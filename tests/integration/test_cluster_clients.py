@@ -11,7 +11,8 @@ from fastapi.responses import JSONResponse
 
 from penstock.control.errors import Unavailable
 from penstock.local.ports import free_port
-from penstock.wire.cluster import Capacity, HeartbeatAnswer, HeartbeatRequest, Snapshot, TaskReportBatch, as_json
+from penstock.model.reports import TaskReportBatch
+from penstock.wire.cluster import Capacity, HeartbeatAnswer, HeartbeatRequest, Snapshot, as_json
 from penstock.wire.shard_client import ShardManagerClient
 from penstock.wire.task_client import TaskServiceClient
 from tests.support.shard_manager import serving

@@ -11,18 +11,26 @@ import pytest
 from sqlalchemy import Engine
 
 from penstock.control.process import wait_until
-from penstock.store import alerts, shards
+from penstock.model.reports import TaskReport, TaskReportBatch, TaskState
+from penstock.store import alerts
 from penstock.store.availability import set_availability
 from penstock.store.cluster import set_shard_count
 from penstock.store.engine import connect, transaction
-from penstock.store.reports import save_report
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member
-from penstock.wire.cluster import HeartbeatAnswer, TaskReport, TaskReportBatch, TaskState
-from services.shard_manager.health_store import CONTAINER_FAILING, CONTAINER_GRAY, KINDS
+from penstock.wire.cluster import HeartbeatAnswer
+from services.shard_manager.health.faults import CONTAINER_FAILING, CONTAINER_OUTLIER, KINDS
+from services.shard_manager.store import members as stored_members
+from services.shard_manager.store import owners as stored_owners
+from services.task_service.store.reports import save_report
 from tests.support.shard_manager import RunningShardManager, SmallTaskManager, shard_manager, task_managers
 
 SHARDS = 12
-PERIODS = {"fail_over_seconds": 10.0, "add_limit_seconds": 3.0, "drain_grace_seconds": 1.0, "gray_look_seconds": 0.2}
+PERIODS = {
+    "fail_over_seconds": 10.0,
+    "add_limit_seconds": 3.0,
+    "drain_grace_seconds": 1.0,
+    "outlier_check_seconds": 0.2,
+}
 
 
 class DeafTaskManager(SmallTaskManager):
@@ -60,12 +68,12 @@ def deaf() -> Iterator[list[DeafTaskManager]]:
 
 def counts(engine: Engine) -> Counter[str | None]:
     with transaction(engine) as connection:
-        return Counter(owner.container for owner in shards.read_owners(connection).values())
+        return Counter(owner.container for owner in stored_owners.read_owners(connection).values())
 
 
 def members(engine: Engine) -> dict[str, Member]:
     with transaction(engine) as connection:
-        return shards.read_members(connection)
+        return stored_members.read_members(connection)
 
 
 def open_alerts(engine: Engine) -> dict[tuple[str, str], Any]:
@@ -172,7 +180,7 @@ def test_a_container_whose_tasks_keep_crashing_is_cordoned_until_an_operator_ope
         before = counts(engine)
         report(engine, "c3", 4)
         wait_until(lambda: members(engine)["c3"].availability == CORDONED, 30, "the cordon")
-        figures = open_alerts(engine)[CONTAINER_GRAY, "c3"]
+        figures = open_alerts(engine)[CONTAINER_OUTLIER, "c3"]
         assert (figures["failing_tasks"], figures["crashes_per_task_hour_elsewhere"]) == (6, 0)
         assert counts(engine) == before
         with transaction(engine) as connection:

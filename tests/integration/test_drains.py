@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from penstock.control.process import wait_until
-from penstock.store import shards
 from penstock.store.cluster import ask_for_shards, set_shard_count
 from penstock.store.engine import transaction
 from penstock.wire.containers import ContainerView
 from penstock.wire.job_client import JobClient
-from services.shard_manager.drains import DRAIN_OVERDUE
+from services.shard_manager.moves.drains import DRAIN_OVERDUE
 from services.shard_manager.placement.alerts import UNPLACEABLE
+from services.shard_manager.store import owners as stored_owners
 from tests.support.job_service import RunningJobService, job_service
 from tests.support.shard_manager import RunningShardManager, SmallTaskManager, shard_manager
 
@@ -41,7 +41,7 @@ class Cell(NamedTuple):
 
     def counts(self) -> Counter[str | None]:
         with transaction(self.service.engine) as connection:
-            return Counter(owner.container for owner in shards.read_owners(connection).values())
+            return Counter(owner.container for owner in stored_owners.read_owners(connection).values())
 
     def holds(self) -> dict[str, int]:
         """How many shards each container says that it holds."""

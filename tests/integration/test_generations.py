@@ -6,6 +6,7 @@ Containers are the test's own; what they delete is in `redistribute/test_collect
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -15,19 +16,22 @@ import pytest
 from penstock.control.errors import Fenced
 from penstock.store import generations
 from penstock.store.engine import connect, transaction
+from penstock.tasks.host_task import POLICIES, REMOVE_GENERATION
 from penstock.tasks.redistribution import GenerationRemoval
-from services.state_syncer.generation_keeper import GenerationKeeper
-from services.state_syncer.generations import Retention
-from services.state_syncer.progress import Done, Failed, Lost, Step, Unanswered
+from services.state_syncer.decide.progress import Step
+from services.state_syncer.generations.gc import GenerationGc
+from services.state_syncer.generations.rules import Retention
+from services.state_syncer.generations.store import note
+from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Unanswered
 from tests.support.jobs import delete_job, make_layer, write_layer
-from tests.support.rescales import Containers, MemoryExecutor, RescaleCell, everything_works, fails_at
+from tests.support.rescales import Containers, MemoryHostTasks, RescaleCell, everything_works, fails_at
 from tests.support.syncer_cell import depose, elect
 
 ENOUGH_ROUNDS = 8
 
 
 class Collecting:
-    """A job, the rounds of its rescales, and those of the keeper: each is of a new process."""
+    """A job, the rounds of its rescales, and those of the collection: each is of a new process."""
 
     def __init__(self, engine: Any) -> None:
         self.cell = RescaleCell(engine, elect(engine, "first"))
@@ -36,21 +40,22 @@ class Collecting:
         self.at_once = 2
         self.now = 0.0
 
-    def keeper(self) -> GenerationKeeper:
-        retention = Retention(count=self.count, seconds=86_400.0, at_once=self.at_once)
-        executor = self.executor = MemoryExecutor(self.containers)
-        return GenerationKeeper(
-            self.cell.engine, executor, lambda: self.now, retention, await_seconds=1.0, look_seconds=60.0
+    def gc(self) -> GenerationGc:
+        policy = replace(POLICIES[REMOVE_GENERATION], at_once=self.at_once)
+        retention = Retention(count=self.count, seconds=86_400.0, policy=policy)
+        host_tasks = MemoryHostTasks(self.containers)
+        return GenerationGc(
+            self.cell.engine, host_tasks, lambda: self.now, retention, await_seconds=1.0, look_seconds=60.0
         )
 
     def round(self) -> None:
-        self.keeper().round(self.cell.epoch)
+        self.gc().round(self.cell.epoch)
 
     def rounds(self, count: int = ENOUGH_ROUNDS) -> None:
         """One process."""
-        keeper = self.keeper()
+        gc = self.gc()
         for _ in range(count):
-            keeper.round(self.cell.epoch)
+            gc.round(self.cell.epoch)
 
     def rescale(self, task_count: int, job: str = "j") -> None:
         write_layer(self.cell.engine, job, make_layer(task_count=task_count))
@@ -115,7 +120,7 @@ def test_attempts_go_after_an_hour_and_the_generation_that_was_resumed_stays(col
     collecting.rescale(2)
     works = iter([Lost("no answer")])
     collecting.cell.containers.works = lambda key: (
-        next(works, Failed("disk full")) if key.step is Step.REDISTRIBUTE else everything_works(key)
+        next(works, Failed("disk full")) if key.kind == Step.REDISTRIBUTE else everything_works(key)
     )
     collecting.rescale(4)
     assert collecting.cell.running()["generation"] == 1
@@ -197,7 +202,7 @@ def test_what_was_there_before_generations_were_noted_is_found(collecting: Colle
     collecting.rescale(3)
     collecting.cell.do("DELETE FROM generations")
     with transaction(collecting.cell.engine) as connection:
-        generations.note(connection, at_most=1)
+        note(connection, at_most=1)
     assert collecting.noted() == {1: "left"}
     collecting.round()
     assert collecting.noted() == {1: "left", 2: "used", 3: "attempted"}
@@ -232,7 +237,7 @@ def test_a_new_leader_asks_the_same_container_and_a_deposed_one_writes_nothing(c
     depose(collecting.cell.engine)
     old_epoch, collecting.cell.epoch = collecting.cell.epoch, elect(collecting.cell.engine, "second")
     with pytest.raises(Fenced):
-        collecting.keeper().round(old_epoch)
+        collecting.gc().round(old_epoch)
     collecting.rounds(2)
     assert [ask.key for ask in collecting.containers.asked] == [first.key]
     assert collecting.noted() == {2: "used"}
@@ -257,23 +262,23 @@ def test_only_so_many_at_once_and_a_cell_at_rest_is_looked_at_now_and_then(colle
     for task_count in (2, 4, 3, 5):
         collecting.rescale(task_count)
     collecting.later(24)
-    keeper = collecting.keeper()
+    gc = collecting.gc()
     wake_ups: list[float] = []
-    keeper.wake_in = wake_ups.append
+    gc.wake_in = wake_ups.append
     for asked in (0, 1, 1, 1, 2):
-        keeper.round(collecting.cell.epoch)
+        gc.round(collecting.cell.epoch)
         assert len(collecting.asked()) == asked
     assert wake_ups == [1.0] * 5
     for _ in range(5):
-        keeper.round(collecting.cell.epoch)
+        gc.round(collecting.cell.epoch)
     assert len(collecting.asked()) == 3
     collecting.rescale(2)
     collecting.later(24)
-    keeper.round(collecting.cell.epoch)
+    gc.round(collecting.cell.epoch)
     assert collecting.noted() == {4: "left", 5: "used"}, "it is not looked at"
     collecting.now += 60
     for _ in range(3):
-        keeper.round(collecting.cell.epoch)
+        gc.round(collecting.cell.epoch)
     assert collecting.noted() == {5: "used"}
 
 

@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import Engine
 
 from penstock.control.process import wait_until
-from penstock.store import shards
 from penstock.store.cluster import set_shard_count
 from penstock.store.engine import connect, transaction
 from penstock.wire.cluster import ShardAnswers, ShardOrders
+from tests.support.database import read_assignment
 from tests.support.shard_manager import RunningShardManager, SmallTaskManager, shard_manager
 
 SHARDS = 6
@@ -62,7 +62,7 @@ def beat(manager: RunningShardManager, managers: list[InterruptedTaskManager]) -
 def agree(engine: Engine, managers: list[InterruptedTaskManager]) -> bool:
     """Whether each holds exactly what the store says that it owns, and everybody has something."""
     with transaction(engine) as connection:
-        owned = {each.name: shards.read_assignment(connection, each.name) for each in managers}
+        owned = {each.name: read_assignment(connection, each.name) for each in managers}
     return all(owned.values()) and all(each.held == owned[each.name] for each in managers)
 
 

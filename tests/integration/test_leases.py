@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, TextClause, text
 
 from penstock.control.errors import Fenced, Unavailable
 from penstock.control.process import wait_until
@@ -105,6 +105,31 @@ def _waits_for_lock(engine: Engine) -> bool:
     with transaction(engine) as connection:
         waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
         return bool(connection.execute(waiting).scalar_one())
+
+
+def test_a_renewal_does_not_wait_for_the_transactions_of_the_holder(engine: Engine) -> None:
+    """1. A leader checks its epoch, and its transaction takes long. 2. It renews its lease meanwhile, also while a
+    standby waits for the expired lease. 3. The standby finds the renewed lease and does not lead."""
+    take(engine, "a", seconds=0.1)
+    with ThreadPoolExecutor(2) as pool:
+        with transaction(engine) as connection:
+            leases.check_epoch(connection, LOOP, 1)
+            expire_seen = pool.submit(_take_when_expired, engine)
+            wait_until(lambda: _waits_for_lock(engine), 5, "the standby to wait")
+            assert pool.submit(take, engine, "a").result(timeout=5) == 1
+            leases.check_epoch(connection, LOOP, 1)
+        assert expire_seen.result(timeout=10) is None
+
+
+def _take_when_expired(engine: Engine) -> int | None:
+    expired = text("SELECT expires_at < clock_timestamp() FROM leases")
+    wait_until(lambda: _scalar(engine, expired), 5, "the lease to end")
+    return take(engine, "b")
+
+
+def _scalar(engine: Engine, statement: TextClause) -> object:
+    with transaction(engine) as connection:
+        return connection.execute(statement).scalar_one()
 
 
 def test_a_process_that_stands_still_in_a_transaction_does_not_hold_its_lease(database_url: str) -> None:

@@ -7,14 +7,16 @@ from collections.abc import Iterator, Mapping
 import pytest
 from sqlalchemy import Engine, text
 
+from penstock.model.reports import TaskReport, TaskReportBatch, TaskState
 from penstock.store.engine import connect, transaction
-from penstock.store.loads import purge_loads, read_job_tasks, read_loads
-from penstock.store.reports import save_report
-from penstock.store.shards import declare_lost, read_members, register
+from penstock.store.loads import read_loads
 from penstock.tasks.dimensions import CPU, DISK, MEMORY, NETWORK
 from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import Member
-from penstock.wire.cluster import TaskReport, TaskReportBatch, TaskState
+from services.shard_manager.store.jobs import read_job_tasks
+from services.shard_manager.store.members import declare_lost, read_members, register
+from services.task_service.store.loads import purge_loads
+from services.task_service.store.reports import save_report
 from tests.support.task_service import break_row, commit_job
 
 LOAD = {CPU: 0.0, MEMORY: 2.5e6}

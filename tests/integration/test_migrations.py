@@ -15,9 +15,9 @@ from sqlalchemy.exc import IntegrityError
 from penstock.control.errors import Conflict, Unavailable
 from penstock.store import cluster
 from penstock.store.engine import connect, transaction
-from penstock.store.layers import all_layers
 from penstock.store.migrate import head, upgrade
 from penstock.store.schema import metadata
+from services.job_service.store.layers import all_layers
 from tests.support.database import fresh_database
 
 CONSTRAINTS = """
@@ -25,6 +25,15 @@ CONSTRAINTS = """
     WHERE connamespace = 'public'::regnamespace AND conrelid::regclass::text <> 'alembic_version'
 """
 INDEXES = "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'"
+STORAGE = """
+    SELECT relname, relkind::text, reloptions::text FROM pg_class
+    WHERE relnamespace = 'public'::regnamespace AND reloptions IS NOT NULL
+"""
+COMMENTS = """
+    SELECT objoid::regclass::text, objsubid::text, description FROM pg_description
+    WHERE classoid = 'pg_class'::regclass AND objoid::regclass::text = ANY(
+        SELECT tablename FROM pg_tables WHERE schemaname = 'public')
+"""
 
 
 @pytest.fixture
@@ -64,7 +73,9 @@ def test_the_schema_has_no_difference_from_the_tables(engine: Engine) -> None:
         assert compare_metadata(context, metadata) == []
 
 
-@pytest.mark.parametrize("catalog", [CONSTRAINTS, INDEXES], ids=["constraints", "indexes"])
+@pytest.mark.parametrize(
+    "catalog", [CONSTRAINTS, INDEXES, STORAGE, COMMENTS], ids=["constraints", "indexes", "storage", "comments"]
+)
 def test_the_catalog_is_what_the_tables_would_make(engine: Engine, postgres_url: str, catalog: str) -> None:
     """Alembic compares no CHECK and no partial index; the database's own words for them do."""
     with fresh_database(postgres_url) as other_url:
@@ -72,7 +83,11 @@ def test_the_catalog_is_what_the_tables_would_make(engine: Engine, postgres_url:
         metadata.create_all(other)
         wanted = _rows(other, catalog)
         other.dispose()
-    assert {row for row in _rows(engine, catalog) if row[0] != "alembic_version"} == wanted
+    assert {row for row in _rows(engine, catalog) if row[0] != "alembic_version"} == wanted != set()
+
+
+def test_every_table_has_a_comment() -> None:
+    assert {table.name for table in metadata.tables.values() if not table.comment} == set()
 
 
 SEED = """
@@ -84,6 +99,12 @@ SEED = """
     INSERT INTO leases (name, holder, epoch, expires_at) VALUES ('l', 'h', 3, now());
     INSERT INTO assignment (shard, epoch) VALUES (1, 3);
     INSERT INTO alerts (kind, subject, message) VALUES ('k', 's', 'm');
+    INSERT INTO sync_state (job, state, revision) VALUES ('a', 'synced', 5);
+    INSERT INTO savepoints (job, name, author) VALUES ('a', 's', 'ann');
+    INSERT INTO containers (name, incarnation, url, region, cpu_cores, memory_bytes, disk_bytes, state)
+        VALUES ('c', 'i', 'u', 'r', 1, 1, 1, 'live');
+    INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch)
+        VALUES ('a', 0, 'c', 'running', 5, 2, 0, 3);
 """
 
 
@@ -112,6 +133,16 @@ SEED = """
         "INSERT INTO layers (name, rank) VALUES ('twin', 100)",
         "INSERT INTO alerts (kind, subject, message) VALUES ('k', 's', 'again')",
         "INSERT INTO tokens (name, hash, role, layers) VALUES ('t', 'h', 'king', '{}')",
+        "INSERT INTO history (job, revision, action, author) VALUES ('a', 6, 'guess', 'ann')",
+        "UPDATE layers SET default_expiry_seconds = 0",
+        "UPDATE sync_state SET state = 'stopped'",
+        "UPDATE sync_state SET change_kind = 'big'",
+        """UPDATE sync_state SET plan = '{"kind": "nap"}'""",
+        "UPDATE savepoints SET state = 'lost'",
+        "UPDATE tasks SET state = 'lost'",
+        "UPDATE containers SET state = 'unsure'",
+        "UPDATE containers SET availability = 'shut'",
+        "UPDATE containers SET drain_until = now()",
     ],
 )
 def test_what_must_not_be_is_refused(engine: Engine, statement: str) -> None:
@@ -129,6 +160,9 @@ def test_what_must_not_be_is_refused(engine: Engine, statement: str) -> None:
         "UPDATE running SET stopping = true",
         "UPDATE leases SET epoch = 3",
         "UPDATE assignment SET epoch = 4",
+        """UPDATE sync_state SET state = 'rolling', plan = '{"kind": "rollout"}'""",
+        "UPDATE tasks SET state = 'crashed'",
+        "UPDATE containers SET availability = 'draining', drain_until = now()",
         "DELETE FROM jobs",
     ],
 )

@@ -12,16 +12,18 @@ import pytest
 from sqlalchemy import Engine, text
 
 from penstock.control.process import wait_until
-from penstock.store import alerts, shards
+from penstock.model.reports import TaskReport, TaskState
+from penstock.store import alerts
 from penstock.store.availability import set_availability
 from penstock.store.cluster import read_facts, set_shard_count
 from penstock.store.engine import connect, transaction
-from penstock.store.loads import save_loads
 from penstock.tasks.dimensions import CPU
 from penstock.tasks.ownership import CORDONED, DRAINING
-from penstock.wire.cluster import TaskReport, TaskState
-from services.shard_manager.placement.alerts import REGION_UNMET
+from services.shard_manager.placement.alerts import SELECTOR_UNMET
+from services.shard_manager.store import owners as stored_owners
+from services.task_service.store.loads import save_loads
 from tests.support.cells import jobs_in
+from tests.support.database import read_assignment
 from tests.support.shard_manager import RunningShardManager, SmallTaskManager, shard_manager
 from tests.support.task_service import commit_job, forget_job
 
@@ -61,7 +63,7 @@ def cell(
 
 def owners(engine: Engine) -> dict[int, str | None]:
     with transaction(engine) as connection:
-        return {shard: owner.container for shard, owner in shards.read_owners(connection).items()}
+        return {shard: owner.container for shard, owner in stored_owners.read_owners(connection).items()}
 
 
 def counts(engine: Engine) -> Counter[str | None]:
@@ -71,7 +73,7 @@ def counts(engine: Engine) -> Counter[str | None]:
 def agree(engine: Engine, containers: Mapping[str, SmallTaskManager]) -> bool:
     """Whether every shard has an owner, and each container holds exactly what the store says."""
     with transaction(engine) as connection:
-        held = all(each.held == shards.read_assignment(connection, name) for name, each in containers.items())
+        held = all(each.held == read_assignment(connection, name) for name, each in containers.items())
     return held and None not in counts(engine)
 
 
@@ -96,7 +98,7 @@ def tell(engine: Engine, loads: Mapping[str, float]) -> None:
 
 def region_alerts(engine: Engine) -> dict[str, str]:
     with transaction(engine) as connection:
-        return {alert.subject: alert.message for alert in alerts.page(connection, kind=REGION_UNMET, limit=9)}
+        return {alert.subject: alert.message for alert in alerts.page(connection, kind=SELECTOR_UNMET, limit=9)}
 
 
 def test_shards_move_off_a_container_that_turns_out_to_be_hot(engine, database_url):

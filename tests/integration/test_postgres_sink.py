@@ -233,6 +233,15 @@ class TestFailures:
         assert sink.store(_lines(("A", 2)), Marker(1, "query")) is Decision.WRITE
         assert store.ask("SELECT dest, delay FROM delays") == [("A", 2)]
 
+    def test_a_batch_waits_for_a_connection_while_all_are_in_use(self, store: Store) -> None:
+        """1. The only connection is in use: a batch gives up in time. 2. It is free again: the next batch gets it."""
+        pool = ConnectionPool(store.url, most=1, wait_seconds=0.1)
+        with pool.link(), pytest.raises(Unavailable, match="couldn't get a connection"), pool.link():
+            pass
+        with pool.link() as link:
+            assert link.execute("SELECT 1").fetchone() == (1,)
+        pool.close()
+
     def test_a_malformed_url_breaks_the_task_and_is_not_told(self, spark: SparkSession, feed: Feed) -> None:
         context = SinkContext(kafka_bootstrap="", connections={"default": "postgresql://u:secret@[half"})
         with pytest.raises(BrokenTask, match="malformed") as caught:

@@ -123,7 +123,7 @@ def test_any_text_in_columns_arrays_and_json(spark: SparkSession, pool: Connecti
     frame = spark.createDataFrame(rows, 'id int, t string, a array<string>, `odd "name\\` map<string,string>')
     write(pool, frame)
     with pool.link() as link:
-        found = link.connection.execute("SELECT * FROM target ORDER BY id").fetchall()
+        found = link.execute("SELECT * FROM target ORDER BY id").fetchall()
     assert found == rows
 
 
@@ -178,7 +178,7 @@ def write(pool: ConnectionPool, frame: DataFrame) -> None:
 def ask(pool: ConnectionPool, query: str) -> list[Any]:
     """The first column of a query's rows."""
     with pool.link() as link:
-        return [row[0] for row in link.connection.execute(query.encode()).fetchall()]
+        return [row[0] for row in link.execute(query.encode()).fetchall()]
 
 
 def _comparable(value: Any) -> Any:

@@ -18,9 +18,9 @@ from penstock.local.folder import end_orphan
 PAUSE = "import signal; print('ready', flush=True); signal.pause()"
 DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {PAUSE}"
 PARENT = f"""
-    import signal, sys
+    import signal, subprocess, sys
     from penstock.control.process import start_child
-    child = start_child([sys.executable, "-c", {PAUSE!r}])
+    child = start_child([sys.executable, "-c", {PAUSE!r}], stdout=subprocess.DEVNULL)
     print(child.pid, flush=True)
     signal.pause()
 """

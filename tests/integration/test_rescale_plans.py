@@ -11,12 +11,13 @@ from datetime import timedelta
 import pytest
 
 from penstock.control.errors import Fenced
-from penstock.store import jobs
 from penstock.store.engine import connect, transaction
 from penstock.tasks.redistribution import RedistributionRequest, SealRequest
-from services.state_syncer.budget import Budget
-from services.state_syncer.progress import Lost, Step, Unanswered
-from services.state_syncer.store import PostgresSyncStore
+from services.job_service.store import jobs
+from services.state_syncer.decide.budget import Budget
+from services.state_syncer.decide.progress import Step
+from services.state_syncer.host_tasks.outcomes import Lost, Unanswered
+from services.state_syncer.store.port import PostgresSyncStore
 from tests.support.jobs import delete_job, make_config, make_layer, release_job, write_layer
 from tests.support.rescales import RescaleCell, everything_works, fails_at, silent
 from tests.support.syncer_cell import Interfering, Killed, depose, die, elect
@@ -188,7 +189,7 @@ def test_a_container_that_is_lost_is_replaced_under_a_new_number(cell: RescaleCe
     cell.containers.works = silent("a")
     cell.rescaling()
     cell.rounds(6)
-    asked = [(ask.key.container, ask.key.step, ask.key.number) for ask in cell.containers.asked]
+    asked = [(ask.key.container, ask.key.kind, ask.key.number) for ask in cell.containers.asked]
     assert asked == [("a", Step.REDISTRIBUTE, 2), ("b", Step.REDISTRIBUTE, 3), ("b", Step.SEAL, 3)]
     assert (cell.running()["generation"], cell.sync()["state"]) == (3, "synced")
 

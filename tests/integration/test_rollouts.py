@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.store import jobs
 from penstock.store.engine import connect, transaction
-from services.state_syncer.budget import Budget
-from services.state_syncer.store import PostgresSyncStore
+from services.job_service.store import jobs
+from services.state_syncer.decide.budget import Budget
+from services.state_syncer.store.port import PostgresSyncStore
 from tests.support.job_service import job_service
 from tests.support.rollouts import Away, RolloutCell
 from tests.support.syncer_cell import Interfering, Killed, depose, die, elect
@@ -208,6 +208,26 @@ def test_a_deleted_job_is_forgotten_in_a_rollout_and_its_alert_is_closed(cell: R
     assert (cell.running(), cell.alerts()) == (None, [])
 
 
+@pytest.mark.parametrize("found", ["wave", "halted"])
+@pytest.mark.parametrize("many", [False, True])
+def test_a_job_that_is_deleted_while_its_rollout_is_recorded_is_forgotten(
+    cell: RolloutCell, monkeypatch: pytest.MonkeyPatch, found: str, *, many: bool
+) -> None:
+    """Also where there are more jobs to look at than are read by their names."""
+    monkeypatch.setattr("services.state_syncer.store.jobs.MOST_NAMED", 0 if many else 1000)
+    cell.bad = {"2"} if found == "halted" else set()
+    cell.silent = {0} if found == "wave" else set()
+    cell.restart(writer=Away())
+    cell.release("2")
+    cell.rounds(2)
+    assert cell.sync()["plan"]["step"] == ("roll_back" if found == "halted" else "wave")
+    cell.client.delete_job("j")
+    cell.rounds(1)
+    assert cell.running()["stopping"]
+    cell.rounds(2)
+    assert (cell.running(), cell.sync(), cell.alerts()) == (None, None, [])
+
+
 def test_no_more_jobs_are_disrupted_at_once_than_the_budget_allows(cell: RolloutCell) -> None:
     """1. Two jobs get a release, there is room for one: that of the older write. 2. The other says what it waits for,
     and goes when the first is done."""
@@ -233,6 +253,6 @@ def test_a_rollout_that_an_older_state_syncer_committed_over_is_over(cell: Rollo
     cell.report_all()
     assert cell.changes[-1] == ["2", "2", "2"]
     with PostgresSyncStore(cell.engine).read() as found:
-        (view,) = found.views
+        (view,) = found.named(["j"])
     assert view.running is not None
     assert view.running.rollout is None

@@ -17,6 +17,9 @@ from penstock.store import shards
 from penstock.store.cluster import set_shard_count
 from penstock.store.engine import connect, transaction
 from penstock.store.migrate import upgrade
+from services.shard_manager.store import members as stored_members
+from services.shard_manager.store import owners as stored_owners
+from tests.support.database import read_assignment
 from tests.support.shard_manager import SmallTaskManager, shard_manager, task_managers
 
 SHARDS = 12
@@ -41,7 +44,7 @@ def engine(database_url: str) -> Iterator[Engine]:
 
 def owners(engine: Engine) -> dict[int, str | None]:
     with transaction(engine) as connection:
-        return {shard: owner.container for shard, owner in shards.read_owners(connection).items()}
+        return {shard: owner.container for shard, owner in stored_owners.read_owners(connection).items()}
 
 
 def counts(engine: Engine) -> Counter[str | None]:
@@ -51,7 +54,7 @@ def counts(engine: Engine) -> Counter[str | None]:
 def agree(engine: Engine, managers: list[SmallTaskManager]) -> bool:
     """Whether each Task Manager holds exactly what the store says that it owns, under the same epochs."""
     with transaction(engine) as connection:
-        return all(manager.held == shards.read_assignment(connection, manager.name) for manager in managers)
+        return all(manager.held == read_assignment(connection, manager.name) for manager in managers)
 
 
 def is_spread(engine: Engine, managers: list[SmallTaskManager]) -> bool:
@@ -86,7 +89,7 @@ def test_a_lost_container_is_failed_over(engine, database_url):
         victim.stop()
         wait_until(lambda: is_spread(engine, [survivor]), 10, "the fail-over")
         with transaction(engine) as connection:
-            assert shards.read_members(connection)["b"].live is False
+            assert stored_members.read_members(connection)["b"].live is False
         assert min(survivor.held[shard] for shard in victim.held) > max(victim.held.values())
 
 
@@ -187,9 +190,9 @@ def test_an_old_leader_writes_nothing(engine, database_url):
         assert second.refusal is not None
         assert second.refusal.json()["title"] == "NotLeader"
         first.stop()
-        wait_until(lambda: "a" in manager.view.failing, 10, "the old leader to try a fail-over")
+        wait_until(lambda: "a" in manager.view.failing_over, 10, "the old leader to try a fail-over")
         with transaction(engine) as connection:
-            assert shards.read_members(connection)["a"].live
+            assert stored_members.read_members(connection)["a"].live
         assert counts(engine) == {"a": SHARDS}
 
 
@@ -235,7 +238,7 @@ def test_a_source_that_does_not_answer_keeps_its_shards(engine, database_url):
         second.beat(manager)
         wait_until(lambda: _rounds_pass(manager, 20), 20, "twenty rounds")
         with transaction(engine) as connection:
-            assert shards.read_assignment(connection, "a") == held
+            assert read_assignment(connection, "a") == held
 
 
 def _rounds_pass(manager, rounds: int) -> bool:

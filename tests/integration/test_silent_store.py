@@ -16,8 +16,9 @@ from sqlalchemy.pool import QueuePool
 
 from penstock.control.process import wait_until
 from penstock.local.ports import free_port
+from penstock.model.reports import TaskReportBatch
 from penstock.store.engine import connect
-from penstock.wire.cluster import Snapshot, TaskReportBatch, as_json
+from penstock.wire.cluster import Snapshot, as_json
 from services.task_service.settings import TaskServiceSettings
 from services.task_service.wiring import build
 from tests.support.chaos.proxy import BOTH, Link, Proxy

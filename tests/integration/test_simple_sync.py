@@ -1,10 +1,9 @@
-"""The set-based way commits exactly what the ordinary way would have: random layers, in two stores, side by side."""
+"""Simple commits and queueing come to what decisions one by one come to: random layers, in two stores, side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime, timedelta
+from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
@@ -12,18 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.config.basis import merge_basis
-from penstock.config.model import ChangeKind
-from penstock.config.sameness import SimpleChange, simple_change
-from penstock.store import simple_rollouts, simple_sync
-from penstock.store.cluster import write_sharding
-from penstock.store.engine import connect, listen, transaction
-from penstock.store.layers import all_layers
-from penstock.store.simple_sync import Judged
-from penstock.tasks.shards import Sharding
-from services.state_syncer.budget import Budget
-from services.state_syncer.simple import SET_BASED_FROM
-from services.state_syncer.store import Batch, PostgresSyncStore
+from penstock.store.engine import connect, listen
+from services.state_syncer.decide.budget import Budget
+from services.state_syncer.store.port import Batch, PostgresSyncStore
 from tests.support.database import fresh_database
 from tests.support.jobs import delete_job, make_config, make_layer, restart_job, write_layer
 from tests.support.syncer_cell import Cell, elect
@@ -70,21 +60,24 @@ WRITE = st.one_of(
 # What happens to a job between one round and the next; at first it is made.
 STORY = st.tuples(st.tuples(st.just("base"), BASE).map(lambda made: [made]), *[st.lists(WRITE, max_size=2)] * 3)
 
-RUNNING = "SELECT job, config, revision, generation, restarts, stopping, started, rollout FROM running ORDER BY job"
-STATES = (
-    "SELECT job, state, detail, revision, change_kind, changed_fields, failures, next_attempt_at, plan"
-    " FROM sync_state ORDER BY job"
-)
+RUNNING = """
+    SELECT job, config, digests, revision, generation, restarts, stopping, started, rollout FROM running ORDER BY job
+    """
+STATES = """
+    SELECT job, state, detail, revision, change_kind, failures, next_attempt_at,
+        plan - 'begun_at' - 'step_at' AS plan
+    FROM sync_state ORDER BY job
+    """
 
 
 @contextmanager
-def new_cell(server_url: str, template: str, set_based_from: int) -> Iterator[Cell]:
+def new_cell(server_url: str, template: str, *, one_by_one: bool) -> Iterator[Cell]:
     with fresh_database(server_url, template) as url:
         engine = connect(url)
-        cell = Cell(engine, elect(engine, "first"), set_based_from=set_based_from)
+        cell = Cell(engine, elect(engine, "first"), one_by_one=one_by_one)
         # Room for every rescale: how many jobs run when a round looks for room is not the same in both ways.
         cell.budget = Budget(share=1.0, count=10**6)
-        cell.syncer = cell.make_syncer(PostgresSyncStore(engine))
+        cell.syncer = cell.make_syncer(cell.make_store())
         cell.round()  # Notes the ranks: until they are known, every job is merged anew, one by one.
         yield cell
         engine.dispose()
@@ -92,14 +85,16 @@ def new_cell(server_url: str, template: str, set_based_from: int) -> Iterator[Ce
 
 @contextmanager
 def both_ways(server_url: str, template: str) -> Iterator[tuple[Cell, Cell]]:
-    with ExitStack() as open_cells:
-        one, other = (open_cells.enter_context(new_cell(server_url, template, way)) for way in (0, SET_BASED_FROM))
+    with (
+        new_cell(server_url, template, one_by_one=False) as one,
+        new_cell(server_url, template, one_by_one=True) as other,
+    ):
         yield one, other
 
 
 @pytest.fixture(scope="module")
 def cells(postgres_url: str, template_database: str) -> Iterator[tuple[Cell, Cell]]:
-    """One whose rounds begin with the set-based way, and one whose rounds merge and decide one by one."""
+    """One whose rounds begin with simple commits, and one whose rounds merge and decide one by one."""
     with both_ways(postgres_url, template_database) as cells:
         yield cells
 
@@ -113,7 +108,7 @@ def small_cells(postgres_url: str, template_database: str) -> Iterator[tuple[Cel
 
 @pytest.fixture
 def cell(postgres_url: str, template_database: str) -> Iterator[Cell]:
-    with new_cell(postgres_url, template_database, 0) as cell:
+    with new_cell(postgres_url, template_database, one_by_one=False) as cell:
         yield cell
 
 
@@ -130,18 +125,18 @@ def act(cell: Cell, job: str, what: str, content: Any) -> None:
 @given(stories=st.lists(STORY, min_size=1, max_size=8))
 def test_both_ways_bring_jobs_to_the_same(cells: tuple[Cell, Cell], stories: list[Any]) -> None:
     """1. Jobs are made. 2. Thrice: some layers are written, jobs restarted or deleted, and a round is made."""
-    set_based, ordinary = cells
+    at_once, one_by_one = cells
     names = [f"job-{next(NAMES)}" for _ in stories]
     for turn in range(4):
         for cell in cells:
             for job, story in zip(names, stories, strict=True):
                 for what, content in story[turn]:
                     act(cell, job, what, content)
-        ordinary.do("DELETE FROM expected_configs")
+        one_by_one.do("DELETE FROM expected_configs")
         for cell in cells:
             cell.round()
-        assert set_based.rows(RUNNING) == ordinary.rows(RUNNING)
-        assert set_based.rows(STATES) == ordinary.rows(STATES)
+        assert at_once.rows(RUNNING) == one_by_one.rows(RUNNING)
+        assert at_once.rows(STATES) == one_by_one.rows(STATES)
 
 
 UPGRADE = CONTENT.map(lambda content: {key: content[key] for key in UPGRADED if key in content})
@@ -156,7 +151,7 @@ def test_both_ways_begin_the_same_rollouts_in_a_small_budget(
 ) -> None:
     """1. Jobs of several tasks are made, some stopped. 2. Thrice: some get another package, another query, another
     priority, stop or start. 3. After each: the same have begun and the same wait."""
-    set_based, ordinary = small_cells
+    at_once, one_by_one = small_cells
     names = [f"job-{next(NAMES)}" for _ in stories]
     for cell in small_cells:
         for job, ((task_count, desired_state), *_) in zip(names, stories, strict=True):
@@ -164,27 +159,31 @@ def test_both_ways_begin_the_same_rollouts_in_a_small_budget(
         cell.round()
         under_way = cell.rows("SELECT count(*) AS jobs FROM sync_state WHERE plan IS NOT NULL")[0]["jobs"]
         cell.budget = Budget(share=100.0, count=under_way + room)
-        cell.syncer = cell.make_syncer(PostgresSyncStore(cell.engine))
+        cell.syncer = cell.make_syncer(cell.make_store())
     for turn in range(1, 4):
         for cell in small_cells:
             for job, story in zip(names, stories, strict=True):
                 for layer, content in story[turn]:
                     write_layer(cell.engine, job, content, layer=layer)
             cell.round()
-        assert set_based.rows(RUNNING) == ordinary.rows(RUNNING)
-        assert set_based.rows(STATES) == ordinary.rows(STATES)
+        assert at_once.rows(RUNNING) == one_by_one.rows(RUNNING)
+        assert at_once.rows(STATES) == one_by_one.rows(STATES)
 
 
-class SettlingOnly(PostgresSyncStore):
-    """Knows the set-based way only."""
+class NothingElse(PostgresSyncStore):
+    """Knows simple commits only."""
 
     def write(self, batch: Batch, leader_epoch: int) -> int | None:
         raise AssertionError(f"decided one by one: {batch}")
 
 
-def test_another_query_and_first_commits_are_settled_without_deciding_about_a_job(cell: Cell) -> None:
+@pytest.mark.parametrize("many", [False, True])
+def test_simple_changes_and_first_commits_are_made_without_deciding_about_a_job(
+    cell: Cell, monkeypatch: pytest.MonkeyPatch, *, many: bool
+) -> None:
     """1. Jobs run. 2. Every one gets another query and one its labels; another job is made. 3. All are committed
-    under one number, notified once, by the set-based way alone."""
+    under one number, notified once, by name or, if they are `many`, over all jobs."""
+    monkeypatch.setattr("services.state_syncer.store.jobs.MOST_NAMED", 1 if many else 1000)
     for number in range(3):
         write_layer(cell.engine, f"j{number}", make_layer())
     cell.round()
@@ -192,7 +191,8 @@ def test_another_query_and_first_commits_are_settled_without_deciding_about_a_jo
         write_layer(cell.engine, f"j{number}", {"query": {"sql": "SELECT key FROM events"}}, layer="provisioner")
     write_layer(cell.engine, "j2", {"labels": {"a.b": "c"}}, layer="oncall")
     write_layer(cell.engine, "new", make_layer(desired_state="stopped"))
-    cell.syncer = cell.make_syncer(SettlingOnly(cell.engine))
+    before = cell.running("j0")["revision"]
+    cell.syncer = cell.make_syncer(NothingElse(cell.engine))
     with listen(
         str(cell.engine.url.render_as_string(hide_password=False)).replace("+psycopg", ""), ("penstock_running",)
     ) as connection:
@@ -206,11 +206,11 @@ def test_another_query_and_first_commits_are_settled_without_deciding_about_a_jo
         make_config(desired_state="stopped"),
     ]
     assert cell.rows("SELECT DISTINCT commit_number FROM running") == [{"commit_number": 2}]
-    assert [row["changed_fields"] for row in cell.rows("SELECT changed_fields FROM sync_state ORDER BY job")] == [
-        ["query.sql"],
-        ["query.sql"],
-        ["labels.a.b", "query.sql"],
-        [],
+    states = cell.rows("SELECT state, change_kind, changed_fields, changed_from FROM sync_state ORDER BY job")
+    changed = {"state": "synced", "change_kind": "restart", "changed_fields": None}
+    assert [states[0], states[3]] == [
+        changed | {"changed_from": before},
+        {"state": "synced", "change_kind": "none", "changed_fields": [], "changed_from": None},
     ]
     assert [cell.running(job)["started"] for job in ("j0", "new")] == [True, False]
 
@@ -236,60 +236,31 @@ def test_a_stored_merge_that_is_not_of_the_present_layers_is_not_used(cell: Cell
     assert cell.running()["config"]["priority"] == (1 if "rank" in spoil else 2)
 
 
-def test_a_write_during_the_comparison_is_left_to_the_next_round(cell: Cell) -> None:
-    """1. A job is compared. 2. It is written to. 3. Neither configuration is committed on that comparison; the round
-    after commits the newer."""
-    write_layer(cell.engine, "j", make_layer())
+@pytest.mark.parametrize("side", ["expected_configs", "running"])
+def test_a_job_without_digests_is_decided_about_in_python(cell: Cell, side: str) -> None:
+    """As after an upgrade from a release that stored none. 1. A job gets a live change and one a rescale. 2. The
+    change is committed, and the rescale begins."""
+    for job in ("j", "k"):
+        write_layer(cell.engine, job, make_layer())
     cell.round()
     write_layer(cell.engine, "j", {"priority": 2}, layer="oncall")
-    with transaction(cell.engine) as connection:
-        simple_sync.compare(connection, merge_basis(all_layers(connection)))
-        changes = {answer: simple_change(answer.sameness) for answer in simple_sync.read_answers(connection)}
-        judged = {answer: Judged(change) for answer, change in changes.items() if change is not None}
-        write_layer(cell.engine, "j", {"priority": 3, "task_count": 1}, layer="oncall")
-        assert list(changes.values()) == [SimpleChange(ChangeKind.LIVE, ("priority",))]
-        assert simple_sync.commit_changed(connection, judged, commit_number=9, leader_epoch=1, sample=5) == []
-    assert cell.running()["config"] == make_config()
-    write_layer(cell.engine, "j", {"priority": 3}, layer="oncall")
+    write_layer(cell.engine, "k", {"task_count": 4}, layer="oncall")
+    cell.do(f"UPDATE {side} SET digests = '{{}}'")
     cell.round()
-    assert cell.running()["config"] == make_config(priority=3)
+    assert (cell.running("j")["config"]["priority"], cell.sync("j")["changed_fields"]) == (2, ["priority"])
+    assert cell.sync("k")["state"] == "rescaling"
+    assert set(cell.running("j")["digests"]) > {"none", "live", "restart", "rescale", "forbidden"}
 
 
-def look(cell: Cell, now: str, well_before: datetime) -> tuple[int, Any]:
-    """How many rollouts are settled, and the record of the one that goes on."""
-    with transaction(cell.engine) as connection:
-        basis = merge_basis(all_layers(connection))
-        settled = simple_rollouts.settle(connection, basis, well_before=well_before)
-        simple_rollouts.note(connection, now)
-    return settled, cell.sync()["plan"]
-
-
-def test_what_is_seen_of_many_rollouts_is_noted(cell: Cell) -> None:
-    """Of a job that asks for labels. 1. A rollout begins while the task has crashed twice: so many do not count. 2. It
-    runs the new package: noted since when. 3. It does so later too: the same. 4. It stops: no longer. 5. It ran for
-    long enough: settled."""
-    write_layer(cell.engine, "j", make_layer(task_count=1, container_labels={"disk": "ssd"}))
+def test_a_simple_change_is_committed_though_a_plan_beside_it_breaks_the_round(cell: Cell) -> None:
+    """1. One job gets a rollout, another a simple change. 2. The leader dies as it writes the rollout. 3. The simple
+    change is committed all the same."""
+    for job in ("j", "k"):
+        write_layer(cell.engine, job, make_layer())
     cell.round()
-    write_layer(cell.engine, "j", {"package": {"version": "2"}}, layer="provisioner")
-    cell.round()
-    cell.container("a")
-    sharding = Sharding(1024, ("r", "disk=ssd"))
-    with transaction(cell.engine) as connection:
-        write_sharding(connection, sharding, 1)
-    shard = sharding.shard_of("j/0", "disk=ssd")
-    cell.do("INSERT INTO assignment (shard, container, epoch) VALUES (:shard, 'a', 1)", shard=shard)
-    cell.report("a", 1, "j")
-    cell.do("UPDATE tasks SET crashes = 2, revision = :old", old=cell.running()["revision"] - 1)
-    first, later = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
-    seen = look(cell, first.isoformat(), first)
-    assert (seen[0], seen[1]["crashes"], seen[1]["well_since"]) == (0, {"0": 2}, None)
-    cell.do("UPDATE tasks SET revision = :new", new=cell.running()["revision"])
-    before = first - timedelta(seconds=1)
-    assert look(cell, first.isoformat(), before)[1]["well_since"] == first.isoformat()
-    assert look(cell, later.isoformat(), before)[1]["well_since"] == first.isoformat()
-    cell.do("UPDATE tasks SET state = 'starting'")
-    assert look(cell, later.isoformat(), later)[1]["well_since"] is None
-    cell.do("UPDATE tasks SET state = 'running'")
-    assert look(cell, first.isoformat(), later)[0] == 0
-    assert look(cell, later.isoformat(), first) == (1, None)
-    assert cell.sync()["state"] == "synced"
+    write_layer(cell.engine, "j", {"package": {"version": "2"}}, layer="oncall")
+    write_layer(cell.engine, "k", {"priority": 2}, layer="oncall")
+    cell.syncer = cell.make_syncer(NothingElse(cell.engine))
+    with pytest.raises(AssertionError, match="decided one by one"):
+        cell.round()
+    assert (cell.sync("j")["state"], cell.running("k")["config"]["priority"]) == ("queued", 2)

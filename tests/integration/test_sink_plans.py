@@ -11,9 +11,8 @@ import pytest
 
 from penstock.store.engine import connect
 from penstock.tasks.sinks import SinkRequest
-from services.state_syncer.asks import AskKey
-from services.state_syncer.plan import QUARANTINE_AFTER_FAILURES
-from services.state_syncer.progress import Done, Failed, Lost, Outcome, Unanswered
+from services.state_syncer.decide.effects import QUARANTINE_AFTER_FAILURES
+from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, Lost, Outcome, Unanswered
 from tests.support.jobs import make_config, make_layer, release_job, restart_job, write_layer
 from tests.support.rescales import RescaleCell, everything_works
 from tests.support.syncer_cell import Interfering, Killed, depose, die, elect
@@ -28,7 +27,7 @@ def cell(database_url: str) -> Iterator[RescaleCell]:
     engine.dispose()
 
 
-def fails(_: AskKey) -> Outcome:
+def fails(_: AttemptKey) -> Outcome:
     return Failed("the topic out has 2 partitions, not 4")
 
 
@@ -36,10 +35,8 @@ def write(cell: RescaleCell, **config: Any) -> int:
     return write_layer(cell.engine, "j", make_layer(**config))
 
 
-@pytest.mark.parametrize("set_based_from", [0, 1000])
-def test_a_first_commit_comes_once_the_output_is_there(cell: RescaleCell, set_based_from: int) -> None:
+def test_a_first_commit_comes_once_the_output_is_there(cell: RescaleCell) -> None:
     """1. A job is made: a container is asked, nothing runs. 2. It works on. 3. It is done: the commit."""
-    cell.set_based_from = set_based_from
     cell.restart()
     cell.round()  # Notes the ranks.
     cell.containers.works = lambda _: Unanswered()
@@ -64,9 +61,9 @@ def test_a_first_commit_comes_once_the_output_is_there(cell: RescaleCell, set_ba
 def test_a_syncer_that_dies_in_any_round_is_carried_on(cell: RescaleCell, round_: int, *, after_write: bool) -> None:
     write(cell, output=SIZED)
     cell.rounds(round_)
-    executor = cell.executor
+    host_tasks = cell.host_tasks
     cell.restart(Interfering(cell.engine, die, after_write=after_write))
-    cell.syncer._executor = executor
+    cell.syncer._host_tasks = host_tasks
     with pytest.raises(Killed):
         cell.rounds(2)
     depose(cell.engine)
@@ -145,11 +142,9 @@ def test_without_a_container_a_job_waits(cell: RescaleCell) -> None:
     assert cell.sync()["state"] == "synced"
 
 
-@pytest.mark.parametrize("set_based_from", [0, 1000])
-def test_a_job_runs_on_while_another_output_is_made_or_fails(cell: RescaleCell, set_based_from: int) -> None:
+def test_a_job_runs_on_while_another_output_is_made_or_fails(cell: RescaleCell) -> None:
     """1. A job runs and shall write elsewhere: that fails, and it runs on. 2. A restart is not put off by it.
     3. The next write has an output that works."""
-    cell.set_based_from = set_based_from
     cell.restart()
     write(cell, output=SIZED)
     cell.rounds(3)
@@ -173,7 +168,7 @@ ELSEWHERE = {"task_count": 4, "output": SIZED | {"topic": "elsewhere"}}
 
 def steps(cell: RescaleCell) -> list[str]:
     """What containers were asked, in order."""
-    return [str(ask.key.step) for ask in cell.containers.asked]
+    return [str(ask.key.kind) for ask in cell.containers.asked]
 
 
 def runs(cell: RescaleCell) -> None:
@@ -213,9 +208,9 @@ def test_a_rescale_with_another_output_survives_the_death_of_a_syncer_in_any_rou
     runs(cell)
     write(cell, **ELSEWHERE)
     cell.rounds(round_)
-    executor = cell.executor
+    host_tasks = cell.host_tasks
     cell.restart(Interfering(cell.engine, die, after_write=after_write))
-    cell.syncer._executor = executor
+    cell.syncer._host_tasks = host_tasks
     with suppress(Killed):
         cell.rounds(2)
     depose(cell.engine)
@@ -240,7 +235,7 @@ def test_an_output_stays_made_while_its_rescale_waits_for_room(cell: RescaleCell
         cell.rounds(1)
         told.append((cell.sync()["state"], cell.sync()["detail"]))
     assert set(told) == {("queued", "waiting: no more than 1 job may be disrupted at once")}
-    assert [ask.key.step for ask in cell.containers.asked if ask.key.job == "j"] == ["initialize_sink"]
+    assert [ask.key.kind for ask in cell.containers.asked if ask.key.job == "j"] == ["initialize_sink"]
     cell.containers.works = everything_works
     cell.restart()
     cell.rounds(10)
@@ -253,7 +248,7 @@ def test_another_output_takes_a_rescale_back_until_it_is_made(cell: RescaleCell,
     be."""
     runs(cell)
     before = cell.running()
-    cell.containers.works = lambda key: Unanswered() if key.step == "redistribute" else fails(key)
+    cell.containers.works = lambda key: Unanswered() if key.kind == "redistribute" else fails(key)
     write(cell, output=SIZED, task_count=4)
     cell.rounds(3)
     assert cell.step() == "redistribute"

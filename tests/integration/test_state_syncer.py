@@ -11,17 +11,16 @@ import pytest
 from penstock.control.errors import Fenced, Unavailable
 from penstock.store.engine import connect, listen, transaction
 from penstock.store.running import CommitRow, commit_many
-from services.state_syncer.loop import StateSyncer
-from services.state_syncer.simple import SET_BASED_FROM
-from services.state_syncer.store import PostgresSyncStore
+from services.state_syncer.round.loop import StateSyncer
+from services.state_syncer.store.port import PostgresSyncStore
 from tests.support.jobs import delete_job, make_config, make_layer, release_job, restart_job, write_layer
 from tests.support.syncer_cell import Cell, Interfering, Killed, depose, die, elect
 
 
-@pytest.fixture(params=[0, SET_BASED_FROM], ids=["set-based", "one by one"])
+@pytest.fixture(params=[False, True], ids=["simple at once", "one by one"])
 def cell(request: pytest.FixtureRequest, database_url: str) -> Iterator[Cell]:
     engine = connect(database_url)
-    cell = Cell(engine, elect(engine, "first"), set_based_from=request.param)
+    cell = Cell(engine, elect(engine, "first"), one_by_one=request.param)
     cell.round()  # Notes the ranks: until they are known, every job is merged anew, one by one.
     yield cell
     engine.dispose()
@@ -50,10 +49,8 @@ def test_the_simple_changes_of_a_round_share_one_commit_number(cell: Cell) -> No
     restarted = numbers.pop("j3")
     assert numbers == {"j0": 1, "j1": 2, "j2": 2, "j4": 1}
     assert (cell.running("j3")["restarts"], restarted >= 2) == (1, True)
-    assert (cell.sync("j2")["change_kind"], cell.sync("j2")["changed_fields"]) == (
-        "restart",
-        ["trigger_interval_seconds"],
-    )
+    fields = ["trigger_interval_seconds"] if cell.one_by_one else None
+    assert (cell.sync("j2")["change_kind"], cell.sync("j2")["changed_fields"]) == ("restart", fields)
 
 
 def test_an_unchanged_round_writes_nothing(cell: Cell) -> None:
@@ -210,7 +207,7 @@ def test_a_job_whose_deletion_was_taken_back_meanwhile_is_not_forgotten(cell: Ce
 
 def interfering(cell: Cell, interfere: Any, *, after_write: bool = False) -> Interfering:
     """A store that is interfered with where a new job is committed."""
-    return Interfering(cell.engine, interfere, after_write=after_write, set_based=cell.set_based_from == 0)
+    return Interfering(cell.engine, interfere, after_write=after_write, simple=not cell.one_by_one)
 
 
 @pytest.mark.parametrize("after_write", [False, True])

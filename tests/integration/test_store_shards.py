@@ -13,21 +13,11 @@ from penstock.control.errors import LeaseLost
 from penstock.control.process import wait_until
 from penstock.store.engine import connect, next_number, transaction
 from penstock.store.running import RUNNING_COMMIT
-from penstock.store.shards import (
-    Change,
-    OwnLease,
-    adopt_own_lease,
-    declare_lost,
-    ensure_shards,
-    read_assignment,
-    read_members,
-    read_owners,
-    record_owners,
-    register,
-    renew_own_lease,
-)
+from penstock.store.shards import OwnLease, adopt_own_lease, renew_own_lease
 from penstock.tasks.ownership import Member, Membership, Owner
-from tests.support.database import waits_for_a_lock
+from services.shard_manager.store.members import declare_lost, read_members, register
+from services.shard_manager.store.owners import Change, ensure_shards, read_owners, record_owners
+from tests.support.database import read_assignment, waits_for_a_lock
 
 T = TypeVar("T")
 INTERVAL_SECONDS = 60.0

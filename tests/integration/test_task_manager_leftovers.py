@@ -9,7 +9,7 @@ from pathlib import Path
 
 from penstock.control.process import kill_group, start_child, wait_until
 from penstock.local.folder import OwnedFolder
-from services.task_manager.orphans import MARK, end_orphans
+from services.task_manager.hosts.orphans import MARK, end_orphans
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 

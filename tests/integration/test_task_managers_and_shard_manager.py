@@ -14,20 +14,25 @@ from penstock.control.clock import SystemClock
 from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
 from penstock.local.ports import free_port
+from penstock.model.reports import TaskReportBatch
 from penstock.spark.channel import Command, Start
 from penstock.store.cluster import ask_for_shards, read_facts, set_shard_count
 from penstock.store.engine import connect, transaction
-from penstock.wire.cluster import Snapshot, TaskReportBatch
+from penstock.wire.cluster import Snapshot
 from penstock.wire.shard_client import ShardManagerClient
 from services.shard_manager.settings import ShardManagerSettings
 from services.shard_manager.wiring import build
 from services.task_manager.api import build_app
 from services.task_manager.container import Container
-from services.task_manager.disk import Lives
-from services.task_manager.loop import Heartbeats, Periods, Reports, Specs, TaskManager
-from services.task_manager.model import Limits
-from services.task_manager.snapshot_file import SnapshotFile
-from services.task_manager.stored_lease import StoredLease
+from services.task_manager.decide.model import Limits
+from services.task_manager.loops.heartbeats import HeartbeatLoop
+from services.task_manager.loops.periods import Periods
+from services.task_manager.loops.reports import ReportLoop
+from services.task_manager.loops.specs import SpecLoop
+from services.task_manager.loops.task_manager import TaskManager
+from services.task_manager.membership.stored_lease import StoredLease
+from services.task_manager.specs.files import IncarnationFile
+from services.task_manager.specs.snapshot_file import SnapshotFile
 from services.task_manager.views import Identity
 from tests.support.shard_manager import PERIODS as SHARD_MANAGER_PERIODS
 from tests.support.shard_manager import serving
@@ -96,9 +101,9 @@ class Member:
         store = StoredLease(engine, name)
         self.manager = TaskManager(
             self.container,
-            Heartbeats(self.container, self.authority, store, Lives(folder / name), clock, PERIODS),
-            Specs(self.container, self.specs, SnapshotFile(folder / name), clock, PERIODS),
-            Reports(self.container, self.specs, clock, PERIODS),
+            HeartbeatLoop(self.container, self.authority, store, IncarnationFile(folder / name), clock, PERIODS),
+            SpecLoop(self.container, self.specs, SnapshotFile(folder / name), clock, PERIODS),
+            ReportLoop(self.container, self.specs, clock, PERIODS),
             PERIODS,
         )
 
@@ -108,7 +113,7 @@ class Member:
     @contextmanager
     def joined(self) -> Iterator[Member]:
         """In the cell until the end; then its tasks stop and it says nothing more."""
-        with serving(build_app(self.container, drop_deadline_seconds=1.0), self.port):
+        with serving(build_app(self.container), self.port):
             self.manager.start()
             try:
                 yield self

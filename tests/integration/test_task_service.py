@@ -15,14 +15,15 @@ from sqlalchemy import Engine, select, text
 from penstock.control.process import wait_until
 from penstock.local.ports import free_port
 from penstock.local.postgres import EmbeddedPostgres
+from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskState
 from penstock.store.cluster_tables import reports, tasks
 from penstock.store.engine import REPORTED_STOP, connect, listen, notify, transaction
 from penstock.store.migrate import upgrade
-from penstock.store.reports import purge_samples
-from penstock.store.shards import register
 from penstock.tasks.ownership import Member
-from penstock.wire.cluster import Snapshot, TaskProgress, TaskReport, TaskReportBatch, TaskState, as_json
+from penstock.wire.cluster import Snapshot, as_json
+from services.shard_manager.store.members import register
 from services.task_service.settings import TaskServiceSettings
+from services.task_service.store.reports import purge_samples
 from services.task_service.wiring import TaskServiceProcess, build
 from tests.support.shard_manager import serving
 from tests.support.task_service import break_row, commit_job, forget_job
@@ -235,7 +236,7 @@ def test_a_report_wakes_plans_by_a_newer_commit_or_an_ended_task_only(engine, cl
     with listen(database_url, (REPORTED_STOP,)) as connection:
         post(client, batch("c1", "i1", 0))
         with transaction(engine) as writer:
-            writer.execute(text("INSERT INTO sync_state (job, revision, state, plan) VALUES ('a', 1, 'x', '{}')"))
+            writer.execute(text("INSERT INTO sync_state (job, revision, state, plan) VALUES ('a', 1, 'waiting', '{}')"))
         post(client, batch("c1", "i1", 0))
         _mark(engine, "repeated")
         post(client, batch("c1", "i1"))

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import orjson
 
-from penstock.spark.channel import Redistribute
 from penstock.tasks.ownership import Owner
+from penstock.tasks.redistribution import RedistributionRequest, SealRequest
 from penstock.tasks.selectors import selector
 from penstock.wire.cluster import ShardOrders
-from services.state_syncer.plan import SyncState
+from services.state_syncer.decide.view import SyncState
 from tests.simulation.expected import Expected
 from tests.simulation.ground import Instance, Watcher
 from tests.simulation.hosts import SimulatedHost
@@ -90,17 +90,25 @@ class Checkers(Watcher):
         is_same_life = files.line(job, other.spec.generation) == files.line(job, instance.spec.generation)
         return self._can_commit(other) and (is_same_life or not self._is_zombie(other))
 
-    def works(self, host: SimulatedHost, command: object) -> None:
+    def works(self, host: SimulatedHost, request: RedistributionRequest | SealRequest) -> None:
         """No task of a job runs while its checkpoints are worked on, but for what an old request asks for."""
-        request = command.request  # type: ignore[attr-defined]
-        if isinstance(command, Redistribute):
+        if isinstance(request, RedistributionRequest):
             self._look_at_attempt(host.process.machine.name, request.job, request.target.generation)
         plan = self._memory.plans.get(request.job)
-        if plan is None or (isinstance(command, Redistribute) and plan.get("generation") != request.target.generation):
+        if plan is None or (
+            isinstance(request, RedistributionRequest) and plan.get("generation") != request.target.generation
+        ):
             return
         for other in self._tasks.of(request.job):
             if not self._is_zombie(other):
                 self.complain(f"{host.name} works on {request.job} and {other.place} runs on {other.host.name}")
+
+    def took_checkpoints_over(self, host: SimulatedHost, request: RedistributionRequest) -> None:
+        """A redistribution that comes late takes nothing from tasks that were resumed."""
+        for other in self._tasks.of(request.job):
+            same = other.spec.generation == request.source.generation
+            if same and request.stopped_at is not None and other.commit_number > request.stopped_at:
+                self.complain(f"{host.name} takes {other.place} from a task that started after the stop")
 
     def _look_at_attempt(self, container: str, job: str, generation: int) -> None:
         first = self._attempts.setdefault((job, generation), container)

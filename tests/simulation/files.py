@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from penstock.control.errors import Fenced
 from penstock.spark import fence
-from penstock.tasks.redistribution import Layout
+from penstock.tasks.redistribution import Layout, RedistributionRequest
 
 ROWS_PER_SECOND = 3.0
 
@@ -48,11 +48,10 @@ class Files:
     fenced_commits: int = 0
     commits: int = 0
 
-    def claim(self, place: Place, epoch: int | None, holder: str) -> str:
+    def claim(self, place: Place, epoch: int | None, holder: str, mark: fence.Mark | None = None) -> str:
         """As `penstock.spark.fence.claim`."""
         checkpoint = self.checkpoints.setdefault(place, Checkpoint())
-        token = fence.next_token(checkpoint.fence, epoch, str(place))
-        checkpoint.fence = fence.fence_text(token, holder)
+        token, checkpoint.fence = fence.claimed(checkpoint.fence, str(place), epoch, holder, mark)
         return str(token)
 
     def open(self, place: Place, token: str) -> dict[int, int]:
@@ -85,12 +84,14 @@ class Files:
             self._write(place, (place.job, line, group), begin.get(group, 0), offset)
             checkpoint.offsets[group] = offset
 
-    def redistribute(self, job: str, source: Layout, target: Layout, holder: str) -> None:
+    def redistribute(self, request: RedistributionRequest, holder: str) -> None:
         """Writes the target's checkpoints from the source's, which nobody owns from now on."""
+        job, source, target = request.job, request.source, request.target
+        mark = None if request.stopped_at is None else fence.Mark(request.stopped_at, target.generation)
         offsets: dict[int, int] = {}
         for index in range(len(source.ranges)):
             place = Place(job, source.generation, index)
-            self.open(place, self.claim(place, None, holder))
+            self.open(place, self.claim(place, None, holder, mark))
             offsets |= self.checkpoints[place].offsets
         self.lines[job, target.generation] = self.line(job, source.generation)
         for index, groups in enumerate(target.ranges):

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
-from penstock.spark.channel import Redistribute, Seal, Start
+from penstock.spark.channel import Start
+from penstock.tasks.redistribution import RedistributionRequest, SealRequest
 from penstock.wire.cluster import ShardOrders
 from tests.simulation import threads
 from tests.simulation.files import Files, Place
@@ -38,6 +39,7 @@ class Instance:
     def __init__(self, command: Start, host: SimulatedHost, stop: threads.Event) -> None:
         self.spec = command.spec
         self.epoch = command.epoch
+        self.commit_number = command.commit_number
         self.host = host
         self.place = Place(command.spec.job, command.spec.generation, command.spec.index)
         self.token = ""
@@ -77,13 +79,16 @@ class Registry:
 
 
 class Watcher:
-    """What is told of instances and works: the checkers."""
+    """What is told of instances and host tasks: the checkers."""
 
     def began(self, instance: Instance) -> None:
         """A task runs."""
 
-    def works(self, host: SimulatedHost, command: Redistribute | Seal) -> None:
+    def works(self, host: SimulatedHost, request: RedistributionRequest | SealRequest) -> None:
         """Work on a job's checkpoints begins."""
+
+    def took_checkpoints_over(self, host: SimulatedHost, request: RedistributionRequest) -> None:
+        """A redistribution has claimed the checkpoints of its source."""
 
     def took_over(self) -> None:
         """A Shard Manager reads everything and begins anew."""

@@ -1,4 +1,4 @@
-"""Simulated Spark hosts behind the Task Manager's `Hosts`: processes of their own with tasks, works and a lease."""
+"""Simulated Spark hosts behind the Task Manager's `Hosts`: processes with tasks, host tasks and a lease."""
 
 from __future__ import annotations
 
@@ -6,30 +6,28 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from penstock.control.errors import BrokenTask, LeaseLost, PenstockError
+from penstock.control.errors import BrokenTask, Conflict, LeaseLost, PenstockError
+from penstock.model.reports import TaskProgress
 from penstock.spark.channel import (
+    CancelHostTask,
     Command,
     Event,
     Exit,
-    Initialize,
-    ListTasks,
     Live,
     Loads,
     Progress,
     Ready,
-    Redistribute,
     Reply,
-    Seal,
+    RunHostTask,
     Start,
     Stop,
     TaskEnded,
 )
 from penstock.spark.channel import Lease as LeaseCommand
-from penstock.spark.fence import Fenced
+from penstock.spark.fence import Fenced, Mark
 from penstock.spark.host.lease import LeaseWatch
-from penstock.tasks.redistribution import RedistributionReport
-from penstock.wire.cluster import TaskProgress
-from services.task_manager.model import HostKey
+from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest, SealRequest
+from services.task_manager.decide.model import HostKey
 from services.task_manager.ports import HostExit
 from tests.simulation import threads
 from tests.simulation.ground import Ground, Instance
@@ -43,7 +41,7 @@ MEASURE_EVERY_SECONDS = 4.0
 
 
 class SimulatedHosts:
-    """As `services.task_manager.spark_hosts.SparkHosts`, for one life of a Task Manager."""
+    """As `services.task_manager.hosts.spark_hosts.SparkHosts`, for one life of a Task Manager."""
 
     def __init__(self, ground: Ground, supervisor: Process, hosts: list[SimulatedHost]) -> None:
         self._ground = ground
@@ -86,6 +84,7 @@ class SimulatedHost:
         self._progress: dict[str, TaskProgress] = {}
         self._measured_at = float("-inf")
         self._queues: dict[str, deque[Callable[[], None]]] = {}
+        self._cancelled: set[str] = set()
         self._has_commands, self._has_said = threads.Event(self.scheduler), threads.Event(self.scheduler)
         self._lease = LeaseWatch(self.process.machine.clock, self._lease_ran_out)
         self.process.on_death.append(self._on_death)
@@ -196,13 +195,15 @@ class SimulatedHost:
                 self._enqueue(command.task_id, command, self._stop)
             case Live():
                 self._enqueue(command.spec.task_id, command, self._live)
-            case Redistribute() | Seal() | Initialize():
-                self._enqueue(f"{command.request.job}/*", command, self._work)
+            case RunHostTask(task=task):
+                self._cancelled.discard(task.key)
+                self._enqueue(task.request.queue, command, self._host_task)
+            case CancelHostTask():
+                self._cancelled.add(command.key)
+                self._reply(command)
             case LeaseCommand():
                 self._lease.renew(command.seconds, command.sent_at)
                 self._reply(command)
-            case ListTasks():
-                self._reply(command, result={"tasks": {task_id: {} for task_id in self.instances}})
             case Exit():
                 self._reply(command)
                 self._end(HostExit("asked"))
@@ -240,7 +241,7 @@ class SimulatedHost:
             raise LeaseLost("the query did not start")
         if breaks(command.spec.config.package.version):
             raise BrokenTask("no module of this name")
-        instance.token = self._files.claim(instance.place, command.epoch, self.name)
+        instance.token = self._files.claim(instance.place, command.epoch, self.name, Mark(command.commit_number))
         offsets = self._files.open(instance.place, instance.token)
         instance.is_stuck = self._chance(self._habits.sticks)
         self.instances[instance.task_id] = instance
@@ -327,21 +328,28 @@ class SimulatedHost:
         if command.spec.task_id not in self.instances:
             raise LeaseLost(f"{command.spec.task_id} does not run")
 
-    def _work(self, command: Redistribute | Seal | Initialize) -> dict[str, Any]:
-        self._require_lease()
-        if isinstance(command, Initialize):
+    def _host_task(self, command: RunHostTask) -> dict[str, Any]:
+        self._require_wanted(command)
+        request = command.task.request
+        if not isinstance(request, RedistributionRequest | SealRequest):
             self._pass(1.0)
             return {}
-        self._watcher.works(self, command)
+        self._watcher.works(self, request)
         self._pass(4.0)
         if self._chance(self._habits.breaks):
             raise LeaseLost("the work broke")
-        request = command.request
-        if isinstance(command, Seal):
-            self._files.seal(request.job, command.request.layout, self.name)
+        self._require_wanted(command)
+        if isinstance(request, SealRequest):
+            self._files.seal(request.job, request.layout, self.name)
             return {}
-        self._files.redistribute(request.job, command.request.source, command.request.target, self.name)
+        self._files.redistribute(request, self.name)
+        self._watcher.took_checkpoints_over(self, request)
         return RedistributionReport().model_dump(mode="json")
+
+    def _require_wanted(self, command: RunHostTask) -> None:
+        self._require_lease()
+        if command.task.key in self._cancelled:
+            raise Conflict(f"{command.task.key} was cancelled")
 
     def _pass(self, seconds: float) -> None:
         self.scheduler.wait(seconds * self._habits.slow * (0.2 + self.scheduler.random.random()))

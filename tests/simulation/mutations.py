@@ -11,16 +11,17 @@ import pytest
 from penstock.control.loop import Leadership
 from penstock.spark import fence
 from penstock.spark.host.lease import LeaseWatch
-from services.shard_manager import loop as shard_manager_loop
-from services.shard_manager.liveness import lost
-from services.shard_manager.moves import _TRANSITIONS, DropUnanswered, Moves, Phase, Planned
-from services.state_syncer import moves, observe, rollout, store
-from services.state_syncer.observe import NO_CONTAINERS_APPLIED
-from services.state_syncer.progress import Step
+from services.shard_manager.leader import fail_over
+from services.shard_manager.leader.liveness import lost
+from services.shard_manager.moves.moves import _TRANSITIONS, DropUnanswered, Moves, Phase, Planned
+from services.state_syncer.decide import moves, observe, rollout
+from services.state_syncer.decide.observe import NO_CONTAINERS_APPLIED
+from services.state_syncer.decide.progress import Step
+from services.state_syncer.store import recorded as store
 from services.task_manager import container as task_manager
-from services.task_manager.lease import Lease
+from services.task_manager.membership.lease import Lease
+from services.task_manager.membership.membership import Membership
 from services.task_manager.state import State
-from services.task_manager.tenure import Tenure
 from tests.support.memory.store import MemoryStore
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
@@ -33,15 +34,15 @@ def no_fence(patch: pytest.MonkeyPatch) -> None:
 
 def move_before_drop_is_answered(patch: pytest.MonkeyPatch) -> None:
     """The new owner is recorded while the old one is still being told."""
-    begin = Moves._begin
+    start = Moves._start
 
     def hasty(self: Moves, move: Any, event: Any, now: float) -> list[Any]:
-        instructions = begin(self, move, event, now)
+        instructions = start(self, move, event, now)
         if isinstance(event, Planned):
             self._put(replace(self._moves[event.shard], phase=Phase.DROPPED))
         return instructions
 
-    patch.setattr(Moves, "_begin", hasty)
+    patch.setattr(Moves, "_start", hasty)
 
 
 def no_answer_is_a_yes(patch: pytest.MonkeyPatch) -> None:
@@ -73,7 +74,7 @@ def no_wait_after_an_election(patch: pytest.MonkeyPatch) -> None:
     def hasty(names: Any, heard_at: Mapping[str, float], *, listening_since: float, **options: Any) -> Any:
         return lost(names, heard_at, listening_since=float("-inf"), **options)
 
-    patch.setattr(shard_manager_loop, "lost", hasty)
+    patch.setattr(fail_over, "lost", hasty)
 
 
 def tasks_outlive_the_lease(patch: pytest.MonkeyPatch) -> None:
@@ -101,12 +102,12 @@ def commit_of_what_nobody_asked_for(patch: pytest.MonkeyPatch) -> None:
 def commit_before_the_generation_is_written(patch: pytest.MonkeyPatch) -> None:
     """A redistribution that was asked for counts as done."""
     changed = {**moves.MOVES, (Step.REDISTRIBUTE, moves.Fact.UNANSWERED): moves.Move.SEAL}
-    patch.setattr("services.state_syncer.rescale.MOVES", changed)
+    patch.setattr("services.state_syncer.decide.rescale.MOVES", changed)
 
 
 def start_from_old_specs(patch: pytest.MonkeyPatch) -> None:
     """Who joins runs what its disk says, however old that is."""
-    patch.setattr(Tenure, "may_start_from", lambda *_: True)
+    patch.setattr(Membership, "may_start_from", lambda *_: True)
 
 
 def tasks_keep_old_numbers(patch: pytest.MonkeyPatch) -> None:

@@ -9,18 +9,17 @@ import pytest
 
 from penstock.tasks.ownership import CORDONED
 from penstock.tasks.selectors import parts
-from services.shard_manager import loop as shard_manager_loop
-from services.shard_manager import placing
-from services.shard_manager.placement import binding, cell, place
+from services.shard_manager.leader import move_planner
+from services.shard_manager.moves.planner import plan
+from services.shard_manager.placement import binding, cell, place, target
 from services.shard_manager.placement.binding import Bound
 from services.shard_manager.placement.problem import ANYWHERE, State
 from services.shard_manager.placement.shortage import _larger, place_all
-from services.shard_manager.planning import plan
 
 
 def capacity_is_ignored(patch: pytest.MonkeyPatch) -> None:
     """Containers are filled as if they were a thousand times as large."""
-    patch.setattr(placing, "place_all", lambda problem, previous: place_all(_larger(problem, 1000.0), previous))
+    patch.setattr(target, "place_all", lambda problem, previous: place_all(_larger(problem, 1000.0), previous))
 
 
 def the_budget_is_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -49,7 +48,7 @@ def labels_are_ignored(patch: pytest.MonkeyPatch) -> None:
 
 def all_moves_at_once(patch: pytest.MonkeyPatch) -> None:
     """What is to move moves, however much moves already."""
-    patch.setattr(shard_manager_loop, "plan", lambda *where, move_limit: plan(*where, move_limit=1000))
+    patch.setattr(move_planner, "plan", lambda *where, move_limit: plan(*where, move_limit=1000))
 
 
 PLACEMENT_MUTATIONS = (

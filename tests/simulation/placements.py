@@ -12,9 +12,9 @@ from typing import Any
 
 from penstock.tasks.ownership import DRAINING, OPEN
 from penstock.wire.cluster import ShardOrders
-from services.shard_manager import placer
-from services.shard_manager.placement.alerts import REGION_UNMET, UNPLACEABLE
-from services.shard_manager.placing import Target
+from services.shard_manager.placement import controller
+from services.shard_manager.placement.alerts import SELECTOR_UNMET, UNPLACEABLE
+from services.shard_manager.placement.target import Target
 from tests.simulation.weighing import Knowledge
 from tests.support.memory.store import MemoryStore
 
@@ -44,7 +44,7 @@ class Placements:
     @contextmanager
     def watched(self) -> Iterator[None]:
         """Until the end of the block every leader says what it places by, and where to."""
-        needs_of, target_of = placer.needs_of, placer.target_of
+        needs_of, target_of = controller.needs_of, controller.target_of
 
         def asks(jobs: Any, told: Any, sharding: Any) -> Any:
             needs = needs_of(jobs, told, sharding)
@@ -57,11 +57,11 @@ class Placements:
             self.look_at(Knowledge(dict(members), *asked, dict(present)), target, rules.move_budget)
             return target
 
-        placer.needs_of, placer.target_of = asks, places
+        controller.needs_of, controller.target_of = asks, places
         try:
             yield
         finally:
-            placer.needs_of, placer.target_of = needs_of, target_of
+            controller.needs_of, controller.target_of = needs_of, target_of
 
     def look_at(self, known: Knowledge, target: Target, budget: int) -> None:
         """All that is promised of a target."""
@@ -77,7 +77,7 @@ class Placements:
     def is_done(self) -> bool:
         """Whether the newest target was final when it was made, and every shard is where it should be by it."""
         owners = {shard: owner.container for shard, owner in self._memory.owners.items()}
-        return self._newest is not None and self._newest.settled and self._newest.where == owners
+        return self._newest is not None and self._newest.finished and self._newest.where == owners
 
     def has_no_place(self, shard: int) -> bool:
         """Whether the newest target has none for a shard, of which people are told."""
@@ -102,7 +102,7 @@ class Placements:
                 has = f"{member.region} {dict(member.labels)}"
                 yield f"shard {shard} is bound to {sorted(known.bound_to(shard))} and goes to {container} of {has}"
         for job in sorted(set(known.in_vain())):
-            if (REGION_UNMET, job) not in alerts:
+            if (SELECTOR_UNMET, job) not in alerts:
                 yield f"{job} asks for containers in vain, and nobody is told"
 
     def _of_capacity(self, known: Knowledge, target: Target) -> Iterator[str]:

@@ -8,32 +8,37 @@ from itertools import count
 from typing import Any
 
 from penstock.control.loop import LeaderLoop, Leadership
+from penstock.model.reports import TaskReportBatch
 from penstock.store.running import STATE_SYNCER
-from penstock.wire.cluster import ShardOrders, Snapshot, TaskReportBatch
+from penstock.wire.cluster import ShardOrders, Snapshot
+from penstock.wire.host_task_client import HostTaskClient
 from penstock.wire.job_client import JobClient
-from penstock.wire.redistribution_client import RedistributionClient
 from penstock.wire.shard_client import ShardManagerClient
 from penstock.wire.task_client import TaskServiceClient
-from services.shard_manager.health import Health
-from services.shard_manager.heartbeats import Heartbeats as HeartbeatAnswers
-from services.shard_manager.loop import ShardManager
-from services.shard_manager.orders import OnAnswer, OnTimed, Orders, Verb
+from services.shard_manager.health.reconciler import HealthReconciler
+from services.shard_manager.leader.heartbeats import Heartbeats as HeartbeatAnswers
+from services.shard_manager.leader.housekeeping import Housekeeping
+from services.shard_manager.leader.loop import ShardManager
+from services.shard_manager.leader.orders import OnAnswer, OnTimed, Orders, Verb
+from services.shard_manager.leader.view import View
 from services.shard_manager.settings import ShardManagerSettings
-from services.shard_manager.store import LEASE, Cell
-from services.shard_manager.upkeep import Upkeep
-from services.shard_manager.view import View
+from services.shard_manager.store.port import LEASE, Cell
 from services.shard_manager.wiring import in_turn
-from services.state_syncer.budget import Budget
-from services.state_syncer.executor import ContainerExecutor
-from services.state_syncer.loop import StateSyncer
-from services.state_syncer.rollback_keeper import RollbackKeeper
+from services.state_syncer.decide.budget import Budget
+from services.state_syncer.host_tasks.dispatcher import Dispatcher
+from services.state_syncer.rollback.reconciler import RollbackReconciler
+from services.state_syncer.round.loop import StateSyncer
 from services.task_manager.container import Container
-from services.task_manager.disk import Lives, LivesRecord
-from services.task_manager.loop import Heartbeats, Periods, Reports, Specs, TaskManager
-from services.task_manager.model import Limits, LoadPeriods
-from services.task_manager.snapshot_file import after
+from services.task_manager.decide.model import Limits, LoadPeriods
+from services.task_manager.loops.heartbeats import HeartbeatLoop
+from services.task_manager.loops.periods import Periods
+from services.task_manager.loops.reports import ReportLoop
+from services.task_manager.loops.specs import SpecLoop
+from services.task_manager.loops.task_manager import TaskManager
+from services.task_manager.specs.files import IncarnationFile, Incarnations
+from services.task_manager.specs.snapshot_file import with_deltas
 from services.task_manager.views import Identity
-from services.task_service.api import Specs as SpecAnswers
+from services.task_service.api import SpecAnswers
 from services.task_service.cache import TemplateCache
 from tests.simulation import servers
 from tests.simulation.clock import VirtualClock
@@ -44,14 +49,13 @@ from tests.simulation.processes import Process
 from tests.simulation.store import Database, SyncPort
 from tests.support.memory.election import MemoryElection
 from tests.support.memory.health import MemoryHealthStore
+from tests.support.memory.housekeeping import MemoryHousekeepingStore
 from tests.support.memory.ownership import MemoryLeaseStore
 from tests.support.memory.rollbacks import MemoryBatches, MemoryRollbackStore
 from tests.support.memory.shards import MemoryShardStore
-from tests.support.memory.specs import MemoryTaskService
+from tests.support.memory.specs import MemoryTaskService, MemoryTemplateStore
 from tests.support.memory.store import MemoryStore
 from tests.support.memory.sync import MemorySyncStore
-from tests.support.memory.templates import MemoryTemplateStore
-from tests.support.memory.upkeep import MemoryUpkeepStore
 
 LEADER_LEASE_SECONDS = 15.0
 
@@ -70,7 +74,6 @@ class Times:
             loads=LoadPeriods(window=20.0, first=5.0, report=10.0),
         )
     )
-    set_based_from: int = 8
     gather: float = 0.02
     gather_shards: float = 0.0
     workers: int = 4
@@ -104,14 +107,14 @@ def shard_manager(around: Surroundings, process: Process) -> None:
     election = MemoryElection(database.memory, LEASE, holder, lease_seconds=LEADER_LEASE_SECONDS, url=url)
     leadership = Leadership(LEASE, database.port(election, process), LEADER_LEASE_SECONDS, clock.monotonic)
     store = database.port(WatchedShardStore(database.memory, around.ground.watcher), process)
-    view = View()
-    health = Health(database.port(MemoryHealthStore(database.memory), process), view, settings, clock)
-    orders = WatchedOrders(clock, health.answered, around.ground.watcher)
+    view = View(add_limit_seconds=settings.add_limit_seconds)
+    health = HealthReconciler(database.port(MemoryHealthStore(database.memory), process), view, settings, clock)
+    orders = WatchedOrders(clock, health.order_answered, around.ground.watcher)
     manager = ShardManager(store, view, orders, settings, clock, wake=lambda: loop.wake())
-    upkeep = Upkeep(database.port(MemoryUpkeepStore(database.memory), process), view, settings, clock)
+    housekeeping = Housekeeping(database.port(MemoryHousekeepingStore(database.memory), process), view, settings, clock)
     loop = LeaderLoop(
         LEASE,
-        in_turn(manager.round, health.step, upkeep.step),
+        in_turn(manager.round, health.step, housekeeping.step),
         leadership,
         clock,
         period_seconds=settings.shard_manager_round_seconds,
@@ -134,19 +137,18 @@ def shard_manager(around: Surroundings, process: Process) -> None:
 def state_syncer(around: Surroundings, process: Process) -> None:
     """As `services.state_syncer.wiring`, without savepoints and the removal of old generations."""
     clock, database = process.machine.clock, around.database
-    times, client = around.times, RedistributionClient()
-    executor = ContainerExecutor(client, clock.monotonic, workers=times.workers, lost_after_seconds=30.0)
+    times, client = around.times, HostTaskClient()
+    dispatcher = Dispatcher(client, clock.monotonic, workers=times.workers, lost_after_seconds=30.0)
     syncer = StateSyncer(
         SyncPort(database, MemorySyncStore(database.memory), process),
         clock.now,
         await_seconds=1.0,
-        set_based_from=times.set_based_from,
-        executor=executor,
+        host_tasks=dispatcher.part(),
         budget=Budget(0.5, times.at_once),
         initialize_count=max(32, times.workers),
     )
     rollback_store = database.port(MemoryRollbackStore(database.memory), process)
-    keeper = RollbackKeeper(rollback_store, JobClient(around.job_service), await_seconds=1.0)
+    keeper = RollbackReconciler(rollback_store, JobClient(around.job_service), await_seconds=1.0)
 
     def rounds(leader_epoch: int) -> None:
         syncer.round(leader_epoch)
@@ -165,7 +167,7 @@ def state_syncer(around: Surroundings, process: Process) -> None:
         gather_seconds=times.gather,
     )
     syncer.wake_in = keeper.wake_in = loop.wake_in
-    executor.on_news = loop.wake
+    dispatcher.on_news = loop.wake
     database.listen(process, loop.wake)
     loop.start()
 
@@ -227,9 +229,9 @@ def task_manager(around: Surroundings, process: Process) -> None:
     tasks = TaskServiceClient(around.task_services)
     manager = TaskManager(
         container,
-        Heartbeats(container, authority, store, DiskLives(machine.disk), clock, times.periods),
-        Specs(container, tasks, DiskSnapshot(machine.disk), clock, times.periods),
-        Reports(container, tasks, clock, times.periods),
+        HeartbeatLoop(container, authority, store, DiskIncarnations(machine.disk), clock, times.periods),
+        SpecLoop(container, tasks, DiskSnapshot(machine.disk), clock, times.periods),
+        ReportLoop(container, tasks, clock, times.periods),
         times.periods,
     )
     around.network.listen(name, process, servers.of_task_manager(container))
@@ -262,7 +264,7 @@ class WatchedOrders(Orders):
 
 
 class DiskSnapshot:
-    """As `services.task_manager.snapshot_file.SnapshotFile`, on a simulated disk: written out when it is read."""
+    """As `services.task_manager.specs.snapshot_file.SnapshotFile`, on a simulated disk: written out when it is read."""
 
     def __init__(self, disk: dict[str, Any]) -> None:
         self._disk = disk
@@ -270,7 +272,7 @@ class DiskSnapshot:
 
     def load(self) -> Snapshot | None:
         held = [Snapshot.model_validate_json(each.model_dump_json()) for each in self._disk.get("snapshot", ())]
-        return after(held[0], held[1:]) if held else None
+        return with_deltas(held[0], held[1:]) if held else None
 
     def save(self, snapshot: Snapshot) -> None:
         self._journal = self._disk["snapshot"] = [snapshot]
@@ -281,14 +283,14 @@ class DiskSnapshot:
         return self._journal is not None
 
 
-class DiskLives(Lives):
-    """`services.task_manager.disk.Lives` on a simulated disk."""
+class DiskIncarnations(IncarnationFile):
+    """`services.task_manager.specs.files.IncarnationFile` on a simulated disk."""
 
     def __init__(self, disk: dict[str, Any]) -> None:
         self._disk = disk
-        self._record = LivesRecord.model_validate_json(disk.get("lives", "{}"))
-        self._formers = tuple(name for name in (self._record.asked, self._record.granted) if name)
+        self._stored = Incarnations.model_validate_json(disk.get("lives", "{}"))
+        self._former = self._known()
 
-    def _store(self, record: LivesRecord) -> None:
-        self._record = record
-        self._disk["lives"] = record.model_dump_json()
+    def _store(self, incarnations: Incarnations) -> None:
+        self._stored = incarnations
+        self._disk["lives"] = incarnations.model_dump_json()

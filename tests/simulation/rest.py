@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from penstock.tasks.dimensions import NAMES
-from services.shard_manager import placer
+from services.shard_manager.placement import controller
 from services.shard_manager.placement.alerts import UNPLACEABLE
 from services.shard_manager.placement.cell import Rules
 from tests.simulation.weighing import BAND, HEADROOM, ROUNDING, Knowledge, deviations
@@ -34,9 +34,9 @@ def not_at_rest(memory: MemoryStore, budget: int) -> Iterator[str]:
     }
     jobs, told, sharding = store.jobs(), store.loads(), memory.facts.sharding
     present = {shard: owner.container for shard, owner in memory.owners.items() if owner.container in members}
-    needs = placer.needs_of(jobs, told, sharding)
-    target = placer.target_of(members, needs, present, Rules(HEADROOM, BAND, budget), 0.0)
-    if target.order or not target.settled:
+    needs = controller.needs_of(jobs, told, sharding)
+    target = controller.target_of(members, needs, present, Rules(HEADROOM, BAND, budget), 0.0)
+    if target.order or not target.finished:
         yield f"shards {sorted(target.order)} are to move yet"
     elif all(alert.kind != UNPLACEABLE for alert in target.alerts):
         known = Knowledge(members, tuple(jobs), tuple(told), sharding, present)

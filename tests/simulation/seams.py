@@ -17,18 +17,19 @@ import penstock.control.loop
 import penstock.spark.host.lease
 import penstock.wire.app
 import penstock.wire.endpoints
+import penstock.wire.host_task_client
 import penstock.wire.http
-import penstock.wire.redistribution_client
 import penstock.wire.task_client
-import services.shard_manager.orders
-import services.shard_manager.view
-import services.state_syncer.executor
-import services.state_syncer.store
+import services.shard_manager.leader.orders
+import services.shard_manager.leader.view
+import services.state_syncer.host_tasks.dispatcher
+import services.state_syncer.store.recorded
 import services.task_manager.container
-import services.task_manager.host_pool
-import services.task_manager.loop
+import services.task_manager.hosts.host_pool
+import services.task_manager.loops.specs
+import services.task_manager.loops.worker
 import services.task_service.cache
-from services.task_manager.catalog import Catalog
+from services.task_manager.specs.spec_cache import SpecCache
 from tests.simulation.network import Http, Network
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.sharing import Expectations, Shared, Snapshots
@@ -41,19 +42,19 @@ LOOK_EVERY_SECONDS = 1.0
 _WITH_THREADS = (
     penstock.control.loop,
     penstock.spark.host.lease,
-    services.shard_manager.view,
-    services.state_syncer.executor,
+    services.shard_manager.leader.view,
+    services.state_syncer.host_tasks.dispatcher,
     services.task_manager.container,
-    services.task_manager.host_pool,
-    services.task_manager.loop,
+    services.task_manager.hosts.host_pool,
+    services.task_manager.loops.worker,
     services.task_service.cache,
 )
-_WITH_POOLS = (services.shard_manager.orders, services.state_syncer.executor)
+_WITH_POOLS = (services.shard_manager.leader.orders, services.state_syncer.host_tasks.dispatcher)
 _WITH_HTTP = (
     penstock.wire.endpoints,
     penstock.wire.http,
-    penstock.wire.redistribution_client,
-    services.shard_manager.orders,
+    penstock.wire.host_task_client,
+    services.shard_manager.leader.orders,
 )
 
 
@@ -78,17 +79,17 @@ def on_virtual_time(scheduler: Scheduler, network: Network, story: Story) -> Ite
     threading, http, logger = Threading(scheduler), Http(network), StoryLogger(story)
     for module in _WITH_THREADS:
         replace(module, "threading", threading)
-    replace(penstock.spark.host.lease, "_LOOK_EVERY_SECONDS", LOOK_EVERY_SECONDS)
+    replace(penstock.spark.host.lease, "_CHECK_EVERY_SECONDS", LOOK_EVERY_SECONDS)
     for module in _WITH_POOLS:
         replace(module, "ThreadPoolExecutor", partial(Pool, scheduler))
     for module in _WITH_HTTP:
         replace(module, "httpx", http)
     replace(penstock.wire.task_client, "Snapshot", Snapshots(penstock.wire.task_client.Snapshot.model_validate_json))
-    replace(services.task_manager.loop, "updated", Shared(services.task_manager.loop.updated, 2))
+    replace(services.task_manager.loops.specs, "updated", Shared(services.task_manager.loops.specs.updated, 2))
     replace(services.task_manager.container, "stops_jobs", Shared(services.task_manager.container.stops_jobs, 2))
-    under = Shared(Catalog.under, 1)
-    replace(Catalog, "under", lambda catalog, sharding: under(catalog, sharding))
-    store = services.state_syncer.store
+    with_sharding = Shared(SpecCache.with_sharding, 1)
+    replace(SpecCache, "with_sharding", lambda specs, sharding: with_sharding(specs, sharding))
+    store = services.state_syncer.store.recorded
     replace(store, "expected_config", Expectations(store.expected_config))
     loop = penstock.control.loop
     replace(loop, "BackgroundScheduler", lambda **_: Timers(scheduler, _wall_time_of_who_runs(scheduler)))

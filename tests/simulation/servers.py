@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from penstock.control.errors import NotFound, NotLeader, RetryableError
-from penstock.tasks.redistribution import RedistributionRequest, SealRequest
-from penstock.tasks.sinks import SinkRequest
-from penstock.wire.cluster import HeartbeatRequest, ShardOrders, TaskReportBatch
+from penstock.model.reports import TaskReportBatch
+from penstock.tasks.host_task import HostTask
+from penstock.wire.cluster import HeartbeatRequest, ShardOrders
 from penstock.wire.jobs import Batch, BatchResults
-from services.shard_manager.heartbeats import Heartbeats
+from services.shard_manager.leader.heartbeats import Heartbeats
 from services.task_manager.container import Container
-from services.task_service.api import Specs
+from services.task_service.api import SpecAnswers
 from tests.simulation.network import Request, Response
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.threads import Event
 
 KILL_SECONDS = 2.0
-_WORKS: tuple[tuple[str, Any], ...] = (
-    (r"/v1/redistributions/[^/]+/\d+", RedistributionRequest),
-    (r"/v1/redistributions/[^/]+/\d+/seal", SealRequest),
-    (r"/v1/sinks/[^/]+/\d+", SinkRequest),
-)
+_HOST_TASKS = "/v1/host-tasks/"
 
 
 def of_shard_manager(heartbeats: Heartbeats) -> Callable[[Request], Response]:
@@ -56,16 +51,20 @@ def of_task_manager(container: Container) -> Callable[[Request], Response]:
             if request.path.endswith("add"):
                 return _json(container.add(order))
             return _json(container.await_stopped(order, container.drop(order), order.deadline_seconds + KILL_SECONDS))
-        for path, model in _WORKS:
-            if re.fullmatch(path, request.path):
-                wait_seconds = float(request.query["wait_seconds"])
-                return _json(container.work(model.model_validate_json(request.body), wait_seconds))
+        if request.path.startswith(_HOST_TASKS) and request.method == "PUT":
+            task = HostTask.model_validate_json(request.body)
+            return _json(container.host_task(task, float(request.query["wait_seconds"])))
+        if request.path.startswith(_HOST_TASKS):
+            container.cancel_host_task(request.path.removeprefix(_HOST_TASKS), int(request.query["leader_epoch"]))
+            return Response(204)
         raise NotFound(f"there is no {request.path}")
 
     return handle
 
 
-def of_task_service(specs: Specs, save_report: Callable[[TaskReportBatch], None]) -> Callable[[Request], Response]:
+def of_task_service(
+    specs: SpecAnswers, save_report: Callable[[TaskReportBatch], None]
+) -> Callable[[Request], Response]:
     """As `services.task_service.api`, uncompressed."""
 
     def handle(request: Request) -> Response:

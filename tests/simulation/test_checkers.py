@@ -8,7 +8,7 @@ from penstock.tasks.dimensions import CPU, DISK, MEMORY, NETWORK
 from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import Member, Owner
 from penstock.tasks.shards import Sharding
-from services.shard_manager import placer
+from services.shard_manager.placement import controller
 from tests.simulation.rest import not_at_rest
 from tests.simulation.weighing import Knowledge
 from tests.support.memory.store import MemoryStore
@@ -36,12 +36,12 @@ def test_a_tier_that_could_be_in_its_band_is_noticed(
     memory = MemoryStore(lambda: 0.0, SHARDS)
     memory.members = {name: member(name) for name in ("c0", "c1")}
     memory.owners = {shard: Owner("c0", 1) for shard in range(SHARDS)}
-    target_of = placer.target_of
+    target_of = controller.target_of
 
     def contented(*asked: object) -> object:
         target = target_of(*asked)  # type: ignore[arg-type]
-        return type(target)(**{**vars(target), "order": (), "settled": True})
+        return type(target)(**{**vars(target), "order": (), "finished": True})
 
     assert any("are to move" in what for what in not_at_rest(memory, 2))
-    monkeypatch.setattr(placer, "target_of", contented)
+    monkeypatch.setattr(controller, "target_of", contented)
     assert any("out of band" in what for what in not_at_rest(memory, budget)) is is_noticed

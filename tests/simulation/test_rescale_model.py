@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from penstock.control.errors import Fenced
-from services.state_syncer.progress import Failed
+from services.state_syncer.host_tasks.outcomes import Failed
 from tests.support.memory.savepoints import ask_for_restore, ask_for_savepoint, ask_to_delete, newest
 from tests.support.memory.store import RunningEntry
 from tests.support.rescale_world import DONE, NAMES, World, soon
@@ -235,7 +235,7 @@ class Rescales(RuleBasedStateMachine):
     def what_a_restore_waits_for_is_there(self) -> None:
         savepoints = {(row.job, row.name): row.state for row in self.world.memory.savepoints.values()}
         for row in self.world.memory.restores.values():
-            name = (row.savepoint_job, row.savepoint_name)
+            name = (row.savepoint.job, row.savepoint.name)
             assert (savepoints.get(name), name in self.world.saved) == ("ready", True)
 
     # ---- and in the end

@@ -16,7 +16,8 @@ from tests.simulation.faults import Mix
 from tests.simulation.world import Result, Size, simulate
 
 ROOT = Path(__file__).parents[2]
-SEEDS = range(200)
+SEEDS = range(80)
+MORE_SEEDS = range(80, 400)
 AT_ONCE = 20
 STORY_LINES = 60
 
@@ -40,7 +41,9 @@ def check(result: Result) -> None:
     assert result.commits > 0
 
 
-@pytest.mark.parametrize("first", SEEDS[::AT_ONCE])
+@pytest.mark.parametrize(
+    "first", [*SEEDS[::AT_ONCE], *(pytest.param(first, marks=pytest.mark.long) for first in MORE_SEEDS[::AT_ONCE])]
+)
 def test_seeds(first: int) -> None:
     for seed in range(first, first + AT_ONCE):
         check(simulate(seed))

@@ -22,16 +22,16 @@ from itertools import count
 from random import Random
 
 from penstock.config.validate import check_merged
+from penstock.model.reports import TaskProgress, TaskReport, TaskState
 from penstock.store.running import STATE_SYNCER
-from penstock.store.sync import SyncRow
 from penstock.tasks.ownership import Member
 from penstock.tasks.shards import shard_of
 from penstock.tasks.spec import TaskSpec, expand
-from penstock.wire.cluster import TaskProgress, TaskReport, TaskState
-from services.state_syncer.budget import Budget
-from services.state_syncer.loop import StateSyncer
-from services.task_manager.changes import Step, step_between
-from services.task_manager.loop import Periods
+from services.state_syncer.decide.budget import Budget
+from services.state_syncer.decide.view import SyncRecord
+from services.state_syncer.round.loop import StateSyncer
+from services.task_manager.decide.changes import Step, step_between
+from services.task_manager.loops.periods import Periods
 from services.task_service.templates import template_of
 from tests.simulation.clock import BEGIN
 from tests.simulation.releases import Releases
@@ -200,7 +200,7 @@ class Upgrade:
         if self._open and self._round_at is None:
             self._wake_in(PERIOD_SECONDS)
 
-    def _is_settled(self, job: str, state: SyncRow) -> bool:
+    def _is_settled(self, job: str, state: SyncRecord) -> bool:
         return state.state == "synced" and state.revision == self._memory.jobs[job].revision
 
     def _note(self, job: str) -> tuple[TaskSpec, ...]:

@@ -89,7 +89,7 @@ class World:
         files = Files(lambda: self.scheduler.now, lambda what: self.checkers.complain(what))
         self.terrain = Terrain(seed, lambda: self.scheduler.now)
         self.ground = Ground(self.scheduler, self.story, files, Habits(), Watcher(), self.terrain)
-        times = Times(set_based_from=self.scheduler.random.choice((1, 1000)))
+        times = Times()
         if size.containers >= LARGE_CELL:
             self.terrain.become_large()
             times = replace(

@@ -30,7 +30,7 @@ def job(name: str, task_count: int = 1, selector: str | None = None, priority: i
     return made._replace(**fields)
 
 
-def told(name: str, number: int = 0, cpu: float = 0.0) -> TaskLoad:
+def reported(name: str, number: int = 0, cpu: float = 0.0) -> TaskLoad:
     """A task whose only known load is of the CPU."""
     return TaskLoad(name, number, 1, {CPU: cpu})
 

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 
 from penstock.local.postgres import create_database, drop_database
 from penstock.store.engine import transaction
@@ -40,3 +40,9 @@ def waits_for_a_lock(engine: Engine) -> bool:
     )
     with transaction(engine) as connection:
         return bool(connection.execute(waiting).scalar_one())
+
+
+def read_assignment(connection: Connection, container: str) -> dict[int, int]:
+    """The shards that the store gives a container, with their assignment epochs."""
+    rows = connection.execute(text("SELECT shard, epoch FROM assignment WHERE container = :name"), {"name": container})
+    return {row.shard: row.epoch for row in rows}

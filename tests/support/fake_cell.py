@@ -12,14 +12,16 @@ from fastapi.responses import JSONResponse
 from sqlalchemy import Engine
 
 from penstock.local.ports import free_port
+from penstock.model.reports import TaskReport, TaskReportBatch
 from penstock.store.cluster import set_shard_count
 from penstock.store.engine import transaction
-from penstock.store.reports import save_report
-from penstock.store.shards import Change, ensure_shards, read_owners, record_owners, register
 from penstock.tasks.ownership import Member, Membership
 from penstock.tasks.spec import TaskTemplate
 from penstock.wire.app import create_app
-from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest, Snapshot, TaskReport, TaskReportBatch
+from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest, Snapshot
+from services.shard_manager.store.members import register
+from services.shard_manager.store.owners import Change, ensure_shards, read_owners, record_owners
+from services.task_service.store.reports import save_report
 from services.task_service.templates import Templates
 from tests.support.memory.specs import snapshot_of
 from tests.support.shard_manager import serving

@@ -73,19 +73,17 @@ def without(problem: Problem, gone: np.ndarray) -> Problem:
 
 
 def constrained(problem: Problem, seed: int = 9) -> Problem:
-    """The same with one shard in four bound to a region, jobs of 16 tasks, pairs of replicas and three priorities."""
+    """The same with one shard in four bound to a region, jobs of 16 tasks and three priorities."""
     chance, count = np.random.default_rng(seed), len(problem.shards.ids)
     constraints = (ANYWHERE, *(Constraint(regions=frozenset([region])) for region in REGIONS))
     bound = np.where(chance.random(count) < 0.25, chance.integers(1, len(constraints), count), 0)
     number = np.arange(count)
-    replicas = np.where((bound == 0) & (number % 20 < 2), number // 20, NO_GROUP)
     shards = replace(
         problem.shards,
         constraint=bound.astype(np.int64),
         constraints=constraints,
         priority=chance.integers(-1, 2, count),
         spread=number // JOB_TASKS,
-        replica=replicas,
         move_seconds=chance.lognormal(1.0, 1.0, count),
     )
     return replace(problem, shards=shards)
@@ -108,7 +106,6 @@ def _containers(capacity: Floats) -> Containers:
 def _shards(load: Floats) -> Shards:
     count = len(load)
     nothing = np.zeros(count, dtype=np.int64)
-    none = np.full(count, NO_GROUP)
     return Shards(
         ids=np.arange(count),
         load=load,
@@ -116,6 +113,5 @@ def _shards(load: Floats) -> Shards:
         constraints=(ANYWHERE,),
         priority=nothing,
         move_seconds=np.zeros(count),
-        spread=none,
-        replica=none,
+        spread=np.full(count, NO_GROUP),
     )

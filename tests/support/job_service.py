@@ -45,7 +45,7 @@ class RunningJobService:
 def job_service(database_url: str, **settings: Any) -> Iterator[RunningJobService]:
     """Serves on a free port until the end of the block; tokens are not remembered, so a revoked one ends at once."""
     chosen: dict[str, Any] = {"database_url": database_url, "job_service_token_cache_seconds": 0.0} | settings
-    engine = connect(database_url, pool_size=20)
+    engine = connect(database_url, connections=40)
     app = create_api(engine, SystemClock(), JobServiceSettings(**chosen))
     with _tcp_socket() as listening, _serving(app, listening) as url:
         with transaction(engine) as connection:

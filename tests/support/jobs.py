@@ -14,7 +14,8 @@ from penstock.config.merge import overlay
 from penstock.config.validate import check_merged
 from penstock.control.errors import InvalidConfig
 from penstock.store.engine import CHANGED_EXPECTED, next_number, notify, transaction
-from penstock.store.layers import all_layers
+from penstock.tasks.digests import digests_of
+from services.job_service.store.layers import all_layers
 
 BASE: Mapping[str, Any] = {
     "query": {"sql": "SELECT key, value FROM events"},
@@ -96,9 +97,10 @@ _LAYERS = text(
 )
 _STORE_MERGED = text(
     """
-    INSERT INTO expected_configs (job, config, revision, basis)
-    VALUES (:job, CAST(:config AS jsonb), :revision, :basis)
-    ON CONFLICT (job) DO UPDATE SET config = excluded.config, revision = excluded.revision, basis = excluded.basis
+    INSERT INTO expected_configs (job, config, digests, revision, basis)
+    VALUES (:job, CAST(:config AS jsonb), CAST(:digests AS jsonb), :revision, :basis)
+    ON CONFLICT (job) DO UPDATE SET config = excluded.config, digests = excluded.digests,
+        revision = excluded.revision, basis = excluded.basis
     """
 )
 
@@ -109,8 +111,9 @@ def _store_merged(connection: Connection, job: str, revision: int) -> None:
         merged = check_merged(reduce(overlay, layers, {})).model_dump(mode="json")
     except InvalidConfig:
         return
-    values = {"job": job, "config": _json(merged), "revision": revision, "basis": merge_basis(all_layers(connection))}
-    connection.execute(_STORE_MERGED, values)
+    values = {"job": job, "revision": revision, "basis": merge_basis(all_layers(connection))}
+    stored = {"config": _json(merged), "digests": _json(digests_of(merged))}
+    connection.execute(_STORE_MERGED, values | stored)
 
 
 def _touch_job(connection: Connection, job: str) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,7 +117,7 @@ def cases(delays_minutes: tuple[int, ...], shares: tuple[float, ...], rows: int)
     ]
 
 
-def outcomes(session: SparkSession, bootstrap: str, wanted: list[Case], folder: Path) -> Iterator[Outcome]:
+def outcomes(session: SparkSession, bootstrap: str, wanted: Iterable[Case], folder: Path) -> Iterator[Outcome]:
     """Runs the cases, one topic for all cases of a shape; they must be sorted by shape."""
     for shape, group in itertools.groupby(wanted, key=lambda case: case.shape):
         some = list(group)

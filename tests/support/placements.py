@@ -8,10 +8,10 @@ from itertools import product
 
 import hypothesis.strategies as st
 
-from services.shard_manager.placement.build import Container, Shard
 from services.shard_manager.placement.place import Placement
 from services.shard_manager.placement.problem import Constraint, State
 from services.shard_manager.placement.reasons import Cause
+from tests.support.placement_problems import Container, Shard
 
 DIMENSIONS = ("cpu", "memory", "gpu")
 ROUNDING = 1 + 1e-6
@@ -41,8 +41,6 @@ def shards(**fixed: st.SearchStrategy[object]) -> st.SearchStrategy[list[Shard]]
     fields: dict[str, st.SearchStrategy[object]] = {
         "id": st.integers(0, 30),
         "load": _LOADS,
-        "reserved": _LOADS,
-        "isolated": st.booleans(),
         "constraint": st.builds(
             Constraint,
             st.sets(st.sampled_from(["a", "b", "nowhere"]), max_size=2).map(frozenset),
@@ -50,7 +48,6 @@ def shards(**fixed: st.SearchStrategy[object]) -> st.SearchStrategy[list[Shard]]
         ),
         "priority": st.integers(-1, 1),
         "job": st.sampled_from([None, "x", "y"]),
-        "replicas": st.sampled_from([None, None, "r", "s"]),
         "state_bytes": st.sampled_from([0.0, 1e9]),
         "restart_seconds": st.sampled_from([0.0, 2.0]),
     }
@@ -60,11 +57,6 @@ def shards(**fixed: st.SearchStrategy[object]) -> st.SearchStrategy[list[Shard]]
 def previous() -> st.SearchStrategy[dict[int, str]]:
     """Any former assignment: of shards and containers that may be gone."""
     return st.dictionaries(st.integers(0, 40), st.sampled_from([*NAMES, "gone"]), max_size=20)
-
-
-def load_of(shard: Shard) -> dict[str, float]:
-    """What counts for a shard."""
-    return {**shard.load, **shard.reserved} if shard.isolated else dict(shard.load)
 
 
 def may_hold(container: Container, shard: Shard) -> bool:
@@ -78,7 +70,7 @@ def used(rows: Sequence[Shard], assignment: Mapping[int, str]) -> dict[str, Coun
     sums: dict[str, Counter[str]] = defaultdict(Counter)
     for shard in rows:
         if shard.id in assignment:
-            for dimension, amount in load_of(shard).items():
+            for dimension, amount in shard.load.items():
                 sums[assignment[shard.id]][dimension] += amount  # type: ignore[assignment]
     return sums
 
@@ -113,12 +105,6 @@ def broken_promises(
     for shard in rows:
         if (shard.id in answer.assignment) == (shard.id in stuck and stuck[shard.id] is None):
             yield f"{shard.id} is neither placed nor named, or both"
-    regions = Counter(
-        (by_id[number].replicas, by_name[name].region)
-        for number, name in answer.assignment.items()
-        if by_id[number].replicas is not None
-    )
-    yield from (f"replicas {pair} share a region" for pair, count in regions.items() if count > 1)
 
 
 def unfounded_reasons(hosts: Sequence[Container], rows: Sequence[Shard], answer: Placement) -> Iterator[str]:
@@ -128,9 +114,8 @@ def unfounded_reasons(hosts: Sequence[Container], rows: Sequence[Shard], answer:
         shard = by_id[lack.shard]
         possible = [host for host in hosts if may_hold(host, shard)]
         is_open = [host for host in possible if host.state is State.OPEN]
-        large = [host for host in is_open if fits(host, load_of(shard))]
-        apart = [host for host in large if not _has_replica(hosts, rows, answer, shard, host.region)]
-        fit = [host for host in apart if fits(host, Counter(load_of(shard)) + sums[host.name])]
+        large = [host for host in is_open if fits(host, shard.load)]
+        fit = [host for host in large if fits(host, Counter(shard.load) + sums[host.name])]
         expected = next(
             (
                 cause
@@ -138,28 +123,14 @@ def unfounded_reasons(hosts: Sequence[Container], rows: Sequence[Shard], answer:
                     (Cause.NO_CONTAINER, possible),
                     (Cause.NOT_OPEN, is_open),
                     (Cause.TOO_LARGE, large),
-                    (Cause.REPLICAS, apart),
                     (Cause.CAPACITY_SHORT, fit),
                 )
                 if not left
             ),
             None,
         )
-        if lack.cause is not expected and {lack.cause, expected} != {Cause.REPLICAS, Cause.CAPACITY_SHORT}:
+        if lack.cause is not expected:
             yield f"{lack} should be {expected}"
-
-
-def _has_replica(
-    hosts: Sequence[Container], rows: Sequence[Shard], answer: Placement, shard: Shard, region: str
-) -> bool:
-    by_name = {host.name: host for host in hosts}
-    places = [
-        by_name[answer.assignment[other.id]]
-        for other in rows
-        if shard.replicas is not None and other.replicas == shard.replicas
-        if other.id != shard.id and other.id in answer.assignment
-    ]
-    return any(host.region == region and host.state is not State.DRAINING for host in places)
 
 
 def worst_deviation(hosts: Sequence[Container], rows: Sequence[Shard], assignment: Mapping[int, str]) -> float:

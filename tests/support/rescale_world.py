@@ -13,18 +13,17 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, NamedTuple
 
+from penstock.model.reports import TaskReport, TaskState
 from penstock.store.running import STATE_SYNCER
+from penstock.tasks.host_request import HostRequest
 from penstock.tasks.ownership import Member
 from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointReport, SavepointRequest
-from penstock.tasks.work import HostWork
-from penstock.wire.cluster import TaskReport, TaskState
-from services.state_syncer.asks import Ask, AskKey
-from services.state_syncer.loop import StateSyncer
-from services.state_syncer.progress import Done, Failed, Lost, Outcome, Unanswered
-from services.state_syncer.savepoint_keeper import SavepointKeeper
-from services.state_syncer.savepoint_store import Decided
-from services.state_syncer.store import Batch
+from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Lost, Outcome, Unanswered
+from services.state_syncer.round.loop import StateSyncer
+from services.state_syncer.savepoints.reconciler import SavepointReconciler
+from services.state_syncer.savepoints.store import Decided
+from services.state_syncer.store.port import Batch
 from tests.support.jobs import make_config, make_layer
 from tests.support.memory.savepoints import MemorySavepointStore
 from tests.support.memory.store import LeaseEntry, MemoryStore, ReportEntry, RunningEntry
@@ -72,7 +71,7 @@ class MortalStore(MemorySyncStore):
 
 
 class MortalSavepoints(MemorySavepointStore):
-    """As `MortalStore`, for what the keeper of savepoints writes."""
+    """As `MortalStore`, for what the reconciler of savepoints writes."""
 
     dies: str | None = None
 
@@ -98,7 +97,7 @@ class World:
         self.attempts: dict[tuple[str, int], set[str]] = defaultdict(set)
         self.sealed: set[tuple[str, int]] = set()
         self.complaints: list[str] = []
-        self.requests: dict[tuple[str, tuple[str, int, str]], HostWork] = {}
+        self.requests: dict[tuple[str, tuple[str, int, str]], HostRequest] = {}
         self.written: set[tuple[str, int]] = set()
         self.saved: set[tuple[str, str]] = set()
         self.restoring: dict[tuple[str, int], int] = {}
@@ -184,9 +183,9 @@ class World:
 
     # ---- redistributions
 
-    def asked(self, name: str, ask: Ask) -> None:
+    def asked(self, name: str, ask: Attempt) -> None:
         """A container is asked: what must hold when its work begins is checked here."""
-        work = (ask.key.job, int(ask.key.number or 0), str(ask.key.step))
+        work = (ask.key.job, int(ask.key.number or 0), ask.key.kind)
         if work in self.containers[name].works:
             return
         self.containers[name].works[work] = Unanswered()
@@ -205,7 +204,7 @@ class World:
 
     def _removal_asked(self, request: SavepointRemoval) -> None:
         name = (request.job, request.name)
-        if any((row.savepoint_job, row.savepoint_name) == name for row in self.memory.restores.values()):
+        if any((row.savepoint.job, row.savepoint.name) == name for row in self.memory.restores.values()):
             self.complaints.append(f"{name} is to go while a restore waits for it")
 
     def _restore_asked(self, request: RedistributionRequest) -> None:
@@ -223,7 +222,7 @@ class World:
         for work in [work for work, found in works.items() if isinstance(found, Unanswered)]:
             works[work] = self._done(self.requests[name, work]) if isinstance(outcome, Done) else outcome
 
-    def _done(self, request: HostWork) -> Done:
+    def _done(self, request: HostRequest) -> Done:
         """What a work leaves, and what is said of it."""
         match request:
             case RedistributionRequest():
@@ -231,7 +230,7 @@ class World:
                 return DONE
             case SavepointRequest():
                 self.saved.add((request.job, request.name))
-                return Done(savepoint=SavepointReport(tasks=(), bytes=0))
+                return Done(SavepointReport(tasks=(), bytes=0))
             case SavepointRemoval():
                 self.saved.discard((request.job, request.name))
         return Done()
@@ -248,44 +247,45 @@ class Syncer:
     def __init__(self, world: World, epoch: int) -> None:
         self.epoch = epoch
         self.world = world
-        self.executor = WorldExecutor(world)
+        self.host_tasks = WorldHostTasks(world)
         self.store = MortalStore(world.memory)
-        self.syncer = StateSyncer(self.store, lambda: world.now, await_seconds=1.0, executor=self.executor)
+        self.syncer = StateSyncer(self.store, lambda: world.now, await_seconds=1.0, host_tasks=self.host_tasks)
         self.savepoints = MortalSavepoints(world.memory)
-        asker = WorldExecutor(world)
-        self.keeper = SavepointKeeper(self.savepoints, asker, await_seconds=1.0, keep_count=SAVEPOINTS_KEPT)
+        self.reconciler = SavepointReconciler(
+            self.savepoints, WorldHostTasks(world), await_seconds=1.0, keep_count=SAVEPOINTS_KEPT
+        )
 
     def round(self) -> None:
         """Raises Fenced."""
         self.syncer.round(self.epoch)
-        self.keeper.round(self.epoch)
+        self.reconciler.round(self.epoch)
 
 
-class WorldExecutor:
+class WorldHostTasks:
     """Asks the world's containers; what it knows is gone with its process."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._outcomes: dict[AskKey, Outcome] = {}
+        self._outcomes: dict[AttemptKey, Outcome] = {}
 
-    def outcome(self, key: AskKey) -> Outcome:
+    def outcome(self, key: AttemptKey) -> Outcome:
         return self._outcomes.get(key, Unanswered())
 
-    def ask(self, asks: Iterable[Ask]) -> None:
+    def want(self, attempts: Iterable[Attempt], leader_epoch: int) -> None:
         before, self._outcomes = self._outcomes, {}
-        for ask in asks:
+        for ask in attempts:
             known = before.get(ask.key, Unanswered())
             self._outcomes[ask.key] = self._answer(ask) if isinstance(known, Unanswered) else known
 
-    def reject(self, key: AskKey, error: str) -> None:
+    def reject(self, key: AttemptKey, error: str) -> None:
         self._outcomes[key] = Failed(error)
 
-    def _answer(self, ask: Ask) -> Outcome:
+    def _answer(self, ask: Attempt) -> Outcome:
         container = self._world.containers[str(ask.key.container)]
         if not container.answers:
             return Lost("no answer")
         self._world.asked(container.name, ask)
-        found = container.works[ask.key.job, int(ask.key.number or 0), str(ask.key.step)]
+        found = container.works[ask.key.job, int(ask.key.number or 0), ask.key.kind]
         if isinstance(found, Done) and isinstance(ask.request, SealRequest):
             self._world.sealed.add((ask.key.job, ask.request.layout.generation))
         return found

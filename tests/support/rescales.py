@@ -1,4 +1,4 @@
-"""Containers that redistribute when the test says so, as a State Syncer's executor sees them."""
+"""Containers that do host tasks when the test says so, as the parts of a State Syncer see them."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from penstock.tasks.redistribution import RedistributionReport
-from services.state_syncer.asks import Ask, AskKey
-from services.state_syncer.progress import Done, Failed, Lost, Outcome, Step, Unanswered
-from services.state_syncer.store import PostgresSyncStore
+from services.state_syncer.decide.progress import Step
+from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Lost, Outcome, Unanswered
+from services.state_syncer.store.port import PostgresSyncStore
 from tests.support.jobs import make_layer, write_layer
 from tests.support.syncer_cell import Cell
 
-Script = Callable[[AskKey], Outcome]
+Script = Callable[[AttemptKey], Outcome]
 
 
-def everything_works(key: AskKey) -> Outcome:
-    return Done(RedistributionReport()) if key.step is Step.REDISTRIBUTE else Done()
+def everything_works(key: AttemptKey) -> Outcome:
+    return Done(RedistributionReport()) if key.kind == Step.REDISTRIBUTE else Done()
 
 
 def fails_at(step: Step, error: str = "disk full") -> Script:
     """Every attempt at a step fails."""
-    return lambda key: Failed(error) if key.step is step else everything_works(key)
+    return lambda key: Failed(error) if key.kind == step else everything_works(key)
 
 
 def silent(container: str) -> Script:
@@ -37,31 +37,31 @@ class Containers:
 
     def __init__(self, works: Script = everything_works) -> None:
         self.works = works
-        self.asked: list[Ask] = []
+        self.asked: list[Attempt] = []
 
     def generations(self) -> list[int | None]:
         """The generations that were to be written, in order."""
-        return [ask.key.number for ask in self.asked if ask.key.step is Step.REDISTRIBUTE]
+        return [ask.key.number for ask in self.asked if ask.key.kind == Step.REDISTRIBUTE]
 
 
-class MemoryExecutor:
-    """One syncer's executor: it forgets all when its process ends."""
+class MemoryHostTasks:
+    """The host tasks of one part of a syncer: they are forgotten when its process ends."""
 
     def __init__(self, containers: Containers) -> None:
         self._containers = containers
-        self._outcomes: dict[AskKey, Outcome] = {}
+        self._outcomes: dict[AttemptKey, Outcome] = {}
 
-    def outcome(self, key: AskKey) -> Outcome:
+    def outcome(self, key: AttemptKey) -> Outcome:
         return self._outcomes.get(key, Unanswered())
 
-    def ask(self, asks: Iterable[Ask]) -> None:
+    def want(self, attempts: Iterable[Attempt], leader_epoch: int) -> None:
         before, self._outcomes = self._outcomes, {}
-        for ask in asks:
-            if all(ask.key != known.key for known in self._containers.asked):
-                self._containers.asked.append(ask)
-            self._outcomes[ask.key] = before.get(ask.key) or self._containers.works(ask.key)
+        for attempt in attempts:
+            if all(attempt.key != known.key for known in self._containers.asked):
+                self._containers.asked.append(attempt)
+            self._outcomes[attempt.key] = before.get(attempt.key) or self._containers.works(attempt.key)
 
-    def reject(self, key: AskKey, error: str) -> None:
+    def reject(self, key: AttemptKey, error: str) -> None:
         self._outcomes[key] = Failed(error)
 
 
@@ -77,7 +77,7 @@ class RescaleCell(Cell):
 
     def restart(self, store: Any = None) -> None:
         """Another syncer process: it knows what the store says and nothing else."""
-        self.executor = MemoryExecutor(self.containers)
+        self.host_tasks = MemoryHostTasks(self.containers)
         self.syncer = self.make_syncer(store or PostgresSyncStore(self.engine))
 
     def applied(self, *names: str) -> None:

@@ -17,13 +17,15 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig, Output, Query
 from penstock.local.jars import share_dir
 from penstock.spark.settings import class_archive_options, driver_classpath
-from penstock.tasks.keygroups import KeyGroupRange
 from penstock.tasks.spec import TaskSpec
 from tests.support.spark import JAVA_OPTIONS, QUICK_JVM
 
+CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+"""Spark's own, but not its default for local folders, which forks a process for each file."""
 _QUERY_TIMEOUT_S = 120
 
 
@@ -50,6 +52,10 @@ def local_session(folder: Path) -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # As in a host; the default of 50 costs seconds a table.
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS,
     }
     session = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

@@ -16,8 +16,8 @@ from fastapi import FastAPI
 from penstock.control.process import wait_until
 from penstock.local.ports import free_port
 from penstock.wire.cluster import Capacity, HeartbeatAnswer, HeartbeatRequest, ShardAnswers, ShardOrders, as_json
+from services.shard_manager.leader.view import View
 from services.shard_manager.settings import ShardManagerSettings
-from services.shard_manager.view import View
 from services.shard_manager.wiring import ShardManagerProcess, build
 
 CAPACITY = Capacity(cpu_cores=2.0, memory_bytes=2**31, disk_bytes=2**34)

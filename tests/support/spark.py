@@ -15,20 +15,27 @@ import pandas as pd
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from penstock.config.keygroups import ranges
 from penstock.config.model import JobConfig
 from penstock.control.process import wait_until
 from penstock.local.jars import share_dir
-from penstock.spark.channel import Event, Loads, Progress, Reply, Start, Stop, TaskEnded
+from penstock.spark.channel import Event, Loads, Progress, Reply, RunHostTask, Start, Stop, TaskEnded
 from penstock.spark.checkpoint import local_path
 from penstock.spark.host.client import ExitReason, HostProcess
 from penstock.spark.settings import SparkSettings
-from penstock.tasks.keygroups import ranges
+from penstock.tasks.host_request import HostRequest
+from penstock.tasks.host_task import HostTask
 from penstock.tasks.spec import TaskSpec
 
 READY_SECONDS = 150.0
 REPLY_SECONDS = 90.0
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 QUICK_JVM = "-XX:TieredStopAtLevel=1"
+
+
+def run_host_task(request: HostRequest) -> RunHostTask:
+    """The command to carry out a host task."""
+    return RunHostTask(id=0, task=HostTask.model_validate({"leader_epoch": 1, "request": request}))
 
 
 class Supervisor:
@@ -53,17 +60,17 @@ class Supervisor:
             case Loads():
                 self.loads = event.tasks
 
-    def start(self, spec: TaskSpec, epoch: int = 1) -> Reply:
-        return self.send_start(spec, epoch).result(REPLY_SECONDS)
+    def start(self, spec: TaskSpec, epoch: int = 1, commit_number: int = 0) -> Reply:
+        return self.send_start(spec, epoch, commit_number).result(REPLY_SECONDS)
 
-    def stop(self, task_id: str, *, settle: bool = False) -> Reply:
-        return self.host.send(Stop(id=0, task_id=task_id, settle=settle)).result(REPLY_SECONDS)
+    def stop(self, task_id: str, *, finish_pending: bool = False) -> Reply:
+        return self.host.send(Stop(id=0, task_id=task_id, finish_pending=finish_pending)).result(REPLY_SECONDS)
 
     def next_ended(self) -> TaskEnded:
         return self.ended.get(timeout=REPLY_SECONDS)
 
-    def send_start(self, spec: TaskSpec, epoch: int = 1) -> Future[Reply]:
-        return self.host.send(Start(id=0, spec=spec, epoch=epoch))
+    def send_start(self, spec: TaskSpec, epoch: int = 1, commit_number: int = 0) -> Future[Reply]:
+        return self.host.send(Start(id=0, spec=spec, epoch=epoch, commit_number=commit_number))
 
     def wait_for_records(self, task_id: str, records: int, timeout_s: float = 90.0) -> Any:
         """The task's progress once it has read up to `records` records (the sum of its offsets)."""

@@ -12,34 +12,36 @@ from sqlalchemy import Engine, text
 from penstock.store import leases
 from penstock.store.engine import transaction
 from penstock.store.running import STATE_SYNCER
-from services.state_syncer.budget import Budget
-from services.state_syncer.loop import StateSyncer
-from services.state_syncer.simple import SET_BASED_FROM, SimpleCommits, Terms
-from services.state_syncer.store import Batch, PostgresSyncStore
+from services.state_syncer.decide.budget import Budget
+from services.state_syncer.round.loop import StateSyncer
+from services.state_syncer.store.port import Batch, PostgresSyncStore
+from services.state_syncer.store.simple import SimpleCommits
 
 
 @dataclass
 class Cell:
-    """A store, a syncer that leads, and a clock that the test moves. `set_based_from`: as the syncer's."""
+    """A store, a syncer that leads, and a clock that the test moves. `one_by_one`: nothing is committed at once."""
 
     engine: Engine
     epoch: int
     now: datetime = datetime(2026, 1, 1, tzinfo=UTC)
-    set_based_from: int = SET_BASED_FROM
+    one_by_one: bool = False
 
     def __post_init__(self) -> None:
         self.wanted_wake_ups: list[float] = []
-        self.executor: Any = None
+        self.host_tasks: Any = None
         self.budget = Budget()
-        self.syncer = self.make_syncer(PostgresSyncStore(self.engine))
+        self.syncer = self.make_syncer(self.make_store())
+
+    def make_store(self) -> PostgresSyncStore:
+        return OneByOne(self.engine) if self.one_by_one else PostgresSyncStore(self.engine)
 
     def make_syncer(self, store: Any) -> StateSyncer:
         syncer = StateSyncer(
             store,
             lambda: self.now,
             await_seconds=1.0,
-            set_based_from=self.set_based_from,
-            executor=self.executor,
+            host_tasks=self.host_tasks,
             budget=self.budget,
         )
         syncer.wake_in = self.wanted_wake_ups.append
@@ -118,28 +120,37 @@ def die() -> None:
     raise Killed
 
 
+class OneByOne(PostgresSyncStore):
+    """Leaves simple commits to the decisions."""
+
+    def commit_simple(self, leader_epoch: int, *args: Any, **options: Any) -> SimpleCommits:
+        return SimpleCommits()
+
+
 class Interfering(PostgresSyncStore):
     """Does something once, between the decisions of a round and their writing; dies there when that raises.
 
-    `after_write`: what was to be written is written first. `set_based`: before the set-based way, not the other.
+    `after_write`: what was to be written is written first. `simple`: at the simple commits, not at the other writes;
+    otherwise there are no simple commits.
     """
 
-    def __init__(self, engine: Engine, interfere: Any, *, after_write: bool = False, set_based: bool = False) -> None:
+    def __init__(self, engine: Engine, interfere: Any, *, after_write: bool = False, simple: bool = False) -> None:
         super().__init__(engine)
-        self._set_based = set_based
+        self._at_simple = simple
         self._interfere = interfere
         self._after_write = after_write
         self._done = False
 
     def write(self, batch: Batch, leader_epoch: int) -> int | None:
-        if not self._set_based:
+        if not self._at_simple:
             self._meddle(lambda: super(Interfering, self).write(batch, leader_epoch))
         return super().write(batch, leader_epoch)
 
-    def commit_simple(self, leader_epoch: int, terms: Terms) -> SimpleCommits:
-        if self._set_based:
-            self._meddle(lambda: super(Interfering, self).commit_simple(leader_epoch, terms))
-        return super().commit_simple(leader_epoch, terms)
+    def commit_simple(self, leader_epoch: int, *args: Any, **options: Any) -> SimpleCommits:
+        if not self._at_simple:
+            return SimpleCommits()
+        self._meddle(lambda: super(Interfering, self).commit_simple(leader_epoch, *args, **options))
+        return super().commit_simple(leader_epoch, *args, **options)
 
     def _meddle(self, write: Callable[[], object]) -> None:
         if self._after_write:

@@ -1,4 +1,4 @@
-"""A Task Manager's container with hosts, clock and messages of the test's own."""
+"""A Task Manager's container in a world that the test controls: hosts, clock, Shard Manager and Task Service."""
 
 from __future__ import annotations
 
@@ -7,53 +7,49 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
+from penstock.config.keygroups import ranges
 from penstock.config.model import JobConfig
+from penstock.model.reports import TaskReport
 from penstock.spark.channel import (
+    CancelHostTask,
     Command,
     Event,
     Exit,
-    Initialize,
-    ListTasks,
     Live,
     Loads,
     Ready,
-    Redistribute,
-    RemoveGeneration,
-    RemoveSavepoint,
     Reply,
-    Seal,
+    RunHostTask,
     Start,
     Stop,
-    TakeSavepoint,
     TaskEnded,
 )
 from penstock.spark.channel import Lease as LeaseCommand
-from penstock.tasks.keygroups import ranges
+from penstock.tasks.host_request import HostRequest
+from penstock.tasks.host_task import REDISTRIBUTE, TAKE_SAVEPOINT, HostTask
 from penstock.tasks.redistribution import Layout, RedistributionRequest
 from penstock.tasks.shards import shard_of
 from penstock.tasks.spec import TaskSpec, TaskTemplate, key_group_count, task_id
-from penstock.wire.cluster import (
-    Capacity,
-    HeartbeatAnswer,
-    HeartbeatRequest,
-    ShardOrders,
-    Snapshot,
-    TaskReport,
-)
-from services.task_manager.catalog import updated
+from penstock.wire.cluster import Capacity, HeartbeatAnswer, HeartbeatRequest, ShardOrders, Snapshot
+from penstock.wire.host_tasks import HostTaskAnswer
 from services.task_manager.container import Container
-from services.task_manager.model import HostKey, Limits
+from services.task_manager.decide.model import HostKey, Limits
 from services.task_manager.ports import HostExit
+from services.task_manager.specs.spec_cache import updated
 from services.task_manager.views import Identity
 from tests.support.job_configs import job
 
 SHARDS = 8
 REGIONS = ("local", "elsewhere")
+REPORTS: Mapping[str, dict[str, Any]] = {
+    REDISTRIBUTE: {"state_rows": 3},
+    TAKE_SAVEPOINT: {"tasks": [{"index": 0, "batch": 7}], "bytes": 11},
+}
 CAPACITY = Capacity(cpu_cores=2.0, memory_bytes=2**31, disk_bytes=2**34)
 
 
 class FakeClock:
-    """Time that passes when the test says so."""
+    """A clock that the test advances by `seconds`."""
 
     def __init__(self) -> None:
         self.seconds = 1000.0
@@ -66,10 +62,10 @@ class FakeClock:
 
 
 class FakeHost:
-    """A host that does what it is told when `answer` is called; `stuck` answers nothing. Unless `is_heard`, its
-    end is not told yet.
+    """A host that carries out its commands when `answer` is called.
 
-    As a real one it answers every command once, and nothing more once it has ended.
+    A `stuck` host answers nothing. While not `is_heard`, `exit` does not return its end yet. Like a real host it
+    answers every command once, and no command after its end.
     """
 
     def __init__(
@@ -85,7 +81,7 @@ class FakeHost:
         self.leases: list[LeaseCommand] = []
         self.how: HostExit | None = None
         self.refuse: dict[str, str] = {}
-        self.refuse_works: str | None = None
+        self.refuse_host_tasks: str | None = None
         self._unanswered: list[Command] = []
         self._on_event = on_event
         self._on_exit = on_exit
@@ -116,7 +112,7 @@ class FakeHost:
         self._on_event(self.name, Ready(pid=1, jvm_pid=2))
 
     def measure(self, loads: dict[str, dict[str, float]]) -> None:
-        """Tells what its tasks use."""
+        """Sends what its tasks use."""
         self._on_event(self.name, Loads(tasks=loads))
 
     def end_task(self, name: str, kind: str = "retryable", error: str = "boom", *, out_of_memory: bool = False) -> None:
@@ -159,26 +155,27 @@ class FakeHost:
             case Start(spec=spec, epoch=epoch) if spec.task_id in self.tasks:
                 known = self.tasks[spec.task_id]
                 return None if (known.spec, known.epoch) == (spec, epoch) else "retryable"
-            case Redistribute() | Seal() | RemoveGeneration() | TakeSavepoint() | RemoveSavepoint() | Initialize():
-                return self.refuse_works
+            case RunHostTask():
+                return self._refusal_of(command)
             case Live(spec=spec) if spec.task_id not in self.tasks:
                 return "retryable"
         return None
 
+    def _refusal_of(self, command: RunHostTask) -> str | None:
+        """As a real host: a task that was cancelled before it began fails."""
+        cancelled = {each.key for each in self.sent if isinstance(each, CancelHostTask)}
+        return "retryable" if command.task.key in cancelled else self.refuse_host_tasks
+
     def _reply(self, command: Command, kind: str | None = None) -> None:
         result: dict[str, Any] = {}
-        if isinstance(command, ListTasks):
-            result = {"tasks": {name: {} for name in self.tasks}}
-        if isinstance(command, Redistribute):
-            result = {"state_rows": 3}
-        if isinstance(command, TakeSavepoint):
-            result = {"tasks": [{"index": 0, "batch": 7}], "bytes": 11}
+        if isinstance(command, RunHostTask):
+            result = REPORTS.get(command.task.request.kind, {})
         reply = Reply(id=command.id, ok=kind is None, error=kind and f"is {kind}", error_kind=kind, result=result)
         self._on_event(self.name, reply)
 
 
 class FakeHosts:
-    """All hosts that were ever started, by name."""
+    """The port `Hosts`: all hosts that were ever started, by name. While `broken`, no host can be started."""
 
     def __init__(self) -> None:
         self.all: dict[str, FakeHost] = {}
@@ -196,12 +193,12 @@ class FakeHosts:
         return [host for host in self.all.values() if host.how is None]
 
     def running(self) -> dict[str, Start]:
-        """What runs, over all hosts that live."""
+        """The start commands of all tasks that run, by id."""
         return {name: start for host in self.alive() for name, start in host.tasks.items()}
 
 
 class World:
-    """A container and all that is around it."""
+    """A container, with the Shard Manager and the Task Service played by the test."""
 
     def __init__(self, limits: Limits | None = None, *, lease_seconds: float = 40.0, life: str = "life") -> None:
         self.clock = FakeClock()
@@ -219,10 +216,10 @@ class World:
         self.commit_number = 0
         self.templates: dict[str, TaskTemplate] = {}
 
-    # ---- what the world says
+    # ---- messages to the container
 
     def jobs(self, *templates: TaskTemplate) -> World:
-        """These are all jobs from now on."""
+        """The Task Service sends a full snapshot with these jobs."""
         self.commit_number += 1
         self.templates = {template.job: template for template in templates}
         snapshot = Snapshot(full=True, commit_number=self.commit_number, shard_count=SHARDS, templates=templates)
@@ -230,7 +227,7 @@ class World:
         return self
 
     def heartbeat(self, shards: Mapping[int, int] | None = None, *, known: bool = True) -> HeartbeatRequest | None:
-        """One heartbeat, answered at once; None when the container sends none now."""
+        """One heartbeat, answered at once with these shards (default: the held ones). None when none is sent."""
         request = self.container.heartbeat_request()
         if request is None:
             return None
@@ -240,7 +237,7 @@ class World:
             known=known,
             version=self.version,
             shard_count=SHARDS,
-            regions=REGIONS,
+            selectors=REGIONS,
             lease_seconds=self.lease_seconds,
             shards=owned if known else {},
         )
@@ -248,7 +245,7 @@ class World:
         return request
 
     def order(self, shards: Mapping[int, int], **more: Any) -> ShardOrders:
-        """An order for this life of the container."""
+        """An order for the present incarnation of the container."""
         self.version = max([self.version, *shards.values()])
         fields: dict[str, Any] = {
             "container": "c1",
@@ -261,20 +258,20 @@ class World:
         }
         return ShardOrders(**fields)
 
-    # ---- what happens then
+    # ---- time and results
 
     def settle(self, *, rounds: int = 20) -> None:
-        """Ticks and answers until nothing is asked for any more; fails when that never comes."""
+        """Ticks and lets hosts answer until a tick decides nothing. Fails after `rounds` ticks."""
         for _ in range(rounds):
             actions = self.container.tick()
             for host in list(self.hosts.alive()):
                 host.answer()
             if not actions and not self.container.tick():
                 return
-        raise AssertionError(f"not settled: {self.container.tick()}")
+        raise AssertionError(f"still deciding: {self.container.tick()}")
 
     def wait(self, seconds: float, *, heartbeats: bool = True) -> None:
-        """Time passes in steps of five seconds, with heartbeats that keep what is held."""
+        """Time passes in steps of five seconds, each with a heartbeat and a tick."""
         left = seconds
         while left > 0:
             self.clock.seconds += min(5.0, left)
@@ -283,8 +280,12 @@ class World:
                 self.heartbeat()
             self.container.tick()
 
+    def ask(self, request: HostRequest, leader_epoch: int = 1) -> HostTaskAnswer:
+        """A State Syncer asks for a host task, without waiting for its end."""
+        return self.container.host_task(host_task(request, leader_epoch), 0.0)
+
     def running(self) -> set[str]:
-        """The tasks that run on hosts."""
+        """The ids of the tasks that run on hosts."""
         return set(self.hosts.running())
 
     def reports(self) -> dict[str, TaskReport]:
@@ -294,6 +295,14 @@ class World:
     def host_of(self, name: str) -> FakeHost:
         """The host that runs a task."""
         return next(host for host in self.hosts.alive() if name in host.tasks)
+
+
+def running_world(*templates: TaskTemplate, limits: Limits | None = None) -> World:
+    """A container that owns every shard under epoch 1 and runs these jobs."""
+    world = World(limits).jobs(*templates)
+    world.heartbeat(all_shards())
+    world.settle()
+    return world
 
 
 def template(
@@ -337,8 +346,14 @@ def layout(generation: int, task_count: int = 2, **changes: Any) -> Layout:
 
 
 def redistribution(generation: int = 2, **changes: Any) -> RedistributionRequest:
-    """From generation 1 with two tasks to another with four."""
-    return RedistributionRequest(job="flights", source=layout(1, **changes), target=layout(generation, 4, **changes))
+    """From generation 1 with two tasks to another with four; the state is small."""
+    source, target = layout(1, **changes), layout(generation, 4, **changes)
+    return RedistributionRequest(job="flights", source=source, target=target, stopped_at=1, state_bytes=0)
+
+
+def host_task(request: HostRequest, leader_epoch: int = 1) -> HostTask:
+    """What a State Syncer asks of a container."""
+    return HostTask.model_validate({"leader_epoch": leader_epoch, "request": request})
 
 
 def all_shards(epoch: int = 1) -> dict[int, int]:

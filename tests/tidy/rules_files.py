@@ -14,7 +14,7 @@ TOP_LEVEL = frozenset([
     "requirements.lock", "Makefile", ".ci", ".gitignore", ".dockerignore", "LICENSE",
 ])
 # fmt: on
-README_LINES = 60
+README_LINES = 120
 _BUILD_NAMES = {"pyproject.toml", "requirements.lock", "Makefile", "docker-compose.yml", "Dockerfile", "run", "pom.xml"}
 _BUILD_SUFFIXES = {".lock", ".xml", ".sh", ".cfg", ".dockerfile"}
 _ADDRESS = re.compile(r"[a-z+]+://(?!127\.0\.0\.1|localhost|www\.w3\.org|\$|\{)[\w-]+\.", re.IGNORECASE)

@@ -6,6 +6,19 @@ import ast
 
 from tests.tidy.source import Tree, code_files, functions, imports, is_within, python_files
 
+# What each part of `penstock` may import of it, besides itself. Parts of one line do not know each other.
+LAYERS: dict[str, frozenset[str]] = {}
+for _parts in (
+    ("control",),
+    ("config",),
+    ("tasks",),
+    ("model",),
+    ("store", "wire", "spark"),
+    ("local",),
+    ("cli",),
+):
+    LAYERS.update(dict.fromkeys(_parts, frozenset(LAYERS)))
+
 _JVM_PACKAGES = ("pyspark", "delta", "py4j")
 
 
@@ -25,6 +38,19 @@ def services_never_import_each_other(tree: Tree) -> list[str]:
 def penstock_never_imports_services(tree: Tree) -> list[str]:
     """What services share does not know the services."""
     return _importing(tree, ("services",), folders=("libs/",))
+
+
+def no_import_of_penstock_runs_back_up(tree: Tree) -> list[str]:
+    """Each part of `penstock` imports only itself and the parts below it (`LAYERS`)."""
+    found = []
+    for path, module in python_files(tree, "libs/penstock/"):
+        part = path.split("/")[2]
+        for line, name in imports(module):
+            package, _, other = name.partition(".")
+            other = other.partition(".")[0]
+            if package == "penstock" and other and other not in LAYERS.get(part, frozenset()) | {part}:
+                found.append(f"{path}:{line} imports {name}")
+    return found
 
 
 def pyspark_only_under_penstock_spark(tree: Tree) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.tidy import rules_files, rules_imports, rules_purity, rules_shape, rules_tests
+from tests.tidy import rules_files, rules_imports, rules_purity, rules_shape, rules_tests, rules_words
 from tests.tidy.source import Rule, Tree, read_repository
 
 _LONG_FUNCTION = "def f():\n" + "    x = 1\n" * 70
@@ -21,6 +21,16 @@ EXAMPLES: list[tuple[Rule, Tree, Tree]] = [
         rules_imports.penstock_never_imports_services,
         {"libs/penstock/wire/x.py": "import services.a.api\n"},
         {"libs/penstock/wire/x.py": "import penstock.local.services\n"},
+    ),
+    (
+        rules_imports.no_import_of_penstock_runs_back_up,
+        {"libs/penstock/store/x.py": "from penstock.wire.cluster import Snapshot\n"},
+        {"libs/penstock/store/x.py": "from penstock.model import reports\nfrom penstock.store import engine\n"},
+    ),
+    (
+        rules_imports.no_import_of_penstock_runs_back_up,
+        {"libs/penstock/new/x.py": "from penstock.config import merge\n"},
+        {"libs/penstock/local/x.py": "import penstock.store.engine\n"},
     ),
     (
         rules_imports.pyspark_only_under_penstock_spark,
@@ -60,7 +70,12 @@ EXAMPLES: list[tuple[Rule, Tree, Tree]] = [
     (
         rules_purity.pure_modules_do_no_io,
         {"services/a/plan.py": "from penstock import wire\n", "libs/penstock/wire/__init__.py": "import os\n"},
-        {"services/a/executor.py": "from penstock import wire\n", "libs/penstock/wire/__init__.py": "import os\n"},
+        {"services/a/dispatcher.py": "from penstock import wire\n", "libs/penstock/wire/__init__.py": "import os\n"},
+    ),
+    (
+        rules_purity.pure_modules_do_no_io,
+        {"services/a/plan.py": "import services.a.store.x\n", "services/a/store/x.py": "import sqlalchemy\n"},
+        {"services/a/store/x.py": "import sqlalchemy\n"},
     ),
     (
         rules_purity.pure_modules_do_no_io,
@@ -114,8 +129,8 @@ EXAMPLES: list[tuple[Rule, Tree, Tree]] = [
     ),
     (
         rules_files.parts_have_a_readme_of_a_page,
-        {"libs/penstock/b/x.py": "X = 1\n", "libs/penstock/b/README.md": "line\n" * 61},
-        {"libs/penstock/b/x.py": "X = 1\n", "libs/penstock/b/README.md": "line\n" * 60},
+        {"libs/penstock/b/x.py": "X = 1\n", "libs/penstock/b/README.md": "line\n" * 121},
+        {"libs/penstock/b/x.py": "X = 1\n", "libs/penstock/b/README.md": "line\n" * 120},
     ),
     (
         rules_files.build_files_name_no_host,
@@ -152,6 +167,35 @@ EXAMPLES: list[tuple[Rule, Tree, Tree]] = [
         {"tests/unit/test_x.py": "@pytest.mark." + "skipif(True)\ndef test_x():\n    assert True\n"},
         {"tests/unit/test_x.py": "@pytest.mark.long\ndef test_x():\n    assert True\n"},
     ),
+    (
+        rules_words.readmes_are_at_most_120_lines,
+        {"tests/x/README.md": "line\n" * 121},
+        {"README.md": "line\n" * 120, "LICENSE": "line\n" * 400},
+    ),
+    (
+        rules_words.paragraphs_of_readmes_are_at_most_5_lines,
+        {"README.md": "# A\n\n" + "line\n" * 6},
+        {"README.md": "- item\n  of two\n" * 4 + "```\n" + "code\n" * 9 + "```\n" + "| a |\n" * 9 + "line\n" * 5},
+    ),
+    (
+        rules_words.paragraphs_of_readmes_are_at_most_5_lines,
+        {"services/a/README.md": "- item\n" + "  line\n" * 5},
+        {"services/a/README.md": "line\n" * 5 + "\n" + "line\n" * 5},
+    ),
+    (
+        rules_words.public_names_are_plain_words,
+        {"services/a/x.py": "class GenerationKeeper:\n    pass\n"},
+        {
+            "services/a/x.py": "class _Keeper:\n    pass\n\n\ndef worker_tells():\n    held = 1\n".replace(
+                "tells", "says"
+            )
+        },
+    ),
+    (
+        rules_words.public_names_are_plain_words,
+        {"libs/penstock/x/story.py": '"""A."""\n'},
+        {"libs/penstock/x/history.py": '"""A."""\n', "tests/unit/story.py": '"""A."""\n'},
+    ),
 ]
 
 RULES = list(dict.fromkeys(rule for rule, _, _ in EXAMPLES))
@@ -176,7 +220,7 @@ def test_the_rule_catches_a_bad_example_only(rule: Rule, bad: Tree, good: Tree) 
 
 
 def test_every_rule_has_an_example() -> None:
-    modules = (rules_files, rules_imports, rules_purity, rules_shape, rules_tests)
+    modules = (rules_files, rules_imports, rules_purity, rules_shape, rules_tests, rules_words)
     public = {
         value
         for module in modules

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.jobs import AsJson, Reason, client
+from penstock.cli.arguments import AsJson, Reason
+from penstock.cli.connection import client
 from penstock.cli.output import cell, figure, say, show_json, span, table
 from penstock.cli.parse import duration_seconds
 from penstock.control.errors import Conflict
@@ -17,7 +18,7 @@ from penstock.tasks.ownership import DRAINING, OPEN
 from penstock.wire.containers import ContainerPage, ContainerView
 from penstock.wire.job_client import JobClient
 
-Container = Annotated[str, typer.Argument(help="container name")]
+Container = Annotated[str, typer.Argument(help="name of the container")]
 NEVER = "never"
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _WAIT_BEYOND_LIMIT_SECONDS = 300.0
@@ -26,16 +27,14 @@ _POLL_SECONDS = 0.5
 _UNKNOWN = figure(None)
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the commands to the program."""
-    for command in (containers, cordon, drain, uncordon):
-        app.command()(command)
-
-
 def containers(
-    name: Annotated[str | None, typer.Argument(help="one container; all if absent")] = None, as_json: AsJson = False
+    name: Annotated[str | None, typer.Argument(help="show this container in detail; default: all")] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Containers: state, load of capacity and deviation from the mean by dimension, shards, tasks, age of the lease."""
+    """List containers: state, load, shards, tasks, age of the lease.
+
+    A load is shown as `3.2 of 8.0 (+4%)`: used, usable, and deviation from the mean of the containers.
+    """
     connection = client()
     if name is not None:
         one = connection.container(name)
@@ -49,7 +48,7 @@ def containers(
 
 
 def cordon(container: Container, reason: Reason = "") -> None:
-    """Let a container keep what it has, and give it nothing new; ends a drain."""
+    """Assign no new shards to a container. It keeps those that it has; a drain of it ends."""
     _say_availability(client().cordon(container, reason=reason))
 
 
@@ -57,11 +56,14 @@ def drain(
     container: Container,
     reason: Reason = "",
     limit: Annotated[
-        str, typer.Option(help="30s, 10m, 2h or never: what is left then is taken off at once, wherever it goes")
+        str, typer.Option(help="30s, 10m, 2h or never: after this time the remaining shards move at once")
     ] = "10m",
-    wait: Annotated[bool, typer.Option("--wait", help="show what is left until nothing is")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="show the progress until the container is empty")] = False,
 ) -> None:
-    """Empty a container: its shards move to others as these have room."""
+    """Move all shards of a container to other containers.
+
+    A shard moves when another container has room for it, at the latest when the limit ends.
+    """
     connection, seconds = client(), None if limit == NEVER else duration_seconds(limit, field="limit")
     _say_availability(connection.drain(container, reason=reason, limit_seconds=seconds))
     if wait:
@@ -70,31 +72,31 @@ def drain(
 
 
 def uncordon(container: Container, reason: Reason = "") -> None:
-    """Let a container take shards again; ends a drain."""
+    """Assign shards to a container again. A drain of it ends."""
     _say_availability(client().uncordon(container, reason=reason))
 
 
 def _watch(connection: JobClient, container: str, seconds: float) -> None:
-    """Says what is left, and alerts about the container, once each. Raises Conflict when somebody ended the drain."""
-    told: set[str] = set()
-    is_empty = partial(_is_empty, connection, container, told)
+    """Says the progress and the container's alerts, each once. Raises Conflict when somebody ended the drain."""
+    said: set[str] = set()
+    is_empty = partial(_is_empty, connection, container, said)
     wait_until(is_empty, seconds, f"{container} to be empty: see `penstock containers`", poll_s=_POLL_SECONDS)
     say(f"{container} is empty")
 
 
-def _is_empty(connection: JobClient, container: str, told: set[str]) -> bool:
+def _is_empty(connection: JobClient, container: str, said: set[str]) -> bool:
     view, alerts = connection.container(container), connection.alerts(subject=container).alerts
     if view.availability != DRAINING:
         raise Conflict(f"the drain of {container} was ended: it is {view.availability}", rule="draining")
-    for line in (f"{view.shards} shards and {view.tasks} tasks are left", *(alert.message for alert in alerts)):
-        if line not in told:
-            told.add(line)
+    for line in (f"{view.shards} shards and {view.tasks} tasks remain", *(alert.message for alert in alerts)):
+        if line not in said:
+            said.add(line)
             say(line)
     return view.shards == 0 and view.tasks == 0
 
 
 def _say_availability(container: ContainerView) -> None:
-    limit = "" if container.drain_until is None else f", what is left is taken off {cell(container.drain_until)}"
+    limit = "" if container.drain_until is None else f", the remaining shards move {cell(container.drain_until)}"
     counts = f"{container.shards} shards, {container.tasks} tasks"
     say(f"{container.name} is {container.availability}: {counts}{limit}")
 
@@ -128,7 +130,7 @@ def _row(container: ContainerView, dimensions: Iterable[str]) -> tuple[str, ...]
 
 
 def _state(container: ContainerView) -> str:
-    """`live`; `live, draining, in 5m: new disk` when it takes no shards."""
+    """`live`, or `live, draining, in 5m: new disk` when it takes no shards."""
     if container.availability == OPEN:
         return container.state
     limit = "" if container.drain_until is None else f", {cell(container.drain_until)}"
@@ -137,7 +139,7 @@ def _state(container: ContainerView) -> str:
 
 
 def _share(container: ContainerView, dimension: str) -> str:
-    """`3.2 of 8.0 (+4%)`; the usable amount, or the capacity while that is unknown."""
+    """`3.2 of 8.0 (+4%)`: of the usable amount, or of the capacity while the usable amount is unknown."""
     load, usable, deviation, capacity = _load(container, dimension)
     offered = capacity if usable == _UNKNOWN else usable
     return f"{load} of {offered}" + ("" if deviation == _UNKNOWN else f" ({deviation})")
@@ -152,7 +154,7 @@ def _load(container: ContainerView, dimension: str) -> tuple[str, str, str, str]
 
 
 def _amount(dimension: str, value: float | None) -> str:
-    """Bytes in the unit that suits them; what nobody knows is `unknown`, never zero."""
+    """Bytes in a fitting unit. A missing value is `unknown`, never zero."""
     if value is None:
         return _UNKNOWN
     if "bytes" not in dimension:

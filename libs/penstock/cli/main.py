@@ -1,26 +1,16 @@
-"""`penstock`: the same nouns as the API. Each group of commands is a module; errors become one line and exit 1."""
+"""`penstock`: the same nouns as the API. An expected error becomes one line and exit code 1."""
 
 from __future__ import annotations
 
-import typer
-
-from penstock.cli import cluster, containers, errors, jobs, local, rebalance, rescale, savepoint, setup
-from penstock.control import logs
-
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    help="A Turbine-style control plane for Spark Structured Streaming.",
-)
-for module in (jobs, rescale, rebalance, savepoint, cluster, containers, setup, local):
-    module.add_to(app)
+from penstock.cli import errors
+from penstock.cli.commands import COMMANDS, GROUPS
+from penstock.cli.lazy import program
 
 
 def main() -> None:
-    """The console script: like `app`, with the errors that are expected of it in one line each."""
-    logs.configure("cli", level="WARNING")
-    errors.run(app, "penstock")
+    """The console script."""
+    summary = "A control plane for Spark Structured Streaming in the manner of Facebook's Turbine."
+    errors.run(program(COMMANDS, GROUPS, summary=summary), "penstock")
 
 
 if __name__ == "__main__":

@@ -28,9 +28,9 @@ def json_object(text: str, *, names: dict[str, str] | None = None) -> dict[str, 
     try:
         value = orjson.loads(source)
     except orjson.JSONDecodeError as error:
-        raise UserError(f"not JSON: {error}", field="config", rule="json_object") from error
+        raise UserError(f"this is not JSON: {error}", field="config", rule="json_object") from error
     if not isinstance(value, dict):
-        raise UserError("a JSON object is needed", field="config", rule="json_object")
+        raise UserError("write a JSON object: {...}", field="config", rule="json_object")
     return value
 
 
@@ -45,5 +45,5 @@ def duration_seconds(text: str, *, field: str = "for") -> int:
     """`90`, `90s`, `30m`, `2h`, `1d` in seconds. Raises UserError."""
     match = re.fullmatch(r"(\d+)([smhd]?)", text.strip())
     if match is None or int(match[1]) == 0:
-        raise UserError(f"{text} is no duration: write 90s, 30m, 2h or 1d", field=field, rule="duration")
+        raise UserError(f"{text} is not a duration: write 90s, 30m, 2h or 1d", field=field, rule="duration")
     return int(match[1]) * _UNITS[match[2] or "s"]

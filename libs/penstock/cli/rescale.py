@@ -6,12 +6,13 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.jobs import Job, Reason, client, say_written
+from penstock.cli.arguments import ForTime, Job, NoWait, Reason, Wait
+from penstock.cli.connection import client, say_written
 from penstock.cli.output import say
 from penstock.cli.parse import duration_seconds, expiry_seconds
 from penstock.control.errors import Conflict
 from penstock.control.process import wait_until
-from penstock.store.records import JobState
+from penstock.model.jobs import JobState
 from penstock.wire.job_client import JobClient
 from penstock.wire.overview import SyncView
 
@@ -19,20 +20,18 @@ _POLL_SECONDS = 0.3
 _GIVEN_UP = (JobState.FAILED, JobState.QUARANTINED)
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the command to the program."""
-    app.command()(rescale)
-
-
 def rescale(
     job: Job,
-    tasks: Annotated[int, typer.Argument(min=1, help="number of tasks")],
+    tasks: Annotated[int, typer.Argument(min=1, help="the new number of tasks")],
     reason: Reason = "",
-    for_: Annotated[str | None, typer.Option("--for", help="30m, 2h, 1d, then back; it stays if absent")] = None,
-    wait: Annotated[str, typer.Option("--wait", help="how long to wait for the end")] = "10m",
-    no_wait: Annotated[bool, typer.Option("--no-wait", help="return at once; `penstock sync` shows the plan")] = False,
+    for_: ForTime = None,
+    wait: Wait = "10m",
+    no_wait: NoWait = False,
 ) -> None:
-    """Change a job's parallelism: its checkpoints are redistributed, and nothing is lost or counted twice."""
+    """Change the number of tasks of a job. No row is lost or counted twice.
+
+    The tasks stop, their offsets and state are redistributed, and the new tasks start.
+    """
     connection, seconds = client(), duration_seconds(wait)
     written = connection.rescale(job, tasks, reason=reason, expires_in_seconds=expiry_seconds(for_))
     say_written(written)
@@ -41,13 +40,13 @@ def rescale(
 
 
 def watch(connection: JobClient, job: str, revision: int, seconds: float) -> None:
-    """Says what the plan does, once each, until the write runs. Raises Conflict when it was given up for now."""
-    told: set[str] = set()
+    """Says each step of the plan once, until the job runs the write. Raises Conflict when the plan failed."""
+    said: set[str] = set()
 
     def has_ended() -> bool:
         view = connection.sync(job)
-        if view.detail and view.detail not in told and (view.sync_revision or 0) >= revision:
-            told.add(view.detail)
+        if view.detail and view.detail not in said and (view.sync_revision or 0) >= revision:
+            said.add(view.detail)
             say(f"{view.state}: {view.detail}")
         return _has_ended(view, revision)
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.jobs import AsJson, Job, Reason, client, say_written
+from penstock.cli.arguments import AsJson, Job, NoWait, Reason, Wait
+from penstock.cli.connection import client, say_written
 from penstock.cli.output import figure, say, show_json, table
 from penstock.cli.parse import duration_seconds
 from penstock.cli.rescale import watch
@@ -14,27 +15,20 @@ from penstock.control.errors import Conflict
 from penstock.control.process import wait_until
 
 _POLL_SECONDS = 0.3
-Name = Annotated[str, typer.Argument(help="the savepoint's name")]
-savepoint = typer.Typer(no_args_is_help=True, help="take, list, restore and delete savepoints of a job")
+Name = Annotated[str, typer.Argument(help="name of the savepoint")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the commands to the program."""
-    app.add_typer(savepoint, name="savepoint")
-
-
-@savepoint.command("create")
 def create(
     job: Job,
-    name: Annotated[str | None, typer.Argument(help="the savepoint's name; the time if absent")] = None,
+    name: Annotated[str | None, typer.Argument(help="name of the savepoint; default: the present time")] = None,
     reason: Reason = "",
-    wait: Annotated[str, typer.Option("--wait", help="how long to wait for the end")] = "10m",
-    no_wait: Annotated[bool, typer.Option("--no-wait", help="return at once")] = False,
+    wait: Wait = "10m",
+    no_wait: NoWait = False,
 ) -> None:
-    """Copy the checkpoints of a job, which runs on meanwhile."""
+    """Copy the checkpoints of a job while the job runs."""
     connection, seconds = client(), duration_seconds(wait)
     asked = connection.create_savepoint(job, name, reason=reason)
-    say(f"savepoint {asked.name} of {job} is asked for")
+    say(f"savepoint {asked.name} of {job} is requested")
     if no_wait:
         return
     wait_until(
@@ -49,9 +43,8 @@ def create(
             say(f"task {task.index} is from savepoint {task.taken_from}: {task.why}")
 
 
-@savepoint.command("list")
 def list_(job: Job, as_json: AsJson = False) -> None:
-    """The newest savepoints of a job."""
+    """List the newest savepoints of a job."""
     found = client().savepoints(job).savepoints
     if as_json:
         return show_json(*found)
@@ -60,24 +53,27 @@ def list_(job: Job, as_json: AsJson = False) -> None:
     table(headings, rows)
 
 
-@savepoint.command("show")
 def show(job: Job, name: Name) -> None:
-    """All that is known of a savepoint, as JSON."""
+    """Show one savepoint as JSON."""
     show_json(client().savepoint(job, name))
 
 
-@savepoint.command("restore")
 def restore(
     job: Job,
     name: Name,
-    of: Annotated[str | None, typer.Option("--of", help="the savepoint's job; this one if absent")] = None,
-    tasks: Annotated[int | None, typer.Option("--tasks", min=1, help="another number of tasks")] = None,
-    package: Annotated[bool, typer.Option("--with-package", help="and to the package and query of then")] = False,
+    of: Annotated[str | None, typer.Option("--of", help="the job whose savepoint it is; default: this job")] = None,
+    tasks: Annotated[
+        int | None, typer.Option("--tasks", min=1, help="run with this number of tasks; default: unchanged")
+    ] = None,
+    package: Annotated[bool, typer.Option("--with-package", help="also set back the package and the query")] = False,
     reason: Reason = "",
-    wait: Annotated[str, typer.Option("--wait", help="how long to wait for the end")] = "10m",
-    no_wait: Annotated[bool, typer.Option("--no-wait", help="return at once; `penstock sync` shows the plan")] = False,
+    wait: Wait = "10m",
+    no_wait: NoWait = False,
 ) -> None:
-    """Roll a job back to a savepoint, or start it from another job's. What it wrote since is not undone."""
+    """Set a job back to a savepoint, or start it from a savepoint of another job.
+
+    Rows that the job wrote after the savepoint stay in its output.
+    """
     connection, seconds = client(), duration_seconds(wait)
     written = connection.restore(job, name, of=of, task_count=tasks, with_package=package, reason=reason)
     say_written(written)
@@ -85,8 +81,7 @@ def restore(
         watch(connection, job, written.revision, seconds)
 
 
-@savepoint.command("delete")
 def delete(job: Job, name: Name) -> None:
-    """Delete a savepoint's files, then the savepoint."""
+    """Delete a savepoint and its files."""
     client().delete_savepoint(job, name)
     say(f"savepoint {name} of {job} is being deleted")

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Self
 
 import orjson
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict
 
 from penstock.control.errors import Unauthenticated, UserError
 
+PREFIX = "PENSTOCK_"
 DEFAULT_URL = "http://127.0.0.1:7070"
 
 
-class CliSettings(BaseSettings):
-    """`PENSTOCK_URL`, `PENSTOCK_TOKEN`, `PENSTOCK_DATA_DIR`, `PENSTOCK_KAFKA_BOOTSTRAP`, `PENSTOCK_PACKAGES_ROOT`."""
+class CliSettings(BaseModel):
+    """The `PENSTOCK_*` variables that the CLI reads.
 
-    model_config = SettingsConfigDict(env_prefix="PENSTOCK_", extra="ignore")
+    Not a `BaseSettings`: importing pydantic_settings takes longer than the rest of a call.
+    """
+
+    model_config = ConfigDict(frozen=True)
 
     url: str | None = None
     token: str | None = None
@@ -23,6 +29,12 @@ class CliSettings(BaseSettings):
     kafka_bootstrap: str | None = None
     packages_root: Path | None = None
     database_url: str | None = None
+
+    @classmethod
+    def read(cls) -> Self:
+        """The settings of this shell."""
+        present = {name: os.environ.get(f"{PREFIX}{name.upper()}") for name in cls.model_fields}
+        return cls.model_validate({name: value for name, value in present.items() if value is not None})
 
     def service_url(self) -> str:
         """The Job Service's address."""
@@ -50,4 +62,4 @@ class CliSettings(BaseSettings):
         try:
             return dict(orjson.loads(path.read_bytes())) if path.exists() else {}
         except orjson.JSONDecodeError as error:
-            raise UserError(f"{path} is not as `penstock up` writes it: {error}", field="data_dir") from error
+            raise UserError(f"{path} is damaged (`penstock up` writes it): {error}", field="data_dir") from error

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.config.keygroups import bounds_in_force
 from penstock.config.model import JobConfig
-from penstock.tasks.keygroups import bounds_in_force
 
 FIELD = "key_group_bounds"
 

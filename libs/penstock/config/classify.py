@@ -59,7 +59,7 @@ def classify(running: Config, expected: Config) -> Difference:
     old, new = _as_json(running), _as_json(expected)
     if old == new and _types(old.get(ARGS)) == _types(new.get(ARGS)):
         return NO_DIFFERENCE
-    sinks = _sink(old), _sink(new)
+    sinks = sink_of(old), sink_of(new)
     changes = tuple(_changes(ROOT, old, new, (), sinks))
     return Difference(max((change.kind for change in changes), default=ChangeKind.NONE), changes)
 
@@ -68,7 +68,8 @@ def _as_json(config: Config) -> Mapping[str, Any]:
     return config.model_dump(mode="json") if isinstance(config, JobConfig) else config
 
 
-def _sink(config: Mapping[str, Any]) -> Any:
+def sink_of(config: Mapping[str, Any]) -> Any:
+    """The type of the job's output, on which defaults depend."""
     output = config.get("output")
     return output.get("type") if isinstance(output, dict) else None
 

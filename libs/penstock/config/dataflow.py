@@ -52,7 +52,9 @@ def read_dataflow(query: exp.Query, names: Names) -> Dataflow:
     for table in query.find_all(exp.Table):
         if id(table) not in found.tables_seen | hinted:
             text = table.sql(dialect="spark")
-            found.problems.append(Problem(SQL_FIELD, "unsupported_sql", f"{SQL_FIELD}: cannot see how {text} is read"))
+            found.problems.append(
+                Problem(SQL_FIELD, "unsupported_sql", f"{SQL_FIELD}: cannot analyse how {text} is read")
+            )
     return found
 
 

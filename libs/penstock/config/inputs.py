@@ -12,13 +12,14 @@ from penstock.config.declare import DECLARED_BY_USER, ChangeKind, Identifier, Mo
 class Input(Model):
     """One Kafka topic, read by key group (partition)."""
 
-    topic: Topic = Field(..., **declare("Kafka topic", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER))
+    topic: Topic = Field(..., **declare("Kafka topic to read.", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER))
     key_groups: int = Field(
         ...,
         ge=1,
         le=10_000,
         **declare(
-            "partitions of the topic: the unit in which input and state move, and the largest task count",
+            "Number of partitions of the topic. Input and state move between tasks in this unit, so it "
+            "limits the number of tasks.",
             ChangeKind.FORBIDDEN,
             unit="key groups",
             layers=DECLARED_BY_USER,
@@ -27,7 +28,7 @@ class Input(Model):
     format: Literal["json", "csv", "avro", "raw"] = Field(
         "json",
         **declare(
-            "how the record value is encoded; `raw` gives Kafka's columns as they are",
+            "Encoding of the record value; `raw` gives Kafka's own columns.",
             ChangeKind.RESTART,
             layers=DECLARED_BY_USER,
         ),
@@ -37,7 +38,7 @@ class Input(Model):
         min_length=1,
         max_length=100_000,
         **declare(
-            "Spark DDL (json, csv) or Avro JSON schema (avro) of the record value; none for `raw`",
+            "Schema of the record value: Spark DDL for json and csv, Avro's JSON for avro. Not allowed for raw.",
             ChangeKind.RESTART,
             layers=DECLARED_BY_USER,
         ),
@@ -45,8 +46,9 @@ class Input(Model):
     key_function: Literal["spark", "kafka", "none"] = Field(
         "none",
         **declare(
-            "how keys were put into partitions: `spark` pmod(hash(key_columns), n), as jobs write; `kafka` murmur2 of "
-            "the key bytes, as outside producers do; `none` unknown, so keyed state needs a single task",
+            "How the writer chose the partition of a key: `spark` by Spark's hash of key_columns (as jobs "
+            "do), `kafka` by murmur2 of the key bytes (as most other producers do), `none` unknown. With "
+            "`none` a job with keyed state can have one task only.",
             ChangeKind.FORBIDDEN,
             layers=DECLARED_BY_USER,
         ),
@@ -55,19 +57,21 @@ class Input(Model):
         (),
         max_length=32,
         **declare(
-            "columns that the partition was computed from, in order", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER
+            "Columns from which the partition was computed, in their order.",
+            ChangeKind.FORBIDDEN,
+            layers=DECLARED_BY_USER,
         ),
     )
     starting_position: Literal["earliest", "latest"] = Field(
         "earliest",
-        **declare("where a task without a checkpoint begins", ChangeKind.NONE, layers=DECLARED_BY_USER),
+        **declare("Where a task without a checkpoint starts to read.", ChangeKind.NONE, layers=DECLARED_BY_USER),
     )
     event_time_column: str | None = Field(
         None,
         min_length=1,
         max_length=200,
         **declare(
-            "timestamp column that carries event time; goes with watermark_delay",
+            "Timestamp column with the event time. Needs watermark_delay.",
             ChangeKind.RESTART,
             layers=DECLARED_BY_USER,
         ),
@@ -76,7 +80,7 @@ class Input(Model):
         None,
         pattern=r"^\d{1,9} (second|minute|hour|day)s?$",
         **declare(
-            "how late rows may be, as a Spark interval such as `10 minutes`; goes with event_time_column",
+            "How late a row may be, such as `10 minutes`. Needs event_time_column.",
             ChangeKind.RESTART,
             layers=DECLARED_BY_USER,
         ),
@@ -84,8 +88,9 @@ class Input(Model):
     balance: Literal["auto", "index", "field", "sample", "off"] = Field(
         "auto",
         **declare(
-            "how partitions keep pace in event time during a catch-up: `auto` fits the input and does nothing without "
-            "event time; `index` Kafka's time index; `field` a field of the value; `sample` record timestamps; `off`",
+            "How partitions stay at the same event time during a catch-up: by Kafka's time index (`index`), "
+            "by a field of the value (`field`), by sampled record timestamps (`sample`), or not at all "
+            "(`off`). `auto` chooses by the input; without event time it is `off`.",
             ChangeKind.RESTART,
             layers=DECLARED_BY_USER,
         ),
@@ -95,8 +100,8 @@ class Input(Model):
         max_length=1000,
         pattern=r"^(/[^/]+)+$",
         **declare(
-            "JSON pointer to the event time in the value (timestamp text or seconds), where it is not simply the "
-            "event_time_column",
+            "JSON pointer to the event time in the value (a timestamp text or seconds). Default: the field "
+            "of event_time_column.",
             ChangeKind.RESTART,
             layers=DECLARED_BY_USER,
         ),
@@ -106,8 +111,8 @@ class Input(Model):
         ge=1,
         le=604_800,
         **declare(
-            "when all inputs were idle for so long, the watermark goes on with the clock; rows that come later and "
-            "are older are late; never when absent",
+            "After this time without any input, the watermark advances with the clock. Older rows that "
+            "arrive later are late. Default: never.",
             ChangeKind.RESTART,
             unit="seconds",
             layers=DECLARED_BY_USER,
@@ -123,17 +128,19 @@ class Table(Model):
         min_length=1,
         max_length=4096,
         **declare(
-            "Hadoop path of the table; `${name}` stands for an argument", ChangeKind.RESTART, layers=DECLARED_BY_USER
+            "Hadoop path of the table; `${name}` is replaced by an argument.",
+            ChangeKind.RESTART,
+            layers=DECLARED_BY_USER,
         ),
     )
     format: Literal["parquet", "csv", "json", "delta"] = Field(
-        "parquet", **declare("file format", ChangeKind.RESTART, layers=DECLARED_BY_USER)
+        "parquet", **declare("File format.", ChangeKind.RESTART, layers=DECLARED_BY_USER)
     )
     table_schema: str | None = Field(
         None,
         min_length=1,
         max_length=100_000,
         **declare(
-            "Spark DDL of the table; taken from the files when absent", ChangeKind.RESTART, layers=DECLARED_BY_USER
+            "Spark DDL of the table. Default: as the files have it.", ChangeKind.RESTART, layers=DECLARED_BY_USER
         ),
     )

@@ -67,18 +67,26 @@ class Package(Model):
 
     name: Name = Field(
         "builtin",
-        **declare("package name; `builtin` when the query is SQL only", ChangeKind.RESTART, layers=OF_THE_PACKAGE),
+        **declare(
+            "Name of the package with the job's Python code; `builtin` for a job that has only SQL.",
+            ChangeKind.RESTART,
+            layers=OF_THE_PACKAGE,
+        ),
     )
     version: str = Field(
         "0",
         min_length=1,
         max_length=100,
-        **declare("package version", ChangeKind.RESTART, layers=OF_THE_PACKAGE),
+        **declare("Version of the package.", ChangeKind.RESTART, layers=OF_THE_PACKAGE),
     )
     digest: str | None = Field(
         None,
         pattern=r"^sha256:[0-9a-f]{64}$",
-        **declare("SHA-256 of the package file, checked before it runs", ChangeKind.RESTART, layers=OF_THE_PACKAGE),
+        **declare(
+            "SHA-256 of the package file as `sha256:<hex>`; checked before the code runs.",
+            ChangeKind.RESTART,
+            layers=OF_THE_PACKAGE,
+        ),
     )
 
 
@@ -90,7 +98,7 @@ class Query(Model):
         min_length=1,
         max_length=100_000,
         **declare(
-            "one SELECT in Spark SQL over the inputs and tables, which are views by their names",
+            "One SELECT in Spark SQL. Each input and each table is a view with its own name.",
             ChangeKind.RESTART,
             layers=OF_THE_PACKAGE,
         ),
@@ -100,7 +108,7 @@ class Query(Model):
         max_length=500,
         pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$",
         **declare(
-            "`module:function(session, inputs, args) -> DataFrame` in the package",
+            "`module:function` in the package; called as `function(session, inputs, args)`, returns a DataFrame.",
             ChangeKind.RESTART,
             layers=OF_THE_PACKAGE,
         ),
@@ -114,15 +122,21 @@ class Resources(Model):
         0.25,
         gt=0,
         le=256,
-        **declare("CPU of a task; measured use decides placement, this bounds growth", ChangeKind.LIVE, unit="cores"),
+        **declare(
+            "CPU reserved for a task. Placement goes by the measured use; this limits its growth.",
+            ChangeKind.LIVE,
+            unit="cores",
+        ),
     )
     memory_bytes: int = Field(
         400 * 2**20,
         ge=64 * 2**20,
         le=2**42,
-        **declare("memory of a task; the process limit of an isolated one", ChangeKind.RESTART, unit="bytes"),
+        **declare(
+            "Memory of a task. For an isolated task it is the limit of the process.", ChangeKind.RESTART, unit="bytes"
+        ),
     )
-    disk_bytes: int = Field(2**30, ge=0, le=2**50, **declare("local disk of a task", ChangeKind.LIVE, unit="bytes"))
+    disk_bytes: int = Field(2**30, ge=0, le=2**50, **declare("Local disk of a task.", ChangeKind.LIVE, unit="bytes"))
 
 
 class Slo(Model):
@@ -133,7 +147,7 @@ class Slo(Model):
         gt=0,
         le=604_800,
         **declare(
-            "the job is unhealthy when it lags more than this",
+            "The job is unhealthy when it lags behind by more than this.",
             ChangeKind.NONE,
             unit="seconds",
             layers=DECLARED_BY_USER,
@@ -150,7 +164,7 @@ class JobConfig(Model):
         default_factory=dict,
         max_length=1000,
         **declare(
-            "arguments: `:name` in SQL, `${name}` in paths of tables, the third parameter of a Python query",
+            "Arguments: `:name` in SQL, `${name}` in the paths of tables, the third parameter of a Python query.",
             ChangeKind.RESTART,
             layers=DECLARED_BY_USER,
         ),
@@ -159,22 +173,22 @@ class JobConfig(Model):
     tables: dict[Identifier, Table] = Field(default_factory=dict, max_length=100)
     output: Output
     output_mode: Literal["append", "update", "complete"] = Field(
-        "append", **declare("Spark output mode", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER)
+        "append", **declare("Spark's output mode.", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER)
     )
     task_count: int = Field(
         1,
         ge=1,
         le=10_000,
-        **declare("tasks of the job, each reading its own key groups", ChangeKind.RESCALE, unit="tasks"),
+        **declare("Number of tasks. Each task reads its own key groups.", ChangeKind.RESCALE, unit="tasks"),
     )
     key_group_bounds: tuple[Bound, ...] | None = Field(
         None,
         min_length=1,
         max_length=9_999,
         **declare(
-            "key groups at which the ranges of the tasks but the first begin, ascending: `[2, 5]` gives three tasks "
-            "0-1, 2-4 and the rest; ranges are as equal as can be when absent. Bounds that are not one fewer than "
-            "task_count are ignored until they are, so whoever changes task_count need not know of them",
+            "First key group of each task but the first, ascending: with `[2, 5]` three tasks read 0-1, 2-4 "
+            "and the rest. Default: equal ranges. Bounds for another number of tasks than task_count are "
+            "ignored.",
             ChangeKind.RESCALE,
             unit="key groups",
         ),
@@ -184,7 +198,7 @@ class JobConfig(Model):
         ge=1,
         le=10_000,
         **declare(
-            "limit of task_count, so that no job takes the cluster (002 section VI-B)",
+            "Limit of task_count, so that no job takes the whole cluster.",
             ChangeKind.NONE,
             unit="tasks",
             layers=DECLARED_BY_USER,
@@ -195,7 +209,7 @@ class JobConfig(Model):
         ge=1,
         le=64,
         **declare(
-            "shuffle partitions, and so the largest parallelism inside a task", ChangeKind.RESCALE, unit="threads"
+            "Number of shuffle partitions: the largest parallelism inside a task.", ChangeKind.RESCALE, unit="threads"
         ),
     )
     resources: Resources = Field(default_factory=Resources)
@@ -203,36 +217,38 @@ class JobConfig(Model):
         5.0,
         ge=0,
         le=86_400,
-        **declare("time between micro-batches; 0 is as fast as possible", ChangeKind.RESTART, unit="seconds"),
+        **declare("Time between micro-batches; 0 means as fast as possible.", ChangeKind.RESTART, unit="seconds"),
     )
     max_records_per_trigger: int | None = Field(
         None,
         ge=1,
         le=10**9,
-        **declare("largest micro-batch of a task; unlimited when absent", ChangeKind.RESTART, unit="records"),
+        **declare("Most records in a micro-batch of a task. Default: unlimited.", ChangeKind.RESTART, unit="records"),
     )
     max_bytes_per_trigger: int | None = Field(
         None,
         ge=1,
         le=2**50,
         **declare(
-            "largest micro-batch of a task, by the mean size of records before compression; unlimited when absent",
+            "Most bytes in a micro-batch of a task, by the mean record size before compression. Default: unlimited.",
             ChangeKind.RESTART,
             unit="bytes",
         ),
     )
     isolation: Literal["shared", "process"] = Field(
-        "shared", **declare("`process` gives each task its own host and memory limit", ChangeKind.RESTART)
+        "shared",
+        **declare("`process` gives each task a Spark host of its own, with its own memory limit.", ChangeKind.RESTART),
     )
     state_backend: Literal["heap", "rocksdb"] = Field(
-        "heap", **declare("Spark state store provider", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER)
+        "heap",
+        **declare("Spark's state store: on the heap, or RocksDB.", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER),
     )
     completeness: Literal["wait", "drop_late"] = Field(
         "wait",
         **declare(
-            "of a rescale with a watermark: `wait` lets tasks that lag read on to the others' watermark before state "
-            "moves, and puts the rescale off when they do not get there; `drop_late` moves at once: rows that such "
-            "tasks have not read and that are behind the greatest watermark are late",
+            "What a rescale does when the watermarks of the tasks differ. `wait`: the tasks that are behind "
+            "first read up to the others; the rescale is put off when they do not get there. `drop_late`: "
+            "state moves at once, and rows behind the greatest watermark are late.",
             ChangeKind.LIVE,
             layers=DECLARED_BY_USER,
         ),
@@ -242,12 +258,13 @@ class JobConfig(Model):
         0,
         ge=-1000,
         le=1000,
-        **declare("higher is served first when capacity is short", ChangeKind.LIVE),
+        **declare("When capacity is short, jobs with a higher priority get it first.", ChangeKind.LIVE),
     )
     region: Name | None = Field(
         None,
         **declare(
-            "containers of this region only; any when absent. Its tasks are in other shards then, so all stop before",
+            "Run only on containers of this region. Default: any. Changing this moves the job's tasks to "
+            "other shards, so all of them stop first.",
             ChangeKind.RESCALE,
             layers=DECLARED_BY_USER,
         ),
@@ -256,26 +273,29 @@ class JobConfig(Model):
         default_factory=dict,
         max_length=10,
         **declare(
-            "only containers that have all these labels (their setting `container_labels`); changes as region does",
+            "Run only on containers with all these labels (their setting PENSTOCK_CONTAINER_LABELS). A "
+            "change costs as much as one of `region`.",
             ChangeKind.RESCALE,
             layers=DECLARED_BY_USER,
         ),
     )
     desired_state: DesiredState = Field(
-        DesiredState.RUNNING, **declare("whether the tasks should run", ChangeKind.RESTART)
+        DesiredState.RUNNING, **declare("Whether the tasks should run.", ChangeKind.RESTART)
     )
     spark_settings: dict[ShortText, ShortText] = Field(
         default_factory=dict,
         max_length=100,
         **declare(
-            "Spark SQL settings of the task's session, from an allow-list",
+            "Spark SQL settings of the task's session. Only settings of an allow-list are accepted.",
             ChangeKind.RESTART,
             layers=DECLARED_BY_USER,
         ),
     )
     owner: str = Field(
-        "", max_length=200, **declare("who answers for the job", ChangeKind.NONE, layers=DECLARED_BY_USER)
+        "",
+        max_length=200,
+        **declare("Person or team that is responsible for the job.", ChangeKind.NONE, layers=DECLARED_BY_USER),
     )
     labels: dict[Name, ShortText] = Field(
-        default_factory=dict, max_length=100, **declare("free labels", ChangeKind.NONE)
+        default_factory=dict, max_length=100, **declare("Labels for your own use.", ChangeKind.NONE)
     )

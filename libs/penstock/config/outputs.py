@@ -8,20 +8,20 @@ from pydantic import Field
 
 from penstock.config.declare import DECLARED_BY_USER, ChangeKind, Identifier, Model, Name, Topic, declare
 
-KIND_OF_SINK = declare("kind of sink", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER)
+KIND_OF_SINK = declare("Kind of output.", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER)
 
 
 class KafkaOutput(Model):
     """A topic of JSON records."""
 
     type: Literal["kafka"] = Field("kafka", **KIND_OF_SINK)
-    topic: Topic = Field(..., **declare("topic written to", ChangeKind.RESTART, layers=DECLARED_BY_USER))
+    topic: Topic = Field(..., **declare("Topic to write to.", ChangeKind.RESTART, layers=DECLARED_BY_USER))
     key_groups: int | None = Field(
         None,
         ge=1,
         le=10_000,
         **declare(
-            "partitions of the topic: rows go to pmod(hash(key_columns), n) by Spark's hash",
+            "Number of partitions of the topic. A row goes to partition pmod(hash(key_columns), n), by Spark's hash.",
             ChangeKind.FORBIDDEN,
             unit="key groups",
             layers=DECLARED_BY_USER,
@@ -31,14 +31,14 @@ class KafkaOutput(Model):
         (),
         max_length=32,
         **declare(
-            "columns that decide the record key and the partition", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER
+            "Columns that form the record key and decide the partition.", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER
         ),
     )
     delivery: Literal["exactly_once", "at_least_once"] = Field(
         "exactly_once",
         **declare(
-            "exactly_once: in Kafka transactions, for readers with read_committed; at_least_once: Spark's own sink,"
-            " which writes the rows of a repeated batch again",
+            "`exactly_once` writes in Kafka transactions, for readers with read_committed. `at_least_once` "
+            "is Spark's own sink, which writes the rows of a repeated batch twice.",
             ChangeKind.RESTART,
             layers=DECLARED_BY_USER,
         ),
@@ -53,12 +53,12 @@ class DeltaOutput(Model):
         ...,
         min_length=1,
         max_length=4096,
-        **declare("Hadoop path of the Delta table", ChangeKind.RESTART, layers=DECLARED_BY_USER),
+        **declare("Hadoop path of the Delta table.", ChangeKind.RESTART, layers=DECLARED_BY_USER),
     )
     partition_columns: tuple[Identifier, ...] = Field(
         (),
         max_length=32,
-        **declare("columns that partition the table", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER),
+        **declare("Columns that partition the table.", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER),
     )
 
 
@@ -70,10 +70,14 @@ class FilesOutput(Model):
         ...,
         min_length=1,
         max_length=4096,
-        **declare("Hadoop path below which each task has its own folder", ChangeKind.RESTART, layers=DECLARED_BY_USER),
+        **declare(
+            "Hadoop path of a folder; each task writes to its own folder in it.",
+            ChangeKind.RESTART,
+            layers=DECLARED_BY_USER,
+        ),
     )
     format: Literal["parquet", "json", "csv"] = Field(
-        "parquet", **declare("file format", ChangeKind.RESTART, layers=DECLARED_BY_USER)
+        "parquet", **declare("File format.", ChangeKind.RESTART, layers=DECLARED_BY_USER)
     )
 
 
@@ -84,7 +88,8 @@ class PostgresOutput(Model):
     connection: Name = Field(
         "default",
         **declare(
-            "name of a connection in the container's PENSTOCK_CONNECTIONS setting; secrets stay out of the store",
+            "Name of a connection in the setting PENSTOCK_CONNECTIONS of the containers, so that no secret "
+            "is in the job.",
             ChangeKind.RESTART,
             layers=DECLARED_BY_USER,
         ),
@@ -92,13 +97,17 @@ class PostgresOutput(Model):
     table: str = Field(
         ...,
         pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$",
-        **declare("table, created from the query's columns when missing", ChangeKind.RESTART, layers=DECLARED_BY_USER),
+        **declare(
+            "Table to write to; it is created with the columns of the query when it is missing.",
+            ChangeKind.RESTART,
+            layers=DECLARED_BY_USER,
+        ),
     )
     upsert_columns: tuple[Identifier, ...] = Field(
         (),
         max_length=32,
         **declare(
-            "unique key: rows replace those with the same key; empty appends",
+            "Columns of a unique key: a row replaces the row with the same key. Default: rows are appended.",
             ChangeKind.RESTART,
             layers=DECLARED_BY_USER,
         ),

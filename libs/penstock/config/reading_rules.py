@@ -20,7 +20,7 @@ def _balance(field: str, source: Input) -> Iterator[Problem]:
         detail = f"{field}.balance_field is a field of a JSON value, but the format is {source.format}"
         yield Problem(f"{field}.balance_field", "balance_field_json", detail)
     if source.balance_field is not None and source.balance not in ("auto", "field"):
-        detail = f"{field}.balance_field does nothing when balance is {source.balance}: use field, or auto"
+        detail = f"{field}.balance_field has no effect when balance is {source.balance}: set balance to field or auto"
         yield Problem(f"{field}.balance_field", "balance_field_unused", detail)
     if source.balance == "field":
         yield from _by_field(field, source)
@@ -40,10 +40,10 @@ def _by_field(field: str, source: Input) -> Iterator[Problem]:
 def _idle(field: str, source: Input, config: JobConfig) -> Iterator[Problem]:
     if source.idle_timeout_seconds is None:
         if any(other.idle_timeout_seconds is not None for other in config.inputs.values()):
-            detail = f"{field} has no idle_timeout_seconds, but another input has: a watermark goes on only if all have"
+            detail = f"{field} has no idle_timeout_seconds, but another input has: set it for all inputs"
             yield Problem(f"{field}.idle_timeout_seconds", "idle_timeout_of_all", detail)
     elif config.query.python is None and not _any_event_time(config):
-        detail = f"{field}.idle_timeout_seconds: without any event_time_column there is no watermark that could go on"
+        detail = f"{field}.idle_timeout_seconds: needs an event_time_column: there is no watermark without"
         yield Problem(f"{field}.idle_timeout_seconds", "idle_timeout_needs_event_time", detail)
 
 

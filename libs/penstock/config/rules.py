@@ -12,7 +12,7 @@ from penstock.config.problems import Problem
 from penstock.config.query_rules import query_problems
 from penstock.config.reading_rules import reading_problems
 from penstock.config.spark_settings import is_allowed
-from penstock.config.value_schema import column_names
+from penstock.config.value_schema import SchemaError, column_names
 
 ARGUMENT_IN_PATH = re.compile(r"\$\{\s*([^}]*?)\s*\}")
 Rule = Callable[[JobConfig], Iterator[Problem]]
@@ -30,7 +30,7 @@ def _one_query(config: JobConfig) -> Iterator[Problem]:
 
 def _python_has_a_package(config: JobConfig) -> Iterator[Problem]:
     if config.query.python is not None and config.package.name == "builtin":
-        yield Problem("package.name", "python_needs_package", "a Python query needs the package that holds it")
+        yield Problem("package.name", "python_needs_package", "a Python query needs the package that contains it")
 
 
 def _task_count(config: JobConfig) -> Iterator[Problem]:
@@ -39,7 +39,7 @@ def _task_count(config: JobConfig) -> Iterator[Problem]:
         yield Problem("task_count", "max_task_count", f"task_count {count} is above max_task_count {limit}")
     key_groups = min(source.key_groups for source in config.inputs.values())
     if count > key_groups:
-        detail = f"task_count {count} is above the {key_groups} key groups of the inputs: a task would read nothing"
+        detail = f"task_count {count} is above the {key_groups} key groups of the inputs: some tasks would read nothing"
         yield Problem("task_count", "key_groups", detail)
 
 
@@ -48,10 +48,10 @@ def _key_group_bounds(config: JobConfig) -> Iterator[Problem]:
     if bounds is None:
         return
     if any(after <= before for before, after in pairwise(bounds)):
-        yield Problem(field, "ascending", f"{field} must ascend: a task reads one key group or more")
+        yield Problem(field, "ascending", f"{field} must ascend: each task reads at least one key group")
     key_groups = min(source.key_groups for source in config.inputs.values())
     if max(bounds) >= key_groups:
-        detail = f"{field} must be below the {key_groups} key groups of the inputs: a task reads one or more"
+        detail = f"{field} must be below the {key_groups} key groups of the inputs: each task reads at least one"
         yield Problem(field, "key_groups", detail)
 
 
@@ -122,11 +122,23 @@ def _value_schema(field: str, source: Input) -> Iterator[Problem]:
     field = f"{field}.value_schema"
     if source.format == "raw":
         if source.value_schema is not None:
-            yield Problem(field, "value_schema_forbidden", f"{field}: a raw input gives Kafka's columns as they are")
+            yield Problem(
+                field, "value_schema_forbidden", f"{field}: a raw input takes no schema: it has Kafka's columns"
+            )
     elif source.value_schema is None:
         yield Problem(field, "value_schema_required", f"{field}: an input of format {source.format} needs a schema")
     elif source.format == "avro" and not _is_json(source.value_schema):
         yield Problem(field, "avro_schema_json", f"{field}: an Avro schema must be JSON")
+    else:
+        yield from _readable_schema(field, source)
+
+
+def _readable_schema(field: str, source: Input) -> Iterator[Problem]:
+    try:
+        column_names(source)
+    except SchemaError as error:
+        detail = f"{field} must be Spark DDL such as `id BIGINT, at TIMESTAMP`: {error}"
+        yield Problem(field, "value_schema_ddl", detail)
 
 
 def _is_json(text: str) -> bool:
@@ -143,9 +155,9 @@ def _output_mode(config: JobConfig) -> Iterator[Problem]:
         return
     match output:
         case FilesOutput():
-            yield Problem("output_mode", "append_only", f"files can only be appended to, not written in {mode} mode")
+            yield Problem("output_mode", "append_only", f"files can only be written in append mode, not in {mode} mode")
         case DeltaOutput() if mode == "update":
-            yield Problem("output_mode", "append_or_complete", "a Delta table is written in append or complete mode")
+            yield Problem("output_mode", "append_or_complete", "a Delta table takes append or complete mode only")
         case DeltaOutput() if config.task_count > 1:
             detail = "complete mode replaces the whole Delta table, so only one task can write it"
             yield Problem("task_count", "complete_needs_one_task", detail)

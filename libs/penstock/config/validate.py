@@ -74,14 +74,18 @@ def check_merged(merged: Mapping[str, Any]) -> JobConfig:
 def _layer_problems(node: Node, value: Any, path: Path, layer: str) -> Iterator[Problem]:
     field = dotted(path)
     if value is None and not (layer == ROLLBACK_LAYER and isinstance(node, Leaf) and node.row.default is None):
-        yield Problem(field, "null_in_layer", f"{field}: null is not a value of a layer; leave the key out")
+        yield Problem(
+            field,
+            "null_in_layer",
+            f"{field}: a layer cannot set null; leave the key out",
+        )
     elif isinstance(node, Leaf):
         yield from _leaf_problems(node, value, path, layer)
     elif isinstance(value, dict):
         for key, inner in value.items():
             yield from _entry_problems(node, key, inner, (*path, key), layer)
     else:
-        yield Problem(field, "map_expected", f"{field or 'the configuration'} must be a map")
+        yield Problem(field, "map_expected", f"{field or 'the configuration'} must be a JSON object")
 
 
 def _entry_problems(node: Node, key: str, value: Any, path: Path, layer: str) -> Iterator[Problem]:

@@ -1,40 +1,99 @@
-"""The column names of an input, read from its format and `value_schema`: enough to check names, not types."""
+"""The columns of an input, read from its format and `value_schema`.
+
+A `json` or `csv` schema is Spark DDL: `name TYPE, ...`. sqlglot's tokens of it are read here by a small grammar, since
+sqlglot's own parser of types refuses names that Spark takes (`from INT`). What follows a type (`NOT NULL`, `COMMENT`,
+a precision) is left to Spark.
+"""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator
 from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from sqlglot import Dialect, Token, TokenType
+from sqlglot.errors import TokenError
 
 from penstock.config.model import Input
 
 KAFKA_COLUMNS = frozenset({"key", "value", "topic", "partition", "offset", "timestamp", "timestamptype", "headers"})
-# Quoted text as a whole, brackets and commas alone, all else in runs.
-DDL_TOKEN = re.compile(r"""`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[<>(),]|[^<>(),`'"]+|['"`]""")
-FIRST_WORD = re.compile(r"\s*([^\s:]+)")
+_SIMPLE_TYPES = {
+    "boolean", "void", "variant", "geometry", "geography",
+    "tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long",
+    "float", "real", "double", "decimal", "dec", "numeric",
+    "string", "char", "character", "varchar", "binary",
+    "date", "time", "timestamp", "timestamp_ntz", "timestamp_ltz", "interval",
+}  # fmt: skip
+_INNER_TYPES = {"array": 1, "map": 2}
+_WHOLE_TYPES = ("struct", "array", "map")
+_DIALECT = Dialect.get_or_raise("spark")
+
+
+class SchemaError(ValueError):
+    """A schema that Spark cannot read; the text names the column and what is wrong with it."""
+
+
+class _Word(NamedTuple):
+    text: str
+    kind: Literal["name", "sign", "string", "end"]
+    """A name is an identifier or a keyword; Spark lets a column have the name of a keyword."""
+
+    def is_sign(self, *signs: str) -> bool:
+        return self.kind == "sign" and self.text in signs
+
+
+_END = _Word("the end", "end")
 
 
 def column_names(source: Input) -> frozenset[str] | None:
-    """The lower case names of the columns that a query sees; None when they cannot be told."""
+    """The lower case names of the columns that a query sees; None when they are unknown.
+
+    Raises SchemaError when the schema cannot be read.
+    """
     if source.format == "raw":
         return KAFKA_COLUMNS
     if source.value_schema is None:
         return None
     if source.format == "avro":
         return _avro_names(source.value_schema)
-    return _ddl_names(source.value_schema)
+    names = ddl_names(source.value_schema)
+    return None if names is None else frozenset(name.lower() for name in names)
 
 
 def spelling_of(source: Input, column: str) -> str | None:
     """The name of a column as the DDL of a `json` or `csv` input writes it, whatever case `column` is in.
 
-    None when there is no such column, or the names cannot be told.
+    None when there is no such column, or the names are unknown.
     """
     if source.value_schema is None or source.format not in ("json", "csv"):
         return None
     wanted = column.strip("`").lower()
-    return next((name for name in _ddl_spellings(source.value_schema) if name.lower() == wanted), None)
+    try:
+        names = ddl_names(source.value_schema) or ()
+    except SchemaError:
+        return None
+    return next((name for name in names if name.lower() == wanted), None)
+
+
+@lru_cache(maxsize=1024)
+def ddl_names(text: str) -> tuple[str, ...] | None:
+    """The names of the columns as the DDL writes them; None when it is a schema in JSON or one whole type.
+
+    Raises SchemaError.
+    """
+    if text.lstrip().startswith("{"):
+        return None
+    try:
+        words = _words(text)
+    except TokenError as error:
+        raise SchemaError("a quote is not closed") from error
+    if len(words) > 1 and words[0].text.lower() in _WHOLE_TYPES and words[1].is_sign("<"):
+        return None
+    reader = _Reader(words)
+    names = reader.columns()
+    if reader.next is not _END:
+        raise SchemaError("a > closes nothing")
+    return names
 
 
 @lru_cache(maxsize=1024)
@@ -46,36 +105,88 @@ def _avro_names(text: str) -> frozenset[str] | None:
     return frozenset(str(field["name"]).lower() for field in fields if isinstance(field, dict) and "name" in field)
 
 
-def _ddl_names(text: str) -> frozenset[str] | None:
-    if _is_struct(text):
-        return None
-    return frozenset(name.lower() for name in _ddl_spellings(text))
+def _words(text: str) -> list[_Word]:
+    """sqlglot's tokens, with `<>` and `>>` as two words each."""
+    return [word for token in _DIALECT.tokenize(text) for word in _words_of(token)]
 
 
-@lru_cache(maxsize=1024)
-def _ddl_spellings(text: str) -> tuple[str, ...]:
-    return () if _is_struct(text) else tuple(name for name in map(_field_name, _ddl_fields(text)) if name)
+def _words_of(token: Token) -> list[_Word]:
+    if token.token_type is TokenType.STRING:
+        return [_Word(token.text, "string")]
+    if token.token_type is TokenType.IDENTIFIER or token.text.replace("_", "a").isalnum():
+        return [_Word(token.text, "name")]
+    signs = token.text if set(token.text) <= {"<", ">"} else (token.text,)
+    return [_Word(sign, "sign") for sign in signs]
 
 
-def _is_struct(text: str) -> bool:
-    return re.match(r"\s*struct\s*<", text, re.IGNORECASE) is not None
+class _Reader:
+    """Reads columns and types from words, from the first to the last."""
 
+    def __init__(self, words: list[_Word]) -> None:
+        self._words = words
+        self._at = 0
 
-def _ddl_fields(text: str) -> Iterator[list[str]]:
-    """The tokens of each field of a DDL text: its commas outside brackets and quotes part them."""
-    depth, field = 0, list[str]()
-    for token in DDL_TOKEN.findall(text):
-        depth += (token in "<(") - (token in ">)")
-        if token == "," and depth == 0:
-            yield field
-            field = []
-        elif token.strip():
-            field.append(token)
-    yield field
+    @property
+    def next(self) -> _Word:
+        return self._words[self._at] if self._at < len(self._words) else _END
 
+    def columns(self) -> tuple[str, ...]:
+        """`name [:] type ..., ...`, up to a closing `>` or the end."""
+        names = [self._column()]
+        while self._takes(","):
+            names.append(self._column())
+        return tuple(names)
 
-def _field_name(tokens: list[str]) -> str | None:
-    if tokens and tokens[0].startswith("`"):
-        return tokens[0][1:-1].replace("``", "`")
-    first = FIRST_WORD.match(tokens[0]) if tokens else None
-    return first.group(1) if first else None
+    def _column(self) -> str:
+        name = self.next
+        if name.kind != "name":
+            raise SchemaError(f"the name of a column is missing before {name.text}")
+        self._at += 1
+        self._takes(":")
+        self._type(name.text)
+        self._skip_to_the_end_of_the_column()
+        return name.text
+
+    def _type(self, column: str) -> None:
+        if self.next.kind != "name":
+            raise SchemaError(f"column {column}: a type is missing before {self.next.text}")
+        kind = self.next.text.lower()
+        self._at += 1
+        if kind == "struct":
+            self._open(column, kind)
+            if not self.next.is_sign(">"):
+                self.columns()
+            self._close(column, kind)
+        elif kind in _INNER_TYPES:
+            self._open(column, kind)
+            self._inner_types(column, kind)
+            self._close(column, kind)
+        elif kind not in _SIMPLE_TYPES:
+            raise SchemaError(f"column {column}: Spark has no type {kind}")
+
+    def _inner_types(self, column: str, kind: str) -> None:
+        for number in range(_INNER_TYPES[kind]):
+            if number and not self._takes(","):
+                raise SchemaError(f"column {column}: map needs a key type and a value type")
+            self._type(column)
+            self._skip_to_the_end_of_the_column()
+
+    def _skip_to_the_end_of_the_column(self) -> None:
+        """Leaves precisions, NOT NULL, COMMENT and the like to Spark."""
+        depth = 0
+        while self.next is not _END and (depth or not self.next.is_sign(",", ">")):
+            depth += self.next.is_sign("(") - self.next.is_sign(")")
+            self._at += 1
+
+    def _open(self, column: str, kind: str) -> None:
+        if not self._takes("<"):
+            raise SchemaError(f"column {column}: {kind} needs its types in <>")
+
+    def _close(self, column: str, kind: str) -> None:
+        if not self._takes(">"):
+            raise SchemaError(f"column {column}: the < of {kind} is not closed")
+
+    def _takes(self, sign: str) -> bool:
+        taken = self.next.is_sign(sign)
+        self._at += taken
+        return taken

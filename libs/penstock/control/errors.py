@@ -11,6 +11,7 @@ PenstockError
 │   └── PreconditionRequired      428  a write without `If-Match`
 ├── RetryableError                try again later: the same call may succeed
 │   ├── Unavailable               a service or the store cannot be reached: says nothing about what it manages
+│   ├── StatementTimedOut         the store ended a statement at its time limit: says what ran, and the limit
 │   └── NotLeader                 this process does not hold the lease of its loop
 └── TerminalError                 trying again cannot help
     ├── Fenced                    a newer owner exists: stop at once
@@ -100,6 +101,19 @@ class RetryableError(PenstockError):
 
 class Unavailable(RetryableError):
     """Something cannot be reached. Never evidence that what it manages is gone."""
+
+
+class StatementTimedOut(RetryableError):
+    """The store answers, but ended a statement at its time limit; the transaction changed nothing.
+
+    `statement` is the beginning of what ran, `limit_seconds` its limit. If this recurs, the statement is too slow for
+    the amount of data, or waits for a lock that somebody keeps.
+    """
+
+    def __init__(self, detail: str, *, statement: str = "", limit_seconds: float | None = None) -> None:
+        super().__init__(detail, statement=statement, limit_seconds=limit_seconds)
+        self.statement = statement
+        self.limit_seconds = limit_seconds
 
 
 class NotLeader(RetryableError):

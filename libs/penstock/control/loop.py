@@ -1,8 +1,9 @@
 """Control loops: rounds with a period and wake-ups, run only by the holder of the loop's lease.
 
-A round is level-triggered: it is told nothing about why it runs and reads everything again, so a lost wake-up
-costs a period and no more. Retryable and terminal errors are handled here and nowhere else.
-Renewals do not look at the wall clock. APScheduler's timers do: where somebody sets it, they are set anew.
+A round is level-triggered: it does not know why it runs and reads everything again, so a lost wake-up costs one period
+at most. Retryable and terminal errors are handled here and nowhere else.
+Renewals of the lease do not depend on the wall clock. APScheduler's timers do, so they are set again whenever the wall
+clock was set.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ from typing import Any, Protocol
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
+from prometheus_client import Counter
 
 from penstock.control.clock import Clock
-from penstock.control.errors import Fenced, PenstockError, RetryableError, Unavailable
+from penstock.control.errors import Fenced, PenstockError, RetryableError, StatementTimedOut, Unavailable
 from penstock.control.logs import logger
 
 log = logger(__name__)
+ROUND_FAILURES = Counter("penstock_loop_failures", "rounds of control loops that failed", ["loop", "error"])
 _PERIOD = "period"
 _CLOCK_SET_SECONDS = 1.0
-"""From one firing of the timer to the next no clock goes wrong by so much unless somebody sets it."""
+"""Between two firings of the timer no clock drifts by this much unless somebody sets it."""
 
 
 class Election(Protocol):
@@ -74,10 +77,10 @@ class Leadership:
 class LeaderLoop:
     """Runs `round_(leader_epoch)` every `period_seconds`, and soon after `wake()`, while this process leads.
 
-    One round at a time, on a thread of its own: a timer, an election won and `wake` only set a flag, which a round
-    clears before it reads anything, so a wake-up at any moment is followed by a whole round. With `gather_seconds`
-    a round begins that much after its wake-up, so that a burst of them costs few rounds. Rounds that fail are
-    logged and tried again next period.
+    One round at a time, on a thread of its own. A timer, a won election and `wake` only set a flag. A round clears the
+    flag before it reads anything, so a whole round follows every wake-up. With `gather_seconds` a round begins that
+    much after its wake-up, so that a burst of wake-ups costs few rounds. A round that fails is
+    logged, counted by its kind of error, shown by `status`, and tried again next period.
     """
 
     def __init__(
@@ -109,6 +112,7 @@ class LeaderLoop:
         self.rounds = 0
         self.failures = 0
         self.unreachable: str | None = None
+        self.round_error: str | None = None
 
     @property
     def leader_epoch(self) -> int | None:
@@ -127,7 +131,7 @@ class LeaderLoop:
         self._woken.set()
 
     def wake_in(self, seconds: float) -> None:
-        """Asks for a round in `seconds`, instead of any that was asked for in this way before."""
+        """Asks for a round in `seconds`. Replaces the time of an earlier `wake_in`."""
         at = self._clock.now() + timedelta(seconds=seconds)
         self._scheduler.add_job(self.wake, DateTrigger(at), id="wake", replace_existing=True)
 
@@ -146,11 +150,15 @@ class LeaderLoop:
             log.warning("lease not released", loop=self._name, error=error.detail)
 
     def status(self) -> dict[str, Any]:
-        """Leader or standby, for `/readyz`. Raises Unavailable when the last election could not be held."""
+        """Leader or standby, for `/readyz`, and the error of the last round if it failed.
+
+        Raises Unavailable when the last election could not be held.
+        """
         if self.unreachable is not None:
             raise Unavailable(f"the lease of {self._name} cannot be renewed: {self.unreachable}")
         epoch = self.leader_epoch
-        return {"role": "standby" if epoch is None else "leader", "epoch": epoch}
+        failed = {} if self.round_error is None else {"round_error": self.round_error}
+        return {"role": "standby" if epoch is None else "leader", "epoch": epoch} | failed
 
     def _renew(self) -> None:
         was_leader = self._leadership.epoch is not None
@@ -160,7 +168,7 @@ class LeaderLoop:
             self.unreachable = error.detail
             log.warning("lease not renewed", loop=self._name, error=error.detail)
             return
-        except Exception as error:  # renewals outlive their bugs, as rounds do
+        except Exception as error:  # a bug in a renewal must not end the renewals
             self.unreachable = repr(error)
             log.exception("renewal broke", loop=self._name)
             return
@@ -176,7 +184,7 @@ class LeaderLoop:
                 self._set_timers_anew()
 
     def _tick(self) -> None:
-        """The timer has fired. When it fires next follows from what the wall clock shows now."""
+        """The timer has fired. Its next firing depends on the wall clock of this moment."""
         self._timer_ahead_seconds = self._ahead_seconds()
         self.wake()
 
@@ -184,7 +192,7 @@ class LeaderLoop:
         return self._clock.now().timestamp() - self._clock.monotonic()
 
     def _set_timers_anew(self) -> None:
-        """The wall clock was set: what is due by it may be hours away. A round asks again for what it waits for."""
+        """The wall clock was set, so a timer may now be hours away. The next round sets its own timers again."""
         log.warning("wall clock was set", loop=self._name)
         self._timer_ahead_seconds = self._ahead_seconds()
         self._scheduler.reschedule_job(_PERIOD, trigger=IntervalTrigger(seconds=self._period_seconds))
@@ -204,15 +212,25 @@ class LeaderLoop:
             return
         try:
             self._round(epoch)
-            self.rounds += 1
         except Fenced as error:
             log.warning("round fenced", loop=self._name, error=error.detail, epoch=epoch)
+        except StatementTimedOut as error:
+            self._count(error)
+            log.error("round timed out in the store", loop=self._name, error=error.detail, **error.extra)
         except RetryableError as error:
-            self.failures += 1
+            self._count(error)
             log.warning("round failed, to be tried again", loop=self._name, error=error.detail)
-        except PenstockError:
-            self.failures += 1
+        except PenstockError as error:
+            self._count(error)
             log.exception("round failed", loop=self._name)
-        except Exception:  # a loop outlives its bugs: the next round starts from the store again
-            self.failures += 1
+        except Exception as error:  # a bug in a round must not end the loop: the next round reads the store again
+            self._count(error)
             log.exception("round broke", loop=self._name)
+        else:
+            self.rounds += 1
+            self.round_error = None
+
+    def _count(self, error: Exception) -> None:
+        self.failures += 1
+        self.round_error = f"{type(error).__name__}: {error}"
+        ROUND_FAILURES.labels(self._name, type(error).__name__).inc()

@@ -8,15 +8,22 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal
 
+from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class CommonSettings(BaseSettings):
-    """`PENSTOCK_*` variables read by all services."""
+    """`PENSTOCK_*` variables read by all services.
+
+    `database_connections`: the most connections that the process opens to the job store at once.
+    `database_statement_seconds`: the store ends a statement that takes longer.
+    """
 
     model_config = SettingsConfigDict(env_prefix="PENSTOCK_", extra="ignore")
 
     database_url: str = "postgresql://127.0.0.1:5432/penstock"
+    database_connections: int = Field(10, ge=1)
+    database_statement_seconds: float = Field(30.0, gt=0)
     host: str = "127.0.0.1"
     log_format: Literal["json", "console"] = "console"
     log_level: str = "INFO"
@@ -24,7 +31,7 @@ class CommonSettings(BaseSettings):
     authentication: bool = True
 
     def identity(self) -> str:
-        """A name for this life of this process, as holder of leases."""
+        """A name for this run of the process, as holder of leases."""
         return f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
 
     def is_loopback(self) -> bool:

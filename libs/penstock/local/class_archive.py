@@ -1,8 +1,8 @@
-"""The class archive: the classes of a Spark host, loaded and verified once, which every later host's JVM maps.
+"""The class archive: the classes of a Spark host, loaded and verified once. The JVM of each later host maps the file.
 
 `python -m penstock.local.class_archive` brings `<share>/jars/archive/host.jsa` up to date; a second run finds its stamp
-and does nothing. A host is started and given tasks as they are usual; then its JVM writes down what it has loaded
-(class data sharing, JDK 17's dynamic archive). A host starts without the archive too, only slower.
+and does nothing. A host is started and runs usual tasks. Then its JVM writes the classes that it has loaded into the
+file (class data sharing, JDK 17's dynamic archive). A host also starts without the archive, only slower.
 
 A JVM uses the archive only if its class path begins with the same jars, unchanged (path, size, time), and says so in
 its log otherwise; so the archive can be missing or stale, but not wrong.
@@ -18,33 +18,35 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
+from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import JobConfig
+from penstock.control import logs
 from penstock.control.errors import PenstockError, TerminalError
-from penstock.control.logs import logger
 from penstock.control.process import wait_until
 from penstock.local.jars import java_home, pyspark_home, share_dir, spark_jars
 from penstock.local.kafka import EmbeddedKafka
+from penstock.local.progress import Step
 from penstock.local.topics import create_topics
 from penstock.spark.channel import Start
 from penstock.spark.checkpoint import last_commit
 from penstock.spark.host.client import HostProcess
 from penstock.spark.settings import SparkSettings, class_archive
-from penstock.tasks.keygroups import KeyGroupRange
 from penstock.tasks.spec import TaskSpec
 
 _SOURCE, _SINK = "events", "results"
 _ROWS = 20
 _TIMEOUT_SECONDS = 180.0
+_ABOUT_SECONDS = 60
 _COPY = "SELECT n, upper(word) AS word FROM events WHERE n IS NOT NULL"
 _COUNT = "SELECT window.start AS start, word, count(*) AS rows FROM events GROUP BY window(at, '1 minute'), word"
 
-log = logger(__name__)
+log = logs.logger(__name__)
 
 
 def build_class_archive() -> bool:
-    """Make the archive unless the stamp says it fits the jars and the JDK; True when something was done.
+    """Make the archive unless the stamp fits the jars and the JDK; True when something was done.
 
-    Takes about 30 s. Raises `TerminalError` when the jars are missing or the JVM does not write the archive, and the
+    Raises `TerminalError` when the jars are missing or the JVM does not write the archive, and the
     errors of a host that does not start.
     """
     jars = share_dir() / "jars"
@@ -52,37 +54,44 @@ def build_class_archive() -> bool:
     stamp, wanted = archive.with_suffix(".stamp"), _inputs()
     if archive.exists() and stamp.exists() and stamp.read_text() == wanted:
         return False
-    log.info("making the class archive", archive=str(archive))
     archive.parent.mkdir(parents=True, exist_ok=True)
     fresh = archive.with_suffix(".new")
     # A JVM that uses an archive cannot write one. Those that run on the stale one keep it until they end.
     for stale in (archive, fresh):
         stale.unlink(missing_ok=True)
-    with tempfile.TemporaryDirectory(prefix="penstock-archive-", ignore_cleanup_errors=True) as folder:
-        _train(Path(folder), jars, fresh)
+    with (
+        Step("recording the class archive, for a quick start of Spark hosts", about_seconds=_ABOUT_SECONDS) as step,
+        tempfile.TemporaryDirectory(prefix="penstock-archive-", ignore_cleanup_errors=True) as folder,
+    ):
+        _train(Path(folder), jars, fresh, step)
     fresh.replace(archive)
     stamp.write_text(wanted)
     return True
 
 
 def _inputs() -> str:
-    """What the JVM compares, and how the classes are chosen."""
+    """What the JVM compares (jars, JDK), and this file, which decides the classes."""
     jars = [*spark_jars(), *sorted((pyspark_home() / "jars").glob("*.jar"))]
     files = [(path, path.stat()) for path in [*jars, java_home() / "release", Path(__file__)]]
     return "".join(f"{path} {stat.st_size} {stat.st_mtime_ns}\n" for path, stat in files)
 
 
-def _train(folder: Path, jars: Path, archive: Path) -> None:
-    """Let a host run the usual tasks, and its JVM write `archive`."""
+def _train(folder: Path, jars: Path, archive: Path, step: Step) -> None:
+    """Let a host run the usual tasks, and its JVM write `archive`. Then the host is not needed: it is killed."""
+    step.now("starting Kafka")
     with EmbeddedKafka(folder / "kafka") as kafka:
         create_topics(kafka.bootstrap, {_SOURCE: 1, _SINK: 1})
         _produce(kafka.bootstrap)
+        step.now("starting a Spark host")
         settings = _settings(folder, jars, kafka.bootstrap)
         host = HostProcess.start("archive", settings, log_path=folder / "host.log")
         try:
             ready = host.ready.result(_TIMEOUT_SECONDS)
-            for spec in _tasks(folder):
+            specs = list(_tasks(folder))
+            for number, spec in enumerate(specs, 1):
+                step.now(f"running task {number}/{len(specs)}")
                 _run(host, spec)
+            step.now("writing the archive")
             _dump(ready.jvm_pid, archive)
         finally:
             host.kill()
@@ -147,7 +156,8 @@ def _dump(jvm_pid: int, archive: Path) -> None:
 
 
 def main() -> None:
-    """Bring the archive up to date; where that is not possible, say why and go on: hosts start without it, slower."""
+    """Bring the archive up to date. A failure is only a warning, since hosts start without the archive, only slower."""
+    logs.configure("setup", level="WARNING")  # the log of a host that is killed on purpose reads like a failure
     try:
         build_class_archive()
     except (PenstockError, TimeoutError, OSError) as error:

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from penstock.control.errors import TerminalError
-from penstock.control.logs import logger
+from penstock.local.progress import Step
 from penstock.local.settings import LocalSettings
 
 JAVA_RELEASE = 17
@@ -32,8 +32,8 @@ _DIGESTS = Path(__file__).with_name("jars.sha256")
 _SOURCES = Path(__file__).parents[1] / "spark" / "jvm"
 _STAMP = ".stamp"
 _FETCHED = ("spark", "kafka", "junit")
-
-log = logger(__name__)
+_FETCH_SECONDS = 30
+_COMPILE_SECONDS = 15
 
 
 def share_dir() -> Path:
@@ -64,7 +64,7 @@ def kafka_classpath() -> str:
 
 
 def fetch_jars() -> bool:
-    """Fetch what `ivy.xml` pins unless the stamp says it is there; True when something was done.
+    """Fetch what `ivy.xml` pins unless the stamp is current; True when something was done.
 
     Raises `TerminalError` when a jar cannot be fetched or is not the one that `jars.sha256` describes.
     """
@@ -72,8 +72,12 @@ def fetch_jars() -> bool:
     stamp, wanted = folder / _STAMP, _digest([_PINS, _DIGESTS])
     if _reads(stamp, wanted):
         return False
-    log.info("fetching jars", folder=str(folder))
-    with tempfile.TemporaryDirectory(prefix="penstock-jars-") as fresh:
+    total = sum(1 for _ in _read_digests())
+    with (
+        Step(f"fetching {total} jars", about_seconds=_FETCH_SECONDS) as step,
+        tempfile.TemporaryDirectory(prefix="penstock-jars-") as fresh,
+    ):
+        step.count(lambda: f"{min(total, _fetched())}/{total} jars")
         _run_ivy(Path(fresh))
         verify_jars(Path(fresh))
         for name in _FETCHED:
@@ -104,9 +108,11 @@ def build_penstock_jar() -> bool:
     stamp, wanted = target.with_name(_STAMP), _digest([*sources, *resources, _PINS])
     if not sources or (target.exists() and _reads(stamp, wanted)):
         return False
-    log.info("compiling java", sources=len(sources))
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="penstock-javac-") as classes:
+    with (
+        Step(f"compiling {len(sources)} Java files", about_seconds=_COMPILE_SECONDS),
+        tempfile.TemporaryDirectory(prefix="penstock-javac-") as classes,
+    ):
         compile_java(sources, [], Path(classes))
         shutil.copytree(_SOURCES / "META-INF", Path(classes) / "META-INF", dirs_exist_ok=True)
         _pack(Path(classes), target)
@@ -166,9 +172,18 @@ def _own_jar() -> Path:
     return share_dir() / "jars" / "penstock" / "penstock.jar"
 
 
+def _ivy_cache() -> Path:
+    return share_dir() / "jars" / ".ivy"
+
+
+def _fetched() -> int:
+    """Jars in Ivy's cache; those of earlier pins count too."""
+    return sum(1 for _ in _ivy_cache().rglob("*.jar"))
+
+
 def _run_ivy(target: Path) -> None:
-    """Ivy's cache is kept beside the jars, so a fetch that was cut short goes on where it ended."""
-    cache = share_dir() / "jars" / ".ivy"
+    """Fetches the jars. Ivy's cache is kept beside them, so the next fetch goes on where an aborted one ended."""
+    cache = _ivy_cache()
     cache.mkdir(parents=True, exist_ok=True)
     pattern = f"{target}/[conf]/[artifact]-[revision].[ext]"
     classpath = str(pyspark_home() / "jars" / "*")

@@ -163,7 +163,7 @@ def ensure_database(server_url: str, name: str) -> str:
 
 
 def admin_token(store_url: str, data_dir: Path) -> str:
-    """The admin token of this data folder, made at the first start and kept in `admin.token` (mode 600)."""
+    """The admin token of this data folder. The first start creates it in `admin.token` (mode 600)."""
     return _kept_token(store_url, data_dir / "admin.token", "local-admin", tokens.ADMIN, (tokens.ANY_LAYER,))
 
 

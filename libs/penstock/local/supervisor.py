@@ -1,4 +1,4 @@
-"""Keeps the processes of one machine alive: starts them, starts again those that end, stops them all.
+"""Keeps the processes of one machine alive: starts them, restarts those that end, stops them all.
 
 What systemd or Kubernetes does in a cluster, `penstock up` does here. A process that ends soon after its start is
 started again later and later, so that a broken one does not take the machine.
@@ -44,12 +44,12 @@ class _Child:
 
 
 def pause_seconds(quick_ends: int) -> float:
-    """How long to wait before a process is started again that ended soon `quick_ends` times in a row."""
+    """Seconds before the restart of a process that ended soon after its start `quick_ends` times in a row."""
     return float(min(_LONGEST_PAUSE_S, 0.25 * 2 ** min(quick_ends, 10)))
 
 
 class Supervisor:
-    """The processes of one machine. `on_event(text)` is told, in one line, of every end and restart."""
+    """The processes of one machine. `on_event(text)` gets a line for every end and restart."""
 
     def __init__(self, log_dir: Path, on_event: Callable[[str], None]) -> None:
         self._log_dir = log_dir
@@ -116,7 +116,7 @@ class Supervisor:
                     self._on_event(news)
 
     def _look_after(self, child: _Child) -> str | None:
-        """What is done about an end, in one line; None when there is nothing to say."""
+        """A line about the end of a process and what follows; None when there is nothing to say."""
         if child.held_down or child.process.poll() is None:
             return None
         now = time.monotonic()

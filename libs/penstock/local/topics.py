@@ -36,4 +36,4 @@ def create_topics(bootstrap: str, partitions: Mapping[str, int], *, replication:
         if failure.code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise Unavailable(f"kafka at {bootstrap} did not create {name}: {failure.str()}")
     if failures:
-        raise Conflict(f"topics that exist already: {', '.join(sorted(failures))}", field="name", rule="unique")
+        raise Conflict(f"these topics exist already: {', '.join(sorted(failures))}", field="name", rule="unique")

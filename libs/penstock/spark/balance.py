@@ -10,9 +10,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig
 from penstock.config.value_schema import spelling_of
-from penstock.tasks.keygroups import KeyGroupRange
 
 Ends = Mapping[str, Mapping[int, int]]
 

@@ -13,30 +13,32 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
-from penstock.config.model import Model
-from penstock.tasks.redistribution import GenerationRemoval, RedistributionRequest, SealRequest
-from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
-from penstock.tasks.sinks import SinkRequest
+from penstock.config.declare import Model
+from penstock.model.reports import TaskProgress
+from penstock.tasks.host_task import HostTask
 from penstock.tasks.spec import TaskSpec
-from penstock.wire.cluster import TaskProgress
 
 
 class Start(Model):
-    """Run `spec` as a streaming query, fenced by `epoch` (the shard's assignment epoch)."""
+    """Run `spec` as a streaming query, fenced by `epoch` (the shard's assignment epoch).
+
+    `commit_number` is the commit that asks for the task: work that follows an older commit cannot take over from it.
+    """
 
     type: Literal["start"] = "start"
     id: int
     spec: TaskSpec
     epoch: int
+    commit_number: int = 0
 
 
 class Stop(Model):
-    """Stop a task at a batch boundary: a pending batch is finished (settled) unless `settle` is False."""
+    """Stop a task at a batch boundary. With `finish_pending`, a batch that is planned but not committed is finished."""
 
     type: Literal["stop"] = "stop"
     id: int
     task_id: str
-    settle: bool = False
+    finish_pending: bool = False
 
 
 class Live(Model):
@@ -60,62 +62,20 @@ class Lease(Model):
     sent_at: float | None = None
 
 
-class ListTasks(Model):
-    """Ask for the tasks that run."""
+class RunHostTask(Model):
+    """Do some work for the control plane; the result is the kind's `Report`. Safe to repeat."""
 
-    type: Literal["list"] = "list"
+    type: Literal["host_task"] = "host_task"
     id: int
+    task: HostTask
 
 
-class Redistribute(Model):
-    """Write another generation of a job's checkpoints; the result is a `RedistributionReport`. Safe to repeat."""
+class CancelHostTask(Model):
+    """The host task of this key must not begin, nor take a checkpoint over. Handled at once, before queued work."""
 
-    type: Literal["redistribute"] = "redistribute"
+    type: Literal["cancel_host_task"] = "cancel_host_task"
     id: int
-    request: RedistributionRequest
-
-
-class Seal(Model):
-    """End a generation for good. Safe to repeat."""
-
-    type: Literal["seal"] = "seal"
-    id: int
-    request: SealRequest
-
-
-class RemoveGeneration(Model):
-    """Delete the checkpoints of an old generation. Safe to repeat."""
-
-    type: Literal["remove_generation"] = "remove_generation"
-    id: int
-    request: GenerationRemoval
-
-
-class TakeSavepoint(Model):
-    """Copy a job's checkpoints; the result is a `SavepointReport`. Safe to repeat."""
-
-    type: Literal["take_savepoint"] = "take_savepoint"
-    id: int
-    request: SavepointRequest
-
-
-class RemoveSavepoint(Model):
-    """Delete a savepoint. Safe to repeat."""
-
-    type: Literal["remove_savepoint"] = "remove_savepoint"
-    id: int
-    request: SavepointRemoval
-
-
-class Initialize(Model):
-    """Make a job's output before its tasks start. Safe to repeat."""
-
-    type: Literal["initialize"] = "initialize"
-    id: int
-    request: SinkRequest
-
-
-Work = Redistribute | Seal | RemoveGeneration | TakeSavepoint | RemoveSavepoint | Initialize
+    key: str
 
 
 class Exit(Model):
@@ -125,7 +85,7 @@ class Exit(Model):
     id: int
 
 
-Command = Annotated[Start | Stop | Live | Lease | ListTasks | Work | Exit, Field(discriminator="type")]
+Command = Annotated[Start | Stop | Live | Lease | RunHostTask | CancelHostTask | Exit, Field(discriminator="type")]
 
 
 class Ready(Model):

@@ -1,4 +1,4 @@
-"""A task's checkpoint: where it is and what its logs say.
+"""A task's checkpoint: its path and its logs.
 
     <root>/<job>/g<generation>/task-<index>/
         metadata            id of the query
@@ -6,7 +6,7 @@
         commits/<batch>     a batch that was finished
         state/, sources/    Spark's
         FENCE, FENCE.lock   who may publish here (`penstock.spark.fence`)
-    <root>/<job>/g<generation>/COLLECTED    it has come to its end (`penstock.spark.collect`)
+    <root>/<job>/g<generation>/COLLECTED    the checkpoints were deleted (`penstock.spark.collect`)
 
 Only names of digits count: Spark leaves temporary files beside them. Reading goes through `CheckpointFiles`, so
 that local folders need no JVM and other file systems are read by Hadoop.
@@ -32,7 +32,7 @@ class CheckpointFiles(Protocol):
     """The file system of a checkpoint. Paths are Hadoop paths."""
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder; none when there is no such folder."""
+        """The names in a folder; empty when the folder does not exist."""
         ...
 
     def read(self, path: str) -> str:
@@ -48,7 +48,7 @@ class LocalCheckpointFiles:
     """Folders of this machine, or mounted on it."""
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder; none when there is no such folder."""
+        """The names in a folder; empty when the folder does not exist."""
         path = local_path(folder)
         return [entry.name for entry in path.iterdir()] if path.is_dir() else []
 
@@ -66,7 +66,7 @@ LOCAL_FILES = LocalCheckpointFiles()
 
 @dataclass(frozen=True)
 class PlannedBatch:
-    """An entry of the offsets log. `sources` has a JSON text a source, None for one that has read nothing yet."""
+    """An entry of the offsets log. `sources` has a JSON text for each source, None if it has read nothing yet."""
 
     metadata: Mapping[str, Any]
     sources: tuple[str | None, ...]
@@ -118,12 +118,12 @@ def is_clean(checkpoint: str, files: CheckpointFiles = LOCAL_FILES) -> bool:
 
 
 def planned_batch(checkpoint: str, batch_id: int, files: CheckpointFiles = LOCAL_FILES) -> PlannedBatch:
-    """What the offsets log says of a batch. Raises BrokenCheckpoint when it says nothing or is unreadable."""
+    """A batch's entry in the offsets log. Raises BrokenCheckpoint when the entry is missing or unreadable."""
     path = f"{checkpoint}/offsets/{batch_id}"
     try:
         return parse_offsets(files.read(path))
     except FileNotFoundError as error:
-        raise BrokenCheckpoint(f"there is no {path}") from error
+        raise BrokenCheckpoint(f"the file {path} is missing") from error
     except ValueError as error:
         raise BrokenCheckpoint(f"{path}: {error}") from error
 
@@ -149,7 +149,7 @@ def watermark_ms(checkpoint: str, batch_id: int, files: CheckpointFiles = LOCAL_
             raise ValueError(f"commit log of version {version!r}, expected {_LOG_VERSION}")
         return int(json.loads(record)["nextBatchWatermarkMs"])
     except FileNotFoundError as error:
-        raise BrokenCheckpoint(f"there is no {path}") from error
+        raise BrokenCheckpoint(f"the file {path} is missing") from error
     except (ValueError, KeyError) as error:
         raise BrokenCheckpoint(f"{path}: {error}") from error
 

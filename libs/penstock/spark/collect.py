@@ -1,9 +1,9 @@
-"""The end of an old generation: its checkpoints go, and a file stays that says so.
+"""Deletes the checkpoints of an old generation and leaves a file in their place.
 
-<root>/<job>/g<generation>/COLLECTED    nobody may claim a checkpoint here any more (`penstock.spark.task`)
+<root>/<job>/g<generation>/COLLECTED    no checkpoint here may be claimed any more (`penstock.spark.task`)
 
-The seal goes with the checkpoints; without the mark a container with an old list of tasks would start them anew, from
-the beginning of their input. Savepoints are copies or links and name no file of a generation; neither does a later one.
+The seal is deleted with the checkpoints. Without COLLECTED a container with an outdated list of tasks would start them
+from the beginning of their input. Savepoints and later generations refer to no file of the deleted generation.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _TASK = re.compile(r"task-[0-9]+", re.ASCII)
 
 
 def collect(runtime: Runtime, request: GenerationRemoval) -> None:
-    """Deletes the checkpoints of a generation; safe to repeat, and to be killed anywhere.
+    """Deletes the checkpoints of a generation. Safe to repeat and to kill at any point.
 
     Raises Conflict when the files do not show that the generation is over: a task started in it, it is not sealed, and
-    no task of a later one ever started. Of a forgotten job that is not asked.
+    no task of a later generation ever started. For a forgotten job this is not checked.
     """
     files, root = savepoint_files(runtime), runtime.settings.checkpoint_root
     folder = generation_folder(root, request.job, request.generation)
@@ -66,7 +66,7 @@ def _has_started(files: CheckpointFiles, folder: str) -> bool:
 
 
 def _was_started(files: CheckpointFiles, checkpoint: str) -> bool:
-    """Whether a task ever claimed a checkpoint: with its shard's epoch, which redistributions do not have."""
+    """Whether a task ever claimed the checkpoint: with its shard's epoch, which redistributions do not have."""
     return FENCE in files.names(checkpoint) and parse_fence(files.read(f"{checkpoint}/{FENCE}")).epoch > 0
 
 

@@ -1,4 +1,4 @@
-"""Exceptions of Python, pyspark and the JVM to failures."""
+"""Converts exceptions of Python, pyspark and the JVM to failures."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Why a task failed, in the three kinds a Task Manager acts upon. Pure: names and messages of exceptions go in.
 
-fenced        a newer owner exists: forget the task here
-broken_task   trying again cannot help: the query, its data or a topic must change
-retryable     all else
+fenced        a newer owner exists: stop the task here
+broken_task   a retry cannot help: the query, its data or a topic must change
+retryable     everything else
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Failure:
 
 
 def classify(causes: Sequence[Cause]) -> Failure:
-    """The failure that a chain of exceptions, outermost first, amounts to. At least one cause is needed."""
+    """Classifies a chain of at least one exception, outermost first."""
     return Failure(_text(causes), _kind(causes), any(_MEMORY_MARK in f"{c.type} {c.message}" for c in causes))
 
 
@@ -80,7 +80,7 @@ def _has_fenced_mark(message: str) -> bool:
 
 
 def _text(causes: Sequence[Cause]) -> str:
-    """The outermost message, and the innermost where it says more; Java stacks are left to the log."""
+    """The outermost message, and the innermost if it differs. Java stacks are only in the log."""
     outer, inner = _plain(causes[0].message), _plain(causes[-1].message)
     text = outer if inner in outer else f"{outer}: {causes[-1].name}: {inner}"
     return text[:_LONGEST_ERROR]

@@ -1,8 +1,9 @@
 """Who owns a checkpoint: every start of a task takes a token, and only the newest token may publish.
 
-The FENCE file's first line is the token `<epoch>.<attempt>`, the second who holds it. A new token is written under
-an fcntl lock on FENCE.lock, and the JVM publishes under the same lock (`io.penstock.checkpoint.LockedFence`): so
-once `claim` has returned, no earlier start can publish anything, be it of an older epoch or of the same.
+The FENCE file's first line is the token `<epoch>.<attempt>`, the second who holds it. The third line is the mark
+`<commit number>.<generation>` of the newest commit that an owner followed. A new token is written under an fcntl lock
+on FENCE.lock, and the JVM publishes under the same lock (`io.penstock.checkpoint.LockedFence`): so once `claim` has
+returned, no earlier start can publish anything, be it of an older epoch or of the same.
 """
 
 from __future__ import annotations
@@ -32,21 +33,34 @@ class Token(NamedTuple):
         return f"{self.epoch}.{self.attempt}"
 
 
-def claim(checkpoint: str, epoch: int | None, holder: str) -> str:
+class Mark(NamedTuple):
+    """The commit of running configurations that an owner follows: the one that asks for a task, or the stop that a
+    redistribution into `generation` follows. Marks are ordered by both."""
+
+    commit_number: int
+    generation: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.commit_number}.{self.generation}"
+
+
+def claim(checkpoint: str, epoch: int | None, holder: str, mark: Mark | None = None) -> str:
     """Makes the caller the only owner of a local checkpoint and returns its token, `"<epoch>.<attempt>"`.
 
     Without an epoch it is a further attempt of the present one, whichever that is: for work on checkpoints of tasks
-    that are known to have stopped.
+    that are known to have stopped. Such a claim with a mark is refused once an owner followed a newer commit: a late
+    redistribution takes nothing from tasks that were resumed.
 
-    The FENCE file is on disk when this returns. Raises Fenced when a greater epoch has claimed the checkpoint,
-    BrokenCheckpoint when the FENCE file cannot be read.
+    The FENCE file is on disk when this returns. Raises Fenced when a greater epoch has claimed the checkpoint or the
+    mark is too old, BrokenCheckpoint when the FENCE file cannot be read.
     """
     folder = local_path(checkpoint)
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / FENCE
     with _locked(file):
-        token = next_token(file.read_text() if file.exists() else None, epoch, checkpoint)
-        _write_durably(file, fence_text(token, holder))
+        current = file.read_text() if file.exists() else None
+        token, content = claimed(current, checkpoint, epoch, holder, mark)
+        _write_durably(file, content)
     return str(token)
 
 
@@ -71,9 +85,34 @@ def require_newest(fence: str, token: str, checkpoint: str) -> None:
         raise Fenced(f"FENCED: token {token} of {checkpoint} was replaced by {fence.split()[0]}")
 
 
-def fence_text(token: Token, holder: str) -> str:
+def claimed(
+    current: str | None, checkpoint: str, epoch: int | None, holder: str, mark: Mark | None
+) -> tuple[Token, str]:
+    """The token of a claim and the FENCE file's content after it, given the content before (None: no such file).
+
+    Raises what `claim` raises.
+    """
+    token = next_token(current, epoch, checkpoint)
+    newest = None if current is None else parse_mark(current)
+    if newest is not None and mark is not None:
+        if epoch is None and mark < newest:
+            raise Fenced(f"FENCED: {checkpoint} has an owner of commit {newest}, and {mark} is older")
+        newest = max(newest, mark)
+    return token, fence_text(token, holder, newest or mark)
+
+
+def fence_text(token: Token, holder: str, mark: Mark | None = None) -> str:
     """The content of a FENCE file."""
-    return f"{token}\n{holder}\n"
+    return f"{token}\n{holder}\n" if mark is None else f"{token}\n{holder}\n{mark}\n"
+
+
+def parse_mark(text: str) -> Mark | None:
+    """The mark in a FENCE file's content; None when no owner had one. Raises ValueError when there is another text."""
+    lines = text.splitlines()
+    if len(lines) < 3:
+        return None
+    commit_number, generation = lines[2].split(".")
+    return Mark(int(commit_number), int(generation))
 
 
 def parse_fence(text: str) -> Token:

@@ -1,7 +1,7 @@
 """The host's JVM: a child process that never outlives the host.
 
-pyspark would start it too, but as a process that only notices the host's end when it next reads its standard input.
-Started by `penstock.control.process`, the kernel kills it the moment the host dies, in any way.
+A JVM that pyspark starts notices the end of the host only when it reads its standard input. This one is started by
+`penstock.control.process`, so the kernel kills it as soon as the host dies for any reason.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Jvm:
 def start_jvm(conf: Mapping[str, str]) -> Jvm:
     """Starts a JVM with Spark's settings `conf`, those of the command line included, and connects to it.
 
-    Raises Unavailable when the JVM ends or says nothing for two minutes; what it printed is in the host's log.
+    Raises Unavailable when the JVM ends, or does not start in two minutes. Its output is in the host's log.
     """
     home = Path(pyspark.__file__).parent
     with tempfile.TemporaryDirectory(prefix="penstock-gateway-", dir=conf.get("spark.local.dir")) as folder:

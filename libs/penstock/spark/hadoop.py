@@ -7,7 +7,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from penstock.spark.fence import FENCE, fence_text, next_token, require_newest
+from penstock.spark.fence import FENCE, Mark, claimed, require_newest
 
 _MANAGER_SETTING = "spark.sql.streaming.checkpointFileManagerClass"
 _NOT_FOUND = "java.io.FileNotFoundException"
@@ -46,14 +46,15 @@ class HadoopCheckpointFiles:
         finally:
             stream.close()
 
-    def claim(self, checkpoint: str, epoch: int | None, holder: str) -> str:
+    def claim(self, checkpoint: str, epoch: int | None, holder: str, mark: Mark | None = None) -> str:
         """As `penstock.spark.fence.claim`, but looking and writing are two steps."""
         path = f"{checkpoint}/{FENCE}"
         manager, file = self._manager(path)
-        token = next_token(self.read(path) if manager.exists(file) else None, epoch, checkpoint)
+        current = self.read(path) if manager.exists(file) else None
+        token, content = claimed(current, checkpoint, epoch, holder, mark)
         manager.mkdirs(file.getParent())
         stream = manager.createAtomic(file, True)
-        stream.write(fence_text(token, holder).encode())
+        stream.write(content.encode())
         stream.close()
         return str(token)
 

@@ -1,4 +1,4 @@
-"""Makes the output of a job before any of its tasks starts, by the code that a task runs when it starts."""
+"""Creates the output of a job before its tasks start, with the code that a task runs at its start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = logger(__name__)
 
 
 def initialize(runtime: Runtime, request: SinkRequest) -> None:
-    """Builds the query of the first task, and the output for its rows; starts nothing. Safe to repeat.
+    """Builds the query of the first task and creates the output for its rows. Starts nothing. Safe to repeat.
 
     Raises BrokenTask when query or output cannot work as configured, Unavailable when a server does not answer.
     """
@@ -26,6 +26,6 @@ def initialize(runtime: Runtime, request: SinkRequest) -> None:
         key_groups=key_group_ranges(config)[0],
         config=config,
     )
-    # No checkpoint is opened, so the session is fenced by nothing: a token that no FENCE file says.
+    # No checkpoint is opened, so the session needs neither a FENCE file nor a token.
     writer(make_frame(runtime, spec, fence_path="", token=""), spec, sink_context(runtime))
     log.info("output initialized", job=request.job, revision=request.revision, type=config.output.type)

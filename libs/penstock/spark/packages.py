@@ -1,7 +1,7 @@
-"""Packages of jobs: one zip (or wheel) of pure Python a version, `<root>/<name>-<version>.zip`.
+"""Packages of jobs: one zip (or wheel) of pure Python for each version, `<root>/<name>-<version>.zip`.
 
-A zip is importable by putting it on `sys.path`. The same files give the same bytes on every machine, so a digest
-names the code; a version that was packed never changes.
+A zip on `sys.path` can be imported. The same files give the same bytes on every machine, so a digest identifies the
+code. A version that was packed never changes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BINARY_SUFFIXES = {".so", ".pyd", ".dylib", ".dll"}
 
 
 def package_path(root: Path, name: str, version: str) -> Path:
-    """Where a version of a package is kept. Raises InvalidConfig for a version that is no plain file name."""
+    """The path of a version of a package. Raises InvalidConfig when the version is not a plain file name."""
     if not _NAME.fullmatch(name):
         raise InvalidConfig(f"{name!r} is no package name", field="package.name", rule="pattern")
     if not _VERSION.fullmatch(version):
@@ -40,7 +40,7 @@ def package_path(root: Path, name: str, version: str) -> Path:
 def ensure(package: Package, root: Path) -> Path | None:
     """The package's file, checked against its digest when one is given; None for `builtin`, which has no file.
 
-    Raises BrokenTask when the file is missing, is no zip, or is not the one that the digest describes.
+    Raises BrokenTask when the file is missing, is not a zip, or has another digest.
     """
     if package.name == BUILTIN:
         return None
@@ -49,7 +49,9 @@ def ensure(package: Package, root: Path) -> Path | None:
     except InvalidConfig as error:
         raise BrokenTask(f"{error.field}: {error}") from error
     if not path.is_file():
-        raise BrokenTask(f"package: {package.name} {package.version} is not there: no file {path.name} in {root}")
+        raise BrokenTask(
+            f"package: {package.name} {package.version} is missing: there is no file {path.name} in {root}"
+        )
     if package.digest is not None:
         _require_digest(path, package.digest)
     if not zipfile.is_zipfile(path):
@@ -60,9 +62,9 @@ def ensure(package: Package, root: Path) -> Path | None:
 def pack(folder: Path, name: str, version: str, root: Path) -> tuple[Path, str]:
     """Packs the Python files and data below `folder` and returns the file and its digest, `sha256:<hex>`.
 
-    Caches and hidden files are left out. The file appears whole or not at all. Raises InvalidConfig when there is
-    nothing to pack or a file is machine code, which cannot be imported from a zip, and Conflict when the version is
-    there with other contents.
+    Caches and hidden files are left out. The file appears atomically. Raises InvalidConfig when there is nothing to
+    pack or a file is machine code, which cannot be imported from a zip, and Conflict when the version exists with other
+    contents.
     """
     target = package_path(root, name, version)
     files = sorted(_files_below(folder))
@@ -105,7 +107,7 @@ def _require_pure(files: list[str]) -> None:
 
 
 def _write_zip(target: Path, folder: Path, files: list[str]) -> None:
-    """Stored, not deflated: what deflating gives differs between zlib versions, and imports are quicker."""
+    """Files are stored, not deflated: the output of zlib differs between versions, and imports are faster."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
         for name in files:
             entry = zipfile.ZipInfo(name, _OLDEST_ZIP_TIME)
@@ -115,13 +117,13 @@ def _write_zip(target: Path, folder: Path, files: list[str]) -> None:
 
 
 def _publish(fresh: Path, target: Path) -> None:
-    """A hard link fails when the name is taken, so of two packers at once one wins and the other is told."""
+    """Creating a hard link fails when the name exists, so only one of two concurrent packers succeeds."""
     try:
         os.link(fresh, target)
     except FileExistsError as error:
         if digest_of(fresh) != digest_of(target):
             raise Conflict(
-                f"{target.name} is there with other contents; a version never changes, choose a new one",
+                f"{target.name} exists with other contents; a version never changes, so choose a new version",
                 field="package.version",
                 rule="immutable",
             ) from error

@@ -1,4 +1,4 @@
-"""What a task computes: SQL over its views, or a Python function of its package."""
+"""The query of a task: SQL over its views, or a Python function of its package."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.spark.settings import SparkSettings
 def result_of(
     session: SparkSession, inputs: dict[str, DataFrame], config: JobConfig, settings: SparkSettings
 ) -> DataFrame:
-    """The streaming frame that the job's query gives over its views and `inputs`.
+    """The streaming frame of the job's query over its views and `inputs`.
 
     Raises BrokenTask, with Spark's message where there is one, when the query cannot run as written.
     """
@@ -63,7 +63,7 @@ def python_frame(
 def load_function(config: JobConfig, settings: SparkSettings, session: SparkSession) -> Callable[..., Any]:
     """The function that `query.python` names, from the job's package.
 
-    A host holds one version of a module: raises BrokenTask when another one is loaded, or there is no such function.
+    A host loads one version of a module. Raises BrokenTask when another version is loaded or the function is missing.
     """
     module_name, _, function_name = str(config.query.python).partition(":")
     package = ensure(config.package, settings.packages_root)
@@ -79,7 +79,7 @@ def load_function(config: JobConfig, settings: SparkSettings, session: SparkSess
 
 
 def _make_importable(entry: str, session: SparkSession) -> None:
-    """Here, and in the Python processes that run the package's functions on rows."""
+    """Puts the package on the path of this process and of Spark's Python workers."""
     if entry not in sys.path:
         sys.path.insert(0, entry)
         importlib.invalidate_caches()
@@ -89,4 +89,6 @@ def _make_importable(entry: str, session: SparkSession) -> None:
 def _require_origin(module: Any, package: Path | None) -> None:
     file = getattr(module, "__file__", None)
     if package is not None and (file is None or not Path(file).is_relative_to(package)):
-        raise BrokenTask(f"query: this host has loaded {module.__name__} from {file}, not from the job's package")
+        raise BrokenTask(
+            f"query: this host has already loaded {module.__name__} from {file}, which is not the job's package"
+        )

@@ -14,6 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.config.model import JobConfig
 from penstock.control.errors import Unavailable
@@ -118,6 +119,26 @@ def task_session(host: SparkSession, config: JobConfig, fence_path: str, token: 
     for name, value in {**config.spark_settings, **own}.items():
         session.conf.set(name, value)
     return session
+
+
+def detach_unused_listeners(session: SparkSession, query: StreamingQuery | None) -> None:
+    """Lets Spark forget a session whose query has ended.
+
+    Spark adds a listener bus to the shared context for each session that starts a query, and another one for the copy
+    of the session in which the query runs. Spark never removes them: the events of every query would go to the buses of
+    all queries there ever were. A bus that has listeners of the job's own stays.
+    """
+    _detach(session.sparkContext, session._jsparkSession)
+    if query is not None:
+        _detach(session.sparkContext, query._jsq.streamingQuery().sparkSessionForStream())
+
+
+def _detach(context: SparkContext, java_session: Any) -> None:
+    queries = java_session.streams()
+    if len(queries.listListeners()) == 0:
+        field = queries.getClass().getDeclaredField("listenerBus")
+        field.setAccessible(True)
+        context._jsc.sc().listenerBus().removeListener(field.get(queries))
 
 
 def _fence_manager() -> dict[str, str]:

@@ -19,19 +19,19 @@ _PREFIX = "PENSTOCK_"
 
 
 class SparkSettings(BaseSettings):
-    """What the container decides and the job does not. Travels to the host in its environment (it holds secrets)."""
+    """The settings of a host that the container decides. They travel in the environment, since they contain secrets."""
 
     model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="ignore", frozen=True)
 
     checkpoint_root: str = Field(description="Hadoop path below which all checkpoints are")
     kafka_bootstrap: str = Field("127.0.0.1:9092", description="brokers of the bus")
-    connections: dict[str, str] = Field(default_factory=dict, description="name of a connection to its libpq URL")
+    connections: dict[str, str] = Field(default_factory=dict, description="libpq URLs by name of connection")
     packages_root: Path = Field(Path("packages"), description="folder of the packages of jobs")
     jars: Path = Field(Path(sys.prefix) / "share" / "penstock" / "jars", description="folder of spark/ and penstock/")
 
     spark_master: str = Field("local[*]", description="local[n], spark://host:port, yarn or k8s://...")
     spark_conf: dict[str, str] = Field(default_factory=dict, description="further Spark settings of the whole host")
-    spark_driver_host: str = Field("127.0.0.1", description="address that executors reach the host at")
+    spark_driver_host: str = Field("127.0.0.1", description="address at which executors reach the host")
     worker_python: str | None = Field(None, description="Python of executors; the host's own if absent")
     spark_local_dir: Path | None = Field(
         None, description="temporary files of Spark and its JVM; the system's folder if absent"
@@ -39,14 +39,14 @@ class SparkSettings(BaseSettings):
     heap_bytes: int = Field(1024 * 2**20, ge=SMALLEST_HEAP_BYTES, description="largest heap of the host's JVM")
     collector: Literal["serial", "g1"] = Field("serial", description="garbage collector; g1 for heaps of several GiB")
 
-    max_concurrent_starts: int = Field(8, ge=1, description="commands of different tasks carried out at once")
-    progress_interval_seconds: float = Field(1.0, gt=0, description="time between two looks at all queries")
+    max_concurrent_starts: int = Field(8, ge=1, description="commands of different tasks that run at once")
+    progress_interval_seconds: float = Field(1.0, gt=0, description="time between two polls of all queries")
     load_interval_seconds: float = Field(10.0, gt=0, description="time between two measurements of what tasks use")
-    disk_interval_seconds: float = Field(60.0, gt=0, description="time between two looks at the size of a checkpoint")
+    disk_interval_seconds: float = Field(60.0, gt=0, description="time between two measurements of a checkpoint's size")
     boundary_wait_seconds: float = Field(5.0, ge=0, description="how long a stop waits for the end of a batch")
     settle_timeout_seconds: float = Field(120.0, gt=0, description="how long finishing a pending batch may take")
     level_timeout_seconds: float = Field(30.0, gt=0, description="how long tasks may read on to a common watermark")
-    lease_grace_seconds: float = Field(10.0, gt=0, le=10.0, description="time to stop tasks after the lease ran out")
+    lease_grace_seconds: float = Field(10.0, gt=0, le=10.0, description="time to stop tasks after the lease has ended")
     unlocked_checkpoints: bool = Field(
         False, description="allow checkpoint roots without file locks, where the fence is checked but not atomic"
     )
@@ -58,20 +58,20 @@ class SparkSettings(BaseSettings):
 
 
 def driver_classpath(jars: Path) -> str:
-    """What comes first on the class path of a host's JVM. The class archive fits this order only."""
+    """The beginning of the class path of a host's JVM. The class archive fits only this order."""
     return f"{jars}/spark/*:{jars}/penstock/*"
 
 
 def class_archive(jars: Path) -> Path:
-    """The archive of loaded classes that `penstock.local.class_archive` makes beside the jars; it may be missing."""
+    """The path of the class archive that `penstock.local.class_archive` makes beside the jars. It may be missing."""
     return jars / "archive" / "host.jsa"
 
 
 def class_archive_options(jars: Path) -> str:
     """JVM options that use the class archive, if there is one: a host then starts with half the CPU.
 
-    The JVM itself sees to it that the archive fits its class path and is of its own version, and else does without.
-    Mapped where it was made to be (mode 0), it needs no 0.5 s of relocation, and hosts share its pages.
+    The JVM checks that the archive fits its class path and version, and ignores it otherwise. Mode 0 maps the archive
+    at its own address, which saves 0.5 s of relocation, and hosts share its pages.
     """
     archive = class_archive(jars)
     place = "-XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"
@@ -79,9 +79,9 @@ def class_archive_options(jars: Path) -> str:
 
 
 def heap_for(process_memory_bytes: int) -> int:
-    """The heap for a process of the given size: a quarter, at least 300 MiB, is for the rest of the JVM.
+    """The heap for a process of the given size. A quarter of it, at least 300 MiB, is left for the rest of the JVM.
 
-    Never below the smallest heap that Spark starts with: a smaller process cannot be had.
+    The result is at least the smallest heap with which Spark starts.
     """
     rest = max(process_memory_bytes // 4, 300 * 2**20)
     return max(process_memory_bytes - rest, SMALLEST_HEAP_BYTES)
@@ -105,7 +105,7 @@ def jvm_environment(pyspark_home: Path, connection_file: Path, address: str) -> 
 
 @contextmanager
 def gateway_in_environment(port: int, secret: str) -> Iterator[None]:
-    """pyspark finds a JVM that runs already by these two variables, and by no other way."""
+    """pyspark finds a running JVM only by these two variables."""
     variables: Mapping[str, str] = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
     os.environ.update(variables)
     try:

@@ -18,11 +18,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as JvmColumn
 
+from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig, Table
 from penstock.control.errors import BrokenTask
 from penstock.spark.balance import BatchLimits, Ends, balance_options, bounded, limits_per_input
 from penstock.spark.settings import SparkSettings
-from penstock.tasks.keygroups import KeyGroupRange
 
 Argument = str | int | float | bool | None
 _DECODED = "decoded"

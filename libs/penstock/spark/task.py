@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pyspark.errors.exceptions.captured import StreamingQueryException
@@ -25,10 +25,11 @@ from penstock.spark.checkpoint import (
     last_offset,
     task_checkpoint,
 )
-from penstock.spark.fence import FENCE, claim, clear
+from penstock.spark.fence import FENCE, Mark, claim, clear
 from penstock.spark.hadoop import HadoopCheckpointFiles
+from penstock.spark.pools import SchedulerPools
 from penstock.spark.query import result_of
-from penstock.spark.session import HostSession, task_session
+from penstock.spark.session import HostSession, detach_unused_listeners, task_session
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import SinkContext, writer
 from penstock.spark.sources import register_inputs, register_tables
@@ -37,7 +38,7 @@ from penstock.tasks.spec import TaskSpec
 log = logger(__name__)
 
 # The first trigger finishes the batch that is pending; the next one never comes.
-SETTLE_TRIGGER = "3650 days"
+FINISH_TRIGGER = "3650 days"
 _JITTER = 0.05
 
 
@@ -45,10 +46,10 @@ class Watch(Protocol):
     """`io.penstock.host.QueryWatch`, the JVM's list of running queries."""
 
     def add(self, task: str, query: Any) -> None:
-        """Look at this query from now on."""
+        """Starts reporting on this query."""
 
     def remove(self, task: str) -> None:
-        """Look no longer."""
+        """Ends reporting on the query of this task."""
 
     def stop(self, query: Any, patience_millis: int) -> None:
         """Stop between two batches when such a moment comes in time, else in mid-batch."""
@@ -63,14 +64,23 @@ class Watch(Protocol):
         """What all queries have used, as JSON."""
 
 
+def _nothing_forbids() -> None:
+    """Work that nobody can cancel."""
+
+
 @dataclass(frozen=True)
 class Runtime:
-    """What a host gives to its tasks. `holder` names the host in FENCE files."""
+    """What a host gives to its tasks. `holder` names the host in FENCE files.
+
+    `before_claim` is called right before a checkpoint is claimed; what it raises prevents the claim.
+    """
 
     host: HostSession
     watch: Watch
     settings: SparkSettings
     holder: str
+    before_claim: Callable[[], None] = _nothing_forbids
+    pools: SchedulerPools = field(default_factory=SchedulerPools)
 
 
 @dataclass(frozen=True)
@@ -85,18 +95,21 @@ class StopOutcome:
 class RunningTask:
     """A task from its start to its end. Its methods are called by one thread at a time.
 
-    Without an epoch it goes on in the epoch that its checkpoint is in (`penstock.spark.fence.claim`).
+    Without an epoch it goes on in the epoch that its checkpoint is in (`penstock.spark.fence.claim`). `mark`: the
+    commit that asks for this.
     """
 
-    def __init__(self, runtime: Runtime, spec: TaskSpec, epoch: int | None) -> None:
+    def __init__(self, runtime: Runtime, spec: TaskSpec, epoch: int | None, mark: Mark | None = None) -> None:
         self.runtime = runtime
         self.spec = spec
         self.epoch = epoch
+        self._mark = mark
         root = runtime.settings.checkpoint_root
         self.checkpoint = task_checkpoint(root, spec.job, spec.generation, spec.index)
         self.token = ""
         self._frame: DataFrame | None = None
         self._query: StreamingQuery | None = None
+        self._pool: str | None = None
 
     @property
     def run_id(self) -> str | None:
@@ -119,7 +132,7 @@ class RunningTask:
 
     def claim(self) -> None:
         """Takes the checkpoint: no earlier owner publishes anything from now on. Raises Fenced for a newer owner."""
-        self.token = claim_checkpoint(self.runtime, self.checkpoint, self.epoch)
+        self.token = claim_checkpoint(self.runtime, self.checkpoint, self.epoch, self._mark)
 
     def finish_pending(self) -> None:
         """Runs the query for the batch that is planned but not committed, and for no other. After `claim`.
@@ -127,9 +140,9 @@ class RunningTask:
         Raises Unavailable when it does not finish in time, Spark's errors when it fails.
         """
         pending = last_offset(self.checkpoint, self._files())
-        self._run(SETTLE_TRIGGER)
+        self._run(FINISH_TRIGGER)
         try:
-            wait_until(lambda: self._has_settled(pending), self.runtime.settings.settle_timeout_seconds, "the batch")
+            wait_until(lambda: self._has_finished(pending), self.runtime.settings.settle_timeout_seconds, "the batch")
         except TimeoutError as error:
             raise Unavailable(f"batch {pending} did not finish in time") from error
         finally:
@@ -147,15 +160,15 @@ class RunningTask:
         try:
             wait_until(lambda: reached() or self._require_no_failure(), timeout_seconds, f"{self.spec.task_id}")
         finally:
-            self.stop(settle=True)
+            self.stop(finish_pending=True)
 
-    def stop(self, *, settle: bool, patient: bool = True) -> StopOutcome:
+    def stop(self, *, finish_pending: bool, patient: bool = True) -> StopOutcome:
         """Stops the query, between two batches when `patient` and possible, and finishes a pending batch if asked.
 
         Raises Unavailable when the pending batch does not finish, Spark's errors when it fails or the stop does.
         """
         self._halt(patient)
-        if settle and not is_clean(self.checkpoint, self._files()):
+        if finish_pending and not is_clean(self.checkpoint, self._files()):
             self.finish_pending()
         files = self._files()
         outcome = StopOutcome(
@@ -165,8 +178,13 @@ class RunningTask:
         return outcome
 
     def forget(self) -> None:
-        """The query has ended by itself: look at it no longer."""
+        """Gives up what the host keeps for the query, which has ended."""
         self.runtime.watch.remove(self.spec.task_id)
+        if self._pool is not None:
+            self.runtime.pools.give_back(self._pool)
+            self._pool = None
+        if self._frame is not None:
+            detach_unused_listeners(self._frame.sparkSession, self._query)
 
     def _files(self) -> CheckpointFiles:
         return checkpoint_files(self.runtime, self.checkpoint)
@@ -175,22 +193,28 @@ class RunningTask:
         """Starts the query in a scheduler pool of its own, so that a heavy neighbour does not hold it up."""
         if self._frame is None:
             self._frame = make_frame(self.runtime, self.spec, f"{self.checkpoint}/{FENCE}", self.token)
-        task_id = self.spec.task_id
+        task_id, session = self.spec.task_id, self._frame.sparkSession
         stream = writer(self._frame, self.spec, sink_context(self.runtime))
-        self._frame.sparkSession.sparkContext.setLocalProperty("spark.scheduler.pool", task_id)
+        self._pool = self._pool or self.runtime.pools.take()
+        session.sparkContext.setLocalProperty("spark.scheduler.pool", self._pool)
         stream = (
             stream.option("checkpointLocation", self.checkpoint).queryName(task_id).trigger(processingTime=interval)
         )
-        self._query = stream.start()
+        try:
+            self._query = stream.start()
+        except BaseException:
+            self.forget()
+            raise
         self.runtime.watch.add(task_id, self._query._jsq)
 
     def _halt(self, patient: bool) -> None:
-        self.forget()
+        self.runtime.watch.remove(self.spec.task_id)
         if self._query is not None:
             wait_seconds = self.runtime.settings.boundary_wait_seconds if patient else 0.0
             self.runtime.watch.stop(self._query._jsq, int(wait_seconds * 1000))
+        self.forget()
 
-    def _has_settled(self, pending: int | None) -> bool:
+    def _has_finished(self, pending: int | None) -> bool:
         """Raises the query's error when it has failed."""
         return last_commit(self.checkpoint, self._files()) == pending or self._require_no_failure()
 
@@ -221,20 +245,21 @@ def sink_context(runtime: Runtime) -> SinkContext:
     return SinkContext(runtime.settings.kafka_bootstrap, runtime.settings.connections)
 
 
-def claim_checkpoint(runtime: Runtime, checkpoint: str, epoch: int | None) -> str:
+def claim_checkpoint(runtime: Runtime, checkpoint: str, epoch: int | None, mark: Mark | None = None) -> str:
     """Makes this host the only owner of a checkpoint and returns its token.
 
-    Raises Fenced for a newer owner or a generation that was collected, Unavailable where there are no file locks unless
-    the settings allow that.
+    Raises what `runtime.before_claim` raises, Fenced for a newer owner or a generation that was collected, Unavailable
+    where there are no file locks unless the settings allow that.
     """
+    runtime.before_claim()
     generation, _, _ = checkpoint.rpartition("/")
     if COLLECTED in checkpoint_files(runtime, checkpoint).names(generation):
         raise Fenced(f"FENCED: {generation} was collected: its job runs in a later generation, or is forgotten")
     if is_local(checkpoint):
-        return claim(checkpoint, epoch, runtime.holder)
+        return claim(checkpoint, epoch, runtime.holder, mark)
     if not runtime.settings.unlocked_checkpoints:
         raise Unavailable(f"{checkpoint} has no file locks, and the setting unlocked_checkpoints is off")
-    return HadoopCheckpointFiles(runtime.host.spark).claim(checkpoint, epoch, runtime.holder)
+    return HadoopCheckpointFiles(runtime.host.spark).claim(checkpoint, epoch, runtime.holder, mark)
 
 
 def clear_checkpoint(runtime: Runtime, checkpoint: str, token: str) -> None:

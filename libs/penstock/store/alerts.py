@@ -1,4 +1,4 @@
-"""Alerts: one open row a (kind, subject). Raising it again only counts."""
+"""Alerts: one open row for each kind and subject. Raising an open alert again only counts."""
 
 from __future__ import annotations
 
@@ -70,10 +70,9 @@ def clear_alert(connection: Connection, kind: str, subject: str) -> bool:
 def replace_alerts(
     connection: Connection, kinds: Sequence[str], found: Mapping[tuple[str, str], tuple[str, Mapping[str, Any]]]
 ) -> None:
-    """Makes `found`, (kind, subject) to message and details, the open alerts of some kinds.
+    """Makes `found`, from (kind, subject) to message and details, the open alerts of these kinds.
 
-    One that is open and says the same is left alone, so that it counts how often something changed, not how often
-    somebody looked.
+    An open alert with the same message and details is not touched: `times` counts changes, not calls.
     """
     columns = (alerts.c.kind, alerts.c.subject, alerts.c.message, alerts.c.details)
     is_open = (alerts.c.kind.in_(kinds), alerts.c.cleared_at.is_(None))

@@ -1,4 +1,4 @@
-"""Whether a container takes shards: an operator's word, or the Shard Manager's about a container that fails."""
+"""Whether a container takes shards: set by an operator, or by the Shard Manager for a container that fails."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def set_availability(
     author: str = SHARD_MANAGER,
     only_if: str | None = None,
 ) -> bool:
-    """Makes a container OPEN, CORDONED or DRAINING (`penstock.tasks.ownership`), lost or not; whether it was done.
+    """Makes a container, live or lost, OPEN, CORDONED or DRAINING (`penstock.tasks.ownership`); whether it changed it.
 
-    `drain_until` is for DRAINING only. `only_if`: a container that is something else by now is left alone. Said again,
-    it replaces reason, author and limit; the moment since when it is so stays. Raises NotFound.
+    `drain_until` is for DRAINING only. `only_if`: changes nothing if the container has another availability by now. A
+    repeated call replaces reason, author and limit, and keeps `availability_at`. Raises NotFound.
     """
     row = containers.c
     present = connection.execute(select(row.availability).where(row.name == name).with_for_update()).scalar()

@@ -1,9 +1,8 @@
-"""Facts of the cell that every process must agree on: how many shards there are, and which selectors have a
-place.
+"""Facts of the cell on which every process must agree: the number of shards, and which selectors have a slot.
 
-A change of them takes a number of the counter of assignment epochs, as a change of owner does. So of any two sets of
-shards, each read together with the facts in one statement or under the number, the one with the higher number is the
-newer in both respects.
+A change of the facts takes a number of the counter of assignment epochs, as a change of an owner does. A set of shards
+is read together with the facts, in one statement or under the number. So of two such reads, the one with the higher
+number has both the newer facts and the newer owners.
 """
 
 from __future__ import annotations
@@ -11,29 +10,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, exists, select, text, update
+from sqlalchemy import Connection, delete, exists, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from penstock.control.errors import Conflict
 from penstock.store.cluster_tables import assignment
-from penstock.store.selectors import selector_in
 from penstock.store.tables import cluster
 from penstock.tasks.selectors import in_words
 from penstock.tasks.shards import Sharding
 
 SHARD_COUNT = "shard_count"
 WANTED_SHARD_COUNT = "wanted_shard_count"
-SELECTORS = "regions"  # what it was called when jobs could ask for regions only
+SELECTORS = "selectors"
 SHARDING_VERSION = "sharding_version"
 
 FACTS = "(SELECT jsonb_object_agg(key, value) FROM cluster)"
-"""All facts, as `facts_of` takes them, for a statement that reads shards in the same moment."""
-
-_SELECTORS_OF_JOBS = text(f"SELECT DISTINCT {selector_in('config')} FROM running")
+"""All facts in the form of `facts_of`, for a statement that also reads shards."""
 
 
 class ShardingFacts(NamedTuple):
-    """`version`: the assignment number of the newest change. `wanted`: the shard count that somebody asked for."""
+    """`version`: the assignment number of the newest change. `wanted`: the shard count that was asked for."""
 
     sharding: Sharding
     version: int
@@ -48,25 +44,18 @@ def facts_of(rows: Mapping[str, Any]) -> ShardingFacts:
 
 
 def read_facts(connection: Connection, *, hold: bool = False) -> ShardingFacts:
-    """The facts at this moment. With `hold` nobody else changes them until the transaction ends."""
+    """The facts. With `hold` no other transaction changes them until this one ends."""
     if hold:
         connection.execute(select(cluster.c.value).where(cluster.c.key == SHARD_COUNT).with_for_update())
     return facts_of({row.key: row.value for row in connection.execute(select(cluster.c.key, cluster.c.value))})
 
 
-def write_sharding(connection: Connection, sharding: Sharding, version: int) -> None:
-    """Changes the facts under an assignment number."""
-    _write(connection, SHARD_COUNT, sharding.count)
-    _write(connection, SELECTORS, list(sharding.selectors))
-    _write(connection, SHARDING_VERSION, version)
-
-
 def ask_for_shards(connection: Connection, count: int) -> ShardingFacts:
-    """Asks for another number of shards; the facts after that.
+    """Asks for another number of shards; returns the facts after that.
 
-    At once when no shard was ever assigned; else the Shard Manager does it when it can (see its README). Raises
-    Conflict for a number that is neither a multiple nor a divisor of the present one, and for a smaller one that would
-    mix tasks with different selectors in a shard.
+    The number changes at once if no shard was ever assigned. Otherwise the Shard Manager changes it when it can (see
+    its README). Raises Conflict for a number that is neither a multiple nor a divisor of the present one, and for a
+    smaller one that would mix tasks with different selectors in a shard.
     """
     facts = read_facts(connection, hold=True)
     present = facts.sharding.count
@@ -82,9 +71,9 @@ def ask_for_shards(connection: Connection, count: int) -> ShardingFacts:
     elif count < present and not facts.sharding.keeps_apart(count):
         names = "; ".join(in_words(selector) for selector in facts.sharding.selectors)
         raise Conflict(
-            f"{count} shards would mix tasks that ask for {names}: a multiple of 16 keeps all apart",
+            f"{count} shards would mix tasks that ask for {names}; a multiple of 16 keeps them apart",
             field=SHARD_COUNT,
-            rule="regions_apart",
+            rule="selectors_apart",
         )
     else:
         _write(connection, WANTED_SHARD_COUNT, count)
@@ -92,17 +81,11 @@ def ask_for_shards(connection: Connection, count: int) -> ShardingFacts:
 
 
 def set_shard_count(connection: Connection, count: int) -> None:
-    """Chooses the number of shards of a new cell. Raises Conflict once shards are assigned: see `ask_for_shards`."""
+    """Sets the number of shards of a new cell. Raises Conflict once shards are assigned: use `ask_for_shards` then."""
     read_facts(connection, hold=True)
     if connection.execute(select(exists().select_from(assignment))).scalar_one():
         raise Conflict("shards are assigned: ask for another count", field=SHARD_COUNT, rule="unassigned")
     connection.execute(update(cluster).where(cluster.c.key == SHARD_COUNT).values(value=count))
-
-
-def selectors_of_jobs(connection: Connection) -> set[str]:
-    """The selectors of running configurations."""
-    found = connection.execute(_SELECTORS_OF_JOBS).scalars()
-    return {selector for selector in found if selector is not None}
 
 
 def _write(connection: Connection, key: str, value: Any) -> None:

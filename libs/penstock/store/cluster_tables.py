@@ -1,6 +1,6 @@
-"""The part of the job store's schema that tells of the cluster: who leads, which containers there are, what runs there.
+"""The job store's tables of the cluster: who leads, which containers there are, what runs there (SQLAlchemy Core).
 
-Who writes what: see `penstock.store.tables`.
+See `penstock.store.tables`.
 """
 
 from __future__ import annotations
@@ -20,70 +20,84 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from penstock.store.tables import metadata, moment
+from penstock.model.reports import TaskState
+from penstock.store.tables import metadata, moment, one_of
+from penstock.tasks.ownership import CORDONED, DRAINING, OPEN
 
-# The lease of a loop. epoch grows with every new holder and fences its writes.
+CONTAINER_STATES = ("live", "lost")
+AVAILABILITIES = (OPEN, CORDONED, DRAINING)
+
 leases = Table(
     "leases",
     metadata,
-    Column("name", Text, primary_key=True),
+    Column("name", Text, primary_key=True, comment="the loop or service"),
     Column("holder", Text, nullable=False),
-    Column("epoch", BigInteger, nullable=False),
-    Column("url", Text, nullable=False, server_default=""),
+    Column("epoch", BigInteger, nullable=False, comment="grows with every new holder, and fences its writes"),
+    Column("url", Text, nullable=False, server_default="", comment="where the holder is reached"),
     Column("expires_at", DateTime(timezone=True), nullable=False),
+    comment="Who leads each loop, and until when.",
 )
 
-# state: live, lost. heartbeat_at is for people and new leaders; lease_renewed_at is written by the Task Manager
-# itself while no Shard Manager answers, and holds off a fail-over. further_capacity: amounts of other dimensions
-# by name. availability and what follows it: `penstock.store.availability`; drain_until NULL: a drain without a limit.
-# placement: what the Shard Manager last placed there, NULL: unknown.
 containers = Table(
     "containers",
     metadata,
     Column("name", Text, primary_key=True),
-    Column("incarnation", Text, nullable=False),
+    Column("incarnation", Text, nullable=False, comment="names one life of the Task Manager process"),
     Column("url", Text, nullable=False),
     Column("region", Text, nullable=False),
     Column("cpu_cores", Double, nullable=False),
     Column("memory_bytes", BigInteger, nullable=False),
     Column("disk_bytes", BigInteger, nullable=False),
-    Column("further_capacity", JSONB, nullable=False, server_default="{}"),
+    Column(
+        "further_capacity", JSONB, nullable=False, server_default="{}", comment="amounts of other dimensions by name"
+    ),
     Column("labels", JSONB, nullable=False, server_default="{}"),
     Column("state", Text, nullable=False),
     moment("registered_at"),
-    moment("heartbeat_at"),
-    Column("lease_renewed_at", DateTime(timezone=True)),
-    Column("availability", Text, nullable=False, server_default="open"),
-    Column("drain_until", DateTime(timezone=True)),
+    moment("heartbeat_at", comment="for people and for a new leader"),
+    Column(
+        "lease_renewed_at",
+        DateTime(timezone=True),
+        comment="written by the Task Manager while no Shard Manager answers; holds off a fail-over",
+    ),
+    Column(
+        "availability",
+        Text,
+        nullable=False,
+        server_default="open",
+        comment="whether it takes shards: set by an operator, or by the Shard Manager",
+    ),
+    Column("drain_until", DateTime(timezone=True), comment="limit of a drain; NULL: without a limit"),
     Column("availability_reason", Text),
     Column("availability_by", Text),
-    Column("availability_at", DateTime(timezone=True)),
-    Column("placement", JSONB(none_as_null=True)),
-    CheckConstraint("state IN ('live','lost')", name="state_known"),
-    CheckConstraint("availability IN ('open','cordoned','draining')", name="availability_known"),
+    Column("availability_at", DateTime(timezone=True), comment="since when it has this availability"),
+    Column("placement", JSONB(none_as_null=True), comment="load that the Shard Manager placed here; NULL: unknown"),
+    one_of("state", CONTAINER_STATES),
+    one_of("availability", AVAILABILITIES),
     CheckConstraint("drain_until IS NULL OR availability = 'draining'", name="drain_until_of_a_drain"),
+    comment="The containers (Task Managers) that ever registered and were not forgotten.",
 )
 
-# epoch: from the counter `assignment`, new at every change of owner. container NULL: nobody owns it.
 assignment = Table(
     "assignment",
     metadata,
     Column("shard", Integer, primary_key=True),
-    Column("container", Text),
-    Column("epoch", BigInteger, nullable=False),
+    Column("container", Text, comment="NULL: nobody owns the shard"),
+    Column("epoch", BigInteger, nullable=False, comment="from the counter assignment; new at every change of owner"),
     moment("moved_at"),
     Index("ix_assignment_container", "container"),
+    comment="Which container owns each shard.",
 )
 
-# The newest full report of each container; `tasks` holds its tasks.
 reports = Table(
     "reports",
     metadata,
     Column("container", Text, primary_key=True),
     Column("incarnation", Text, nullable=False),
-    Column("commit_number", BigInteger, nullable=False),
-    Column("version", BigInteger, nullable=False),
+    Column("commit_number", BigInteger, nullable=False, comment="newest commit that the container knew"),
+    Column("version", BigInteger, nullable=False, comment="highest assignment epoch that the container knew"),
     moment("reported_at"),
+    comment="The newest full report of each container; the table tasks has the tasks of the report.",
 )
 
 tasks = Table(
@@ -96,28 +110,28 @@ tasks = Table(
     Column("revision", BigInteger, nullable=False),
     Column("generation", BigInteger, nullable=False),
     Column("restarts", Integer, nullable=False),
-    Column("epoch", BigInteger, nullable=False),
+    Column("epoch", BigInteger, nullable=False, comment="assignment epoch of its shard when the task was started"),
     Column("crashes", Integer, nullable=False, server_default="0"),
     Column("error", Text),
     Column("out_of_memory", Boolean, nullable=False, server_default=text("false")),
     Column("progress", JSONB(none_as_null=True)),
     moment("reported_at"),
+    one_of("state", TaskState),
     Index("ix_tasks_container", "container"),
+    comment="The tasks of each container, as its newest report tells them.",
 )
 
-# What a task uses: amounts by dimension, a missing one is unknown. Outlives the report, for a task that moves is to be
-# placed by what it used. generation: that which was measured.
 task_loads = Table(
     "task_loads",
     metadata,
     Column("job", Text, primary_key=True),
     Column("index", Integer, primary_key=True),
-    Column("generation", BigInteger, nullable=False),
-    Column("load", JSONB, nullable=False),
+    Column("generation", BigInteger, nullable=False, comment="generation that was measured"),
+    Column("load", JSONB, nullable=False, comment="amounts by dimension; a dimension that is missing is unknown"),
     moment("measured_at"),
+    comment="What each task uses. A row outlives the report: a task that moves is placed by what it used before.",
 )
 
-# A sample a job and minute, for the Auto Scaler and `/metrics` of a job. NULL is unknown.
 task_metrics = Table(
     "task_metrics",
     metadata,
@@ -125,7 +139,7 @@ task_metrics = Table(
     Column("index", Integer, primary_key=True),
     Column("minute", DateTime(timezone=True), primary_key=True),
     Column("input_rows_per_second", Double),
-    Column("processed_rows_per_second", Double),
+    Column("processed_rows_per_second", Double, comment="rate at which it works while it works"),
     Column("input_bytes_per_second", Double),
     Column("backlog_records", BigInteger),
     Column("backlog_bytes", BigInteger),
@@ -135,4 +149,5 @@ task_metrics = Table(
     Column("batch_seconds", Double),
     Column("out_of_memory", Boolean, nullable=False, server_default=text("false")),
     Index("ix_task_metrics_minute", "minute"),
+    comment="One sample for each task and minute. NULL is unknown, never zero.",
 )

@@ -6,11 +6,14 @@ import selectors
 import socket
 import threading
 from collections.abc import Callable
+from typing import NamedTuple
 
 import psycopg
 from sqlalchemy import Engine
 
+from penstock.control.clock import Clock
 from penstock.control.logs import logger
+from penstock.control.loop import LeaderLoop, Leadership
 from penstock.store import leases
 from penstock.store.engine import listen, transaction
 
@@ -38,6 +41,32 @@ class StoreElection:
         """Gives the lease up."""
         with transaction(self._engine) as connection:
             leases.release(connection, self._name, self._holder)
+
+
+class LoopTimes(NamedTuple):
+    """Periods of a loop in seconds, as `LeaderLoop` takes them."""
+
+    period: float
+    lease: float
+    renew: float
+    gather: float = 0.0
+
+
+def build_loop(
+    name: str, round_: Callable[[int], None], engine: Engine, clock: Clock, times: LoopTimes, *, holder: str, url: str
+) -> LeaderLoop:
+    """A loop whose leader holds the lease row `name`; `holder` is unique to this run of the process."""
+    election = StoreElection(engine, name, holder, url=url, lease_seconds=times.lease)
+    leadership = Leadership(name, election, times.lease, clock.monotonic)
+    return LeaderLoop(
+        name,
+        round_,
+        leadership,
+        clock,
+        period_seconds=times.period,
+        renew_seconds=times.renew,
+        gather_seconds=times.gather,
+    )
 
 
 class Listener:

@@ -1,8 +1,8 @@
 """Connections to the job store.
 
-`connect` gives a pooled engine; `next_number` hands out the numbers that must be seen in order;
-`notify`/`listen` carry wake-ups. Errors of the connection become `Unavailable`: that says nothing about what
-the store holds.
+`connect` gives a pooled engine; `next_number` hands out the numbers that must be seen in order; `notify` and `listen`
+carry wake-ups. An error of the connection becomes `Unavailable`, which says nothing about what the store holds. A
+statement that the server ended at its time limit becomes `StatementTimedOut`.
 """
 
 from __future__ import annotations
@@ -17,21 +17,30 @@ from sqlalchemy import Connection, Engine, create_engine, select, text, update
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from penstock.control.errors import Unavailable
+from penstock.control.errors import StatementTimedOut, Unavailable
+from penstock.control.settings import CommonSettings
 from penstock.store.tables import counters
 
 CHANGED_EXPECTED = "penstock_expected"
 CHANGED_RUNNING = "penstock_running"
 CHANGED_ASSIGNMENT = "penstock_assignment"
-# A machine that vanishes closes no connection, which would be waited on for hours: it is given up after about 15 s.
+# A container reported that it knows a newer commit, or that tasks ended: the plan of a rescale may wait for that.
+REPORTED_STOP = "penstock_stop"
+
+CONNECTIONS = 10
+"""The most connections that a process opens, unless its settings say otherwise."""
+STATEMENT_SECONDS = 30.0
+"""The time limit of a statement, unless the settings say otherwise."""
+_WAIT_FOR_A_CONNECTION_SECONDS = 10.0
+_LIMIT = "statement_timeout_seconds"
+_SHOWN_CHARACTERS = 160
+# A machine that vanishes closes no connection. Without these limits the client would wait for hours instead of 15 s.
 _VANISHED: dict[str, Any] = {
     "keepalives_idle": 6,
     "keepalives_interval": 3,
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
 }
-# A container reported what the plan of a rescale may wait for: that it knows a newer commit, or that tasks ended.
-REPORTED_STOP = "penstock_stop"
 
 
 def sqlalchemy_url(url: str) -> str:
@@ -46,17 +55,27 @@ def libpq_url(url: str) -> str:
     return f"postgresql://{rest}" if scheme.split("+")[0] in ("postgres", "postgresql") else url
 
 
+def engine_of(settings: CommonSettings, *, connections: int | None = None) -> Engine:
+    """The engine of a service, by its settings; `connections` in place of their limit."""
+    return connect(
+        settings.database_url,
+        connections=connections or settings.database_connections,
+        statement_timeout_seconds=settings.database_statement_seconds,
+    )
+
+
 def connect(
     url: str,
     *,
-    pool_size: int = 5,
-    statement_timeout_seconds: float = 30.0,
+    connections: int = CONNECTIONS,
+    statement_timeout_seconds: float = STATEMENT_SECONDS,
     idle_transaction_timeout_seconds: float = 10.0,
 ) -> Engine:
-    """A pooled engine; statements that take longer than the time-out are ended by the server.
+    """An engine with a pool of at most `connections`, which opens one when it is needed.
 
-    So are transactions whose client says nothing for `idle_transaction_timeout_seconds`: a process that is stopped
-    in the middle of one would otherwise hold its row locks, such as that of its lease, for ever.
+    The server ends a statement that takes longer than its time-out. The server also ends a transaction whose client is
+    silent for `idle_transaction_timeout_seconds`: a process that was stopped inside a transaction would otherwise keep
+    its row locks, such as that of a lease, for ever.
     """
     options = " ".join(
         (
@@ -67,11 +86,12 @@ def connect(
     )
     return create_engine(
         sqlalchemy_url(url),
-        pool_size=pool_size,
-        max_overflow=pool_size,
-        pool_timeout=10,
+        pool_size=connections,
+        max_overflow=0,
+        pool_timeout=_WAIT_FOR_A_CONNECTION_SECONDS,
         pool_pre_ping=True,
         connect_args={"connect_timeout": 5, "options": options, **_VANISHED},
+        execution_options={_LIMIT: statement_timeout_seconds},
         json_serializer=lambda value: orjson.dumps(value).decode(),
         json_deserializer=orjson.loads,
     )
@@ -79,13 +99,19 @@ def connect(
 
 @contextmanager
 def transaction(engine: Engine) -> Iterator[Connection]:
-    """A transaction; raises Unavailable when the store cannot be reached or broke the connection."""
+    """A transaction.
+
+    Raises Unavailable when the store cannot be reached or broke the connection, or no connection of the pool becomes
+    free in time; StatementTimedOut when the server ended a statement at its time limit.
+    """
     try:
         with engine.begin() as connection:
             yield connection
     except PoolTimeout as error:
         raise Unavailable("the job store's connections are all in use") from error
     except OperationalError as error:
+        if isinstance(error.orig, psycopg.errors.QueryCanceled):
+            raise _timed_out(error, engine) from error
         raise Unavailable("the job store cannot be reached") from error
     except DBAPIError as error:
         if error.connection_invalidated:
@@ -93,9 +119,19 @@ def transaction(engine: Engine) -> Iterator[Connection]:
         raise
 
 
+def _timed_out(error: OperationalError, engine: Engine) -> StatementTimedOut:
+    limit = engine.get_execution_options().get(_LIMIT)
+    statement = " ".join((error.statement or "COMMIT").split())[:_SHOWN_CHARACTERS]
+    return StatementTimedOut(
+        f"the job store ended a statement at its limit of {limit:g} s: {statement}",
+        statement=statement,
+        limit_seconds=limit,
+    )
+
+
 @contextmanager
 def snapshot(engine: Engine) -> Iterator[Connection]:
-    """A transaction that only reads, and whose statements all see the same moment. Raises Unavailable."""
+    """A transaction that only reads, and whose statements all see the same moment. Raises what `transaction` raises."""
     with transaction(engine) as connection:
         connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
         yield connection

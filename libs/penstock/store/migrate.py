@@ -22,9 +22,9 @@ _CONNECT_TIMEOUT_SECONDS = 5
 
 
 def upgrade(url: str) -> None:
-    """Brings the database at `url` to `head()`, in one transaction; quick when it is there already.
+    """Brings the database at `url` to `head()`, in one transaction. Quick if the database is there already.
 
-    Any number of processes may call it at once: an advisory lock lets one work and the others find it done.
+    Any number of processes may call this at once: an advisory lock lets one work, and the others find the work done.
     Raises Unavailable when the database cannot be reached.
     """
     engine = create_engine(
@@ -59,7 +59,7 @@ def _upgrade_under_lock(connection: Connection) -> None:
 
 
 def _is_newer_than_this_code(version: str | None) -> bool:
-    """Whether a newer release has migrated already; each migration is safe beside the release before it."""
+    """Whether a newer release has migrated the database; its migration is safe beside this release."""
     known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
     return version is not None and version not in known
 

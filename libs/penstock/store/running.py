@@ -10,6 +10,7 @@ from sqlalchemy import Connection, text
 
 from penstock.store import leases
 from penstock.store.engine import CHANGED_RUNNING, next_number, notify
+from penstock.tasks.digests import digests_of
 
 STATE_SYNCER = "state_syncer"
 RUNNING_COMMIT = "running_commit"
@@ -19,14 +20,15 @@ _COMMIT = text(
     """
     INSERT INTO running AS held
         (job, config, revision, generation, restarts, stopping, started, commit_number, leader_epoch, committed_at,
-        newest_generation, rollout)
+        newest_generation, rollout, digests)
     SELECT new.job, new.config, new.revision, new.generation, new.restarts, new.stopping, new.started,
-        :commit_number, :leader_epoch, now(), new.generation, new.rollout
+        :commit_number, :leader_epoch, now(), new.generation, new.rollout, new.digests
     FROM json_to_recordset(CAST(:rows AS json)) AS new(
         job text, config jsonb, revision bigint, generation bigint, restarts int, stopping bool, started bool,
-        rollout jsonb)
+        rollout jsonb, digests jsonb)
     ON CONFLICT (job) DO UPDATE SET
         config = excluded.config,
+        digests = excluded.digests,
         revision = excluded.revision,
         generation = excluded.generation,
         restarts = excluded.restarts,
@@ -75,7 +77,8 @@ _FORGET = text(
 class CommitRow(NamedTuple):
     """A running row to be: `config` is the JSON text of a complete configuration; `started` when it asks for tasks.
 
-    `rollout`: a `penstock.tasks.rollout.RunningRollout` as JSON; None when all tasks run `config`.
+    `rollout`: a `penstock.tasks.rollout.RunningRollout` as JSON; None when all tasks run `config`. `digests`: those of
+    `config`; they are computed for a row without them.
     """
 
     job: str
@@ -86,6 +89,7 @@ class CommitRow(NamedTuple):
     stopping: bool
     started: bool
     rollout: Mapping[str, Any] | None = None
+    digests: Mapping[str, str] | None = None
 
 
 def commit_many(
@@ -108,8 +112,12 @@ def commit_many(
 
 
 def _as_json(commits: Sequence[CommitRow]) -> str:
-    rows = [commit._asdict() | {"config": orjson.Fragment(commit.config)} for commit in commits]
-    return orjson.dumps(rows).decode()
+    return orjson.dumps([_row(commit) for commit in commits]).decode()
+
+
+def _row(commit: CommitRow) -> dict[str, Any]:
+    digests = commit.digests or digests_of(orjson.loads(commit.config))
+    return commit._asdict() | {"config": orjson.Fragment(commit.config), "digests": digests}
 
 
 def forget_many(connection: Connection, jobs: Sequence[str], leader_epoch: int) -> tuple[str, ...]:

@@ -43,12 +43,12 @@ _ROW: tuple[Column[Any], ...] = (
 
 
 def digest(token: str) -> str:
-    """What the store keeps of a token. A plain hash will do: 256 random bits cannot be guessed."""
+    """What the store keeps of a token. A plain hash is enough, because 256 random bits cannot be guessed."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def create(connection: Connection, name: str, role: str, layers: Sequence[str]) -> str:
-    """Makes a token and returns it: the only time it is seen. Raises Conflict when the name was ever used."""
+    """Makes a token and returns its secret, which is not stored. Raises Conflict if the name was ever used."""
     token = PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
     row = {"name": name, "role": role, "layers": list(layers), "hash": digest(token)}
     statement = insert(tokens).values(row).on_conflict_do_nothing().returning(tokens.c.id)

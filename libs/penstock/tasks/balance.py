@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from penstock.tasks.keygroups import KeyGroupRange, even_bounds, ranges
+from penstock.config.keygroups import KeyGroupRange, even_bounds, ranges
 
 _FRACTIONS = 1_000_000
 LEAST_KNOWN_SHARE = 0.5

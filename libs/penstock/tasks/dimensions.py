@@ -1,7 +1,7 @@
 """The dimensions of loads and capacities, by name. Pure.
 
-A load or a capacity is a mapping from names to amounts: a name that is missing is unknown, never zero. Adding a
-dimension is adding a row to `DIMENSIONS`, and its capacity to the containers' settings (`further_capacity`).
+A load or a capacity maps names to amounts. A missing name is unknown, never zero. To add a dimension, add a row to
+`DIMENSIONS` and its capacity to the containers' settings (`further_capacity`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NETWORK = "network_bytes_per_second"
 
 
 class Dimension(NamedTuple):
-    """`assumed`: what a task is taken to use when neither a measurement nor its reservation says anything."""
+    """`assumed`: the load of a task when neither a measurement nor a reservation is known."""
 
     name: str
     assumed: float

@@ -1,8 +1,8 @@
 """The load of each shard: the sum of its tasks' loads, measured or estimated. Pure.
 
-Where a task's load is unknown in a dimension it is, in this order: the mean of the job's other tasks, the job's
-reservation for a task, the mean of all tasks, what the dimension assumes (`penstock.tasks.dimensions`). Never zero for
-want of knowledge; a measured zero is a zero. A task with its own process has what is reserved for it, whatever it uses.
+An unknown load of a task is estimated in each dimension by the first known of: the mean of the job's other tasks, the
+job's reservation for a task, the mean of all tasks, the assumption of the dimension (`penstock.tasks.dimensions`).
+Unknown is never zero; a measured zero is a zero. A task with its own process counts its reservation, whatever it uses.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ Ints = NDArray[np.int64]
 
 
 class JobTasks(NamedTuple):
-    """A job's tasks: how many, of which generation, what is reserved for each, and where they may run: where
-    `selector` is met, anywhere when it is None.
+    """A job's tasks: their number and generation, the reservation for each, and where they may run.
+
+    `selector` None: on any container.
     """
 
     job: str
@@ -36,7 +37,7 @@ class JobTasks(NamedTuple):
 
 
 class TaskLoad(NamedTuple):
-    """What a task of a generation uses; what is missing is unknown. `number` is its index."""
+    """The load of a task of a generation; a missing dimension is unknown. `number`: the index of the task."""
 
     job: str
     number: int
@@ -56,13 +57,15 @@ class TaskLoads(NamedTuple):
 
 
 def task_loads(
-    jobs: Sequence[JobTasks], told: Iterable[TaskLoad], dimensions: Sequence[Dimension] = DIMENSIONS
+    jobs: Sequence[JobTasks], reported: Iterable[TaskLoad], dimensions: Sequence[Dimension] = DIMENSIONS
 ) -> TaskLoads:
-    """The load of every task of `jobs`. What was told of other tasks, or of another generation of one, is ignored:
-    tasks of another generation had other shares of the job's input.
+    """The load of every task of `jobs`.
+
+    Reported loads of other tasks are ignored. So are those of another generation, whose tasks had other shares of the
+    job's input.
     """
     first = np.concatenate(([0], np.cumsum([job.task_count for job in jobs], dtype=np.int64)))
-    values = _measured(jobs, told, dimensions, first)
+    values = _measured(jobs, reported, dimensions, first)
     measured = ~np.isnan(values)
     if jobs:
         of_job = np.repeat(np.arange(len(jobs)), np.diff(first))
@@ -75,7 +78,7 @@ def task_loads(
 
 
 def task_shards(jobs: Sequence[JobTasks], sharding: Sharding) -> Ints:
-    """[T]: the shard of every task, in the order of `TaskLoads`. Raises TypeError for a selector without a place."""
+    """[T]: the shard of every task, in the order of `TaskLoads`. Raises TypeError for a selector without a slot."""
     found = (
         sharding.shard_of(task_id(job.job, index), job.selector) for job in jobs for index in range(job.task_count)
     )
@@ -83,18 +86,18 @@ def task_shards(jobs: Sequence[JobTasks], sharding: Sharding) -> Ints:
 
 
 def shard_loads(shards: Ints, loads: TaskLoads, shard_count: int) -> Floats:
-    """[shard_count, D]: the load of each shard, from `task_shards`; a shard without tasks has none."""
+    """[shard_count, D]: the load of each shard; `shards`: by `task_shards`. A shard without tasks has load 0."""
     columns = [np.bincount(shards, weights=column, minlength=shard_count) for column in loads.values.T]
     return np.stack(columns, axis=1)
 
 
 def _measured(
-    jobs: Sequence[JobTasks], told: Iterable[TaskLoad], dimensions: Sequence[Dimension], first: Ints
+    jobs: Sequence[JobTasks], reported: Iterable[TaskLoad], dimensions: Sequence[Dimension], first: Ints
 ) -> Floats:
-    """[T, D], NaN where nothing is known, or what was told cannot be."""
+    """[T, D]: the reported loads; NaN where none is known, or the report is invalid."""
     places = {job.job: (int(at), job.task_count, job.generation) for job, at in zip(jobs, first, strict=False)}
     rows, amounts = [], []
-    for job, index, generation, load in told:
+    for job, index, generation, load in reported:
         at, count, present = places.get(job, (0, 0, 0))
         if index < count and generation == present:
             rows.append(at + index)
@@ -106,7 +109,7 @@ def _measured(
 
 
 def _estimates(jobs: Sequence[JobTasks], values: Floats, dimensions: Sequence[Dimension], of_job: Ints) -> Floats:
-    """[jobs, D]: what a task of each job is taken to use while it is unknown."""
+    """[jobs, D]: the estimate for a task of each job."""
     known = ~np.isnan(values)
     sums, counts = (
         np.stack([np.bincount(of_job, weights=column, minlength=len(jobs)) for column in table.T], axis=1)

@@ -1,4 +1,4 @@
-"""Containers as members of the cell, owners of shards, and who may take whose place. Pure."""
+"""Containers as members of the cell, owners of shards, and which incarnation may replace which. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from penstock.tasks.dimensions import CPU, DISK, MEMORY, Amounts
 from penstock.tasks.selectors import offered
 
-# Availability of a container: it takes shards; it keeps what it has and gets nothing new; it is to be emptied.
+# Availability of a container. OPEN: takes shards. CORDONED: keeps its shards, gets no more. DRAINING: is emptied.
 OPEN, CORDONED, DRAINING = "open", "cordoned", "draining"
 DRAIN_GRACE = timedelta(seconds=60)
 
@@ -19,10 +19,10 @@ _NO_LABELS: Mapping[str, str] = {}
 
 
 class Member(NamedTuple):
-    """A container's row. `live` is False once it was declared lost. CPU in cores, memory and disk in bytes.
+    """A container's row. `live`: False once the container was declared lost. CPU in cores, memory and disk in bytes.
 
     `further_capacity`: amounts of other dimensions by name (`penstock.tasks.dimensions`). `availability`: OPEN,
-    CORDONED or DRAINING; `drain_until`: when a drain takes what is left, None: never.
+    CORDONED or DRAINING. `drain_until`: the limit of a drain, at which all shards must leave; None: no limit.
     """
 
     name: str
@@ -39,24 +39,24 @@ class Member(NamedTuple):
     drain_until: datetime | None = None
 
     def capacity(self) -> dict[str, float]:
-        """What it offers in each dimension, by name."""
+        """The capacity in each dimension, by name."""
         own = {CPU: self.cpu_cores, MEMORY: float(self.memory_bytes), DISK: float(self.disk_bytes)}
         return {**own, **self.further_capacity}
 
     def offers(self) -> frozenset[str]:
-        """What it is chosen by, as `penstock.tasks.selectors` has it."""
+        """The region and labels by which selectors choose it (`penstock.tasks.selectors`)."""
         return offered(self.region, self.labels)
 
 
 class Owner(NamedTuple):
-    """Who owns a shard, since which assignment epoch; `container` None: nobody."""
+    """The owner of a shard, and the assignment epoch of its ownership; `container` None: nobody."""
 
     container: str | None
     epoch: int
 
 
 class Membership(Enum):
-    """What became of a container that asked to be registered."""
+    """The outcome of a container's registration."""
 
     UNCHANGED = "unchanged"
     NEW = "new"
@@ -65,19 +65,19 @@ class Membership(Enum):
 
 
 def drain_is_over(member: Member, now: datetime, grace: timedelta = DRAIN_GRACE) -> bool:
-    """Whether a container had to be empty by `now`: as long as it owns shards its lease is not renewed then, neither by
-    the Shard Manager nor by its own row, so that it stops what is left and is declared lost.
+    """Whether the limit of a container's drain, plus the grace, has passed.
 
-    `grace`: how long after the drain's limit it is, in which what is left is still asked for by DROP_SHARD.
+    From then on its lease is not renewed while it owns shards, neither by the Shard Manager nor in its own row. So it
+    stops its tasks and is declared lost. During the `grace`, DROP_SHARD asks for the shards that are left.
     """
     return member.availability == DRAINING and member.drain_until is not None and member.drain_until + grace <= now
 
 
 def membership(row: Member | None, incarnation: str, *, empty: bool) -> Membership:
-    """What to do with a container that says it is `incarnation`, given its row; `empty`: it holds no shard.
+    """The outcome for a container that registers as `incarnation`. `row`: its present row; `empty`: it holds no shard.
 
-    A later life of a live container takes its place, but only while it holds nothing: a former life that was only
-    paused comes back with the shards it held, and must not push its successor out. A lost life never comes back.
+    A later incarnation replaces a live one, but only while it has no shards. A former incarnation that was only paused
+    comes back with its shards, and must not replace its successor. A lost incarnation never comes back.
     """
     if row is not None and row.incarnation == incarnation:
         return Membership.UNCHANGED if row.live else Membership.REFUSED
@@ -87,7 +87,7 @@ def membership(row: Member | None, incarnation: str, *, empty: bool) -> Membersh
 
 
 def joined(row: Member | None, member: Member) -> Member:
-    """The row of a container that registers as `member`, given the one it had: its availability outlives its lives."""
+    """The new row of a container that registers as `member`. It keeps the availability of its former `row`."""
     if row is None:
         return member
     return member._replace(availability=row.availability, drain_until=row.drain_until)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 from pydantic import Field
 
-from penstock.config.model import JobConfig, Model
-from penstock.tasks.keygroups import KeyGroupRange
+from penstock.config.declare import Model
+from penstock.config.keygroups import KeyGroupRange
+from penstock.config.model import JobConfig
+from penstock.tasks.host_request import HostRequest
 
 
 class SavepointName(Model):
@@ -27,24 +31,12 @@ class Layout(Model):
     savepoint: SavepointName | None = None
 
 
-class RedistributionRequest(Model):
-    """Write the checkpoints of `target` from those of `source`: a savepoint, or a generation whose tasks have stopped.
-
-    The two configurations differ in nothing but fields of kind `rescale`. The generation of `target` was never used
-    before; whatever an earlier attempt left in it is of this same request and is written anew.
-    """
-
-    job: str
-    source: Layout
-    target: Layout
-
-
 class RedistributionReport(Model):
     """What was done, after it was verified.
 
     `settled`: tasks whose pending batch had to be finished first. `levelled`: tasks that read on to a common
     watermark. `behind`: tasks that were left behind it, as `completeness: drop_late` asks. `state_rows`: rows of keyed
-    state that moved. `watermark_ms`: the watermark of the new tasks, None without one. `seconds`: by phase (`settle`,
+    state that moved. `watermark_ms`: the watermark of the new tasks, None without one. `seconds`: by phase (`finish`,
     `level`, `move`, `verify`).
     """
 
@@ -56,19 +48,90 @@ class RedistributionReport(Model):
     seconds: dict[str, float] = Field(default_factory=dict)
 
 
-class SealRequest(Model):
+class RedistributionRequest(HostRequest):
+    """Write the checkpoints of `target` from those of `source`: a savepoint, or a generation whose tasks have stopped.
+
+    The two configurations differ in nothing but fields of kind `rescale`. The generation of `target` was never used
+    before; whatever an earlier attempt left in it is of this same request and is written anew. `stopped_at`: the commit
+    that stopped the tasks of `source`; a task that started after a later commit keeps its checkpoint. `state_bytes`:
+    the size of the state as tasks reported it, None when unknown.
+    """
+
+    Report: ClassVar[type[Model] | None] = RedistributionReport
+
+    kind: Literal["redistribute"] = "redistribute"
+    job: str
+    source: Layout
+    target: Layout
+    stopped_at: int | None = None
+    state_bytes: int | None = None
+
+    @property
+    def key_number(self) -> int:
+        """The target's generation."""
+        return self.target.generation
+
+    @property
+    def host_config(self) -> JobConfig:
+        """Pending batches of the source's tasks are finished by their own query."""
+        return self.source.config
+
+    @property
+    def known_state_bytes(self) -> int | None:
+        """See the base."""
+        return self.state_bytes
+
+    @property
+    def writes_generation(self) -> int:
+        """See the base."""
+        return self.target.generation
+
+    @property
+    def after_commit(self) -> int | None:
+        """See the base."""
+        return self.stopped_at
+
+
+class SealRequest(HostRequest):
     """Nothing of `layout` may ever commit again: neither to its checkpoints nor to what its sinks fence."""
 
+    kind: Literal["seal"] = "seal"
     job: str
     layout: Layout
 
+    @property
+    def key_number(self) -> int:
+        """The sealed generation."""
+        return self.layout.generation
 
-class GenerationRemoval(Model):
+    @property
+    def host_config(self) -> JobConfig:
+        """See the base."""
+        return self.layout.config
+
+
+class GenerationRemoval(HostRequest):
     """Delete the checkpoints of a generation that no task of the job will run in again.
 
-    `forgotten`: the job is. Else the host wants to see that the generation is over, or never began.
+    `forgotten`: the job is forgotten. Otherwise the host checks that the generation is over, or never began.
     """
 
+    kind: Literal["remove_generation"] = "remove_generation"
     job: str
     generation: int = Field(ge=1)
     forgotten: bool = False
+
+    @property
+    def key_number(self) -> int:
+        """The removed generation."""
+        return self.generation
+
+    @property
+    def queue(self) -> str:
+        """A removal, which may take long, holds up no other work for the job."""
+        return f"{self.job}/g{self.generation}"
+
+    @property
+    def removes_generation(self) -> int:
+        """See the base."""
+        return self.generation

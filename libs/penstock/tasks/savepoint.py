@@ -2,33 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 from pydantic import Field
 
-from penstock.config.model import Model
+from penstock.config.declare import Model
+from penstock.tasks.host_request import HostRequest
 from penstock.tasks.redistribution import Layout
-
-
-class SavepointRequest(Model):
-    """Copy the checkpoints of `layout`, whether its tasks run or not, into the savepoint `name` of the job.
-
-    `number` tells savepoints of one name apart: a savepoint of this number that is there already is the answer, one
-    of a smaller number is replaced. `earlier`: names of the job's savepoints that may stand in for a task whose
-    checkpoint cannot be copied, the best first.
-    """
-
-    job: str
-    name: str
-    number: int = Field(ge=1)
-    layout: Layout
-    earlier: tuple[str, ...] = ()
-
-
-class SavepointRemoval(Model):
-    """Delete the savepoint `name` of the job, unless it has a greater number by now."""
-
-    job: str
-    name: str
-    number: int = Field(ge=1)
 
 
 class SavedTask(Model):
@@ -48,6 +28,50 @@ class SavepointReport(Model):
 
     tasks: tuple[SavedTask, ...]
     bytes: int
+
+
+class SavepointRequest(HostRequest):
+    """Copy the checkpoints of `layout`, whether its tasks run or not, into the savepoint `name` of the job.
+
+    `number` tells savepoints of one name apart: a savepoint of this number that is there already is the answer, one
+    of a smaller number is replaced. `earlier`: names of the job's savepoints that may stand in for a task whose
+    checkpoint cannot be copied, the best first. `state_bytes`: the size of the state as tasks reported it, None when
+    unknown.
+    """
+
+    Report: ClassVar[type[Model] | None] = SavepointReport
+
+    kind: Literal["take_savepoint"] = "take_savepoint"
+    job: str
+    name: str
+    number: int = Field(ge=1)
+    layout: Layout
+    earlier: tuple[str, ...] = ()
+    state_bytes: int | None = None
+
+    @property
+    def key_number(self) -> int:
+        """The savepoint's own number."""
+        return self.number
+
+    @property
+    def known_state_bytes(self) -> int | None:
+        """See the base."""
+        return self.state_bytes
+
+
+class SavepointRemoval(HostRequest):
+    """Delete the savepoint `name` of the job, unless it has a greater number by now."""
+
+    kind: Literal["remove_savepoint"] = "remove_savepoint"
+    job: str
+    name: str
+    number: int = Field(ge=1)
+
+    @property
+    def key_number(self) -> int:
+        """The savepoint's own number."""
+        return self.number
 
 
 class SavepointManifest(Model):

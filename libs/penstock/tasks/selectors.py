@@ -1,8 +1,8 @@
-"""Which containers a job asks for, as one text, its selector: its region if it names one, then its labels as
-`label=value` in order of label, joined by commas (`eu`, `disk=ssd`, `eu,disk=ssd`). Pure.
+"""Selectors: which containers a job asks for, as one text. Pure.
 
-No name has a comma or an equals sign, so a text means one thing. A container offers its region and its labels, written
-alike, and meets a selector that asks for nothing else. A region by itself is a selector, too.
+A selector is the region, if the job names one, and then the labels as `label=value` in order of label, joined by commas
+(`eu`, `disk=ssd`, `eu,disk=ssd`). No name has a comma or an equals sign, so equal texts ask for the same. A container
+offers its region and its labels in the same notation. It meets a selector when it offers every part of it.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from typing import Any
 
 
 def selector(region: str | None, labels: Mapping[str, str]) -> str | None:
-    """What asks for a region and for labels; None for what may be anywhere."""
+    """The selector of a region and labels; None if neither is asked for."""
     if not labels:
         return region
     return ",".join((*([] if region is None else [region]), *(f"{name}={labels[name]}" for name in sorted(labels))))
 
 
 def selector_of(config: Mapping[str, Any]) -> str | None:
-    """Of a job's configuration, as JSON; one from before there were labels has none."""
+    """The selector of a job's configuration, which is JSON."""
     return selector(config.get("region"), config.get("container_labels") or {})
 
 
 def parts(asked: str) -> tuple[str | None, frozenset[str]]:
-    """The region that a selector names, and its labels."""
+    """The region of a selector, None without one, and its labels."""
     regions = [part for part in asked.split(",") if "=" not in part]
     return (regions[0] if regions else None), frozenset(part for part in asked.split(",") if "=" in part)
 
 
 def offered(region: str, labels: Mapping[str, str]) -> frozenset[str]:
-    """What a container offers."""
+    """What a container offers, as the parts of selectors."""
     return frozenset((region, *(f"{name}={value}" for name, value in labels.items())))
 
 
 def meets(offer: frozenset[str], asked: str | None) -> bool:
-    """Whether a container that offers this may run what has this selector."""
+    """Whether a container with this offer may run tasks with this selector."""
     return asked is None or offer.issuperset(asked.split(","))
 
 

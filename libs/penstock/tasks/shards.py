@@ -1,12 +1,11 @@
-"""Task to shard: md5 of the task id modulo the shard count (002 section IV-A1), the same on every machine and for ever.
+"""Task to shard: md5 of the task id modulo the shard count (002 section IV-A1). The same on every machine, for ever.
 
-The task of a job that asks for a region or for labels (`selectors`) goes by a number near its md5: the next lower
-multiple of `SLOTS`, plus the place of the job's selector in the cell's list of them. So tasks with different selectors
-never meet in a shard while the shard count is a multiple of `SLOTS`; of any other count as many selectors are kept
-apart as its greatest common divisor with `SLOTS`.
+A task of a job with a selector has a number near its md5: the next lower multiple of `SLOTS`, plus the slot of the
+selector in the cell's list. So tasks with different selectors never share a shard while the count is a multiple of
+`SLOTS`. Another count keeps as many selectors apart as its greatest common divisor with `SLOTS`.
 
-What makes the count changeable: every task has one number x, whatever the count is, and its shard is x mod count. So
-x mod kN = s implies x mod N = s mod N: the shards s, s + N, s + 2N, ... of kN share out the tasks of the shard s of N.
+The count can change, because every task has one number x for all counts, and its shard is x mod count. So x mod kN = s
+implies x mod N = s mod N: the shards s, s + N, s + 2N, ... of kN share out the tasks of shard s of N.
 """
 
 from __future__ import annotations
@@ -27,20 +26,19 @@ Of = TypeVar("Of")
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """How tasks are shared out to shards. A set of shards means something only together with the one it was made under.
+    """How tasks are shared out to shards. A set of shard numbers has a meaning only under its sharding.
 
-    `selectors`: those that have a place, in order; only ever appended to.
+    `selectors`: the selectors with a slot, in order of slot; only ever appended to.
     """
 
     count: int
     selectors: tuple[str, ...] = ()
 
     def shard_of(self, task_id: str, selector: str | None = None) -> int | None:
-        """The shard of a task, in `range(count)`; None for one whose selector has no place, which runs nowhere.
+        """The shard of a task, in `range(count)`; None for a task whose selector has no slot, which does not run.
 
-        That is no loss: a Shard Manager gives one to every container's region, and to what running jobs ask for. And
-        it makes appending a selector safe: its tasks ran nowhere before, so whoever learns of it first, no two run
-        them.
+        The Shard Manager gives a slot to every container's region and to the selectors of running jobs. Appending a
+        selector is safe: its tasks did not run before, so no two containers run them, whichever learns of it first.
         """
         if selector is None:
             return shard_of(task_id, self.count)
@@ -50,25 +48,25 @@ class Sharding:
         return (number - number % SLOTS + self.selectors.index(selector)) % self.count
 
     def with_selectors(self, selectors: set[str]) -> Sharding:
-        """The same with those selectors that have no place yet, in order of name, as long as there are places."""
+        """The same with slots for more selectors, in order of name, as long as there are slots."""
         fresh = sorted(selectors - set(self.selectors))
         return replace(self, selectors=(*self.selectors, *fresh)[:SLOTS])
 
     def keeps_apart(self, count: int) -> bool:
-        """Whether under that many shards tasks with two of the selectors are never in one, so that each can be had."""
+        """Whether no two of the selectors share a shard under another count."""
         return gcd(count, SLOTS) >= len(self.selectors)
 
     def is_refined_by(self, other: Sharding) -> bool:
-        """Whether each of the other's shards is a part of one of these."""
+        """Whether each shard of the other sharding is a part of a shard of this one."""
         return other.count % self.count == 0
 
     def refined(self, of_shard: Mapping[int, Of], count: int) -> dict[int, Of]:
-        """What is so of shards, of their parts under a multiple of this count."""
+        """A mapping by shard, as a mapping by the parts of the shards under a multiple of this count."""
         return {part: what for shard, what in of_shard.items() for part in range(shard, count, self.count)}
 
 
 def shard_of(task_id: str, shard_count: int) -> int:
-    """The shard of a task that may be anywhere, in `range(shard_count)`."""
+    """The shard of a task without a selector, in `range(shard_count)`."""
     return _number(task_id) % shard_count
 
 

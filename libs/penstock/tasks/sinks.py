@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
-from penstock.config.model import JobConfig, Model
+from penstock.config.model import JobConfig
+from penstock.tasks.host_request import HostRequest
 
 
-class SinkRequest(Model):
+class SinkRequest(HostRequest):
     """Make what `config.output` names, unless it is there, and check that it takes the rows of the query.
 
-    `revision` is that of the write which `config` comes from: with `job` it names the request.
+    `revision` is that of the write which `config` comes from.
     """
 
+    kind: Literal["initialize_sink"] = "initialize_sink"
     job: str
     revision: int = Field(ge=1)
     config: JobConfig
+
+    @property
+    def key_number(self) -> int:
+        """The write's revision."""
+        return self.revision
+
+    @property
+    def host_config(self) -> JobConfig:
+        """The output is made for the rows of the job's query."""
+        return self.config
 
 
 def needs_sink(config: Mapping[str, Any]) -> bool:
@@ -27,7 +39,7 @@ def needs_sink(config: Mapping[str, Any]) -> bool:
     A Delta or Postgres table is; so is a Kafka topic whose number of partitions the job says. Other topics are as the
     broker makes them, and each task has a folder of files for itself.
     """
-    output = config["output"]
-    return output["type"] in ("delta", "postgres") or (
-        output["type"] == "kafka" and output.get("key_groups") is not None
-    )
+    output = config.get("output") or {}
+    if output.get("type") == "kafka":
+        return output.get("key_groups") is not None
+    return output.get("type") in ("delta", "postgres")

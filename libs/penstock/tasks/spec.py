@@ -6,8 +6,8 @@ What travels between the Task Service and Task Managers is one `TaskTemplate` a 
 
 from __future__ import annotations
 
+from penstock.config.keygroups import KeyGroupRange, ranges
 from penstock.config.model import DesiredState, JobConfig, Model
-from penstock.tasks.keygroups import KeyGroupRange, ranges
 
 
 class Before(Model):

@@ -47,8 +47,8 @@ class OwnThreads:
 def create_app(service: str, *, ready: Callable[[], dict[str, Any]], **kwargs: Any) -> FastAPI:
     """A FastAPI application with `/healthz`, `/readyz`, `/metrics` and problems for every error.
 
-    `ready` gives the body of `/readyz`, or raises a PenstockError when the service cannot work now. These three are
-    answered also while every other thread waits for a store that does not answer.
+    `ready` gives the body of `/readyz`, or raises a PenstockError when the service cannot work now. These three calls
+    have threads of their own, so they are answered even while all other threads wait for the store.
     """
     app = FastAPI(title=f"penstock {service}", **kwargs)
     _add_error_handlers(app)
@@ -104,7 +104,7 @@ def _http_error(_: Request, error: HTTPException) -> JSONResponse:
 
 def _bug(request: Request, error: Exception) -> JSONResponse:
     log.error("request broke", path=request.url.path, error=repr(error))
-    return problem(500, "InternalError", "this is a bug in Penstock; the log has the story")
+    return problem(500, "InternalError", "this is a bug in Penstock; see the log of the service")
 
 
 def serve(app: FastAPI, host: str, port: int, *, grace_seconds: float = 3.0) -> None:
@@ -118,8 +118,8 @@ def serve(app: FastAPI, host: str, port: int, *, grace_seconds: float = 3.0) -> 
 
 @contextmanager
 def _surviving_signals() -> Iterator[None]:
-    """uvicorn raises the signal that ended it once more at the end. Callers have loops and children to stop after it,
-    so that must not end the process; a second signal from outside, later, does."""
+    """At its end uvicorn raises the signal that stopped it once more. That must not end the process, because callers
+    still have loops and children to stop. A second signal from outside, later, does end it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -9,14 +9,12 @@ from pydantic import Field
 from penstock.config.declare import Model
 from penstock.wire.jobs import Reason, StayingExpiry, View, Written
 
-MeasuredSeconds = Annotated[
-    int, Field(ge=1, le=600, description="what a task measured over less time counts as unknown")
-]
+MeasuredSeconds = Annotated[int, Field(ge=1, le=600, description="a measurement over less time counts as unknown")]
 
 
 class RebalanceWrite(Model):
     """`POST .../rebalance`: ranges of key groups by measured traffic, as a write to the highest layer that the caller
-    may write. Without `expires_in_seconds` they stay.
+    may write. Without `expires_in_seconds` the write never expires.
 
     Refused when the busiest task would lose less than the share `min_gain` of its input.
     """
@@ -28,7 +26,7 @@ class RebalanceWrite(Model):
 
 
 class LoadView(View):
-    """How ranges share a job's input: records per second of the busiest task, and that by the mean of all tasks."""
+    """How ranges share a job's input. `imbalance`: records per second of the busiest task, divided by the mean."""
 
     largest_records_per_second: float
     imbalance: float
@@ -38,8 +36,9 @@ class BalanceView(View):
     """A job's measured traffic, and what it proposes for `task_count` tasks. Null is unknown, never zero.
 
     `records_per_second` by key group, over the last 10 minutes or since the task started. `bounds` are the
-    `key_group_bounds` with the least load of the busiest task; null, as all below it, unless half of the key groups
-    are known, the others being taken as their mean. `gain`: the share of the busiest task's input that it would lose.
+    `key_group_bounds` with the least load of the busiest task. Unknown key groups count as the mean of the known ones.
+    `bounds` and all fields below it are null unless at least half of the key groups are known. `gain`: the share of its
+    input that the busiest task would lose.
     """
 
     job: str

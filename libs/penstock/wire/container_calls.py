@@ -11,7 +11,7 @@ from penstock.wire.containers import DEFAULT_DRAIN_SECONDS, ContainerPage, Conta
 
 
 class ContainerCalls(Calls):
-    """Each raises NotFound for a container that there is not. Writes may be repeated."""
+    """Each call raises NotFound for an unknown container. Writes may be repeated."""
 
     def containers(self, *, cursor: str | None = None, limit: int = 1000) -> ContainerPage:
         """A page of containers by name."""
@@ -32,7 +32,7 @@ class ContainerCalls(Calls):
         return self._read(ContainerView, _path(name))
 
     def cordon(self, name: str, *, reason: str = "", idempotency_key: str | None = None) -> ContainerView:
-        """Lets a container keep what it has, and gives it nothing new; ends a drain."""
+        """The container keeps its shards and gets no new ones. Ends a drain."""
         return self._set(name, "cordon", {"reason": reason}, idempotency_key)
 
     def drain(
@@ -43,7 +43,7 @@ class ContainerCalls(Calls):
         limit_seconds: int | None = DEFAULT_DRAIN_SECONDS,
         idempotency_key: str | None = None,
     ) -> ContainerView:
-        """Has a container emptied: what is left after `limit_seconds` is taken off at once; None: never."""
+        """Moves the container's shards to others. What remains after `limit_seconds` leaves at once; None: never."""
         return self._set(name, "drain", {"reason": reason, "limit_seconds": limit_seconds}, idempotency_key)
 
     def uncordon(self, name: str, *, reason: str = "", idempotency_key: str | None = None) -> ContainerView:

@@ -21,13 +21,13 @@ class DrainWrite(Model):
         DEFAULT_DRAIN_SECONDS,
         ge=0,
         le=_LONGEST_DRAIN_SECONDS,
-        description="after so long what is left is taken off at once, wherever it goes; null is never",
+        description="after that time the remaining shards leave at once, even without room elsewhere; null: never",
     )
 
 
 class PlacementView(View):
-    """How full the Shard Manager found a container at a moment: amounts by dimension, of which one that is missing is
-    unknown. `usable`: capacity less headroom; `deviation`: of the load from the mean of its tier, as a share of it."""
+    """How full the Shard Manager found a container at a moment: amounts by dimension. A missing dimension is unknown.
+    `usable`: capacity less headroom. `deviation`: of the load from the mean of its tier, as a share of that mean."""
 
     at: datetime
     load: dict[str, float]
@@ -36,12 +36,12 @@ class PlacementView(View):
 
 
 class ContainerView(View):
-    """A container. `state`: live, lost. `availability`: open, cordoned, draining, and who made it so when and why;
+    """A container. `state`: live, lost. `availability`: open, cordoned, draining, with author, time and reason.
     `drain_until` null: without a limit.
 
     `capacity`: amounts by dimension, those of `cpu_cores`, `memory_bytes`, `disk_bytes` and `further_capacity`.
-    `placement` null: unknown. `shards` it owns and `tasks` it reports are counts: a drained one has none.
-    `lease_age_seconds`: since its last heartbeat, or since it renewed its lease by itself.
+    `placement` null: unknown. `shards`: how many it owns; `tasks`: how many it reports; a drained container has none.
+    `lease_age_seconds`: since its last heartbeat, or since the container renewed its lease in the store.
     """
 
     name: str

@@ -12,8 +12,8 @@ from penstock.control.errors import Unavailable
 class Endpoints:
     """Asks `urls` (comma separated) in turn until one answers. Safe from any thread.
 
-    Only answers below 400 count. Everything else, also a refusal, is Unavailable: a caller that manages itself must
-    not take a broken service's word for anything.
+    Only answers below 400 count. Everything else, also a refusal, is Unavailable: a caller that can go on alone must
+    not act on the answer of a broken service.
     """
 
     def __init__(self, service: str, urls: str, *, timeout_seconds: float) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import quote
 
-from penstock.store.records import JobState
+from penstock.model.jobs import JobState, Role
 from penstock.wire import jobs, overview
 from penstock.wire.balance import BalanceView, Rebalanced
 from penstock.wire.calls import write_headers
@@ -298,7 +298,7 @@ class JobClient(ContainerCalls):
         filters = {"kind": kind, "subject": subject, "include_cleared": include_cleared}
         return self._read(overview.AlertPage, "/v1/alerts", cursor=cursor, limit=limit, **filters)
 
-    def create_token(self, name: str, role: jobs.Role, layers: Sequence[str] | None = None) -> str:
+    def create_token(self, name: str, role: Role, layers: Sequence[str] | None = None) -> str:
         """A new token, seen only now; for admins."""
         body = jobs.TokenWrite(name=name, role=role, layers=None if layers is None else list(layers))
         created = self._write("POST", "/v1/tokens", jobs.TokenCreated, body.model_dump(mode="json"))

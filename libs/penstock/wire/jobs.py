@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from penstock.config.declare import Model, Name
-from penstock.store.records import JobState
+from penstock.model.jobs import JobState, Role
 
 LONGEST_EXPIRY_SECONDS = 366 * 86_400
 LARGEST_BATCH = 1000
@@ -21,16 +21,13 @@ Expiry = Annotated[
     Field(
         ge=1,
         le=LONGEST_EXPIRY_SECONDS,
-        description="seconds until the layer is dropped by itself; null is never; absent is the layer's default",
+        description="seconds until the layer is dropped; null: never; absent: the layer's default",
     ),
 ]
 StayingExpiry = Annotated[
     int | None,
-    Field(
-        ge=1, le=LONGEST_EXPIRY_SECONDS, description="seconds until the layer is dropped by itself; null, absent: never"
-    ),
+    Field(ge=1, le=LONGEST_EXPIRY_SECONDS, description="seconds until the layer is dropped; null or absent: never"),
 ]
-Role = Literal["reader", "provisioner", "scaler", "oncall", "admin"]
 
 
 class Problem(BaseModel):
@@ -47,7 +44,7 @@ class Problem(BaseModel):
 
 
 class View(BaseModel):
-    """Base of answers: fields that a newer service adds are passed over."""
+    """Base of answers. A client ignores fields that a newer service adds."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -68,7 +65,7 @@ class LayerWrite(Model):
 
 
 class RevertWrite(Model):
-    """Back to what the layer was at `version`; 0, or a version that dropped it, drops it."""
+    """Gives a layer its content of `version` again. Version 0, or a version that dropped the layer, drops it."""
 
     version: int = Field(ge=0, le=2**62)
     reason: Reason = ""
@@ -84,7 +81,7 @@ class WithReason(Model):
 class RescaleWrite(Model):
     """`POST .../rescale`: another number of tasks, as a write to the highest layer that the caller may write.
 
-    Without `expires_in_seconds` it stays. With `balance` the ranges of the tasks follow the measured traffic.
+    Without `expires_in_seconds` the write never expires. With `balance` the tasks' ranges follow the measured traffic.
     """
 
     task_count: int = Field(ge=1, le=10_000)
@@ -94,7 +91,7 @@ class RescaleWrite(Model):
 
 
 class PlanRequest(LayerWrite):
-    """A layer write to be thought through only; `action` as in a batch."""
+    """A layer write whose effect is asked for; nothing is written. `action` as in a batch."""
 
     layer: Name = "oncall"
     action: Literal["put", "patch", "drop"] = "patch"
@@ -112,9 +109,9 @@ class BatchAction(StrEnum):
 
 
 class BatchWrite(Model):
-    """One write of a batch. `layer` is needed for put, patch and drop, and so is `if_match`.
+    """One write of a batch. `put`, `patch` and `drop` need `layer` and `if_match`.
 
-    For `put_job` `if_match` is the base layer's version, 0 to create only; without it the job is created or replaced.
+    For `put_job`, `if_match` is the base layer's version; 0: create only; absent: create or replace.
     """
 
     action: BatchAction
@@ -133,7 +130,7 @@ class Batch(Model):
 
 
 class TokenWrite(Model):
-    """`POST /v1/tokens`. Without `layers` the role's own: `*` is every layer."""
+    """`POST /v1/tokens`. `layers` absent: those of the role. `*` stands for every layer."""
 
     name: Name
     role: Role
@@ -141,7 +138,7 @@ class TokenWrite(Model):
 
 
 class LayerAdd(Model):
-    """`POST /v1/layers`: a layer between others; nothing else needs to know."""
+    """`POST /v1/layers`: another layer, at any free rank."""
 
     name: Name
     rank: int = Field(ge=-1_000_000, le=1_000_000)
@@ -222,7 +219,7 @@ class JobPage(View):
 
 
 class HiddenValueView(View):
-    """A value that would come back if the layers above it let go of the leaf."""
+    """A value that would count if the layers above it did not set the leaf."""
 
     layer: str
     version: int | None
@@ -231,8 +228,8 @@ class HiddenValueView(View):
 
 
 class ExplainedLeafView(View):
-    """A leaf of the merged configuration; layer `default` when no layer sets it. `ignored`: why it does not count,
-    null when it does."""
+    """A leaf of the merged configuration. Layer `default`: no layer sets it. `ignored`: why the value has no effect;
+    null if it has."""
 
     field: str
     path: list[str]
@@ -269,11 +266,11 @@ class FieldChangeView(View):
 class PlanView(View):
     """What a write would do. Null is unknown, never zero.
 
-    `fields` are the leaves that the write changes; `kind` and `steps` are of the way from what runs now to what
-    would be expected, so changes that are not in force yet count too. `allowed` false: the write would be refused.
-    `waves`: a new package goes out in the steps `wave_1`, `wave_2` and so on, each to these tasks; else empty.
-    `completeness`: of a rescale of a job with watermarks, whether tasks that lag read on first (`wait`) or late rows
-    are dropped (`drop_late`). `downtime_seconds` of a rescale is what the job's last one took, up to the commit;
+    `fields` are the leaves that the write changes. `kind` and `steps` describe the way from the running configuration
+    to the expected one, so changes that do not run yet count too. `allowed` false: the write would be refused.
+    `waves`: the tasks that get a new package in each of the steps `wave_1`, `wave_2` and so on; empty without one.
+    `completeness` of a rescale of a job with watermarks: tasks that lag read on first (`wait`), or late rows are
+    dropped (`drop_late`). `downtime_seconds` of a rescale is the duration of the job's last rescale, up to the commit.
     `catch_up_seconds` follows from the rates of the last 10 minutes.
     """
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from penstock.config.model import Model
+from penstock.config.declare import Model
 from penstock.tasks.shards import MOST_SHARDS
 from penstock.wire.jobs import JsonObject, View
 
@@ -16,9 +16,9 @@ from penstock.wire.jobs import JsonObject, View
 class TaskView(View):
     """A task of a job: where it should run (`owner`), and where and how it is reported.
 
-    `expected` false: the running configuration has no such task. `state` is `unknown` while nobody reports it; what
-    depends on a report is null then. `load`: its mean use over 10 minutes by dimension, as it was last known (null:
-    never); a dimension that is missing is unknown.
+    `expected` false: the running configuration has no such task. `state` is `unknown` while no container reports the
+    task; fields that come from a report are then null. `load`: the last known mean use over 10 minutes, by dimension;
+    null: never known. A dimension that is missing is unknown.
     """
 
     task: str
@@ -41,21 +41,21 @@ class TaskView(View):
 
 
 class Tasks(View):
-    """The tasks of a job by index; one that two containers report is there twice."""
+    """The tasks of a job by index. A task that two containers report is listed twice."""
 
     job: str
     tasks: list[TaskView]
 
 
 def total(tasks: Iterable[TaskView], figure: str) -> float | None:
-    """The sum of a figure of the tasks' progress; unknown (None) when it is unknown of any, or there is no task."""
+    """The sum of a figure of the tasks' progress; None (unknown) if it is unknown of a task, or there is no task."""
     values = [(task.progress or {}).get(figure) for task in tasks]
     return None if not values or None in values else float(sum(value for value in values if value is not None))
 
 
 class GenerationView(View):
-    """A generation of a job's checkpoints whose files are there. `attempted`: it was written and never committed.
-    `unused_since` null: it runs, or a plan writes it. `detail`: why its files could not be deleted."""
+    """A generation of a job's checkpoints whose files exist. `attempted`: a plan wrote it and it was never committed.
+    `unused_since` null: the job runs it, or a plan writes it. `detail`: why its files could not be deleted."""
 
     generation: int
     attempted: bool
@@ -65,13 +65,13 @@ class GenerationView(View):
 
 
 class SyncView(View):
-    """How far a job is on its way from running to expected. Null: unknown, as the State Syncer never looked.
+    """How far a job is on its way from running to expected. Null: unknown, before the State Syncer's first round.
 
-    `plan` is the recorded plan, if there is one: of a rescale (`kind` `rescale`: its steps, the generation that is
-    written, by whom) or of a rollout (`rollout`: `wave` counted from 0, `ends` how many tasks are upgraded once each
-    wave has begun). `step` is the index of its step, counted from 0. `rejected`: the package that was rolled back, with
-    the wave, the task and its error, until it is given up or asked for again. `generations`: of a job that had
-    several, as far as they are noted.
+    `plan` is the recorded plan, if there is one. `kind` `rescale`: its steps, the generation that is written, and the
+    container that writes it. `kind` `rollout`: `wave` counts from 0, `ends` has the number of upgraded tasks at the end
+    of each wave. `step` is the index of the plan's step, from 0. `rejected`: the package that was rolled back, with the
+    wave, the task and its error, until the package is given up or asked for again. `generations`: the known ones, if
+    the job had several.
     """
 
     job: str

@@ -19,9 +19,11 @@ class SavepointWrite(Model):
 
 
 class RestoreWrite(Model):
-    """`POST .../restore`: from a savepoint of this job or of the job `of`; with `task_count` at another size, with
-    `with_package` by the package and the query of then: both are a write to the highest layer that the caller may
-    write."""
+    """`POST .../restore`: restores from a savepoint of this job or of the job `of`.
+
+    `task_count`: restores at another size. `with_package`: also restores the package and the query of the savepoint.
+    Both are a write to the highest layer that the caller may write.
+    """
 
     savepoint: Name
     of: Annotated[Name | None, Field(description="the savepoint's job; this one if absent")] = None
@@ -31,8 +33,8 @@ class RestoreWrite(Model):
 
 
 class SavedTaskView(View):
-    """A task in a savepoint: its last finished batch, null when it had finished none. `taken_from`: the earlier
-    savepoint that stands in, since the checkpoint could not be copied; `why` that was."""
+    """A task in a savepoint: its last finished batch; null if there was none. `taken_from`: the earlier savepoint whose
+    copy is used because the task's checkpoint could not be copied, for the reason `why`."""
 
     index: int
     batch: int | None
@@ -41,8 +43,8 @@ class SavedTaskView(View):
 
 
 class SavepointView(View):
-    """A savepoint. `generation`, `revision`, `config`: what ran, null until it is being taken; `tasks` and `bytes`
-    (of all its files, also where they are links) are null unless it is ready."""
+    """A savepoint. `generation`, `revision`, `config`: what ran; null until a container takes it. `tasks` and `bytes`
+    (the size of all its files, links included) are null unless it is ready."""
 
     number: int
     job: str

@@ -6,7 +6,8 @@ import httpx
 from pydantic import ValidationError
 
 from penstock.control.errors import Unavailable
-from penstock.wire.cluster import Snapshot, TaskReportBatch, as_json
+from penstock.model.reports import TaskReportBatch
+from penstock.wire.cluster import Snapshot, as_json
 from penstock.wire.endpoints import Endpoints
 
 NOT_MODIFIED = 304

@@ -21,7 +21,7 @@ _OF_JOBS = (BatchAction.PUT_JOB, BatchAction.DELETE_JOB)
 
 @router.post("/v1/batches", response_model=BatchResults)
 def post_batch(body: Batch, parts: PartsOf, caller: CallerOf) -> Response:
-    """Does the writes in order, each by itself: those that are refused change nothing, the others are done."""
+    """Does the writes in order, each by itself. A refused write changes nothing; the others are done."""
     checked = [_checked(write, caller.principal) for write in body.writes]
 
     def work(connection: Connection) -> Answer:
@@ -46,7 +46,7 @@ def _checked(item: BatchWrite, principal: Principal) -> Write | UserError:
 
 def _write(item: BatchWrite, author: str) -> Write:
     if item.layer is None and item.action not in _OF_JOBS:
-        raise InvalidConfig(f"{item.action} takes a layer", field="layer", rule="required")
+        raise InvalidConfig(f"{item.action} needs a layer", field="layer", rule="required")
     return Write(
         Verb(item.action.value),
         item.job,

@@ -7,15 +7,16 @@ from sqlalchemy import Connection
 
 from penstock.config.fields import FIELD_TABLE
 from penstock.control.errors import InvalidConfig
-from penstock.store import alerts, cluster, overview
-from penstock.store import layers as layer_rows
+from penstock.model.jobs import LayerRow
+from penstock.store import alerts, cluster
 from penstock.store.engine import snapshot
-from penstock.store.records import LayerRow
 from penstock.wire.jobs import Fields, FieldView, LayerAdd, LayerRowView, Layers
-from penstock.wire.overview import AlertPage, AlertView, ShardCount, ShardCountWrite, ShardPage, ShardView
+from penstock.wire.overview import AlertPage, AlertView, ShardCount, ShardCountWrite, ShardPage
 from services.job_service import access, cursors, requests, views
 from services.job_service.answers import Answer
 from services.job_service.requests import CallerOf, PartsOf, PrincipalOf, respond
+from services.job_service.store import layers as layer_rows
+from services.job_service.store import overview
 
 router = APIRouter(tags=["cluster"], route_class=requests.StrictRoute)
 _RESERVED = "default"
@@ -34,15 +35,14 @@ def list_shards(
     with snapshot(parts.engine) as connection:
         rows = overview.shards_page(connection, limit=limit, after=-1 if after is None else after, container=container)
         facts = cluster.read_facts(connection)
-    shards = [views.view_of(ShardView, row) for row in rows]
     following = cursors.next_cursor(rows, limit, lambda row: row.shard)
-    return ShardPage(**_counts(facts), shards=shards, next=following)
+    return ShardPage(**_counts(facts), shards=list(rows), next=following)
 
 
 @router.put("/v1/shards", response_model=ShardCount)
 def ask_for_shards(body: ShardCountWrite, parts: PartsOf, caller: CallerOf) -> Response:
-    """Asks for another number of shards, a multiple or a divisor of the present one; the Shard Manager brings it about
-    while the tasks run on. Before any shard was assigned it may be any number."""
+    """Requests another number of shards: a multiple or a divisor of the present one. The Shard Manager changes it
+    while the tasks run. Before the first assignment any number is allowed."""
     access.require_role(caller.principal, access.MAY_ADMINISTER)
 
     def work(connection: Connection) -> Answer:
@@ -99,7 +99,9 @@ def add_layer(body: LayerAdd, parts: PartsOf, caller: CallerOf) -> Response:
     """Adds a layer."""
     access.require_role(caller.principal, access.MAY_ADMINISTER)
     if body.name == _RESERVED:
-        raise InvalidConfig("`default` stands for values that no layer sets", field="name", rule="reserved")
+        raise InvalidConfig(
+            "the name `default` is reserved: it stands for values that no layer sets", field="name", rule="reserved"
+        )
     row = LayerRow(body.name, body.rank, body.default_expiry_seconds, body.documentation)
 
     def work(connection: Connection) -> Answer:

@@ -10,7 +10,6 @@ from sqlalchemy import Connection
 
 from penstock.control.errors import NotFound
 from penstock.control.logs import logger
-from penstock.store import fleet
 from penstock.store.availability import set_availability
 from penstock.store.engine import snapshot
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN
@@ -20,6 +19,7 @@ from services.job_service import access, cursors, requests
 from services.job_service.answers import Answer
 from services.job_service.containers import container_view
 from services.job_service.requests import CallerOf, PartsOf, PrincipalOf, respond
+from services.job_service.store import fleet
 from services.job_service.writer import Caller
 
 log = logger(__name__)
@@ -51,22 +51,22 @@ def get_container(container: ContainerName, parts: PartsOf, _: PrincipalOf) -> C
 
 @router.post("/v1/containers/{container}/cordon", response_model=ContainerView)
 def cordon_container(container: ContainerName, body: ReasonBody, parts: PartsOf, caller: CallerOf) -> Response:
-    """The container keeps the shards that it has, and gets no others; a drain ends. May be repeated."""
+    """The container keeps its shards and gets no new ones. A drain of it ends. May be repeated."""
     return _set(parts, caller, container, CORDONED, body.reason)
 
 
 @router.post("/v1/containers/{container}/drain", response_model=ContainerView, status_code=202)
 def drain_container(container: ContainerName, body: DrainBody, parts: PartsOf, caller: CallerOf) -> Response:
-    """The container is emptied; `shards` tells what is left. Its shards move to others as these have room; what is
-    left after `limit_seconds` is taken off at once, even where no other has room: it has no owner then, and an alert.
-    Any container may be drained, the last open one and a lost one too. May be repeated: the limit counts anew."""
+    """Moves all shards of the container to others as these have room; `shards` is the number that remains. After
+    `limit_seconds` the remaining shards leave at once; a shard without room elsewhere then has no owner, and an alert.
+    Any container may be drained, also the last open one and a lost one. A repeated call restarts the limit."""
     limit = None if body.limit_seconds is None else parts.clock.now() + timedelta(seconds=body.limit_seconds)
     return _set(parts, caller, container, DRAINING, body.reason, status=202, drain_until=limit)
 
 
 @router.post("/v1/containers/{container}/uncordon", response_model=ContainerView)
 def uncordon_container(container: ContainerName, body: ReasonBody, parts: PartsOf, caller: CallerOf) -> Response:
-    """The container takes shards again; a drain ends. May be repeated."""
+    """The container takes shards again. A drain of it ends. May be repeated."""
     return _set(parts, caller, container, OPEN, body.reason)
 
 

@@ -12,18 +12,20 @@ from penstock.config.classify import Config
 from penstock.config.explain import explain
 from penstock.config.validate import check_merged
 from penstock.control.errors import InvalidConfig, NotFound
-from penstock.store import cluster, expected, generations, history, jobs, overview
+from penstock.model.jobs import StoredJob, layer_configs
+from penstock.store import cluster, generations
 from penstock.store.engine import snapshot
-from penstock.store.layers import all_layers
 from penstock.store.loads import read_loads
-from penstock.store.rates import read_rates
-from penstock.store.records import StoredJob, layer_configs
 from penstock.tasks.rates import Rates
-from penstock.wire.jobs import ExplainedLeafView, Explanation, HistoryEntry, HistoryPage, PlanRequest, PlanView
-from penstock.wire.overview import DecisionPage, DecisionView, SampleView, Series, SyncView, Tasks
+from penstock.wire.jobs import ExplainedLeafView, Explanation, HistoryPage, PlanRequest, PlanView
+from penstock.wire.overview import DecisionPage, Series, SyncView, Tasks
 from services.job_service import cursors, requests, views
+from services.job_service.changes import changed_fields
 from services.job_service.plans import plan
 from services.job_service.requests import JobName, PartsOf, PrincipalOf
+from services.job_service.store import expected, history, jobs, overview
+from services.job_service.store.layers import all_layers
+from services.job_service.store.rates import read_rates
 from services.job_service.writes import Layers, Verb, Write, merged_with, new_content, require_layer_row
 from services.job_service.writes import expected as merged_of
 
@@ -68,7 +70,7 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, _: PrincipalOf) 
 
 
 def _before(stored: StoredJob, layers: Layers) -> Config:
-    """What the layers merge to; as it stands where it is no valid job, which a write may mend."""
+    """The merge of the layers. An invalid merge is returned unchecked, since the write may repair it."""
     merged = merged_of(stored, layers)
     try:
         return check_merged(merged)
@@ -89,19 +91,18 @@ def job_history(
     cursor: requests.Cursor = None,
     limit: requests.Limit = 100,
 ) -> HistoryPage:
-    """Who wrote what, when and why; newest first. Of jobs that are forgotten, too."""
+    """Who wrote what, when and why; newest first. Deleted jobs keep their history."""
     before_id = cursors.decode_number(cursor)
     with snapshot(parts.engine) as connection:
         rows = history.page(connection, job, limit=limit, before_id=before_id, layer=layer)
         if not rows and not history.is_known(connection, job):
-            raise NotFound(f"there never was a job {job}", field="job", rule="known")
-    entries = [views.view_of(HistoryEntry, row) for row in rows]
-    return HistoryPage(entries=entries, next=cursors.next_cursor(rows, limit, lambda row: row.id))
+            raise NotFound(f"there was never a job {job}", field="job", rule="known")
+    return HistoryPage(entries=list(rows), next=cursors.next_cursor(rows, limit, lambda row: row.id))
 
 
 @router.get("/v1/jobs/{job}/tasks", response_model=Tasks)
 def job_tasks(job: JobName, parts: PartsOf, _: PrincipalOf) -> Tasks:
-    """The tasks of a job: where they should run, where they do, and in which state."""
+    """The tasks of a job: where each should run, where it runs, and its state."""
     with snapshot(parts.engine) as connection:
         running = overview.running_job(connection, job)
         if running is None:
@@ -115,15 +116,16 @@ def job_tasks(job: JobName, parts: PartsOf, _: PrincipalOf) -> Tasks:
 
 @router.get("/v1/jobs/{job}/sync", response_model=SyncView)
 def job_sync(job: JobName, parts: PartsOf, _: PrincipalOf) -> SyncView:
-    """How far the job is on its way from running to expected: plan, step, failures."""
+    """How far the job is from its expected configuration: plan, step, failures."""
     with snapshot(parts.engine) as connection:
         status = jobs.status(connection, job)
         sync = overview.sync(connection, job)
         running = overview.running_job(connection, job)
         noted = generations.of_job(connection, job)
+        fields = None if sync is None else changed_fields(connection, job, sync, running)
     if status is None:
         raise NotFound(f"there is no job {job}", field="job", rule="known")
-    return views.sync_view(status, sync, running, noted)
+    return views.sync_view(status, sync, running, noted, fields)
 
 
 @router.get("/v1/jobs/{job}/decisions", response_model=DecisionPage)
@@ -135,8 +137,7 @@ def job_decisions(
     with snapshot(parts.engine) as connection:
         _require(connection, job)
         rows = overview.decisions_page(connection, job, limit=limit, before_id=before_id)
-    decisions = [views.view_of(DecisionView, row) for row in rows]
-    return DecisionPage(decisions=decisions, next=cursors.next_cursor(rows, limit, lambda row: row.id))
+    return DecisionPage(decisions=list(rows), next=cursors.next_cursor(rows, limit, lambda row: row.id))
 
 
 @router.get("/v1/jobs/{job}/metrics", response_model=Series)
@@ -145,8 +146,7 @@ def job_metrics(job: JobName, parts: PartsOf, _: PrincipalOf, minutes: Minutes =
     with snapshot(parts.engine) as connection:
         _require(connection, job)
         found = overview.samples(connection, job, window=timedelta(minutes=minutes), limit=_MOST_SAMPLES + 1)
-    samples = [views.view_of(SampleView, sample) for sample in found[:_MOST_SAMPLES]]
-    return Series(job=job, samples=samples, complete=len(found) <= _MOST_SAMPLES)
+    return Series(job=job, samples=list(found[:_MOST_SAMPLES]), complete=len(found) <= _MOST_SAMPLES)
 
 
 def _require(connection: Connection, job: str) -> StoredJob:

@@ -9,14 +9,14 @@ from sqlalchemy import Connection
 
 from penstock.config.validate import check_merged
 from penstock.control.errors import Conflict, NotFound
-from penstock.store import expected, jobs
+from penstock.model.jobs import JobState
 from penstock.store.engine import snapshot
-from penstock.store.layers import all_layers
-from penstock.store.records import JobState
 from penstock.wire.jobs import JobPage, JobSummary, JobView, JobWrite, WithReason, Written
 from services.job_service import access, cursors, requests
 from services.job_service.answers import Answer, etag, layer_versions, write_answer
 from services.job_service.requests import CallerOf, JobName, PartsOf, PrincipalOf, respond
+from services.job_service.store import expected, jobs
+from services.job_service.store.layers import all_layers
 from services.job_service.writes import BASE, Verb, Write
 from services.job_service.writes import expected as merged_of
 
@@ -83,7 +83,7 @@ def get_job(job: JobName, parts: PartsOf, _: PrincipalOf, response: Response) ->
 
 @router.delete("/v1/jobs/{job}", response_model=Written, status_code=202)
 def delete_job(job: JobName, parts: PartsOf, caller: CallerOf, reason: requests.Text = "") -> Response:
-    """Stops the job's tasks, then forgets it; its history stays. May be repeated."""
+    """Stops the tasks of the job, then deletes it; its history is kept. May be repeated."""
     access.require_role(caller.principal, access.MAY_DELETE_JOBS)
     access.require_layer(caller.principal, BASE)
     write = Write(Verb.DELETE_JOB, job, caller.principal.name, reason=reason)
@@ -107,7 +107,11 @@ def release_job(job: JobName, body: ReasonBody, parts: PartsOf, caller: CallerOf
     def work(connection: Connection) -> Answer:
         done = parts.writer.one(connection, write)
         if not jobs.release(connection, job, done.revision):
-            raise Conflict(f"the job {job} is neither quarantined nor failed", field="job", rule="quarantined")
+            raise Conflict(
+                f"the job {job} is neither quarantined nor failed: there is nothing to release",
+                field="job",
+                rule="quarantined",
+            )
         return write_answer(202, done)
 
     return respond(parts.writer.run(caller, work))

@@ -9,14 +9,14 @@ from fastapi import APIRouter, Query, Response
 from sqlalchemy import Connection
 
 from penstock.control.errors import NotFound
-from penstock.store import expected, history
 from penstock.store.engine import snapshot
-from penstock.store.layers import all_layers
 from penstock.wire.balance import RebalanceWrite
 from penstock.wire.jobs import BatchWrite, LayerView, LayerWrite, RescaleWrite, RevertWrite, Written
 from services.job_service import access, requests
 from services.job_service.answers import Answer, etag, layer_view, write_answer
 from services.job_service.requests import CallerOf, JobName, LayerName, LayerPrecondition, PartsOf, PrincipalOf, respond
+from services.job_service.store import expected, history
+from services.job_service.store.layers import all_layers
 from services.job_service.writer import Caller
 from services.job_service.writes import Expiry, Verb, Write, require_layer_row
 
@@ -71,7 +71,7 @@ def drop_layer(
     precondition: LayerPrecondition,
     reason: requests.Text = "",
 ) -> Response:
-    """Drops a layer, which brings the values below it back. Its version goes on."""
+    """Drops a layer: the values below it apply again. The version keeps counting."""
     write = Write(Verb.DROP, job, caller.principal.name, layer, None, reason, precondition)
     return _write_layer(parts, caller, write)
 
@@ -85,7 +85,7 @@ def revert_layer(
     caller: CallerOf,
     precondition: LayerPrecondition,
 ) -> Response:
-    """Makes a layer again what it was at an earlier version: a new write, with a new version."""
+    """Sets a layer back to its content at an earlier version. This is a new write with a new version."""
     access.require_layer(caller.principal, layer)
 
     def work(connection: Connection) -> Answer:
@@ -98,7 +98,7 @@ def revert_layer(
 
 
 def expiry_of(body: LayerWrite | RevertWrite | BatchWrite | RescaleWrite | RebalanceWrite) -> Expiry | None:
-    """None when the body leaves it to the layer; `Expiry(None)` when it says null: never."""
+    """None when the body omits the expiry (the layer's default applies); `Expiry(None)` when it is null (never)."""
     given = "expires_in_seconds" in body.model_fields_set
     return Expiry(body.expires_in_seconds) if given else None
 
@@ -135,7 +135,7 @@ def _past(connection: Connection, job: str, layer: str, revision: int) -> LayerV
         reason=row.reason,
         written_at=row.at,
         expires_at=row.expires_at,
-        config=None if row.new is None else dict(row.new),
+        config=row.new,
     )
 
 

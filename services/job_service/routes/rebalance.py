@@ -7,15 +7,15 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from sqlalchemy import Connection
 
-from penstock.store import expected, overview
 from penstock.store.engine import snapshot
-from penstock.store.layers import all_layers
 from penstock.wire.balance import BalanceView, MeasuredSeconds, Rebalanced, RebalanceWrite
 from services.job_service import access, balance, requests
 from services.job_service.answers import Answer, write_answer
 from services.job_service.requests import CallerOf, JobName, PartsOf, PrincipalOf, respond
 from services.job_service.routes.layers import expiry_of
 from services.job_service.routes.rescale import MEASURED_SECONDS, expected_config, rescale_write
+from services.job_service.store import expected, overview
+from services.job_service.store.layers import all_layers
 
 router = APIRouter(tags=["jobs"], route_class=requests.StrictRoute)
 Measured = Annotated[MeasuredSeconds, Query()]
@@ -25,7 +25,7 @@ Measured = Annotated[MeasuredSeconds, Query()]
 def job_balance(
     job: JobName, parts: PartsOf, _: PrincipalOf, min_measured_seconds: Measured = MEASURED_SECONDS
 ) -> BalanceView:
-    """The job's traffic by key group, and the ranges that would share it evenly. Writes nothing."""
+    """The traffic of the job by key group, and ranges that share it evenly. Writes nothing."""
     with snapshot(parts.engine) as connection:
         config = expected_config(connection, job)
         reports = overview.reported_tasks(connection, job)
@@ -35,7 +35,7 @@ def job_balance(
 
 @router.post("/v1/jobs/{job}/rebalance", response_model=Rebalanced, status_code=202)
 def rebalance_job(job: JobName, body: RebalanceWrite, parts: PartsOf, caller: CallerOf) -> Response:
-    """Sets `key_group_bounds` by the measured traffic, in the layer that a rescale would write and for as long. 409
+    """Sets `key_group_bounds` by the measured traffic, in the same layer and with the same expiry as a rescale. 409
     when fewer than half of the key groups are measured, or the gain is below `min_gain`. `/sync` shows the plan."""
 
     def work(connection: Connection) -> Answer:

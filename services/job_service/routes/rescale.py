@@ -12,15 +12,15 @@ from sqlalchemy import Connection
 from penstock.config.model import JobConfig
 from penstock.config.validate import check_merged
 from penstock.control.errors import Conflict, InvalidConfig, NotFound
-from penstock.store import expected, overview
-from penstock.store.layers import all_layers
-from penstock.store.records import StoredLayer
+from penstock.model.jobs import StoredLayer
 from penstock.tasks.spec import key_group_count
 from penstock.wire.jobs import RescaleWrite, Written
 from services.job_service import access, balance, requests
 from services.job_service.answers import Answer, write_answer
 from services.job_service.requests import CallerOf, JobName, PartsOf, respond
 from services.job_service.routes.layers import expiry_of
+from services.job_service.store import expected, overview
+from services.job_service.store.layers import all_layers
 from services.job_service.writes import Expiry, Precondition, Verb, Write
 from services.job_service.writes import expected as merged_of
 
@@ -30,10 +30,10 @@ MEASURED_SECONDS = 60
 
 @router.post("/v1/jobs/{job}/rescale", response_model=Written, status_code=202)
 def rescale_job(job: JobName, body: RescaleWrite, parts: PartsOf, caller: CallerOf) -> Response:
-    """Sets `task_count` in `oncall`, or else in the highest layer that the token may write; it stays unless
-    `expires_in_seconds` is given. 409 when the layer is to end by itself already: then say when, or null for never.
-    With `balance` it sets `key_group_bounds` by the measured traffic too: 409 when too little is measured. `/sync`
-    shows the plan."""
+    """Sets `task_count` in `oncall`, or else in the highest layer that the token may write. The write does not expire
+    unless `expires_in_seconds` is given. 409 when the layer has an expiry and the call gives none (null: never).
+    With `balance` the call also sets `key_group_bounds` by the measured traffic; 409 when too little is measured.
+    `/sync` shows the plan."""
 
     def work(connection: Connection) -> Answer:
         layer = access.highest_layer(caller.principal, all_layers(connection))
@@ -48,7 +48,7 @@ def rescale_job(job: JobName, body: RescaleWrite, parts: PartsOf, caller: Caller
 
 
 def _bounds(connection: Connection, job: str, task_count: int, now: datetime) -> list[int]:
-    """Inner bounds for so many tasks, by the measured traffic."""
+    """Inner bounds for this number of tasks, by the measured traffic."""
     config = expected_config(connection, job)
     if task_count > key_group_count(config):
         raise InvalidConfig(
@@ -77,21 +77,23 @@ def rescale_write(
     reason: str,
     given: Expiry | None = None,
 ) -> Write:
-    """A patch of a layer as it is now; the job is locked until the transaction ends. It stays unless `given` says when
-    it ends. Raises Conflict when the layer ends by itself already and nothing is given."""
+    """A patch of a layer as it is now. The job is locked until the transaction ends.
+
+    Without `given` the patch does not expire. Raises Conflict when the layer has an expiry and `given` is None.
+    """
     stored = expected.lock(connection, [job]).get(job)
-    held = None if stored is None else stored.layers.get(layer)
-    version = Precondition(if_match=0 if held is None else held.version)
-    expiry = _expiry(given, held)
+    present = None if stored is None else stored.layers.get(layer)
+    version = Precondition(if_match=0 if present is None else present.version)
+    expiry = _expiry(given, present)
     return Write(Verb.PATCH, job, author, layer, patch, reason, version, expiry)
 
 
-def _expiry(given: Expiry | None, held: StoredLayer | None) -> Expiry:
-    """A rescale is meant to stay. A layer has one expiry, so what else it holds must not stay with it unasked."""
-    if given is None and held is not None and held.expires_at is not None:
+def _expiry(given: Expiry | None, present: StoredLayer | None) -> Expiry:
+    """A rescale is permanent by default. A layer has one expiry, so the caller must decide for all of the layer."""
+    if given is None and present is not None and present.expires_at is not None:
         raise Conflict(
-            f"{held.layer} ends at {held.expires_at.isoformat()}, and the rescale would with it: drop the layer, "
-            "or say when all of it is to end",
+            f"the layer {present.layer} expires at {present.expires_at.isoformat()}, and the rescale would expire with "
+            "it: drop the layer, or send expires_in_seconds (null: never) for the whole layer",
             field="expires_in_seconds",
             rule="given_when_the_layer_expires",
         )

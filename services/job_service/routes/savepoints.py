@@ -8,9 +8,8 @@ from fastapi import APIRouter, Path, Response
 from sqlalchemy import Connection
 
 from penstock.control.errors import Conflict, NotFound
-from penstock.store import expected, overview, restores, savepoints
+from penstock.store import restores, savepoints
 from penstock.store.engine import snapshot
-from penstock.store.layers import all_layers
 from penstock.store.savepoints import SavepointRow
 from penstock.wire.jobs import Written
 from penstock.wire.savepoints import RestoreWrite, SavepointPage, SavepointView, SavepointWrite
@@ -19,6 +18,8 @@ from services.job_service.answers import Answer, write_answer
 from services.job_service.requests import CallerOf, JobName, PartsOf, PrincipalOf, respond
 from services.job_service.routes.rescale import expected_config, rescale_write
 from services.job_service.savepoints import code_of, require_compatible
+from services.job_service.store import expected, overview
+from services.job_service.store.layers import all_layers
 from services.job_service.writes import Verb, Write
 
 router = APIRouter(tags=["savepoints"], route_class=requests.StrictRoute)
@@ -27,7 +28,7 @@ SavepointName = Annotated[str, Path(pattern=requests.NAME, description="the save
 
 @router.post("/v1/jobs/{job}/savepoints", response_model=SavepointView, status_code=202)
 def create_savepoint(job: JobName, body: SavepointWrite, parts: PartsOf, caller: CallerOf) -> Response:
-    """Asks for a savepoint of the job as it runs, without stopping it; `state` tells when it is ready."""
+    """Requests a savepoint of the job while the job runs. `state` says when it is ready."""
     access.require_role(caller.principal, access.MAY_OPERATE_JOBS)
     name = body.name or parts.clock.now().strftime("%Y%m%d-%H%M%S-%f")
 
@@ -37,7 +38,7 @@ def create_savepoint(job: JobName, body: SavepointWrite, parts: PartsOf, caller:
             raise NotFound(f"there is no job {job}", field="job", rule="known")
         running = overview.running_job(connection, job)
         if running is None or not running.started:
-            raise Conflict(f"{job} never ran, so it has no checkpoint", field="job", rule="has_run")
+            raise Conflict(f"the job {job} has never run, so it has no checkpoint to copy", field="job", rule="has_run")
         row = savepoints.ask(connection, job=job, name=name, author=caller.principal.name, reason=body.reason)
         return _answer(row)
 
@@ -48,7 +49,7 @@ def create_savepoint(job: JobName, body: SavepointWrite, parts: PartsOf, caller:
 def list_savepoints(
     job: JobName, parts: PartsOf, _: PrincipalOf, cursor: requests.Cursor = None, limit: requests.Limit = 100
 ) -> SavepointPage:
-    """Savepoints of a job, newest first; of a forgotten one, too."""
+    """Savepoints of a job, newest first. Those of a deleted job are listed, too."""
     before = cursors.decode_number(cursor)
     with snapshot(parts.engine) as connection:
         rows = savepoints.page(connection, job, limit=limit, before=before)
@@ -65,14 +66,18 @@ def get_savepoint(job: JobName, savepoint: SavepointName, parts: PartsOf, _: Pri
 
 @router.delete("/v1/jobs/{job}/savepoints/{savepoint}", response_model=SavepointView, status_code=202)
 def delete_savepoint(job: JobName, savepoint: SavepointName, parts: PartsOf, caller: CallerOf) -> Response:
-    """Deletes a savepoint's files, then forgets it. May be repeated."""
+    """Deletes the files of a savepoint, then its row. May be repeated."""
     access.require_role(caller.principal, access.MAY_OPERATE_JOBS)
 
     def work(connection: Connection) -> Answer:
         row = _require(connection, job, savepoint, lock=True)
         users = restores.users(connection, row.number)
         if users:
-            raise Conflict(f"{', '.join(users)} is to be restored from it", field="savepoint", rule="not_in_use")
+            raise Conflict(
+                f"a restore from this savepoint is in progress: {', '.join(users)}",
+                field="savepoint",
+                rule="not_in_use",
+            )
         if row.state != savepoints.DELETING:
             savepoints.ask_to_delete(connection, row.number)
         return _answer(_require(connection, job, savepoint))
@@ -82,7 +87,7 @@ def delete_savepoint(job: JobName, savepoint: SavepointName, parts: PartsOf, cal
 
 @router.post("/v1/jobs/{job}/restore", response_model=Written, status_code=202)
 def restore_job(job: JobName, body: RestoreWrite, parts: PartsOf, caller: CallerOf) -> Response:
-    """Rolls the job back to a savepoint, or starts it from one of another job. What tasks wrote since is not undone."""
+    """Sets the job back to a savepoint, or starts it from one of another job. Rows written since stay in the output."""
     access.require_role(caller.principal, access.MAY_OPERATE_JOBS)
     author = caller.principal.name
 
@@ -91,7 +96,11 @@ def restore_job(job: JobName, body: RestoreWrite, parts: PartsOf, caller: Caller
         expected.lock(connection, [job])
         row = _require(connection, body.of or job, body.savepoint, lock=True)
         if row.state != savepoints.READY or row.config is None:
-            raise Conflict(f"savepoint {row.name} of {row.job} is {row.state}", field="savepoint", rule="ready")
+            raise Conflict(
+                f"the savepoint {row.name} of {row.job} is {row.state}; only a ready one can be restored",
+                field="savepoint",
+                rule="ready",
+            )
         patch: dict[str, Any] = {} if body.task_count is None else {"task_count": body.task_count}
         if body.with_package:
             patch |= code_of(row.config, expected_config(connection, job))
@@ -109,7 +118,7 @@ def restore_job(job: JobName, body: RestoreWrite, parts: PartsOf, caller: Caller
 def _require(connection: Connection, job: str, name: str, *, lock: bool = False) -> SavepointRow:
     row = savepoints.read(connection, job, name, lock=lock)
     if row is None:
-        raise NotFound(f"{job} has no savepoint {name}", field="savepoint", rule="known")
+        raise NotFound(f"the job {job} has no savepoint {name}", field="savepoint", rule="known")
     return row
 
 

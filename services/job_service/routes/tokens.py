@@ -17,14 +17,14 @@ router = APIRouter(tags=["tokens"], route_class=requests.StrictRoute)
 
 @router.post("/v1/tokens", response_model=TokenCreated, status_code=201)
 def create_token(body: TokenWrite, parts: PartsOf, caller: CallerOf) -> Response:
-    """Makes a token; the answer is the only place where it is ever seen."""
+    """Creates a token. Only this answer contains it."""
     access.require_role(caller.principal, access.MAY_ADMINISTER)
     layers = access.DEFAULT_LAYERS[body.role] if body.layers is None else tuple(body.layers)
     secrets: list[str] = []
 
     def work(connection: Connection) -> Answer:
         secrets.append(tokens.create(connection, body.name, body.role, layers))
-        # What is kept for the Idempotency-Key must not hold the secret.
+        # The answer that is stored for the Idempotency-Key must not contain the secret.
         created = TokenCreated(name=body.name, role=body.role, layers=list(layers), token=None)
         return Answer(201, created.model_dump(mode="json"))
 
@@ -44,7 +44,7 @@ def list_tokens(parts: PartsOf, principal: PrincipalOf) -> Tokens:
 
 @router.delete("/v1/tokens/{name}", status_code=204, response_class=Response)
 def revoke_token(name: requests.TokenName, parts: PartsOf, caller: CallerOf) -> Response:
-    """Ends a token within a second. May be repeated."""
+    """Revokes a token; it is refused within a second. May be repeated."""
     access.require_role(caller.principal, access.MAY_ADMINISTER)
 
     def work(connection: Connection) -> Answer:

@@ -1,4 +1,4 @@
-"""What people should know of a placement. Pure."""
+"""The alerts of a placement. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from services.shard_manager.placement.binding import Unmet
 from services.shard_manager.placement.reasons import Unplaceable
 
 UNPLACEABLE = "unplaceable"
-REGION_UNMET = "region_unmet"
-KINDS = (UNPLACEABLE, REGION_UNMET)
+SELECTOR_UNMET = "selector_unmet"
+KINDS = (UNPLACEABLE, SELECTOR_UNMET)
 CELL_SHORT = "cell_short"
 _NAMED = 50
 
 
 class PlacementAlert(NamedTuple):
-    """`subject`: a job, or the cause that all the shards share. `details` are JSON and name some of the shards."""
+    """`subject`: a job, or the cause that the shards share. `details` are JSON and name at most 50 shards."""
 
     kind: str
     subject: str
@@ -26,7 +26,7 @@ class PlacementAlert(NamedTuple):
 
 
 def alerts_of_shards(unplaceable: Iterable[Unplaceable], where: Mapping[int, str]) -> Iterator[PlacementAlert]:
-    """One a cause. `where`: where shards go all the same, beyond capacity or on a container that drains."""
+    """One alert for each cause. `where`: containers of shards that run all the same, beyond capacity or draining."""
     by_cause: dict[str, list[Unplaceable]] = {}
     for lack in unplaceable:
         by_cause.setdefault(lack.cause.value, []).append(lack)
@@ -35,23 +35,23 @@ def alerts_of_shards(unplaceable: Iterable[Unplaceable], where: Mapping[int, str
         homeless = sum(shard not in where for shard in shards)
         reasons = sorted({lack.reason for lack in lacks})
         message = (
-            f"{len(shards)} shards have no place ({'; '.join(reasons[:3])}): {homeless} run nowhere, "
-            f"{len(shards) - homeless} where there is no room for them"
+            f"{len(shards)} shards cannot be placed ({'; '.join(reasons[:3])}): {homeless} of them do not run, "
+            f"{len(shards) - homeless} run on containers without room for them"
         )
         details = {"count": len(shards), "without_owner": homeless, "reasons": reasons[:_NAMED]}
         yield PlacementAlert(UNPLACEABLE, cause, message, {**details, "shards": shards[:_NAMED]})
 
 
 def alerts_of_shortage(asked: Mapping[str, float]) -> Iterator[PlacementAlert]:
-    """One, when open containers offer less than they have to take. `asked`: shares of what they offer."""
+    """One alert when open containers have to take more than they offer. `asked`: the load as a share of capacity."""
     if asked:
-        shares = ", ".join(f"{share:.0%} of {dimension}" for dimension, share in sorted(asked.items()))
-        message = f"the cell is too small: open containers have to take {shares} that they offer, headroom aside"
+        shares = ", ".join(f"{share:.0%} ({dimension})" for dimension, share in sorted(asked.items()))
+        message = f"the cell is too small: its open containers have to take {shares} of their capacity less headroom"
         yield PlacementAlert(UNPLACEABLE, CELL_SHORT, message, {"asked": dict(asked)})
 
 
 def alerts_of_jobs(unmet: Iterable[Unmet]) -> Iterator[PlacementAlert]:
-    """One a job that asks for a region or labels in vain."""
+    """One alert for each job whose region or labels cannot be given to some of its tasks."""
     by_job: dict[str, list[Unmet]] = {}
     for each in unmet:
         by_job.setdefault(each.job, []).append(each)
@@ -61,4 +61,4 @@ def alerts_of_jobs(unmet: Iterable[Unmet]) -> Iterator[PlacementAlert]:
         rules = "; ".join(sorted({row.rule for row in rows}))
         message = f"job {job} asks for {in_words(rows[0].selector)}: {rules}; {where} do not run"
         details = {"selector": rows[0].selector, "rule": rules, "count": len(shards), "shards": shards[:_NAMED]}
-        yield PlacementAlert(REGION_UNMET, job, message, details)
+        yield PlacementAlert(SELECTOR_UNMET, job, message, details)

@@ -1,8 +1,8 @@
 """Phase 3: exchanges shards between containers of a tier until each is within its band. Pure.
 
-Each round pairs the containers that are out of band, worst first, with those that deviate the other way, and makes the
-best exchange of each pair: moves first, swaps when no move helps. What is tried next depends on the solution and on
-how many rounds in a row found nothing, so that a finished balance, started again, changes nothing.
+Each round pairs the containers that are out of band, worst first, with containers that deviate the other way. It makes
+the best exchange of each pair: moves first, swaps when no move helps. The candidates depend only on the solution and on
+how many rounds in a row found nothing. So a converged solution, balanced again, stays as it is.
 """
 
 from __future__ import annotations
@@ -11,52 +11,48 @@ from typing import NamedTuple
 
 import numpy as np
 
-from services.shard_manager.placement.evenness import Measure, judged, measure_of
+from services.shard_manager.placement.evenness import Measure, deviation_by, measure_of
+from services.shard_manager.placement.exchanges import Exchanges, Scene, best_exchanges, imbalance
 from services.shard_manager.placement.frame import Frame
-from services.shard_manager.placement.pairs import Exchanges, Scene, best_exchanges, faults
 from services.shard_manager.placement.partners import disjoint, options
-from services.shard_manager.placement.problem import NO_GROUP, NOBODY, Flags, Floats, Ints
-from services.shard_manager.placement.solution import (
-    Solution,
-    replicas_by_region,
-    solution_of,
-)
+from services.shard_manager.placement.problem import NOBODY, Flags, Floats, Ints
+from services.shard_manager.placement.solution import Solution, solution_of
 
 _PATIENCE = 8
 _MOST_ROUNDS = 2_000
 _FEWEST_ROUNDS = 48
-_SHARDS_LOOKED_AT = 4_800_000
-"""Rounds end here, however far they came, so that a cell whose bands cannot be reached is placed in about a second."""
+_SHARDS_EXAMINED = 4_800_000
+"""The search ends here, so that a cell whose bands cannot be reached is placed in about a second."""
 _PATIENCE_TO_TIGHTEN = 2
 _ROUNDS_TO_TIGHTEN = 8
 _INNER = 0.9
-"""What goes on is brought to this share of the band, so that it does not sit on its edge."""
+"""Exchanges aim at this share of the band, so that containers do not end on its edge."""
 EDGE = 1e-9
 """What rounding may add to a deviation."""
 _LEAST_GAIN = 0.01
 _LEAST_GAIN_OF_MOVES = 0.34
 _WORTH_GOING_ON = 0.1
-"""The share of what all containers are out of band that a round must take away for another one to follow soon."""
+"""The share of the imbalance that a placement must take away for another placement to be worth while soon."""
 _FAR = 3.0
-"""From so many bands on, a container needs many moves, and each may be a small part of them."""
+"""A container that is off by so many bands needs many moves, and each move may be a small part of them."""
 _LONGEST = 24
 _LONGEST_OF_FEW = 48
 
 
 class Costs(NamedTuple):
-    """What moving counts: `home` [S], where each shard was, `free` [S], those that have to move in any case."""
+    """What counts as a move: `home` [S]: where each shard was; `free` [S]: the shards that have to move in any case."""
 
     home: Ints
     free: Flags
 
 
 class Balanced(NamedTuple):
-    """`settled`: no more can be done, as far as this search goes; False when the budget ended it, or its length.
-    `goes_on`: the budget ended it, or this round took so much away that another one is worth while."""
+    """`converged`: the search found nothing more to do; False when the budget or the round limit ended it.
+    `worth_continuing`: the budget ended the search, or it gained so much that another one is worth while."""
 
     solution: Solution
-    settled: bool
-    goes_on: bool
+    converged: bool
+    worth_continuing: bool
 
 
 class _Search(NamedTuple):
@@ -70,7 +66,7 @@ class _Search(NamedTuple):
 
 
 def tighten(frame: Frame, solution: Solution, costs: Costs, band: float) -> Solution:
-    """Exchanges of shards that have to move in any case, to a narrower band: the closer now, the fewer moves later."""
+    """Exchanges shards that have to move in any case, to a narrower band, which saves moves later."""
     if not costs.free.any():
         return solution
     search = _Search(costs.free, band, _ROUNDS_TO_TIGHTEN, _PATIENCE_TO_TIGHTEN, _LEAST_GAIN)
@@ -78,9 +74,9 @@ def tighten(frame: Frame, solution: Solution, costs: Costs, band: float) -> Solu
 
 
 def balance(frame: Frame, solution: Solution, costs: Costs, budget: int | None) -> Balanced:
-    """Exchanges of any shards to the band of the problem, at most `budget` of them away from home."""
+    """Exchanges any shards to the band of the problem; moves at most `budget` of them away from home."""
     count = len(costs.free)
-    rounds = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, _SHARDS_LOOKED_AT // max(count, 1)))
+    rounds = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, _SHARDS_EXAMINED // max(count, 1)))
     search = _Search(np.ones(count, dtype=np.bool_), frame.problem.band, rounds, _PATIENCE, _LEAST_GAIN_OF_MOVES)
     return _exchange(frame, solution, costs, search, budget)
 
@@ -107,7 +103,9 @@ def _exchange(frame: Frame, solution: Solution, costs: Costs, search: _Search, b
         if budget is not None:
             budget -= _count_away(costs, holder) - _count_away(costs, solution.holder)
         solution = solution_of(frame, holder)
-    left, before = (float(faults(judged(frame, measure, each), search.band).sum()) for each in (solution, start))
+    left, before = (
+        float(imbalance(deviation_by(frame, measure, each), search.band).sum()) for each in (solution, start)
+    )
     return Balanced(solution, ended and not cut, cut or left < before * (1 - _WORTH_GOING_ON))
 
 
@@ -115,7 +113,7 @@ def _round(
     frame: Frame, solution: Solution, measure: Measure, costs: Costs, search: _Search, idle: int
 ) -> Exchanges | None:
     """The exchanges of one round; None when every container is within the band."""
-    deviation = judged(frame, measure, solution)
+    deviation = deviation_by(frame, measure, solution)
     badness = np.where(frame.tier >= 0, np.abs(deviation).max(axis=1), 0)
     bad = np.flatnonzero(badness > search.band + EDGE)
     if len(bad) == 0:
@@ -134,7 +132,6 @@ def _round(
         aim=search.band * _INNER,
         movable=search.movable,
         cost=np.append(np.where(costs.free, 0.0, frame.cost), 0.0),
-        replicas=replicas_by_region(frame, solution.holder),
         salt=idle,
     )
     found = best_exchanges(
@@ -145,13 +142,13 @@ def _round(
         longest=_LONGEST_OF_FEW if len(bad) < 100 else _LONGEST,
         least_gain=_least_gain(badness[pairs.a] / search.band, _LEAST_GAIN if swaps else search.least_gain_of_moves),
     )
-    return _without_double_replicas(frame, found.only(disjoint(found.a, found.b, found.worth, len(frame.tier))))
+    return found.only(disjoint(found.a, found.b, found.worth, len(frame.tier)))
 
 
 def _least_gain(badness: Floats, usual: float) -> Floats:
-    """The share of a pair's faults that an exchange must take away, by how many bands the first is off.
+    """The share of a pair's imbalance that an exchange must take away, by how many bands the first container is off.
 
-    Where moves count, one that helps little is worse than a swap that helps much.
+    Where moves count, a move that helps little is worse than a swap that helps much.
     """
     return np.where(badness > _FAR, _LEAST_GAIN, usual)
 
@@ -160,21 +157,8 @@ _EMPTY = np.zeros(0, dtype=np.int64)
 _NONE = Exchanges(_EMPTY, _EMPTY, _EMPTY, _EMPTY, np.zeros(0), np.zeros(0))
 
 
-def _without_double_replicas(frame: Frame, exchanges: Exchanges) -> Exchanges:
-    """Of exchanges that would bring replicas of one group to one region at the same time, the first."""
-    shards = np.stack([exchanges.out, exchanges.back], axis=1).reshape(-1)
-    replica = np.where(shards == NOBODY, NO_GROUP, _at(frame.problem.shards.replica, shards))
-    if (replica == NO_GROUP).all():
-        return exchanges
-    regions = frame.region[np.stack([exchanges.b, exchanges.a], axis=1).reshape(-1)]
-    key = np.where(replica == NO_GROUP, -1 - np.arange(len(shards)), replica * len(frame.region) + regions)
-    first = np.zeros(len(key), dtype=np.bool_)
-    first[np.unique(key, return_index=True)[1]] = True
-    return exchanges.only(np.asarray(first.reshape(-1, 2).all(axis=1)))
-
-
 def _within_budget(exchanges: Exchanges, costs: Costs, budget: int) -> Exchanges:
-    """The exchanges, best first, that together take no more than `budget` shards away from where they were."""
+    """The exchanges, best first, that together move no more than `budget` shards away from home."""
     more = np.zeros(len(exchanges.a), dtype=np.int64)
     for shards, source, destination in (
         (exchanges.out, exchanges.a, exchanges.b),
@@ -192,7 +176,7 @@ def _within_budget(exchanges: Exchanges, costs: Costs, budget: int) -> Exchanges
 
 
 def _count_away(costs: Costs, holder: Ints) -> int:
-    """How many shards are moved for balance alone."""
+    """How many shards were moved for balance alone."""
     return int(((holder != costs.home) & ~costs.free).sum())
 
 
@@ -205,5 +189,5 @@ def _applied(holder: Ints, exchanges: Exchanges) -> Ints:
 
 
 def _at(column: Floats | Ints | Flags, rows: Ints) -> Ints:
-    """The column's values; anything for `NOBODY`."""
+    """The column's values at these rows; an arbitrary value for `NOBODY`."""
     return np.asarray(column[rows]) if len(column) else np.zeros(len(rows), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Post-conditions of the phases: each raises AssertionError that names what does not hold. Cheap, whatever the size."""
+"""Post-conditions of the phases. Each raises AssertionError that names the violation. All are cheap at any size."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import numpy as np
 
 from services.shard_manager.placement.evenness import Measure
 from services.shard_manager.placement.frame import ROUNDING, Frame
-from services.shard_manager.placement.problem import NOBODY, Flags, Ints
-from services.shard_manager.placement.solution import Solution, fits, replicas_by_region, totals
+from services.shard_manager.placement.problem import NOBODY, Ints
+from services.shard_manager.placement.solution import Solution, fits, totals
 
 
 def check_constraints(frame: Frame, solution: Solution, home: Ints) -> None:
-    """Every shard is where it may be: it may enter there, or may stay where it was."""
-    held = np.flatnonzero(solution.holder != NOBODY)
-    constraint, holder = frame.problem.shards.constraint[held], solution.holder[held]
-    at_home = (holder == home[held]) & frame.may_stay[constraint, holder]
-    _hold(frame, held, frame.may_enter[constraint, holder] | at_home, "is where it may not be")
-    doubled = replicas_by_region(frame, solution.holder) > 1
-    if doubled.any():
-        raise AssertionError(f"replica groups {np.flatnonzero(doubled.any(axis=1))[:3]} share a region")
+    """Every placed shard may enter its container, or was there before and may stay."""
+    placed = np.flatnonzero(solution.holder != NOBODY)
+    constraint, holder = frame.problem.shards.constraint[placed], solution.holder[placed]
+    at_home = (holder == home[placed]) & frame.may_stay[constraint, holder]
+    allowed = frame.may_enter[constraint, holder] | at_home
+    if not allowed.all():
+        shard = frame.problem.shards.ids[placed[~allowed][0]]
+        raise AssertionError(f"shard {shard} is on a container where it may not be")
 
 
 def check_capacity(frame: Frame, solution: Solution) -> None:
@@ -30,10 +30,10 @@ def check_capacity(frame: Frame, solution: Solution) -> None:
 
 
 def check_only_homeless_placed(before: Solution, after: Solution) -> None:
-    """Nothing that had a holder has another."""
-    held = before.holder != NOBODY
-    if not np.array_equal(before.holder[held], after.holder[held]):
-        raise AssertionError("placing shards that nobody held moved others")
+    """No shard that had a holder has another one now."""
+    placed = before.holder != NOBODY
+    if not np.array_equal(before.holder[placed], after.holder[placed]):
+        raise AssertionError("placing shards without a holder moved other shards")
 
 
 def check_same_placed(before: Solution, after: Solution) -> None:
@@ -47,8 +47,3 @@ def check_counted(frame: Frame, measure: Measure) -> None:
     over = (measure.columns > frame.columns * (1 + ROUNDING)).any(axis=0)
     if over.any():
         raise AssertionError(f"shard {frame.problem.shards.ids[over.argmax()]} counts more than it takes")
-
-
-def _hold(frame: Frame, rows: Ints, good: Flags, what: str) -> None:
-    if not good.all():
-        raise AssertionError(f"shard {frame.problem.shards.ids[rows[~good][0]]} {what}")

@@ -1,9 +1,10 @@
-"""What evenness is judged by: what each shard counts, and what is even on each container. Pure.
+"""How evenness is measured: what each shard counts, and the even load of each container. Pure.
 
-Even is a tier's load divided by its containers' usable capacity. A shard that alone takes more of a dimension than the
-band allows on the largest container of its tier is *oversized* there: whatever is done, its container is out of band,
-and the others have less than the mean. What it has too much is left out: it counts `COUNTED` of what is even, so that
-its container gets less beside it, two of them on one container are too much, and the others are level among themselves.
+The even load is a tier's load, shared out by usable capacity. A shard is *oversized* in a dimension in which it alone
+takes more than the band allows on the largest container of its tier. The container of an oversized shard is always out
+of band, and the other containers then have less than the mean. So an oversized shard counts only `COUNTED` of an even
+load: its container gets fewer shards beside it, two on one container are too many, and the other containers are even
+among themselves.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from services.shard_manager.placement.problem import NOBODY, Floats, Ints
 from services.shard_manager.placement.solution import Solution, band_scale, column_totals, deviations
 
 COUNTED = 2 / 3
-"""What an oversized shard counts: two are above every band; with the least dense of the others beside one, its
-container comes within the band in its other dimensions."""
+"""What an oversized shard counts. Two of them exceed every band. With the least dense other shards beside one, its
+container comes within the band in the other dimensions."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """`columns` [D, S + 1]: what each shard counts, as `Frame.columns`; `scale` [C, D]: what turns what a container
-    holds by them into a share of what is even there. Good as long as no shard changes its tier."""
+    """`columns` [D, S + 1]: what each shard counts, as in `Frame.columns`; `scale` [C, D]: factors that turn the sums
+    of these columns into shares of the even load. Valid as long as no shard changes its tier."""
 
     columns: Floats
     scale: Floats
 
 
 def measure_of(frame: Frame, solution: Solution) -> Measure:
-    """What a solution is judged by."""
+    """The measure of a solution."""
     scale = band_scale(frame, solution.total)
     if not _may_be_oversized(frame, scale):
         return Measure(frame.columns, scale)
@@ -46,30 +47,31 @@ def measure_of(frame: Frame, solution: Solution) -> Measure:
     return Measure(columns, band_scale(frame, counted))
 
 
-def judged(frame: Frame, measure: Measure, solution: Solution) -> Floats:
-    """How far each container is from even [C, D], by the measure."""
+def deviation_by(frame: Frame, measure: Measure, solution: Solution) -> Floats:
+    """How far each container is from its even load [C, D], by the measure."""
     if measure.columns is frame.columns:
         return deviations(measure.scale, solution.total)
     return deviations(measure.scale, column_totals(measure.columns, solution.holder, len(frame.usable)))
 
 
 def _may_be_oversized(frame: Frame, scale: Floats) -> bool:
-    """Whether any shard is larger than the band allows on the container where least is even."""
+    """Whether any shard exceeds the band on the container with the smallest even load."""
     largest = frame.load.max(axis=0, initial=0.0)
     return bool((largest * scale.max(axis=0, initial=0.0) > 1 + frame.problem.band).any())
 
 
 def _tiers(frame: Frame, holder: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """The containers of each tier, and the shards that they hold."""
+    """The containers of each tier, with the shards on them."""
     tier = np.where(holder == NOBODY, -1, frame.tier[holder])
     for number in range(int(frame.tier.max(initial=-1)) + 1):
         yield np.flatnonzero(frame.tier == number), np.flatnonzero(tier == number)
 
 
 def _oversized(frame: Frame, rows: Ints, usable: Floats, dimension: int) -> tuple[Ints, float]:
-    """Of a tier's shards those that are oversized, and the level (load per usable capacity) that the others leave.
+    """The oversized shards of a tier, and the level (load per usable capacity) of the other shards.
 
-    What they have too much lowers the level, and at a lower level more may be oversized; one a container at most.
+    Leaving out the excess lowers the level, and at a lower level more shards may be oversized. There is at most one for
+    each container.
     """
     load = frame.load[rows, dimension]
     most, each = usable.max(initial=0.0) * (1 + frame.problem.band), float(usable.mean())

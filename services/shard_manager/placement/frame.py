@@ -1,7 +1,7 @@
-"""What follows from a problem alone: who may be where, tiers, room. Computed once a placement. Pure.
+"""What follows from a problem alone: allowed containers, tiers, capacities. Computed once for each placement. Pure.
 
-A tier is the open containers that may take the same shards: two containers are in one tier when no shard's region or
-labels tell them apart. Bands are kept within a tier.
+A tier is a set of open containers that may take the same shards: no shard's region or labels tell them apart. Bands are
+kept within a tier.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from services.shard_manager.placement.problem import (
 )
 
 ROUNDING = 1e-9
-"""How much of a capacity rounding may add."""
+"""The share by which rounding may exceed a capacity."""
 
 
 @dataclass(frozen=True)
 class Frame:
     """Columns by shard [S], container [C] and constraint [K].
 
-    `usable` [C, D]: capacity less headroom. `may_stay` [K, C]: the constraint holds and the container does not drain.
-    `may_enter` [K, C]: that, and it is open. `tier` [C], -1 when not open. `spread` [S]: groups of shards no two of
-    which should be on one container. `cost` [S]: of a move, 1 and more. `columns` [D, S + 1]: loads by dimension, and a
-    0 that index `NOBODY` finds.
+    `usable` [C, D]: capacity less headroom; `limit` [C, D]: the same with room for rounding. `may_stay` [K, C]: the
+    constraint holds and the container does not drain. `may_enter` [K, C]: the constraint holds and the container is
+    open. `tier` [C]: -1 when not open. `spread` [S]: groups of shards that should be on different containers. `cost`
+    [S]: of a move, 1 or more. `columns` [D, S + 1]: loads by dimension, with a 0 at the end for index `NOBODY`.
     """
 
     problem: Problem
@@ -59,7 +59,7 @@ class Frame:
 
 
 def frame_of(problem: Problem) -> Frame:
-    """All of it."""
+    """Computes the frame of a problem."""
     containers, shards = problem.containers, problem.shards
     usable = containers.capacity * (1 - containers.headroom)[:, None]
     satisfies = _satisfies(containers, shards.constraints)
@@ -103,7 +103,7 @@ def _tiers(may_enter: Flags, is_open: Flags) -> Ints:
 
 
 def _spreadable(shards: Shards, containers_of: Ints) -> Ints:
-    """Groups cut into parts of at most as many shards as there are containers for them, so that a part can spread."""
+    """Splits groups into parts of at most as many shards as there are containers for them, so that each can spread."""
     rank = rank_in_group(shards.spread)
     part = rank // np.maximum(containers_of[shards.constraint], 1)
     groups = np.full(len(shards.ids), NO_GROUP, dtype=np.int64)
@@ -115,7 +115,7 @@ def _spreadable(shards: Shards, containers_of: Ints) -> Ints:
 
 
 def rank_in_group(group: Ints) -> Ints:
-    """How many earlier rows are of the same group."""
+    """How many earlier rows have the same group."""
     order = np.argsort(group, kind="stable")
     ordered = group[order]
     rank = np.empty(len(group), dtype=np.int64)

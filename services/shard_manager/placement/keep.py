@@ -1,4 +1,4 @@
-"""Phase 1: what may stay where it is; then what must leave for capacity. Pure."""
+"""Phase 1: shards that may stay keep their container; containers over capacity lose the shards that they must. Pure."""
 
 from __future__ import annotations
 
@@ -10,21 +10,19 @@ from services.shard_manager.placement.solution import Solution, solution_of
 
 
 def keep(frame: Frame, home: Ints) -> Solution:
-    """Every shard that may stay at `home` [S] does; the others are with nobody.
+    """Every shard that may stay at `home` [S] stays; the others have no holder.
 
-    A shard leaves when its container is gone or drains, when its constraint does not hold, or when another of its
-    replicas is in the region: the one with the highest priority stays, then the one that costs most to move.
+    A shard leaves when its container is gone or drains, or when its constraint does not hold there.
     """
     constraint = frame.problem.shards.constraint
     holder = home.copy()
     held = np.flatnonzero(home != NOBODY)
     holder[held[~frame.may_stay[constraint[held], home[held]]]] = NOBODY
-    holder[_doubled_replicas(frame, holder)] = NOBODY
     return solution_of(frame, holder)
 
 
 def relieve(frame: Frame, kept: Solution) -> Solution:
-    """Takes shards off containers that are over capacity, those that relieve most for their cost, until none is."""
+    """Takes shards off containers until none is over capacity; those that relieve most for their cost go first."""
     solution = kept
     while True:
         excess = np.maximum(solution.total - frame.limit, 0)
@@ -36,17 +34,8 @@ def relieve(frame: Frame, kept: Solution) -> Solution:
         solution = solution_of(frame, holder)
 
 
-def _doubled_replicas(frame: Frame, holder: Ints) -> Ints:
-    shards = frame.problem.shards
-    rows = np.flatnonzero((holder != NOBODY) & (shards.replica >= 0))
-    group, region = shards.replica[rows], frame.region[holder[rows]]
-    order = np.lexsort((rows, -frame.cost[rows], -shards.priority[rows], region, group))
-    same = (np.diff(group[order]) == 0) & (np.diff(region[order]) == 0)
-    return np.asarray(rows[order[1:][same]])
-
-
 def _most_relieving(frame: Frame, holder: Ints, excess: Floats, over: Flags) -> Ints:
-    """One shard of each container that is over capacity; of those that relieve as much, the smallest."""
+    """One shard of each container that is over capacity; of shards that relieve equally, the smallest."""
     rows = np.flatnonzero(np.append(over, False)[holder])
     container = holder[rows]
     per_unit = 1 / np.where(frame.usable > 0, frame.usable, 1.0)

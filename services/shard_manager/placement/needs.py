@@ -1,6 +1,6 @@
-"""What the shards of a cell ask, from its jobs and from what their tasks use. Pure.
+"""The needs of a cell's shards, from its jobs and from the loads of their tasks. Pure.
 
-Shards are buckets of tasks: a shard uses what its tasks use together, and is as important as its most important.
+A shard is a bucket of tasks. It uses the sum of what its tasks use, and is as important as its most important task.
 """
 
 from __future__ import annotations
@@ -13,19 +13,22 @@ import numpy as np
 from penstock.tasks.dimensions import DIMENSIONS, DISK
 from penstock.tasks.loads import JobTasks, TaskLoad, shard_loads, task_loads, task_shards
 from penstock.tasks.shards import Sharding
-from services.shard_manager.placement.build import STATE_BYTES_PER_SECOND
 from services.shard_manager.placement.problem import NO_GROUP, Floats, Ints
 
 RESTART_SECONDS = 1.0
 """What starting a task again costs, besides reading its state."""
+STATE_BYTES_PER_SECOND = 100e6
+"""How fast a task's state is read again on the new container, for the cost of a move."""
 
 _DISK = [dimension.name for dimension in DIMENSIONS].index(DISK)
 
 
 @dataclass(frozen=True)
 class Asks:
-    """Who asks for a region or labels: a row [A] a shard and job with tasks in it, in order of shard, in a shard the
-    most important first (priority, then tasks there). `job` and `selector` are indexes into `jobs` and `selectors`.
+    """Which jobs ask for a region or labels: one row [A] for each shard and job with tasks in it.
+
+    Rows are in order of shard, then importance (priority, then number of tasks there). `job` and `selector` are indexes
+    into `jobs` and `selectors`.
     """
 
     shard: Ints
@@ -37,9 +40,9 @@ class Asks:
 
 @dataclass(frozen=True)
 class Needs:
-    """By shard [S], 0 to S - 1, as in `problem.Shards`. `spread`: the first job with a task in it.
+    """By shard [S], 0 to S - 1, as in `problem.Shards`. `spread`: the first job with a task in the shard.
 
-    `nowhere`: jobs whose selectors have no place, with them.
+    `nowhere`: the jobs whose selector has no slot, as (job, selector).
     """
 
     sharding: Sharding
@@ -51,15 +54,15 @@ class Needs:
     nowhere: tuple[tuple[str, str], ...]
 
 
-def needs_of(jobs: Iterable[JobTasks], told: Iterable[TaskLoad], sharding: Sharding) -> Needs:
-    """From the jobs whose tasks should run, each once, and what is known of what they use."""
+def needs_of(jobs: Iterable[JobTasks], reported: Iterable[TaskLoad], sharding: Sharding) -> Needs:
+    """The needs. `jobs`: those whose tasks should run, each once; `reported`: the known loads of tasks."""
     asking, shard_count = sorted(jobs, key=lambda job: job.job), sharding.count
     placed = {None, *sharding.selectors}
     ordered = [job for job in asking if job.selector in placed]
     others = [(job.job, job.selector) for job in asking if job.selector is not None and job.selector not in placed]
     shard = task_shards(ordered, sharding)
     of_job = np.repeat(np.arange(len(ordered)), np.array([job.task_count for job in ordered], dtype=np.int64))
-    load = shard_loads(shard, task_loads(ordered, told), shard_count)
+    load = shard_loads(shard, task_loads(ordered, reported), shard_count)
     tasks = np.bincount(shard, minlength=shard_count)
     return Needs(
         sharding=sharding,
@@ -73,7 +76,7 @@ def needs_of(jobs: Iterable[JobTasks], told: Iterable[TaskLoad], sharding: Shard
 
 
 def _greatest(shard: Ints, values: Ints, shard_count: int) -> Ints:
-    """The greatest value of each shard's tasks; 0 without tasks."""
+    """The greatest value of each shard's tasks; 0 for a shard without tasks."""
     lowest = np.iinfo(np.int64).min
     greatest = np.full(shard_count, lowest)
     np.maximum.at(greatest, shard, values)
@@ -81,7 +84,7 @@ def _greatest(shard: Ints, values: Ints, shard_count: int) -> Ints:
 
 
 def _first(shard: Ints, of_job: Ints, shard_count: int) -> Ints:
-    """The first job of each shard, numbered without gaps; `NO_GROUP` without tasks."""
+    """The first job of each shard, numbered without gaps; `NO_GROUP` for a shard without tasks."""
     highest = np.iinfo(np.int64).max
     first = np.full(shard_count, highest)
     np.minimum.at(first, shard, of_job)

@@ -1,4 +1,4 @@
-"""Which containers to pair: those out of band with those that deviate the other way. Pure."""
+"""Selects pairs of containers: one that is out of band with one that deviates the other way. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from services.shard_manager.placement.problem import Flags, Floats, Ints
 
-_LOOKED_AT = 24_000
-_FEWEST_LOOKED_AT = 32
+_EXAMINED = 24_000
+_FEWEST_EXAMINED = 32
 _PAIRS_OF_MOVES = 1_500
 _PAIRS_OF_SWAPS = 1_000
 _MOST = 12
@@ -24,9 +24,9 @@ class Pairs(NamedTuple):
 
 
 def options(tier: Ints, deviation: Floats, bad: Ints, *, swaps: bool, turn: int) -> Pairs:
-    """Pairs of a container out of band, `bad`, worst first, and another of its tier; each further `turn` gives others.
+    """Pairs of a container out of band (`bad`, worst first) with another of its tier; each `turn` gives other pairs.
 
-    Few bad containers get many partners each, many get one, each container at most once.
+    Few bad containers get many partners each. Many bad containers get one each, and no container is used twice.
     """
     many = _PAIRS_OF_SWAPS if swaps else _PAIRS_OF_MOVES
     bad = bad[:many]
@@ -45,7 +45,7 @@ def options(tier: Ints, deviation: Floats, bad: Ints, *, swaps: bool, turn: int)
 
 
 def disjoint(a: Ints, b: Ints, worth: Floats, containers: int) -> Ints:
-    """Pairs, best first, such that no container is in two of them: greedily the best, as far as a few passes go."""
+    """Pairs, best first, such that no container is in two of them; chosen greedily in a few passes."""
     left = np.argsort(-worth, kind="stable")
     chosen = []
     used = np.zeros(containers, dtype=np.bool_)
@@ -61,7 +61,7 @@ def disjoint(a: Ints, b: Ints, worth: Floats, containers: int) -> Ints:
 
 
 def _first_of_both(a: Ints, b: Ints, containers: int) -> Flags:
-    """Pairs that are the first for both of their containers."""
+    """The pairs that come first for both of their containers."""
     first = np.full(containers, len(a))
     backwards = np.arange(len(a))[::-1]
     ends = np.stack([a[::-1], b[::-1]], axis=1).reshape(-1)
@@ -71,10 +71,10 @@ def _first_of_both(a: Ints, b: Ints, containers: int) -> Flags:
 
 
 def _of_tier(members: Ints, deviation: Floats, bad: Ints, each: int, turn: int) -> tuple[Ints, Ints, Floats]:
-    """Containers out of band, a partner for each, and the product of their deviations: far below 0 is promising."""
+    """Containers out of band, a partner for each, and the product of their deviations: the lower, the better."""
     if len(members) < 2:
         return bad[:0], bad[:0], np.zeros(0)
-    columns = _looked_at(members, len(bad), turn)
+    columns = _examined(members, len(bad), turn)
     product = (deviation[bad][:, None, :] * deviation[columns]).sum(axis=2)
     product = np.where(columns == bad[:, None], np.inf, product)
     turn = turn if columns.shape[1] == len(members) else 0
@@ -87,9 +87,9 @@ def _of_tier(members: Ints, deviation: Floats, bad: Ints, each: int, turn: int) 
     return a[finite], b[finite], picked[finite]
 
 
-def _looked_at(members: Ints, bad: int, turn: int) -> Ints:
-    """Containers to choose partners among, for each out of band: all, or so many by lot that few want the same."""
-    count = max(_FEWEST_LOOKED_AT, _LOOKED_AT // bad)
+def _examined(members: Ints, bad: int, turn: int) -> Ints:
+    """The candidate partners of each container out of band: all, or a random sample, so that few share a candidate."""
+    count = max(_FEWEST_EXAMINED, _EXAMINED // bad)
     if count >= len(members):
         return np.broadcast_to(members, (bad, len(members)))
     return np.asarray(members[np.random.default_rng(turn).integers(0, len(members), (bad, count))])

@@ -1,4 +1,4 @@
-"""Where each shard goes: keep what may stay, place what nobody holds, balance. Pure; each phase ends in a check."""
+"""Where each shard goes: keep what may stay, assign the rest, balance. Pure; each phase ends in a check."""
 
 from __future__ import annotations
 
@@ -8,39 +8,32 @@ from dataclasses import dataclass
 import numpy as np
 
 from services.shard_manager.placement import checks
+from services.shard_manager.placement.assign import assign
 from services.shard_manager.placement.balance import Balanced, Costs, balance, tighten
-from services.shard_manager.placement.evenness import judged, measure_of
-from services.shard_manager.placement.exhaust import exhaust
+from services.shard_manager.placement.brute_force import brute_force
+from services.shard_manager.placement.evenness import deviation_by, measure_of
 from services.shard_manager.placement.frame import Frame, frame_of
 from services.shard_manager.placement.keep import keep, relieve
-from services.shard_manager.placement.levels import level
-from services.shard_manager.placement.problem import NO_GROUP, NOBODY, Ints, Problem, State
+from services.shard_manager.placement.problem import NOBODY, Ints, Problem, State
 from services.shard_manager.placement.reasons import Unplaceable, explain
+from services.shard_manager.placement.rebalance_tiers import rebalance_tiers
 from services.shard_manager.placement.room import make_room
-from services.shard_manager.placement.settle import settle
-from services.shard_manager.placement.solution import (
-    Solution,
-    band_scale,
-    deviations,
-    replicas_by_region,
-    solution_of,
-)
+from services.shard_manager.placement.solution import Solution, band_scale, deviations, solution_of
 
 _TIGHT = 0.5
-"""Shards that have to move anyway are brought to this share of the band, which saves moves later."""
+"""Shards that have to move anyway are balanced to this share of the band, which saves moves later."""
 _MOST_PASSES = 50
 
 
 @dataclass(frozen=True)
 class Placement:
-    """The answer.
+    """The result of a placement.
 
     `holder` [S]: the container of each shard, an index, or `NOBODY`; `assignment`: the same by number and name, with
-    unplaced shards left out. `moved`: numbers of shards that leave a container of the problem: those that have to go
-    first, then those that leave the containers furthest from even. `deviation` [C, D]: 0.1 is 10 % above the tier's
-    mean; 0 for containers that are not open. `settled`: False when the move budget, or the length of the search,
-    ended the round with more to do: placing again then moves on. `goes_on`: not settled, and it is worth while to
-    place again soon.
+    unplaced shards left out. `moved`: the numbers of the shards that leave a container of the problem: first those
+    that have to go, then those that leave the containers furthest from even. `deviation` [C, D]: 0.1 is 10 % above the
+    tier's mean; 0 for containers that are not open. `converged`: False when the move budget or the round limit ended
+    the search with more to do. `worth_continuing`: not converged, and another placement soon is worth while.
     """
 
     assignment: dict[int, str]
@@ -48,8 +41,8 @@ class Placement:
     holder: Ints
     moved: Ints
     deviation: np.ndarray
-    settled: bool
-    goes_on: bool
+    converged: bool
+    worth_continuing: bool
 
     @property
     def worst_band(self) -> float:
@@ -58,11 +51,11 @@ class Placement:
 
 
 def place(problem: Problem, previous: Mapping[int, str]) -> Placement:
-    """A container for every shard for which there is one, as few shards as may be elsewhere than in `previous`.
+    """Assigns every shard to a container, if there is one for it, and moves as few shards as possible.
 
-    `previous`: shard number to container name; unknown shards and containers that are gone count for nothing. Holds
-    always: constraints, capacity less headroom, replicas in different regions. The answer does not depend on anything
-    but the arguments' values. Placing again what a settled placement assigned moves nothing.
+    `previous`: shard number to container name; unknown shards and containers are ignored. Constraints and capacity less
+    headroom always hold. The result depends on the values of the arguments only. Placing again what a converged
+    placement assigned moves nothing.
     """
     home = home_of(problem, previous)
     frame = frame_of(problem)
@@ -85,38 +78,38 @@ def home_of(problem: Problem, previous: Mapping[int, str]) -> Ints:
 
 
 def _place_and_balance(frame: Frame, relieved: Solution, costs: Costs) -> Balanced:
-    """Places and balances in turn until neither changes anything: balance may make room, and room unbalance."""
+    """Places and balances in turn until neither changes anything, since each may give the other more to do."""
     solution = relieved
     for number in range(_MOST_PASSES):
         before = solution.holder
-        placed = settle(frame, solution)
+        placed = assign(frame, solution)
         checks.check_only_homeless_placed(solution, placed)
         roomy = make_room(frame, placed)
         checks.check_capacity(frame, roomy)
         checks.check_constraints(frame, roomy, costs.home)
-        levelled, cut = level(frame, roomy, costs, _budget_left(frame, costs, roomy))
-        tight = tighten(frame, levelled, costs, frame.problem.band * _TIGHT) if number == 0 else levelled
+        rebalanced, cut = rebalance_tiers(frame, roomy, costs, _budget_left(frame, costs, roomy))
+        tight = tighten(frame, rebalanced, costs, frame.problem.band * _TIGHT) if number == 0 else rebalanced
         balanced = balance(frame, tight, costs, _budget_left(frame, costs, tight))
-        solution = exhaust(frame, balanced.solution, costs, _budget_left(frame, costs, balanced.solution))
+        solution = brute_force(frame, balanced.solution, costs, _budget_left(frame, costs, balanced.solution))
         checks.check_same_placed(roomy, solution)
         checks.check_capacity(frame, solution)
         checks.check_constraints(frame, solution, costs.home)
         may_place_more = number == 0 and bool((solution.holder == NOBODY).any())
-        if np.array_equal(before, solution.holder) or not (balanced.settled or may_place_more):
-            settled = balanced.settled and not cut and not _may_go_on(frame, costs, solution)
-            return Balanced(solution, settled, cut or balanced.goes_on)
+        if np.array_equal(before, solution.holder) or not (balanced.converged or may_place_more):
+            converged = balanced.converged and not cut and not _has_more_to_do(frame, costs, solution)
+            return Balanced(solution, converged, cut or balanced.worth_continuing)
     return Balanced(solution, False, True)
 
 
-def _may_go_on(frame: Frame, costs: Costs, solution: Solution) -> bool:
-    """Whether another round, with a budget of its own, might do more."""
+def _has_more_to_do(frame: Frame, costs: Costs, solution: Solution) -> bool:
+    """Whether another placement, with a budget of its own, might do more."""
     left = _budget_left(frame, costs, solution)
-    deviation = np.abs(judged(frame, measure_of(frame, solution), solution)).max(initial=0.0)
+    deviation = np.abs(deviation_by(frame, measure_of(frame, solution), solution)).max(initial=0.0)
     return left != frame.problem.move_budget and bool(deviation > frame.problem.band)
 
 
 def _budget_left(frame: Frame, costs: Costs, solution: Solution) -> int | None:
-    """What the moves that have to be leave of the budget."""
+    """The budget less the moves that were made."""
     if frame.problem.move_budget is None:
         return None
     both = (solution.holder != NOBODY) & (costs.home != NOBODY)
@@ -138,13 +131,13 @@ def _placement(frame: Frame, balanced: Balanced, home: Ints, costs: Costs) -> Pl
         holder=holder,
         moved=problem.shards.ids[_moved(frame, home, holder, costs)],
         deviation=deviation,
-        settled=balanced.settled,
-        goes_on=not balanced.settled and balanced.goes_on,
+        converged=balanced.converged,
+        worth_continuing=not balanced.converged and balanced.worth_continuing,
     )
 
 
 def _moved(frame: Frame, home: Ints, holder: Ints, costs: Costs) -> Ints:
-    """Rows of shards that leave a container, in the order in which they should."""
+    """The rows of the shards that leave a container, in the order in which they should."""
     total = solution_of(frame, home).total
     badness = np.abs(deviations(band_scale(frame, total), total)).max(axis=1, initial=0.0)
     rows = np.flatnonzero((home != NOBODY) & (holder != home))
@@ -152,16 +145,12 @@ def _moved(frame: Frame, home: Ints, holder: Ints, costs: Costs) -> Ints:
 
 
 def _left_on_draining(frame: Frame, solution: Solution, home: Ints) -> Ints:
-    """The draining container [S] that a shard without a place goes on running on; or `NOBODY`.
+    """The draining container [S] on which a shard without a place goes on running; or `NOBODY`.
 
-    Not where that would be over capacity, against its constraint, or in a region with another of its replicas.
+    No shard stays where the container would be over capacity or the shard's constraint does not hold.
     """
     state = np.append(frame.problem.containers.state, State.OPEN)
     satisfied = np.append(frame.satisfies, np.zeros((len(frame.satisfies), 1), dtype=np.bool_), axis=1)
     stays = (solution.holder == NOBODY) & (state[home] == State.DRAINING)
     stays &= satisfied[frame.problem.shards.constraint, home]
-    left = relieve(frame, solution_of(frame, np.where(stays, home, NOBODY))).holder
-    rows = np.flatnonzero((left != NOBODY) & (frame.problem.shards.replica != NO_GROUP))
-    replicas = replicas_by_region(frame, np.where(left != NOBODY, left, solution.holder))
-    left[rows[replicas[frame.problem.shards.replica[rows], frame.region[left[rows]]] > 1]] = NOBODY
-    return left
+    return relieve(frame, solution_of(frame, np.where(stays, home, NOBODY))).holder

@@ -1,7 +1,6 @@
-"""What is to be placed where, as columns: one row a shard, one row a container. Pure data, checked when made.
+"""The input of placement as columns: one row for each shard, one row for each container. Pure data, checked when made.
 
-Dimensions are names; every load and capacity has one column for each, in any unit that the two share.
-`build.py` makes a problem from objects.
+Dimensions are names. Loads and capacities have one column for each dimension, in any unit that both share.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ NO_GROUP = -1
 
 
 class State(IntEnum):
-    """`OPEN` takes shards, `CORDONED` keeps what it has, `DRAINING` is to be emptied."""
+    """`OPEN`: takes shards. `CORDONED`: keeps its shards and gets no more. `DRAINING`: is emptied."""
 
     OPEN = 0
     CORDONED = 1
@@ -35,7 +34,7 @@ class State(IntEnum):
 
 
 class Constraint(NamedTuple):
-    """Where a shard may be: in one of `regions` (none named: any), on a container that has all `labels`."""
+    """Where a shard may be: in one of `regions` (empty: in any region), on a container that has all `labels`."""
 
     regions: frozenset[str] = frozenset()
     labels: frozenset[str] = frozenset()
@@ -48,8 +47,8 @@ ANYWHERE = Constraint()
 class Containers:
     """C containers in order of name.
 
-    `capacity` [C, D]; `headroom` [C], the share of it that is kept free; `region` [C] and `labels` [C, labels], indexes
-    into `region_names` and `label_names`; `state` [C], values of `State`.
+    `capacity` [C, D]; `headroom` [C]: the share of the capacity that is kept free; `region` [C]: indexes into
+    `region_names`; `labels` [C, labels]: flags in the order of `label_names`; `state` [C]: values of `State`.
     """
 
     names: tuple[str, ...]
@@ -66,10 +65,9 @@ class Containers:
 class Shards:
     """S shards in order of number.
 
-    `load` [S, D], what each uses (the reserved peak of an isolated one); `constraint` [S], indexes into `constraints`;
-    `priority` [S], higher is served first; `move_seconds` [S], what moving it costs: restart and transfer of state;
-    `spread` [S]: shards of one group are to be on different containers; `replica` [S]: shards of one group are never
-    in one region. `NO_GROUP` is in none.
+    `load` [S, D]: what each shard uses; `constraint` [S]: indexes into `constraints`; `priority` [S]: shards with a
+    higher one are placed first; `move_seconds` [S]: the cost of a move, for restarts and the transfer of state.
+    `spread` [S]: shards of one group should be on different containers; `NO_GROUP`: the shard is in no group.
     """
 
     ids: Ints
@@ -79,7 +77,6 @@ class Shards:
     priority: Ints
     move_seconds: Floats
     spread: Ints
-    replica: Ints
 
 
 @dataclass(frozen=True)
@@ -87,8 +84,8 @@ class Problem:
     """Shards to be placed on containers.
 
     `band`: how far a container's load may be from its tier's mean, as a share of the mean. `move_budget`: how many
-    shards a round may move for balance; None: any number; 1 allows no swaps. Raises UserError that names the field and
-    the rule.
+    shards one placement may move for balance; None: any number; 1 allows no swaps. Raises UserError with field and
+    rule.
     """
 
     containers: Containers
@@ -130,10 +127,9 @@ def _check_shards(shards: Shards, dimensions: int) -> None:
     )
     _shaped(shards.move_seconds, (count,), "shards.move_seconds")
     _amounts(shards.move_seconds, "shards.move_seconds")
-    for field in ("priority", "spread", "replica"):
-        _shaped(getattr(shards, field), (count,), f"shards.{field}")
-    for field in ("spread", "replica"):
-        _require(_within(getattr(shards, field), NO_GROUP, count), f"shards.{field}", "from -1 up to the shards' count")
+    _shaped(shards.priority, (count,), "shards.priority")
+    _shaped(shards.spread, (count,), "shards.spread")
+    _require(_within(shards.spread, NO_GROUP, count), "shards.spread", "from -1 up to the shards' count")
 
 
 def _ascends(names: Sequence[str]) -> bool:

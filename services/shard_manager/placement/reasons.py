@@ -8,22 +8,21 @@ from typing import NamedTuple
 import numpy as np
 
 from services.shard_manager.placement.frame import Frame
-from services.shard_manager.placement.problem import NO_GROUP, NOBODY, Flags, Ints
-from services.shard_manager.placement.solution import Solution, replicas_by_region
+from services.shard_manager.placement.problem import NOBODY, Flags, Ints
+from services.shard_manager.placement.solution import Solution
 
 
 class Cause(StrEnum):
-    """What stands in a shard's way."""
+    """Why a shard cannot be placed."""
 
     NO_CONTAINER = "no_container"
     NOT_OPEN = "not_open"
     TOO_LARGE = "too_large"
-    REPLICAS = "replicas"
     CAPACITY_SHORT = "capacity_short"
 
 
 class Unplaceable(NamedTuple):
-    """A shard without a place. `stays_on`: the draining container that keeps it for want of another; else None."""
+    """A shard without a place. `stays_on`: the draining container that keeps the shard; None when none does."""
 
     shard: int
     cause: Cause
@@ -34,26 +33,24 @@ class Unplaceable(NamedTuple):
 def explain(frame: Frame, solution: Solution, rows: Ints, stays_on: Ints) -> tuple[Unplaceable, ...]:
     """The reason for each of `rows`; `stays_on` [S] is a container, or `NOBODY`."""
     names, ids = frame.problem.containers.names, frame.problem.shards.ids
-    replicas = replicas_by_region(frame, solution.holder)
     room = frame.limit - solution.total
     known: dict[bytes, tuple[Cause, str]] = {}
     found = []
     for row in rows:
         key = _alike(frame, int(row))
         if key not in known:
-            known[key] = _cause(frame, int(row), replicas, room)
+            known[key] = _cause(frame, int(row), room)
         stays = None if stays_on[row] == NOBODY else names[stays_on[row]]
         found.append(Unplaceable(int(ids[row]), *known[key], stays))
     return tuple(found)
 
 
 def _alike(frame: Frame, row: int) -> bytes:
-    """The same for shards that have the same reason."""
-    shards = frame.problem.shards
-    return bytes(frame.load[row].tobytes() + np.array([shards.constraint[row], shards.replica[row]]).tobytes())
+    """A key that is equal for shards that have the same reason."""
+    return bytes(frame.load[row].tobytes() + frame.problem.shards.constraint[row].tobytes())
 
 
-def _cause(frame: Frame, row: int, replicas: Ints, room: np.ndarray) -> tuple[Cause, str]:
+def _cause(frame: Frame, row: int, room: np.ndarray) -> tuple[Cause, str]:
     shards = frame.problem.shards
     satisfies, may_enter = frame.satisfies[shards.constraint[row]], frame.may_enter[shards.constraint[row]]
     where = _where(frame, row)
@@ -64,10 +61,6 @@ def _cause(frame: Frame, row: int, replicas: Ints, room: np.ndarray) -> tuple[Ca
     large = _too_large(frame, row, may_enter)
     if large:
         return Cause.TOO_LARGE, f"too large: {large}"
-    if shards.replica[row] != NO_GROUP:
-        may_enter = may_enter & (replicas[shards.replica[row]][frame.region] == 0)
-        if not may_enter.any():
-            return Cause.REPLICAS, f"every region{where} has a replica of it"
     return Cause.CAPACITY_SHORT, f"capacity short: {_short(frame, row, room[may_enter])}"
 
 
@@ -88,11 +81,11 @@ def _too_large(frame: Frame, row: int, may_enter: Flags) -> str:
         for place, name in enumerate(frame.problem.dimensions)
         if load[place] > most[place]
     ]
-    return ", ".join(above) or "no container offers all that it needs together"
+    return ", ".join(above) or "no container offers enough in all dimensions together"
 
 
 def _short(frame: Frame, row: int, room: np.ndarray) -> str:
-    """The dimensions in which no container has room; all of them when it is only their sum that is short."""
+    """The dimensions in which no container has room for the shard."""
     most = room.max(axis=0)
     names = [name for place, name in enumerate(frame.problem.dimensions) if frame.load[row, place] > most[place]]
     return ", ".join(names) or "no container has room in all dimensions at once"

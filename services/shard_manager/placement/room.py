@@ -1,12 +1,12 @@
-"""Makes room for shards that fit nowhere as things are: others move on, or give way to more important ones. Pure."""
+"""Makes room for shards that fit nowhere: other shards move on, or give way to more important ones. Pure."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from services.shard_manager.placement.frame import Frame
-from services.shard_manager.placement.problem import NO_GROUP, NOBODY, Flags, Floats, Ints
-from services.shard_manager.placement.solution import Solution, replicas_by_region, solution_of
+from services.shard_manager.placement.problem import NOBODY, Flags, Floats, Ints
+from services.shard_manager.placement.solution import Solution, solution_of
 
 _TRIES_TO_REPACK = 100
 _CONTAINERS_TRIED = 8
@@ -14,21 +14,21 @@ _OTHERS_TRIED = 32
 
 
 def make_room(frame: Frame, solution: Solution) -> Solution:
-    """Places more shards, important ones first, where others can go elsewhere, or are less important.
+    """Places waiting shards, the most important first: other shards move elsewhere, or less important ones give way.
 
-    What gave way may be with nobody afterwards. Repacking is tried for so many shards only: it is a search.
+    A shard that gave way may have no holder afterwards. Repacking is a search, so it is tried for 100 shards only.
     """
     waiting = _most_important_first(frame, np.flatnonzero(solution.holder == NOBODY))
     least = frame.problem.shards.priority[solution.holder != NOBODY].min(initial=np.iinfo(np.int64).max)
     if len(waiting) == 0:
         return solution
-    desk = _Desk(frame, solution)
+    workspace = _Workspace(frame, solution)
     for count, shard in enumerate(waiting):
         may_preempt = bool(frame.problem.shards.priority[shard] > least)
         if count >= _TRIES_TO_REPACK and not may_preempt:
             break
-        desk.place(int(shard), repack=count < _TRIES_TO_REPACK, preempt=may_preempt)
-    return solution_of(frame, desk.holder)
+        workspace.place(int(shard), repack=count < _TRIES_TO_REPACK, preempt=may_preempt)
+    return solution_of(frame, workspace.holder)
 
 
 def _most_important_first(frame: Frame, rows: Ints) -> Ints:
@@ -36,14 +36,13 @@ def _most_important_first(frame: Frame, rows: Ints) -> Ints:
     return np.asarray(rows[np.lexsort((rows, size, -frame.problem.shards.priority[rows]))])
 
 
-class _Desk:
-    """Holders while room is made: its arrays change, and nobody else sees them."""
+class _Workspace:
+    """The holders while room is made. Its arrays change; no other object shares them."""
 
     def __init__(self, frame: Frame, solution: Solution) -> None:
         self.holder = solution.holder.copy()
         self._frame = frame
         self._total = solution.total.copy()
-        self._replicas = replicas_by_region(frame, self.holder)
 
     def place(self, shard: int, *, repack: bool, preempt: bool) -> None:
         """Places one shard, if a way is found."""
@@ -60,13 +59,13 @@ class _Desk:
                 return
 
     def _repack(self, shard: int, container: int) -> bool:
-        """Moves others from the container to where there is room."""
+        """Moves other shards from the container to containers with room."""
         held = np.flatnonzero(self.holder == container)
         others = self._relieving(shard, container, held)[:_OTHERS_TRIED]
         return self._vacate(shard, container, others, give_up=False)
 
     def _preempt(self, shard: int, container: int) -> bool:
-        """Takes less important shards, the least important first, off the container, no more than needed."""
+        """Takes less important shards off the container, the least important first, no more than needed."""
         priority = self._frame.problem.shards.priority
         held = np.flatnonzero(self.holder == container)
         lesser = self._relieving(shard, container, held[priority[held] < priority[shard]])
@@ -74,7 +73,7 @@ class _Desk:
         return self._vacate(shard, container, lesser, give_up=True)
 
     def _vacate(self, shard: int, container: int, others: Ints, *, give_up: bool) -> bool:
-        """Takes others off one by one until the shard fits, and places it; undoes all when it never does."""
+        """Takes other shards off one by one until the shard fits, and places it. Undoes everything if it never fits."""
         total = self._total.copy()
         gone = []
         for other in others.tolist():
@@ -84,7 +83,7 @@ class _Desk:
             if give_up or destination != NOBODY:
                 self._move(other, destination)
                 gone.append(other)
-        if self._missing(shard, container).max() == 0 and self._may_enter(shard)[container]:
+        if self._missing(shard, container).max() == 0:
             self._move(shard, container)
             return True
         for other in gone:
@@ -93,7 +92,7 @@ class _Desk:
         return False
 
     def _relieving(self, shard: int, container: int, others: Ints) -> Ints:
-        """Of other shards those that free something of what is missing, the most relieving for their cost first."""
+        """The other shards that free missing capacity, the most relieving for their cost first."""
         missing = self._missing(shard, container)
         usable = np.where(self._frame.usable[container] > 0, self._frame.usable[container], 1.0)
         relief = (np.minimum(self._frame.load[others], missing) / usable).sum(axis=1)
@@ -105,15 +104,7 @@ class _Desk:
         return np.asarray(np.maximum(total - self._frame.limit[container], 0))
 
     def _may_enter(self, shard: int) -> Flags:
-        shards = self._frame.problem.shards
-        may_enter = self._frame.may_enter[shards.constraint[shard]]
-        replica = shards.replica[shard]
-        if replica == NO_GROUP:
-            return np.asarray(may_enter)
-        others = self._replicas[replica].copy()
-        if self.holder[shard] != NOBODY:
-            others[self._frame.region[self.holder[shard]]] -= 1
-        return np.asarray(may_enter & (others[self._frame.region] == 0))
+        return np.asarray(self._frame.may_enter[self._frame.problem.shards.constraint[shard]])
 
     def _room_elsewhere(self, shard: int, here: int) -> int:
         total = self._total + self._frame.load[shard]
@@ -126,10 +117,7 @@ class _Desk:
 
     def _move(self, shard: int, destination: int) -> None:
         source, load = int(self.holder[shard]), self._frame.load[shard]
-        replica = self._frame.problem.shards.replica[shard]
         for container, sign in ((source, -1), (destination, 1)):
             if container != NOBODY:
                 self._total[container] += sign * load
-                if replica != NO_GROUP:
-                    self._replicas[replica, self._frame.region[container]] += sign
         self.holder[shard] = destination

@@ -1,9 +1,9 @@
-"""Placement when capacity is short: everything runs all the same, and the excess is shared out evenly. Pure.
+"""Placement when capacity is short: every shard still runs, and the excess is shared out evenly. Pure.
 
-Capacity less headroom is how far containers are filled by choice. A task is neither stopped nor kept from starting for
-a measurement or an estimate that is too large: that would turn a shortage into an outage. So where shards do not fit,
-all containers are taken to be larger, by the same factor, until they do: bands even out what that brings. People are
-told which shards had no room; which jobs give way is for the Capacity Manager to say.
+Capacity less headroom is how far containers are filled by choice. A measurement or estimate that is too large must not
+stop a task or keep it from starting: that would turn a shortage into an outage. So when shards do not fit, all
+containers are assumed to be larger by one factor until the shards fit, and bands spread the excess. An alert names the
+shards without room. Which jobs give way is the Capacity Manager's decision.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from services.shard_manager.placement.reasons import Cause, Unplaceable
 _FOR_WANT_OF_CAPACITY = (Cause.CAPACITY_SHORT, Cause.TOO_LARGE)
 _STEP = 1.25
 _SLACK = 1.1
-"""Shards do not fill containers without gaps."""
+"""Shards do not fill containers without gaps, so the factor has this much slack."""
 _UNLIMITED = 1e9
 
 
 class Placed(NamedTuple):
-    """`short`: shards for which there is no room, though all together would fit: they are placed all the same, or left
-    on a container that drains. `asked`: by dimension, where open containers have to take more than they offer, their
-    share of what is offered."""
+    """`short`: shards without room although the sum of all would fit; they are placed beyond capacity, or stay on a
+    draining container. `asked`: by dimension, the load of the open containers as a share of their capacity, where it is
+    above 1."""
 
     placement: Placement
     short: tuple[Unplaceable, ...]
@@ -38,7 +38,7 @@ class Placed(NamedTuple):
 
 
 def place_all(problem: Problem, previous: Mapping[int, str]) -> Placed:
-    """As `place`, but shards that only capacity leaves without a place get one."""
+    """As `place`, but shards that lack only capacity get a container too."""
     asked = _asked(problem, previous)
     fullest = max(asked.values(), default=0.0)
     if fullest > 1:
@@ -51,7 +51,7 @@ def place_all(problem: Problem, previous: Mapping[int, str]) -> Placed:
 
 
 def _first_that_fits(problem: Problem, previous: Mapping[int, str], fullest: float) -> Placement:
-    """By a factor that may be enough, in coarse steps, so that small changes of loads do not change it; else by any."""
+    """Places with larger containers. The factor goes in coarse steps, so that small load changes do not change it."""
     least = min(fullest, _UNLIMITED) * _SLACK
     placement = place(_larger(problem, _STEP ** math.ceil(math.log(least, _STEP))), previous)
     if any(_is_homeless(lack) for lack in placement.unplaceable):
@@ -64,8 +64,10 @@ def _is_homeless(lack: Unplaceable) -> bool:
 
 
 def _asked(problem: Problem, previous: Mapping[int, str]) -> dict[str, float]:
-    """What open containers have to take together by dimension, as a share of what they offer: all shards, without those
-    that the others hold and have room for, which can stay there."""
+    """The load of the open containers by dimension, as a share of what they offer.
+
+    Shards on other containers do not count as far as these have room for them, since they can stay.
+    """
     containers, holder = problem.containers, home_of(problem, previous)
     usable = containers.capacity * (1 - containers.headroom)[:, None]
     is_open = containers.state == State.OPEN

@@ -1,4 +1,4 @@
-"""Who holds what, and what that sums to. Phases take a solution and return another. Pure."""
+"""A solution: the container of each shard, and the load of each container. Each phase returns a new one. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from services.shard_manager.placement.frame import Frame
-from services.shard_manager.placement.problem import NOBODY, Flags, Floats, Ints
+from services.shard_manager.placement.problem import Flags, Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Solution:
 
 
 def solution_of(frame: Frame, holder: Ints) -> Solution:
-    """The solution with its sums, which do not depend on how it came about."""
+    """The solution of these holders, with its sums."""
     return Solution(holder, totals(frame, holder))
 
 
@@ -29,7 +29,7 @@ def totals(frame: Frame, holder: Ints) -> Floats:
 
 
 def column_totals(columns: Floats, holder: Ints, containers: int) -> Floats:
-    """What each container holds [C, D] of `columns` [D, S + 1], summed in order of shards."""
+    """The sums of `columns` [D, S + 1] by container [C, D], added in the order of the shards."""
     bucket, count = holder + 1, containers + 1
     sums = [np.bincount(bucket, weights=column[:-1], minlength=count)[1:] for column in columns]
     return np.stack(sums, axis=1).astype(np.float64)
@@ -41,9 +41,9 @@ def fits(frame: Frame, total: Floats) -> Flags:
 
 
 def band_scale(frame: Frame, total: Floats) -> Floats:
-    """What turns a load on a container into a share of what is even there [C, D]; 0 where there is no load to even out.
+    """Factors [C, D] that turn a container's load into a share of its even load; 0 where the tier has no load.
 
-    Even is the tier's total load, divided by the containers' usable capacity.
+    The even load of a container is its share of the tier's load, in proportion to its usable capacity.
     """
     scale = np.zeros_like(total)
     for tier in range(int(frame.tier.max(initial=-1)) + 1):
@@ -57,15 +57,5 @@ def band_scale(frame: Frame, total: Floats) -> Floats:
 
 
 def deviations(scale: Floats, total: Floats) -> Floats:
-    """How far each container is from even [C, D]: 0.1 is 10 % above, -0.1 below; 0 where nothing is to even out."""
+    """How far each container is from its even load [C, D]: 0.1 is 10 % above, -0.1 below; 0 where there is no load."""
     return np.asarray(total * scale - (scale > 0))
-
-
-def replicas_by_region(frame: Frame, holder: Ints) -> Ints:
-    """How many shards of each replica group each region holds [groups, R]."""
-    replica = frame.problem.shards.replica
-    regions = max(len(frame.problem.containers.region_names), 1)
-    groups = int(replica.max(initial=-1)) + 1
-    held = np.flatnonzero((holder != NOBODY) & (replica >= 0))
-    cells = replica[held] * regions + frame.region[holder[held]]
-    return np.bincount(cells, minlength=groups * regions).reshape(groups, regions)

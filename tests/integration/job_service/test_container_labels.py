@@ -7,9 +7,9 @@ import pytest
 from penstock.control.errors import InvalidConfig, NotFound
 from penstock.store.cluster import read_facts
 from penstock.store.engine import transaction
-from penstock.store.resharding import give_a_place
 from penstock.tasks.shards import Sharding
 from penstock.wire.job_client import JobClient
+from services.shard_manager.store.sharding import give_slots
 from tests.support.job_service import CONFIG, RunningJobService
 from tests.support.jobs import make_layer
 from tests.support.task_service import commit_job
@@ -55,6 +55,6 @@ def test_labels_that_change_are_planned_as_a_region_and_have_shards_of_their_own
     assert [view.shard for view in client.tasks("etl").tasks] == [None]
     with transaction(service.engine) as connection:
         count = read_facts(connection).sharding.count
-        give_a_place(connection, {"eu", "disk=ssd"})
+        give_slots(connection, {"eu", "disk=ssd"})
     expected = Sharding(count, ("disk=ssd", "eu")).shard_of("etl/0", "disk=ssd")
     assert [view.shard for view in client.tasks("etl").tasks] == [expected]

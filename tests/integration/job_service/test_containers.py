@@ -13,10 +13,11 @@ from sqlalchemy import text
 
 from penstock.control.errors import Forbidden, InvalidConfig, NotFound
 from penstock.store.engine import transaction
-from penstock.store.shards import Change, declare_lost, ensure_shards, read_owners, record_owners, register
 from penstock.tasks.ownership import Member
 from penstock.wire.containers import ContainerView, PlacementView
 from penstock.wire.job_client import JobClient
+from services.shard_manager.store.members import declare_lost, register
+from services.shard_manager.store.owners import Change, ensure_shards, read_owners, record_owners
 from tests.support.job_service import RunningJobService
 from tests.support.rounds import rounds_go_on
 from tests.support.shell import Shell
@@ -179,7 +180,7 @@ def test_the_commands(shell: Shell, client: JobClient) -> None:
     for part in ("3.2", "(+4%)", "5.0 GiB", "(-12%)", "unknown", "disk=ssd", "gpus"):
         assert part in said, (part, said)
     assert shell("cordon", "c1", "-r", "noise").ok() == "c1 is cordoned: 4 shards, 7 tasks\n"
-    assert "c1 is draining: 4 shards, 7 tasks, what is left is taken off in 9m" in shell("drain", "c1").ok()
+    assert "c1 is draining: 4 shards, 7 tasks, the remaining shards move in 9m" in shell("drain", "c1").ok()
     assert "in 1h59m" in shell("drain", "c1", "--limit", "2h", "-r", "new disk").ok()
     shown = shell("containers", "c1").ok()
     assert {"draining", "ssd", "+4%"} <= {part.strip(' "{}:') for part in shown.replace('"', " ").split()}
@@ -205,7 +206,7 @@ def test_drain_waits_and_shows_what_is_left(shell: Shell, service: RunningJobSer
     with rounds_go_on(one_leaves):
         said = shell("drain", "c1", "--wait").ok().splitlines()
     assert said[-1] == "c1 is empty"
-    assert said[-2] == "0 shards and 0 tasks are left"
+    assert said[-2] == "0 shards and 0 tasks remain"
 
 
 def test_drain_that_somebody_ends_is_told(shell: Shell, service: RunningJobService) -> None:

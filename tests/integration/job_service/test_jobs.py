@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import text
 
 from penstock.control.errors import Conflict, InvalidConfig, NotFound, VersionConflict
+from penstock.model.jobs import JobState
 from penstock.store.engine import transaction
-from penstock.store.records import JobState
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import BatchAction, BatchWrite
 from tests.support.job_service import CONFIG, RunningJobService

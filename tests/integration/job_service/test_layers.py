@@ -13,9 +13,9 @@ from penstock.config.basis import merge_basis
 from penstock.config.validate import check_merged
 from penstock.control.errors import Conflict, InvalidConfig, NotFound, VersionConflict
 from penstock.store.engine import CHANGED_EXPECTED, listen, transaction
-from penstock.store.layers import all_layers
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import LayerAdd
+from services.job_service.store.layers import all_layers
 from tests.support.job_service import CONFIG, RunningJobService
 
 KEYS_OF_A_PROBLEM = {"type", "title", "status", "detail"}

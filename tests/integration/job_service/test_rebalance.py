@@ -64,11 +64,11 @@ def test_the_present_traffic_decides_where_ranges_begin(client: JobClient, cell:
 
 def test_what_is_refused(service: RunningJobService, client: JobClient, cell: RescaleCell) -> None:
     client.put_job("etl", {**CONFIG, "task_count": 2})
-    with pytest.raises(Conflict, match="of 0 of 8 key groups is known") as refused:
+    with pytest.raises(Conflict, match="of only 0 of 8 key groups is known") as refused:
         client.rebalance("etl")
     assert refused.value.rule == "measured"
     report(cell, SKEWED[:3])
-    with pytest.raises(Conflict, match="of 3 of 8 key groups"):
+    with pytest.raises(Conflict, match="of only 3 of 8 key groups"):
         client.rebalance("etl")
     report(cell, EVEN)
     with pytest.raises(Conflict, match="less than 10"):
@@ -162,5 +162,5 @@ def test_the_command_shows_both_sides_and_the_ranges_go_through_the_plan(
 
 def test_the_command_says_that_too_little_is_known(client: JobClient, shell: Shell) -> None:
     client.put_job("etl", CONFIG)
-    assert "too little is known" in shell("rebalance", "etl", "--dry-run").ok()
-    assert "of 0 of 8 key groups is known" in shell("rebalance", "etl").refusal()
+    assert "the traffic of too few key groups is known" in shell("rebalance", "etl", "--dry-run").ok()
+    assert "of only 0 of 8 key groups is known" in shell("rebalance", "etl").refusal()

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.control.errors import Conflict, Forbidden, InvalidConfig, NotFound
 from penstock.wire.job_client import JobClient
-from services.state_syncer.progress import Step
+from services.state_syncer.decide.progress import Step
 from tests.support.job_service import CONFIG, RunningJobService
 from tests.support.rescales import RescaleCell, fails_at
 from tests.support.rounds import rounds_go_on
@@ -40,7 +40,7 @@ def test_it_stays_unless_it_is_said_when_it_ends(client: JobClient) -> None:
     assert client.get_layer("etl", "oncall").expires_at is None
     client.rescale("etl", 2, expires_in_seconds=60)
     assert client.get_layer("etl", "oncall").expires_at is not None
-    with pytest.raises(Conflict, match="oncall ends at") as refused:
+    with pytest.raises(Conflict, match="oncall expires at") as refused:
         client.rescale("etl", 4)
     assert (refused.value.field, refused.value.rule) == ("expires_in_seconds", "given_when_the_layer_expires")
     client.rescale("etl", 4, expires_in_seconds=None)

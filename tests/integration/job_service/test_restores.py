@@ -10,8 +10,7 @@ from structlog.testing import capture_logs
 from penstock.control.errors import Conflict, Forbidden, InvalidConfig, NotFound
 from penstock.tasks.redistribution import RedistributionRequest, SavepointName, SealRequest
 from penstock.wire.job_client import JobClient
-from services.state_syncer.asks import Ask
-from services.state_syncer.progress import Step
+from services.state_syncer.decide.progress import Step
 from tests.support.job_service import CONFIG, RunningJobService
 from tests.support.rescales import RescaleCell, everything_works, fails_at
 from tests.support.shell import Shell
@@ -37,7 +36,7 @@ def cell(service: RunningJobService, client: JobClient) -> RescaleCell:
 
 
 def redistributions(cell: RescaleCell, job: str = "etl") -> list[RedistributionRequest]:
-    asked = [ask.request for ask in cell.containers.asked if isinstance(ask, Ask) and ask.key.job == job]
+    asked = [attempt.request for attempt in cell.containers.asked if attempt.key.job == job]
     return [request for request in asked if isinstance(request, RedistributionRequest)]
 
 
@@ -167,7 +166,7 @@ def test_what_is_refused(service: RunningJobService, client: JobClient, cell: Re
     with pytest.raises(Forbidden):
         service.client(client.create_token("scaler", "scaler")).restore("etl", "nightly")
     client.restore("etl", "nightly")
-    with pytest.raises(Conflict, match="restored from it"):
+    with pytest.raises(Conflict, match="a restore from this savepoint is in progress"):
         client.delete_savepoint("etl", "nightly")
 
 

@@ -14,10 +14,9 @@ from penstock.control.errors import Conflict, Fenced, Forbidden, InvalidConfig, 
 from penstock.store.engine import transaction
 from penstock.tasks.savepoint import SavedTask, SavepointRemoval, SavepointReport, SavepointRequest
 from penstock.wire.job_client import JobClient
-from services.state_syncer.asks import Ask, AskKey
-from services.state_syncer.progress import Done, Failed, Lost, Outcome, Unanswered
-from services.state_syncer.savepoint_keeper import SavepointKeeper
-from services.state_syncer.savepoint_store import PostgresSavepointStore
+from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Lost, Outcome, Unanswered
+from services.state_syncer.savepoints.reconciler import SavepointReconciler
+from services.state_syncer.savepoints.store import PostgresSavepointStore
 from tests.support.job_service import CONFIG, RunningJobService
 from tests.support.rescales import RescaleCell
 from tests.support.rounds import rounds_go_on
@@ -27,30 +26,33 @@ from tests.support.syncer_cell import depose, elect
 REPORT = SavepointReport(
     tasks=(SavedTask(index=0, batch=7), SavedTask(index=1, batch=3, taken_from="old", why="gone")), bytes=1234
 )
-Script = Callable[[Ask], Outcome]
+Script = Callable[[Attempt], Outcome]
 
 
-def everything_works(ask: Ask) -> Outcome:
-    return Done(savepoint=REPORT) if isinstance(ask.request, SavepointRequest) else Done()
+def everything_works(ask: Attempt) -> Outcome:
+    return Done(REPORT) if isinstance(ask.request, SavepointRequest) else Done()
 
 
 class Containers:
-    """One keeper's executor, whose containers do at once what they are asked."""
+    """One reconciler's host tasks, whose containers do at once what they are asked."""
 
     def __init__(self, works: Script = everything_works) -> None:
         self.works = works
-        self.asked: list[Ask] = []
-        self._outcomes: dict[AskKey, Outcome] = {}
+        self.asked: list[Attempt] = []
+        self._outcomes: dict[AttemptKey, Outcome] = {}
 
-    def outcome(self, key: AskKey) -> Outcome:
+    def outcome(self, key: AttemptKey) -> Outcome:
         return self._outcomes.get(key, Unanswered())
 
-    def ask(self, asks: Iterable[Ask]) -> None:
+    def want(self, attempts: Iterable[Attempt], leader_epoch: int) -> None:
         before, self._outcomes = self._outcomes, {}
-        for ask in asks:
+        for ask in attempts:
             if ask.key not in before:
                 self.asked.append(ask)
             self._outcomes[ask.key] = before.get(ask.key) or self.works(ask)
+
+    def reject(self, key: AttemptKey, error: str) -> None:
+        self._outcomes[key] = Failed(error)
 
 
 class Keeping:
@@ -62,14 +64,14 @@ class Keeping:
         self.cell = RescaleCell(engine, self.epoch)
         self.containers = Containers()
 
-    def keeper(self, **more: int | float) -> SavepointKeeper:
+    def reconciler(self, **more: int | float) -> SavepointReconciler:
         settings = {"keep_count": 50, **more}
-        return SavepointKeeper(PostgresSavepointStore(self.engine), self.containers, await_seconds=1.0, **settings)  # type: ignore[arg-type]
+        return SavepointReconciler(PostgresSavepointStore(self.engine), self.containers, await_seconds=1.0, **settings)  # type: ignore[arg-type]
 
     def rounds(self, count: int) -> None:
         """Each round is a new process: all that it knows of the ones before is in the store."""
         for _ in range(count):
-            self.keeper().round(self.epoch)
+            self.reconciler().round(self.epoch)
 
 
 @pytest.fixture
@@ -141,7 +143,7 @@ def test_only_so_many_are_kept_and_not_for_ever(client: JobClient, keeping: Keep
     for name in ("one", "two", "three"):
         client.create_savepoint("etl", name)
     keeping.rounds(3)
-    keeping.keeper(keep_count=2).round(keeping.epoch)
+    keeping.reconciler(keep_count=2).round(keeping.epoch)
     assert {view.name: view.state for view in client.savepoints("etl").savepoints} == {
         "one": "deleting",
         "two": "ready",
@@ -149,7 +151,7 @@ def test_only_so_many_are_kept_and_not_for_ever(client: JobClient, keeping: Keep
     }
     with transaction(keeping.engine) as connection:
         connection.execute(text("UPDATE savepoints SET created_at = '2020-01-01' WHERE name = 'two'"))
-    keeping.keeper(keep_seconds=86_400.0).round(keeping.epoch)
+    keeping.reconciler(keep_seconds=86_400.0).round(keeping.epoch)
     assert client.savepoint("etl", "two").state == "deleting"
     assert client.savepoint("etl", "three").state == "ready"
 

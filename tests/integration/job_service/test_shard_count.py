@@ -7,11 +7,12 @@ import pytest
 from sqlalchemy import text
 
 from penstock.control.errors import Conflict
-from penstock.store.cluster import read_facts, set_shard_count, write_sharding
+from penstock.store.cluster import read_facts, set_shard_count
 from penstock.store.engine import connect, transaction
-from penstock.store.shards import ensure_shards
 from penstock.tasks.shards import Sharding
 from penstock.wire.job_client import JobClient
+from services.shard_manager.store.owners import ensure_shards
+from services.shard_manager.store.sharding import write_sharding
 from tests.support.job_service import RunningJobService
 
 
@@ -46,7 +47,7 @@ def test_a_number_that_would_mix_regions_in_a_shard_is_refused(client: JobClient
     asked = "region east; region north; label disk=ssd"
     with pytest.raises(Conflict, match=f"6 shards would mix tasks that ask for {asked}") as refused:
         client.ask_for_shards(6)
-    assert (refused.value.field, refused.value.rule) == ("shard_count", "regions_apart")
+    assert (refused.value.field, refused.value.rule) == ("shard_count", "selectors_apart")
     assert client.shards().wanted_shard_count == 4
     engine.dispose()
 

@@ -49,7 +49,7 @@ def test_a_bounded_query_reads_exactly_to_its_ends_and_idles(
 def test_a_query_that_is_about_to_stop_gets_no_more_rows(
     spark: SparkSession, kafka: EmbeddedKafka, topic: str, tmp_path: Path
 ):
-    stopping = spark._jvm.io.penstock.kafka.source.StoppingQueries
+    stopping = spark._jvm.io.penstock.spark42.StoppingQueries
     query = _started(read(spark, kafka.bootstrap, topic, maxOffsetsPerTrigger=2), tmp_path, processingTime="0 seconds")
     try:
         wait_until(partial(_has_planned, tmp_path, 3), 60, "some batches")
@@ -79,7 +79,7 @@ def test_a_busy_query_is_stopped_at_the_end_of_its_batch(
 @pytest.mark.parametrize(
     ("ends", "words"),
     [
-        ({"0": 100}, "stopAtOffsets: every partition that is read must be named"),
+        ({"0": 100}, "stopAtOffsets: must name every partition"),
         ({"0": 100, "1": 20}, "beyond 20"),
     ],
 )
@@ -129,7 +129,7 @@ def test_a_follower_makes_its_leaders_batches(spark: SparkSession, kafka: Embedd
     assert _ends(late) == boundaries[1:]
     for batch in (0, 1):
         (leader / "offsets" / str(batch)).unlink()
-    with pytest.raises(StreamingQueryException, match="batches in between are purged"):
+    with pytest.raises(StreamingQueryException, match="batches in between were purged"):
         _run(read(spark, kafka.bootstrap, topic, **follow), tmp_path / "too-late")
 
 

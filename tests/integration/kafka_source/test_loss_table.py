@@ -1,4 +1,6 @@
-"""What a catch-up loses: nothing with `penstock-kafka`, with Spark's source what the shape of the input makes it."""
+"""What a catch-up loses: nothing with `penstock-kafka`, with Spark's source what the shape of the input makes it.
+
+The short form is that of the bench (`tests/integration/bench`)."""
 
 from __future__ import annotations
 
@@ -8,14 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.local.kafka import EmbeddedKafka
-from tests.support.loss_table import SHAPES, Case, Outcome, cases, outcomes
-
-
-@pytest.mark.parametrize("shape", ["daily", pytest.param("early end", marks=pytest.mark.long)])
-def test_shapes_in_which_sparks_source_loses(spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path, shape: str):
-    (outcome,) = outcomes(spark, kafka.bootstrap, [Case(SHAPES[shape], 10, 2000, 12_000)], tmp_path)
-    _check(outcome)
-    assert outcome.spark_lost > 0.03 * outcome.rows
+from tests.support.loss_table import SHAPES, Outcome, cases, outcomes
 
 
 @pytest.mark.long

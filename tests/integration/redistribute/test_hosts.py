@@ -9,7 +9,7 @@ import pytest
 
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.channel import Redistribute, RemoveGeneration, RemoveSavepoint, Seal, TakeSavepoint
+from penstock.spark.channel import CancelHostTask
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.old import task_specs
 from penstock.spark.task import Runtime
@@ -17,6 +17,7 @@ from penstock.tasks.redistribution import GenerationRemoval, RedistributionRepor
 from penstock.tasks.savepoint import SavepointRemoval, SavepointReport, SavepointRequest
 from tests.support.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
 from tests.support.spark import REPLY_SECONDS, Supervisor, make_topic, quick_start, running_host
+from tests.support.spark import run_host_task as run
 
 SUM = {"sql": "SELECT k, count(*) AS c, sum(v) AS s FROM events GROUP BY k"}
 TOTAL = {"sql": "SELECT count(*) AS c FROM events"}
@@ -55,14 +56,14 @@ def test_a_host_redistributes_seals_and_collects(host: Supervisor, runtime: Runt
     """After the seal, the host itself does not start a task of the old generation; nor when that was collected."""
     job, _ = make_job(runtime, kafka, SUM, task_count=1)
     request = job.target(task_count=2)
-    reply = host.host.send(Redistribute(id=0, request=request)).result(REPLY_SECONDS)
+    reply = host.host.send(run(request)).result(REPLY_SECONDS)
     assert reply.ok, reply.error
     assert RedistributionReport.model_validate(reply.result).state_rows == 60
-    sealed = host.host.send(Seal(id=0, request=SealRequest(job=job.name, layout=request.source)))
+    sealed = host.host.send(run(SealRequest(job=job.name, layout=request.source)))
     assert sealed.result(REPLY_SECONDS).ok
     old = host.start(task_specs(job.name, request.source)[0], epoch=9)
     assert (old.error_kind if not old.ok else host.next_ended().error_kind) == "fenced"
-    removal = RemoveGeneration(id=0, request=GenerationRemoval(job=job.name, generation=1))
+    removal = run(GenerationRemoval(job=job.name, generation=1))
     assert host.host.send(removal).result(REPLY_SECONDS).ok
     assert not job.checkpoint(0).exists()
     late = host.start(task_specs(job.name, request.source)[0], epoch=10)
@@ -73,23 +74,64 @@ def test_a_host_takes_and_removes_a_savepoint(host: Supervisor, runtime: Runtime
     """1. Taken. 2. Removed. 3. A checkpoint that cannot be copied is told as the reason."""
     job, _ = make_job(runtime, kafka, SUM, task_count=1)
     request = SavepointRequest(job=job.name, name="nightly", number=1, layout=job.layout)
-    taken = host.host.send(TakeSavepoint(id=0, request=request)).result(REPLY_SECONDS)
+    taken = host.host.send(run(request)).result(REPLY_SECONDS)
     assert taken.ok, taken.error
     assert SavepointReport.model_validate(taken.result).tasks[0].batch is not None
     folder = Path(runtime.settings.checkpoint_root) / job.name / "savepoints/nightly"
     assert (folder / "savepoint.json").exists()
     removal = SavepointRemoval(job=job.name, name="nightly", number=1)
-    assert host.host.send(RemoveSavepoint(id=0, request=removal)).result(REPLY_SECONDS).ok
+    assert host.host.send(run(removal)).result(REPLY_SECONDS).ok
     assert not folder.exists()
     (job.checkpoint(0) / "state/0/_metadata/metadata").write_text("v1\n{")
     again = request.model_copy(update={"number": 2})
-    refused = host.host.send(TakeSavepoint(id=0, request=again)).result(REPLY_SECONDS)
+    refused = host.host.send(run(again)).result(REPLY_SECONDS)
     assert (refused.ok, "cannot be copied" in str(refused.error)) == (False, True)
+
+
+def test_a_late_redistribution_takes_nothing_from_a_job_that_was_resumed(
+    host: Supervisor, runtime: Runtime, kafka: EmbeddedKafka
+) -> None:
+    """1. A job is stopped by commit 5 and resumed by commit 6: its task runs. 2. A redistribution that follows the stop
+    comes late: refused, and the task goes on. 3. After the next stop, by commit 7, one is done; an older attempt that
+    follows the same stop is refused then."""
+    job, events = make_job(runtime, kafka, SUM, task_count=1)
+    late = job.target(task_count=2).model_copy(update={"stopped_at": 5})
+    spec = task_specs(job.name, late.source)[0]
+    assert host.start(spec, epoch=3, commit_number=6).ok
+    refused = host.host.send(run(late)).result(REPLY_SECONDS)
+    assert (refused.ok, "of commit 6.0, and 5.2 is older" in str(refused.error)) == (False, True), refused.error
+    events.add_range(60, 90)
+    host.wait_for_records(spec.task_id, 90)
+    assert host.ended.empty()
+    assert host.stop(spec.task_id, finish_pending=True).ok
+    newer = late.model_copy(update={"stopped_at": 7, "target": late.target.model_copy(update={"generation": 3})})
+    assert host.host.send(run(newer)).result(REPLY_SECONDS).ok
+    older = late.model_copy(update={"stopped_at": 7})
+    refused = host.host.send(run(older)).result(REPLY_SECONDS)
+    assert (refused.ok, "commit 7.3, and 7.2 is older" in str(refused.error)) == (False, True), refused.error
+
+
+def test_a_redistribution_that_is_cancelled_in_the_queue_never_begins(
+    host: Supervisor, runtime: Runtime, kafka: EmbeddedKafka
+) -> None:
+    """1. A redistribution is under way, another of the job waits behind it. 2. The second is cancelled: that is heard
+    at once, out of the queue's order. 3. The first is done, the second claimed nothing."""
+    job, _ = make_job(runtime, kafka, SUM, task_count=1)
+    request = job.target(task_count=2)
+    second = run(request.model_copy(update={"target": request.target.model_copy(update={"generation": 3})}))
+    answers = [host.host.send(command) for command in (run(request), second)]
+    cancel = host.host.send(CancelHostTask(id=0, key=second.task.key))
+    assert cancel.result(REPLY_SECONDS).ok
+    assert not answers[1].done()
+    done, cancelled = (answer.result(REPLY_SECONDS) for answer in answers)
+    assert done.ok, done.error
+    assert (cancelled.ok, "was cancelled" in str(cancelled.error)) == (False, True)
+    assert not (Path(runtime.settings.checkpoint_root) / job.name / "g3").exists()
 
 
 def test_what_cannot_be_moved_is_said_to_be_so(host: Supervisor, runtime: Runtime, kafka: EmbeddedKafka) -> None:
     job, _ = make_job(runtime, kafka, TOTAL, task_count=1)
-    reply = host.host.send(Redistribute(id=0, request=job.target(task_count=2))).result(REPLY_SECONDS)
+    reply = host.host.send(run(job.target(task_count=2))).result(REPLY_SECONDS)
     assert (reply.ok, reply.error_kind) == (False, "broken_task")
     assert "shuffle job" in str(reply.error)
 
@@ -102,7 +144,7 @@ def test_a_killed_redistribution_is_repeated_elsewhere(
     job, events = make_job(runtime, kafka, SUM, task_count=2, keys=20_000)
     request = job.target(task_count=3)
     root = Path(runtime.settings.checkpoint_root) / job.name / "g2"
-    answer = host.host.send(Redistribute(id=0, request=request))
+    answer = host.host.send(run(request))
     wait_until((root / "task-0/offsets/0").exists, REPLY_SECONDS, "the new checkpoints", poll_s=0.001)
     host.host.kill()
     assert answer.exception(REPLY_SECONDS) is not None

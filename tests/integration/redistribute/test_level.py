@@ -19,7 +19,6 @@ from penstock.config.inputs import Input
 from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.channel import Redistribute
 from penstock.spark.checkpoint import last_commit
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.scan import first_beyond
@@ -28,6 +27,7 @@ from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import SealRequest
 from tests.support.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
 from tests.support.spark import REPLY_SECONDS, make_topic, quick_start, running_host
+from tests.support.spark import run_host_task as run
 
 WINDOW = {"sql": "SELECT window.start AS w, k, count(*) AS c FROM events GROUP BY window(at, '20 seconds'), k"}
 JOIN = {
@@ -226,7 +226,7 @@ def test_a_host_that_is_killed_while_a_task_reads_on_is_stood_in_for(
     assert before is not None
     own = {"spark_local_dir": tmp_path, "heap_bytes": 600 * 2**20, "spark_conf": quick_start()}
     with running_host("host", runtime.settings.model_copy(update=own), tmp_path) as host:
-        answer = host.host.send(Redistribute(id=0, request=request))
+        answer = host.host.send(run(request))
         begun = job.checkpoint(0) / f"commits/{before + 3}"
         wait_until(begun.exists, REPLY_SECONDS, "the task to read on", poll_s=0.001)
         host.host.kill()

@@ -77,7 +77,7 @@ def test_a_running_job_is_saved_cloned_and_rolled_back(runtime: Runtime, events:
     reader = OldGeneration(runtime, job.name, job.layout)
     wait_until(lambda: all(reader.has_read_all(index) for index in range(2)), READ_SECONDS, "the tasks to read on")
     for task in tasks:
-        task.stop(settle=True)
+        task.stop(finish_pending=True)
 
     clone = with_fields(job, task_count=3)
     back = with_fields(job, task_count=1, threads_per_task=2)
@@ -158,7 +158,7 @@ def test_a_savepoint_that_is_gone_or_of_another_generation_is_not_taken_for_an_e
         restore(job, "gone", with_fields(job))
     take(runtime, request(job, "first", 1))
     job.generation = 2
-    with pytest.raises(BrokenCheckpoint, match="of generation 1, not 2"):
+    with pytest.raises(BrokenCheckpoint, match="has generation 1, not 2"):
         restore(job, "first", with_fields(job))
 
 

@@ -41,7 +41,7 @@ def test_a_story_on_another_file_system(kafka: EmbeddedKafka, tmp_path: Path) ->
         assert reply.ok, reply.error
         assert reply.result["token"] == "2.1"
         wait_until((checkpoint / "offsets" / "0").exists, 60, "the batch to be planned")
-        stopped = supervisor.stop(spec.task_id, settle=True)
+        stopped = supervisor.stop(spec.task_id, finish_pending=True)
         assert stopped.ok, stopped.error
         assert (stopped.result["clean"], stopped.result["last_commit"]) == (True, 0)
         assert sorted(rows_of_files(tmp_path / "out" / "g1" / "task-0")["n"]) == [0, 1, 2, 3]

@@ -45,6 +45,6 @@ def test_a_task_runs_on_a_standalone_cluster(kafka: EmbeddedKafka, tmp_path: Pat
         reply = supervisor.start(spec)
         assert reply.ok, reply.error
         assert supervisor.wait_for_records(spec.task_id, 30).state_rows == 3
-        assert supervisor.stop(spec.task_id, settle=True).result["clean"]
+        assert supervisor.stop(spec.task_id, finish_pending=True).result["clean"]
     assert {row["word"]: row["rows"] for row in consume(kafka.bootstrap, target, 3)} == {"w0": 10, "w1": 10, "w2": 10}
     assert list((tmp_path / "work").glob("app-*/0/stderr"))

@@ -76,7 +76,7 @@ def test_a_zombie_is_fenced_and_nothing_is_written_twice(
                 assert (ended.task_id, ended.error_kind) == (spec.task_id, "fenced")
             owner.wait_for_records(spec.task_id, seen + 20)
     owner.wait_for_records(spec.task_id, written[-1])
-    assert owner.stop(spec.task_id, settle=True).result["clean"]
+    assert owner.stop(spec.task_id, finish_pending=True).result["clean"]
     assert is_clean(checkpoint)
     assert sorted(rows_of_files(folder / "out" / "g1" / "task-0")["n"]) == list(range(written[-1]))
 
@@ -92,5 +92,5 @@ def test_a_second_start_of_the_same_epoch_fences_the_first(
     produce(kafka.bootstrap, topic, [{"n": n, "word": "w"} for n in range(10)], 2)
     assert a.next_ended().error_kind == "fenced"
     b.wait_for_records(spec.task_id, 10)
-    b.stop(spec.task_id, settle=True)
+    b.stop(spec.task_id, finish_pending=True)
     assert sorted(rows_of_files(folder / "same" / "g1" / "task-0")["n"]) == list(range(10))

@@ -16,6 +16,7 @@ import psutil
 from penstock.control.process import kill_group, signal_group, start_child, wait_until
 from penstock.local.jars import compile_java, spark_jars
 from tests.support.exactly_once.plan import Plan, QueryPlan, write_plan
+from tests.support.session import CHECKPOINTS
 
 _ROOT = Path(__file__).parents[3]
 _JAVA = Path(__file__).parent / "java"
@@ -23,7 +24,6 @@ _TIMEOUT_SECONDS = 240.0
 _STOP_SECONDS = 10.0
 _NOT_RUNNING = "TXZ"
 _JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
 def compile_proof(classes: Path) -> Path:

@@ -1,14 +1,12 @@
-"""The ports of a Spark host: its works, and the parts that a redistribution, a seal and a savepoint are made of."""
+"""The ports of a Spark host: its host tasks, and the parts that some kinds of them are made of."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from penstock.spark.channel import Initialize, Redistribute, RemoveGeneration, RemoveSavepoint, Seal, TakeSavepoint
-from penstock.spark.channel import Work as Command
 from penstock.spark.checkpoint import COLLECTED
-from penstock.spark.host.server import Host
+from penstock.spark.host.handlers import HostTasks
 from penstock.spark.redistribute import seal
 from penstock.spark.redistribute.files import CheckpointWriter
 from penstock.spark.redistribute.move import StateMover
@@ -16,24 +14,17 @@ from penstock.spark.redistribute.new import NewGeneration
 from penstock.spark.redistribute.old import OldGeneration
 from penstock.spark.savepoint.files import LocalSavepointFiles
 from penstock.spark.savepoint.take import _Taking
+from penstock.tasks.host_task import POLICIES, HostTask
 from tests.support.faults.orders import Port, named
 
-WORKS: dict[type[Any], str] = {
-    Redistribute: "redistribution",
-    Seal: "seal",
-    TakeSavepoint: "savepoint",
-    RemoveSavepoint: "removal",
-    Initialize: "output",
-    RemoveGeneration: "collection",
-}
 FILES = {"offsets/0": "plan of a task", "commits/0": "commit of a task"}
 
 CHECKPOINT = re.compile(r"/g[0-9]+/task-[0-9]+$", re.ASCII)
 
 
-def work_of(_: Host, command: Command) -> str:
-    """A work as a whole; after it the reply is still to be sent."""
-    return WORKS[type(command)]
+def task_of(_: HostTasks, task: HostTask, cancelled: Any) -> str:
+    """A host task as a whole; after it the reply is still to be sent."""
+    return task.request.kind
 
 
 def file_of(_: CheckpointWriter, name: str, content: bytes) -> str | None:
@@ -43,18 +34,18 @@ def file_of(_: CheckpointWriter, name: str, content: bytes) -> str | None:
 
 def mark_of(_: LocalSavepointFiles, path: str, content: bytes) -> str | None:
     """The file that says that a generation's checkpoints go."""
-    return "mark collection" if path.endswith(f"/{COLLECTED}") else None
+    return "mark remove_generation" if path.endswith(f"/{COLLECTED}") else None
 
 
 def deletion_of(_: LocalSavepointFiles, folder: str) -> str | None:
     """One task's checkpoint of a generation that is collected."""
-    return "delete task in collection" if CHECKPOINT.search(folder) else None
+    return "delete task in remove_generation" if CHECKPOINT.search(folder) else None
 
 
 PORTS = (
-    Port(Host, "_work", tuple(WORKS.values()), work_of),
+    Port(HostTasks, "_run", tuple(POLICIES), task_of),
     named(OldGeneration, "take_over", "take over"),
-    named(OldGeneration, "settle", "settle"),
+    named(OldGeneration, "finish_pending", "finish pending"),
     named(OldGeneration, "level", "level"),
     named(NewGeneration, "clear", "clear"),
     Port(CheckpointWriter, "write", tuple(FILES.values()), file_of),
@@ -64,6 +55,6 @@ PORTS = (
     named(seal, "_seal_checkpoint", "seal of a task"),
     named(_Taking, "_save", "copy of a task"),
     named(_Taking, "_publish", "publish savepoint"),
-    Port(LocalSavepointFiles, "write", ("mark collection",), mark_of),
-    Port(LocalSavepointFiles, "delete", ("delete task in collection",), deletion_of),
+    Port(LocalSavepointFiles, "write", ("mark remove_generation",), mark_of),
+    Port(LocalSavepointFiles, "delete", ("delete task in remove_generation",), deletion_of),
 )

@@ -1,4 +1,4 @@
-"""The ports of the Task Manager: the table of works for the State Syncer, and what it does about tasks."""
+"""The ports of the Task Manager: the host tasks of the State Syncer, and what it does about tasks."""
 
 from __future__ import annotations
 
@@ -6,29 +6,32 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.spark.host import client
-from penstock.tasks.work import HostWork
+from penstock.tasks.host_task import POLICIES, HostTask
 from services.task_manager import container
-from services.task_manager.actions import DoWork, StartTask, StopTask
-from services.task_manager.model import WorkKey, WorkKind
-from services.task_manager.works import Works, key_of
+from services.task_manager.decide.actions import RunHostTask, StartTask, StopTask
+from services.task_manager.hosts.host_tasks import HostTasks
 from tests.support.faults.orders import Port
 
 TASKS: dict[type[Any], str] = {StartTask: "start task", StopTask: "stop task"}
 
 
-def take_of(_: Works, request: HostWork) -> str:
-    """The State Syncer asks for a work; it does so again and again."""
-    return f"take {key_of(request).kind.value}"
+def take_of(_: HostTasks, task: HostTask, capacity_bytes: float) -> str:
+    """The State Syncer asks for a host task; it does so again and again."""
+    return f"take {task.request.kind}"
 
 
-def give_of(_: Works, action: DoWork, command_id: int) -> str:
+def give_of(_: HostTasks, action: RunHostTask, command_id: int) -> str:
     """A host is told of it."""
-    return f"give {action.key.kind.value}"
+    return f"give {_kind(action.key)}"
 
 
-def tell_of(works: Works, key: WorkKey) -> str | None:
+def tell_of(host_tasks: HostTasks, key: str) -> str | None:
     """The State Syncer is told how it ended."""
-    return f"tell {key.kind.value}" if works.is_over(key) else None
+    return f"tell {_kind(key)}" if host_tasks.is_over(key) else None
+
+
+def _kind(key: str) -> str:
+    return key.partition(":")[0]
 
 
 def task_of(_: Any, action: Any, now: float) -> str | None:
@@ -37,13 +40,13 @@ def task_of(_: Any, action: Any, now: float) -> str | None:
 
 
 def _each(verb: str) -> tuple[str, ...]:
-    return tuple(f"{verb} {kind.value}" for kind in WorkKind)
+    return tuple(f"{verb} {kind}" for kind in POLICIES)
 
 
 PORTS = (
-    Port(Works, "ask", _each("take"), take_of),
-    Port(Works, "assign", _each("give"), give_of),
-    Port(Works, "answer", _each("tell"), tell_of),
+    Port(HostTasks, "ask", _each("take"), take_of),
+    Port(HostTasks, "assign", _each("give"), give_of),
+    Port(HostTasks, "answer", _each("tell"), tell_of),
     Port(container, "apply", tuple(TASKS.values()), task_of),
 )
 

@@ -11,9 +11,9 @@ from tests.support.faults.orders import Point, points
 VICTIMS = {"syncer": syncer.PORTS, "manager": manager.PORTS, "host": host.PORTS}
 EVERYWHERE = tuple(point for victim, ports in VICTIMS.items() for point in points(victim, ports))
 
-_OF_OUTPUTS = ("initialize", "output")
-_OF_COLLECTIONS = ("collection",)
-_OF_SAVEPOINTS = ("savepoint", "removal", "copy of a task")
+_OF_OUTPUTS = ("initialize_sink",)
+_OF_REMOVALS = ("remove_generation", "generation to remove")
+_OF_SAVEPOINTS = ("savepoint", "copy of a task")
 
 
 def _about(point: Point, words: Iterable[str]) -> bool:
@@ -22,9 +22,9 @@ def _about(point: Point, words: Iterable[str]) -> bool:
 
 OUTPUT = tuple(point for point in EVERYWHERE if _about(point, _OF_OUTPUTS))
 SAVEPOINT = tuple(point for point in EVERYWHERE if _about(point, _OF_SAVEPOINTS))
-COLLECTION = tuple(point for point in EVERYWHERE if _about(point, _OF_COLLECTIONS))
+COLLECTION = tuple(point for point in EVERYWHERE if _about(point, _OF_REMOVALS))
 RESCALE = tuple(point for point in EVERYWHERE if point not in OUTPUT + SAVEPOINT + COLLECTION)
-RESTORE = tuple(point for point in RESCALE if point.action not in ("take over", "settle", "level"))
+RESTORE = tuple(point for point in RESCALE if point.action not in ("take over", "finish pending", "level"))
 
 
 def alternating(found: Sequence[Point]) -> list[Point]:

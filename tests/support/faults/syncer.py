@@ -1,26 +1,16 @@
-"""The ports of the State Syncer: its store, the containers that its executors ask, the rows of savepoints."""
+"""The ports of the State Syncer: its store, the containers that its dispatcher asks, the rows of savepoints."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from penstock.store import generations, savepoints
-from penstock.tasks.redistribution import GenerationRemoval, RedistributionRequest, SealRequest
-from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
-from penstock.tasks.sinks import SinkRequest
-from penstock.tasks.work import HostWork
-from penstock.wire.redistribution_client import RedistributionClient
-from services.state_syncer.store import Batch, PostgresSyncStore
+from penstock.tasks.host_task import POLICIES, HostTask
+from penstock.wire.host_task_client import HostTaskClient
+from services.state_syncer.generations import store as generations
+from services.state_syncer.savepoints import store as savepoints
+from services.state_syncer.store.port import Batch, PostgresSyncStore
 from tests.support.faults.orders import Port, named
 
-REQUESTS: dict[type[Any], str] = {
-    RedistributionRequest: "redistribution",
-    SealRequest: "seal",
-    SavepointRequest: "savepoint",
-    SavepointRemoval: "removal",
-    SinkRequest: "output",
-    GenerationRemoval: "collection",
-}
 WRITES = {"await_stopped": "write stop", "redistribute": "write redistribute", "seal": "write seal"}
 END = "write end"
 
@@ -28,22 +18,22 @@ END = "write end"
 def write_of(_: Any, batch: Batch, leader_epoch: int) -> str | None:
     """What a round writes about a rescale, by the step that it records; other rounds are no action."""
     for write in batch.plans:
-        return END if write.plan is None else WRITES.get(write.plan["step"])
+        return END if write.plan is None else WRITES.get(write.plan.step)
     return None
 
 
-def ask_of(_: Any, url: str, request: HostWork, *, wait_seconds: float) -> str:
+def ask_of(_: Any, url: str, task: HostTask, *, wait_seconds: float) -> str:
     """What a container is asked."""
-    return f"ask {REQUESTS[type(request)]}"
+    return f"ask {task.request.kind}"
 
 
 PORTS = (
     Port(PostgresSyncStore, "write", (*WRITES.values(), END), write_of),
-    Port(RedistributionClient, "ask", tuple(f"ask {name}" for name in REQUESTS.values()), ask_of),
+    Port(HostTaskClient, "put", tuple(f"ask {kind}" for kind in POLICIES), ask_of),
     named(savepoints, "bind", "bind savepoint"),
     named(savepoints, "taken", "savepoint taken"),
     named(savepoints, "removed", "savepoint removed"),
-    named(generations, "note", "note collection"),
-    named(generations, "bind", "bind collection"),
-    named(generations, "collected", "end of collection"),
+    named(generations, "note", "note generation to remove"),
+    named(generations, "bind", "bind remove_generation"),
+    named(generations, "collected", "end of remove_generation"),
 )

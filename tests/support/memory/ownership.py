@@ -11,7 +11,7 @@ from tests.support.memory.store import MemoryPort, MemoryStore
 
 
 class MemoryLeaseStore(MemoryPort):
-    """As `services.task_manager.stored_lease.StoredLease`."""
+    """As `services.task_manager.membership.stored_lease.StoredLease`."""
 
     def __init__(self, store: MemoryStore, container: str) -> None:
         super().__init__(store)
@@ -44,7 +44,7 @@ class MemoryLeaseStore(MemoryPort):
 
 
 class MemoryShardAuthority(MemoryPort):
-    """A Shard Manager that gives every shard without an owner to the container that asks."""
+    """A Shard Manager that assigns every free shard to the container that sends a heartbeat."""
 
     def __init__(self, store: MemoryStore, *, lease_seconds: float) -> None:
         super().__init__(store)
@@ -61,7 +61,7 @@ class MemoryShardAuthority(MemoryPort):
                 known=known,
                 version=store.counters["assignment"],
                 shard_count=store.facts.sharding.count,
-                regions=store.facts.sharding.selectors,
+                selectors=store.facts.sharding.selectors,
                 lease_seconds=self._lease_seconds,
                 shards=store.shards_of(request.container) if known else {},
             )
@@ -84,7 +84,7 @@ def member_of(request: HeartbeatRequest) -> Member:
 
 
 def register(store: MemoryStore, member: Member, *, empty: bool) -> Membership:
-    """As `penstock.store.shards.register`."""
+    """As `services.shard_manager.store.members.register`."""
     decided = membership(store.members.get(member.name), member.incarnation, empty=empty)
     if decided in (Membership.NEW, Membership.RESTARTED):
         store.members[member.name] = joined(store.members.get(member.name), member)
@@ -96,7 +96,7 @@ def register(store: MemoryStore, member: Member, *, empty: bool) -> Membership:
 
 
 def reissue(store: MemoryStore, container: str) -> None:
-    """Gives a container's shards to it anew, which fences what its former life left behind."""
+    """Assigns a container's shards to it under new epochs, which fences the tasks of its former incarnation."""
     owned = store.shards_of(container)
     if owned:
         store.give(owned, container)

@@ -9,17 +9,16 @@ from typing import Any
 
 from penstock.config.merge import overlay
 from penstock.config.validate import check_layer, check_merged
-from penstock.control.errors import NotFound, UserError, VersionConflict
+from penstock.control.errors import Conflict, NotFound, UserError, VersionConflict
 from penstock.store.running import STATE_SYNCER
 from penstock.tasks.rollout import LayerContent, Rejected
 from penstock.wire.jobs import BatchAction, BatchResult, BatchWrite, Problem, Written
-from services.state_syncer.rollback_store import Rejection, Rejections
-from tests.support.memory.layers import existing
-from tests.support.memory.store import MemoryPort, MemoryStore
+from services.state_syncer.rollback.store import Rejection, Rejections, parse_rejected
+from tests.support.memory.store import JobEntry, MemoryPort, MemoryStore
 
 
 class MemoryRollbackStore(MemoryPort):
-    """As `services.state_syncer.rollback_store.PostgresRollbackStore`. `told`: refusals in alerts, by job."""
+    """As `services.state_syncer.rollback.store.PostgresRollbackStore`. `told`: refusals in alerts, by job."""
 
     def __init__(self, store: MemoryStore) -> None:
         super().__init__(store)
@@ -28,8 +27,8 @@ class MemoryRollbackStore(MemoryPort):
     def read(self, done: Mapping[str, int], limit: int) -> Rejections:
         with self._transaction() as store:
             names = sorted(name for name in store.rejected if not store.jobs[name].deleting)
-            wanted = islice((name for name in names if done.get(name) != store.jobs[name].revision), limit)
-            return Rejections(names, [_rejection(store, name) for name in wanted])
+            fresh = (_rejection(store, name) for name in names if done.get(name) != store.jobs[name].revision)
+            return Rejections(names, list(islice((each for each in fresh if each is not None), limit)))
 
     def forget(self, jobs: Mapping[str, Rejected], leader_epoch: int) -> None:
         with self._transaction() as store:
@@ -41,18 +40,20 @@ class MemoryRollbackStore(MemoryPort):
                     store.rolled_back.discard(job)
                     self.told.pop(job, None)
 
-    def tell(self, refused: Mapping[str, str], leader_epoch: int) -> None:
+    def raise_alerts(self, refused: Mapping[str, str], leader_epoch: int) -> None:
         with self._transaction() as store:
             store.check_epoch(STATE_SYNCER, leader_epoch)
             store.rolled_back |= refused.keys()
             self.told |= refused
 
 
-def _rejection(store: MemoryStore, name: str) -> Rejection:
-    entry = store.jobs[name]
+def _rejection(store: MemoryStore, name: str) -> Rejection | None:
+    entry, rejected = store.jobs[name], parse_rejected(name, store.rejected[name])
+    if rejected is None:
+        return None
     layers = [LayerContent(layer, config, entry.versions[layer]) for layer, config in entry.layers.items()]
     layers.sort(key=lambda each: store.ranks[each.layer])
-    return Rejection(name, entry.revision, Rejected.model_validate(store.rejected[name]), layers)
+    return Rejection(name, entry.revision, rejected, layers)
 
 
 class MemoryBatches(MemoryPort):
@@ -79,7 +80,7 @@ def _result(store: MemoryStore, write: BatchWrite) -> BatchResult:
 
 
 def _write(store: MemoryStore, write: BatchWrite) -> Written:
-    entry, layer = existing(store, write.job), str(write.layer)
+    entry, layer = _existing(store, write.job), str(write.layer)
     if entry.versions[layer] != write.if_match:
         raise VersionConflict("the layer has moved on", current_version=entry.versions[layer])
     content: dict[str, Any] | None = None
@@ -94,3 +95,12 @@ def _write(store: MemoryStore, write: BatchWrite) -> Written:
     return Written(
         job=write.job, action=write.action.value, revision=revision, layer=layer, version=entry.versions[layer]
     )
+
+
+def _existing(store: MemoryStore, job: str) -> JobEntry:
+    """A job that can be written to. Raises NotFound, Conflict."""
+    if job not in store.jobs:
+        raise NotFound(f"there is no job {job}", field="job", rule="known")
+    if store.jobs[job].deleting:
+        raise Conflict(f"the job {job} is being deleted", field="job", rule="deleting")
+    return store.jobs[job]

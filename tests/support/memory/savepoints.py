@@ -10,12 +10,14 @@ from typing import Any
 
 import orjson
 
-from penstock.store.plans import LiveContainer
-from penstock.store.restores import RestoreRow
 from penstock.store.running import STATE_SYNCER
-from penstock.store.savepoints import ASKED, DELETING, FAILED, READY, Running, SavepointRow
-from services.state_syncer.savepoint_store import Decided, OpenSavepoints
-from services.state_syncer.savepoints import Again, Bind, Broken, Decision, Gone, Look, Nobody, Ready
+from penstock.store.savepoints import ASKED, DELETING, FAILED, READY, SavepointRow
+from penstock.tasks.redistribution import SavepointName
+from penstock.tasks.savepoint import SavepointReport
+from services.state_syncer.decide.progress import Restore
+from services.state_syncer.host_tasks.next_attempt import Assign, Decision, Finished, GiveUp, Retry
+from services.state_syncer.savepoints.store import Decided, OpenSavepoints, Running
+from services.state_syncer.store.plans import LiveContainer
 from tests.support.memory.store import MemoryPort, MemoryStore
 
 _MADE = datetime(2026, 1, 1, tzinfo=UTC)
@@ -52,7 +54,7 @@ def newest(store: MemoryStore, job: str, state: str = READY) -> SavepointRow | N
 def is_waited_for(store: MemoryStore, savepoint: SavepointRow) -> bool:
     """Whether a restore from it is not done yet."""
     name = (savepoint.job, savepoint.name)
-    return any((row.savepoint_job, row.savepoint_name) == name for row in store.restores.values())
+    return any((each.savepoint.job, each.savepoint.name) == name for each in store.restores.values())
 
 
 def ask_to_delete(store: MemoryStore, savepoint: SavepointRow) -> None:
@@ -66,11 +68,13 @@ def ask_for_restore(store: MemoryStore, job: str, savepoint: SavepointRow) -> No
     if savepoint.generation is None or savepoint.config is None:
         raise ValueError(f"{savepoint.name} is not ready")
     number = store.next_number("restore")
-    store.restores[job] = RestoreRow(job, number, savepoint.job, savepoint.name, savepoint.generation, savepoint.config)
+    source = SavepointName(job=savepoint.job, name=savepoint.name)
+    config = dict(savepoint.config)
+    store.restores[job] = Restore(number=number, savepoint=source, generation=savepoint.generation, config=config)
 
 
 class MemorySavepointStore(MemoryPort):
-    """As `services.state_syncer.savepoint_store.PostgresSavepointStore`; all savepoints are of one age."""
+    """As `services.state_syncer.savepoints.store.PostgresSavepointStore`; all savepoints are of one age."""
 
     def expire(self, leader_epoch: int, *, count: int, seconds: float | None) -> int:
         with self._transaction() as store:
@@ -105,20 +109,20 @@ class MemorySavepointStore(MemoryPort):
 
 def _write(store: MemoryStore, row: SavepointRow, decision: Decision, running: Running | None) -> None:
     match decision:
-        case Bind(container, first):
+        case Assign(container):
             fresh = replace(row, container=container, attempts=row.attempts + 1)
-            if first and running is not None:
+            if row.state == ASKED and row.generation is None and running is not None:
                 fresh = replace(fresh, config=running.config, revision=running.revision, generation=running.generation)
-        case Ready(report):
+        case Finished(SavepointReport() as report) if row.state == ASKED:
             fresh = replace(row, state=READY, tasks=[task.model_dump(mode="json") for task in report.tasks])
-        case Broken(why):
+        case GiveUp(why):
             fresh = replace(row, state=FAILED, detail=why)
-        case Again(why):
+        case Retry(why):
             fresh = replace(row, container=None, detail=why)
-        case Gone():
+        case Finished():
             del store.savepoints[row.number]
             return
-        case Look() | Nobody():
+        case _:
             return
     store.savepoints[row.number] = fresh
 

@@ -8,7 +8,7 @@ from penstock.tasks.ownership import Member
 from penstock.tasks.rollout import SeenTask
 from penstock.tasks.selectors import selector_of
 from penstock.tasks.spec import task_id
-from services.state_syncer.observe import Presence, Sighting, observe_stopped, survey
+from services.state_syncer.decide.observe import Presence, Sighting, observe_stopped, survey
 from tests.support.memory.store import MemoryStore, RunningEntry
 
 

@@ -8,34 +8,34 @@ from typing import Any
 
 import orjson
 
-from penstock.store.shards import Change
 from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import Member, Owner
 from penstock.tasks.selectors import meets, selector_of
 from services.shard_manager.placement.alerts import KINDS, PlacementAlert
-from services.shard_manager.store import LEASE, Cell, Changed, FailedOver, Registered
+from services.shard_manager.store.owners import Change
+from services.shard_manager.store.port import LEASE, Cell, FailedOver, Registered
 from tests.support.memory.ownership import register
 from tests.support.memory.store import AlertEntry, MemoryPort, MemoryStore
 
 
 class MemoryShardStore(MemoryPort):
-    """As `services.shard_manager.store.PostgresShardStore`."""
+    """As `services.shard_manager.store.port.PostgresShardStore`."""
 
     def take_over(self, leader_epoch: int) -> Cell:
         with self._transaction() as store:
             store.check_epoch(LEASE, leader_epoch)
             regions = {member.region for member in store.members.values() if member.live}
-            store.give_a_place(regions | _selectors_that_are_met(store))
+            store.give_slots(regions | _selectors_that_are_met(store))
             return _cell(store)
 
-    def read(self, above: int) -> Changed:
+    def read(self, above: int) -> Cell:
         with self._transaction() as store:
-            return Changed(store.facts, dict(store.members), _owners(store, above), _commit(store))
+            return Cell(store.facts, dict(store.members), _owners(store, above), _commit(store))
 
     def register(self, member: Member, *, empty: bool, above: int, leader_epoch: int) -> Registered:
         with self._transaction() as store:
             store.check_epoch(LEASE, leader_epoch)
-            store.give_a_place({member.region})
+            store.give_slots({member.region})
             decided = register(store, member, empty=empty)
             return Registered(decided, _owners(store, above), _commit(store), store.facts)
 
@@ -63,10 +63,10 @@ class MemoryShardStore(MemoryPort):
             store.reshard(count)
             return _cell(store)
 
-    def give_jobs_a_place(self, leader_epoch: int) -> None:
+    def give_slots_to_jobs(self, leader_epoch: int) -> None:
         with self._transaction() as store:
             store.check_epoch(LEASE, leader_epoch)
-            store.give_a_place(_selectors_that_are_met(store))
+            store.give_slots(_selectors_that_are_met(store))
 
     def save_heartbeats(self, heard_at: Mapping[str, datetime], leader_epoch: int) -> None:
         with self._transaction() as store:

@@ -1,31 +1,34 @@
-"""`SpecSource` and `ReportSink` on the in-memory store: a Task Service that knows a commit at once."""
+"""The Task Service's ports on the in-memory store: `SpecSource`, `ReportSink` and `TemplateStore`."""
 
 from __future__ import annotations
+
+from collections.abc import Collection, Mapping
 
 import orjson
 
 from penstock.control.errors import Unavailable
+from penstock.model.reports import TaskReportBatch
 from penstock.tasks.loads import TaskLoad
-from penstock.tasks.stored import Changes, StoredTemplate
-from penstock.wire.cluster import Snapshot, TaskReportBatch
+from penstock.wire.cluster import Snapshot
+from services.task_service.store.rows import Changes, StoredTemplate
 from services.task_service.templates import Templates, everything
 from tests.support.memory.store import MemoryPort, MemoryStore, ReportEntry, RunningEntry
 
 
 class MemoryTaskService(MemoryPort):
-    """As a `TaskServiceClient` and the Task Service behind it; `full` remembers what it gave last."""
+    """A `TaskServiceClient` with the Task Service behind it, which knows every commit at once."""
 
     def __init__(self, store: MemoryStore) -> None:
         super().__init__(store)
         self._templates: Templates | None = None
-        self._given: Snapshot | None = None
+        self._last_full: Snapshot | None = None
 
     def full(self) -> Snapshot | None:
         with self._transaction() as store:
             snapshot = snapshot_of(self._read(store), None)
-        if snapshot == self._given:
+        if snapshot == self._last_full:
             return None
-        self._given = snapshot
+        self._last_full = snapshot
         return snapshot
 
     def delta(self, after: int, wait_seconds: float) -> Snapshot:
@@ -35,7 +38,7 @@ class MemoryTaskService(MemoryPort):
             return snapshot_of(self._read(store), after)
 
     def report(self, batch: TaskReportBatch) -> None:
-        """A report of a life that is over is refused, which a client takes for Unavailable."""
+        """A report of a former incarnation is refused, which a client sees as Unavailable."""
         with self._transaction() as store:
             member = store.members.get(batch.container)
             if member is None or member.incarnation != batch.incarnation:
@@ -54,8 +57,29 @@ class MemoryTaskService(MemoryPort):
         return self._templates
 
 
+class MemoryTemplateStore(MemoryPort):
+    """As `services.task_service.store.port.PostgresTemplateStore`, without samples. `alerts`: job to reason."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store)
+        self.alerts: dict[str, str] = {}
+
+    def read(self, after: int = -1) -> Changes:
+        with self._transaction() as store:
+            return changes(store, after)
+
+    def alert(self, broken: Mapping[str, str], mended: Collection[str]) -> None:
+        with self._transaction():
+            kept = {job: reason for job, reason in self.alerts.items() if job not in mended}
+            self.alerts = {**kept, **broken}
+
+    def purge_samples(self, keep_days: int) -> int:
+        with self._transaction():
+            return 0
+
+
 def changes(store: MemoryStore, after: int = -1) -> Changes:
-    """As `penstock.store.snapshot.read_changes`."""
+    """As `services.task_service.store.changes.read_changes`."""
     stored = tuple(stored_template(entry) for entry in store.running.values() if entry.commit_number > after)
     removed = {job: number for job, (number, _) in store.forgotten.items() if number > after}
     return Changes(store.counters["running_commit"], store.facts.sharding.count, stored, removed)
@@ -77,7 +101,7 @@ def stored_template(entry: RunningEntry) -> StoredTemplate:
 
 
 def snapshot_of(templates: Templates, after: int | None) -> Snapshot:
-    """What a Task Service answers; full without `after`, and when its store is behind `after`."""
+    """The answer of a Task Service: full without `after`, and when its store is behind `after`."""
     if after is not None and after > templates.commit_number:
         after = None
     return Snapshot(

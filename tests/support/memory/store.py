@@ -19,16 +19,16 @@ import orjson
 
 from penstock.config.merge import overlay
 from penstock.control.errors import Conflict, Fenced, Unavailable
+from penstock.model.reports import TaskReport
 from penstock.store.cluster import ShardingFacts
-from penstock.store.restores import RestoreRow
 from penstock.store.running import CommitRow
 from penstock.store.savepoints import SavepointRow
-from penstock.store.shards import Change
-from penstock.store.sync import SyncRow
 from penstock.tasks.loads import TaskLoad
 from penstock.tasks.ownership import Member, Owner
 from penstock.tasks.shards import Sharding
-from penstock.wire.cluster import TaskReport
+from services.shard_manager.store.owners import Change
+from services.state_syncer.decide.progress import Restore
+from services.state_syncer.decide.view import SyncRecord
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 RANKS = {"base": 0, "provisioner": 100, "scaler": 200, "oncall": 300, "rollback": 1000}
@@ -102,10 +102,10 @@ class MemoryStore:
         self.merged: dict[str, tuple[int, Mapping[str, Any]]] = {}
         self.running: dict[str, RunningEntry] = {}
         self.forgotten: dict[str, tuple[int, int]] = {}
-        self.sync_states: dict[str, SyncRow] = {}
+        self.sync_states: dict[str, SyncRecord] = {}
         self.plans: dict[str, Mapping[str, Any]] = {}
         self.savepoints: dict[int, SavepointRow] = {}
-        self.restores: dict[str, RestoreRow] = {}
+        self.restores: dict[str, Restore] = {}
         self.rejected: dict[str, Mapping[str, Any]] = {}
         self.rolled_back: set[str] = set()
         self.quarantined: set[str] = set()
@@ -144,7 +144,7 @@ class MemoryStore:
         return epoch
 
     def record_owners(self, changes: Mapping[int, Change]) -> dict[int, Owner]:
-        """As `penstock.store.shards.record_owners`: a shard whose epoch has moved on is left alone."""
+        """As `services.shard_manager.store.owners.record_owners`: a shard whose epoch has moved on is left alone."""
         if not changes:
             return {}
         epoch = self.next_number("assignment")
@@ -158,7 +158,7 @@ class MemoryStore:
         return {shard: owner.epoch for shard, owner in self.owners.items() if owner.container == container}
 
     def reshard(self, count: int) -> None:
-        """As `penstock.store.resharding.reshard`."""
+        """As `services.shard_manager.store.sharding.reshard`."""
         before, _, wanted = self.facts
         if count == before.count or count != wanted:
             return
@@ -174,15 +174,15 @@ class MemoryStore:
             raise Conflict(f"shard {number} of {count} would have more than one owner")
         return max(owners, key=lambda owner: owner.epoch)
 
-    def give_a_place(self, selectors: set[str]) -> None:
-        """As `penstock.store.resharding.give_a_place`."""
+    def give_slots(self, selectors: set[str]) -> None:
+        """As `services.shard_manager.store.sharding.give_slots`."""
         before, _, wanted = self.facts
         sharding = before.with_selectors(selectors)
         if sharding != before:
             self.facts = ShardingFacts(sharding, self.next_number("assignment"), wanted)
 
     def declare_lost(self, candidates: Mapping[str, str], interval_seconds: float) -> set[str]:
-        """As `penstock.store.shards.declare_lost`: all but those that renewed their lease since."""
+        """As `services.shard_manager.store.members.declare_lost`: all but those that renewed their lease since."""
         lost = {name for name, life in candidates.items() if self._may_be_lost(name, life, interval_seconds)}
         for name in lost:
             self.members[name] = self.members[name]._replace(live=False)
@@ -190,7 +190,7 @@ class MemoryStore:
         return lost
 
     def remove_lost(self, older_than_seconds: float) -> set[str]:
-        """As `penstock.store.removal.remove_lost`."""
+        """As `services.shard_manager.store.members.remove_lost`."""
         owners = {owner.container for owner in self.owners.values()}
         gone = {
             name

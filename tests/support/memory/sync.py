@@ -6,100 +6,60 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
-from typing import NamedTuple
 
-import orjson
-
-from penstock.config.declare import ROLLBACK_LAYER
-from penstock.config.sameness import GREATEST_SIMPLE
-from penstock.store.plans import LiveContainer, PlanRow, PlanWrite
-from penstock.store.records import CommittedAlike
+from penstock.config.declare import ROLLBACK_LAYER, ChangeKind
 from penstock.store.running import STATE_SYNCER, CommitRow
-from penstock.store.sync import JobRow, RunningRow, SyncRow, SyncWrite
-from services.state_syncer.budget import Candidate, Room, put_off
-from services.state_syncer.plan import (
-    Commit,
-    JobView,
-    SyncRecord,
-    SyncState,
-    Upgrade,
-    decide,
-    field_names,
-    next_record,
-    wait,
-)
-from services.state_syncer.rollout import Settle, begin_rollout, next_step, record_of_rollout
-from services.state_syncer.simple import SimpleCommits, Terms, is_of_output
-from services.state_syncer.sinks import awaits_sink
-from services.state_syncer.store import (
-    Batch,
-    Limit,
-    RoundInput,
-    is_full,
-    job_view,
-    sync_row,
-    unlimited,
-    with_plan,
-    with_restore,
-)
-from services.state_syncer.watch import is_rollout
+from services.state_syncer.decide.budget import Waits
+from services.state_syncer.decide.effects import PlanWrite
+from services.state_syncer.decide.progress import Plan
+from services.state_syncer.decide.view import JobView, RollingJob, Running, SyncRecord, SyncState
+from services.state_syncer.host_tasks.watch import is_rollout
+from services.state_syncer.store.plans import LiveContainer, PlanRow
+from services.state_syncer.store.port import Batch, RoundInput
+from services.state_syncer.store.recorded import expected_of, with_recorded
+from services.state_syncer.store.rollouts import RollingJobs
+from services.state_syncer.store.simple import SimpleCommits
+from services.state_syncer.store.states import SyncWrite, has_recovered
 from tests.support.memory.seen import live_members, presence, wave_tasks
 from tests.support.memory.store import MemoryPort, MemoryStore, RunningEntry
 
 
-def _holders(store: MemoryStore, jobs: Sequence[str]) -> dict[str, set[str]]:
-    return {
-        job: {name for name, tasks in store.tasks.items() if any(task.job == job for task in tasks)} for job in jobs
-    }
-
-
 class MemorySyncStore(MemoryPort):
-    """As `services.state_syncer.store.PostgresSyncStore`."""
+    """As `services.state_syncer.store.port.PostgresSyncStore`; nothing is committed at once."""
 
     @contextmanager
-    def read(self, limit: Limit = unlimited, done: int | None = None) -> Iterator[RoundInput]:
+    def read(self) -> Iterator[RoundInput]:
         with self._transaction() as store:
             new_ranks = None if store.ranks == store.synced_ranks else dict(store.ranks)
             plans = {name: _plan_row(store, name) for name in store.plans}
-            rolling = {name for name, plan in plans.items() if is_rollout(plan)}
-            rescales = {name: plan for name, plan in plans.items() if name not in rolling}
-            rollouts = sum(not plans[name].deleting for name in rolling)
-            full = is_full(rescales, rollouts, limit, lambda: len(store.running))
-            names = [name for name in store.jobs if new_ranks is not None or _needs_a_look(store, name, full=full)]
-            names = [name for name in names if not _is_of_this_round(store, name, done)]
+            rolling = [name for name, plan in plans.items() if is_rollout(plan)]
             tasks = wave_tasks(store, rolling)
-            views = [with_plan(_view(store, name), plans.get(name), tasks.get(name, {})) for name in names]
-            containers = {member.name: LiveContainer(member.url, member.offers()) for member in live_members(store)}
-            count = len(store.running)
-        usual = 0 if new_ranks is not None else sum(_is_usual(view) for view in views)
-        who_ran = partial(_holders, store)
-        yield RoundInput(iter(views), new_ranks, rescales, containers, lambda: count, who_ran, usual, rollouts)
 
-    def commit_simple(self, leader_epoch: int, terms: Terms) -> SimpleCommits:
+            def view(name: str) -> JobView:
+                entry = store.running.get(name)
+                rollout = None if entry is None else entry.row.rollout
+                return with_recorded(_view(store, name), rollout, plans.get(name), tasks.get(name, {}))
+
+            found = RoundInput(
+                views=iter([view(name) for name in store.jobs if new_ranks is not None or _is_behind(store, name)]),
+                rolling=_rolling_jobs([view(name) for name in rolling]),
+                named=lambda names: iter([view(name) for name in names]),
+                queued=partial(_queued, [view(name) for name in store.jobs if _waits_for_room(store, name)]),
+                new_ranks=new_ranks,
+                plans={name: plan for name, plan in plans.items() if name not in rolling},
+                containers={member.name: LiveContainer(member.url, member.offers()) for member in live_members(store)},
+                count_running=partial(len, dict(store.running)),
+                ran_on=partial(_holders, store),
+            )
+        yield found
+
+    def commit_simple(
+        self, leader_epoch: int, waits: Waits, *, names: Sequence[str] | None, sample: int
+    ) -> SimpleCommits:
         with self._transaction() as store:
             store.check_epoch(STATE_SYNCER, leader_epoch)
-            if store.ranks != store.synced_ranks:
-                return SimpleCommits()
-            settled = _settle(store, terms)
-            full = _room(store, terms).free <= 0
-            names = [name for name in store.jobs if name not in store.plans and _needs_a_look(store, name, full=full)]
-            views = [_view(store, name) for name in names]
-            found = [(view, decision) for view in views if (decision := _simple_decision(view)) is not None]
-            simple = [_simple_commit(view, commit) for view, commit in found if isinstance(commit, Commit)]
-            upgrades = [(view, upgrade) for view, upgrade in found if isinstance(upgrade, Upgrade)]
-            begun, late = _begin(store, upgrades, terms)
-            number = _commit(store, [each.row for each in simple + begun], [each.row.job for each in simple])
-            for each in simple + begun:
-                _write_state(store, each.state)
-                if each.plan is not None:
-                    _write_plan(store, each.plan)
-            for write in late:
-                _write_state(store, write)
-            if number is not None:
-                store.news.notify_all()
-            return SimpleCommits(number, _alike(simple + begun), settled, awaiting=bool(upgrades) or settled > 0)
+        return SimpleCommits()
 
     def write(self, batch: Batch, leader_epoch: int) -> int | None:
         with self._transaction() as store:
@@ -121,7 +81,67 @@ class MemorySyncStore(MemoryPort):
 
     def count_states(self) -> dict[str, int]:
         with self._transaction() as store:
-            return dict(Counter(row.state for row in store.sync_states.values()))
+            return dict(Counter(record.state.value for record in store.sync_states.values()))
+
+
+def _holders(store: MemoryStore, jobs: Sequence[str]) -> dict[str, set[str]]:
+    return {
+        job: {name for name, tasks in store.tasks.items() if any(task.job == job for task in tasks)} for job in jobs
+    }
+
+
+def _rolling_jobs(views: Sequence[JobView]) -> RollingJobs:
+    unreadable = [view.job for view in views if view.rolling is None]
+    return RollingJobs([job for view in views if (job := _rolling_job(view)) is not None], unreadable)
+
+
+def _rolling_job(view: JobView) -> RollingJob | None:
+    running, rolling = view.running, view.rolling
+    if running is None or rolling is None:
+        return None
+    changed = view.expected != running.config or view.restore is not None or running.stopping
+    return RollingJob(
+        view.job,
+        view.revision,
+        view.restarts,
+        view.deleting,
+        view.sync,
+        generation=running.generation,
+        rolling=rolling,
+        changed=changed,
+    )
+
+
+def _queued(waiting: Sequence[JobView], *, rescales: int, rollouts: int) -> Iterator[JobView]:
+    in_order = sorted(waiting, key=lambda view: (-_priority(view), view.revision, view.job))
+    for_rescale = [view for view in in_order if view.sync is not None and view.sync.kind is ChangeKind.RESCALE]
+    for_rollout = [view for view in in_order if view not in for_rescale]
+    yield from for_rescale[: max(0, rescales)]
+    yield from for_rollout[: max(0, rollouts)]
+
+
+def _priority(view: JobView) -> int:
+    return int(view.expected["priority"]) if isinstance(view.expected, dict) else 0
+
+
+def _waits_for_room(store: MemoryStore, name: str) -> bool:
+    job, entry, record = store.jobs[name], store.running.get(name), store.sync_states.get(name)
+    if entry is None or record is None or job.deleting or entry.row.stopping:
+        return False
+    asked_since = record.revision < job.revision or entry.row.restarts < job.restarts
+    return record.state is SyncState.QUEUED and not asked_since
+
+
+def _is_behind(store: MemoryStore, name: str) -> bool:
+    job, entry, record = store.jobs[name], store.running.get(name), store.sync_states.get(name)
+    if name in store.plans and is_rollout(_plan_row(store, name)):
+        return False
+    if job.deleting or entry is None or record is None:
+        return True
+    if _waits_for_room(store, name):
+        return False
+    is_old = entry.row.revision < job.revision or entry.row.restarts < job.restarts
+    return is_old or entry.row.stopping or record.state is not SyncState.SYNCED
 
 
 def _plan_row(store: MemoryStore, name: str) -> PlanRow:
@@ -132,163 +152,42 @@ def _plan_row(store: MemoryStore, name: str) -> PlanRow:
 
 def _write_plan(store: MemoryStore, write: PlanWrite) -> None:
     """The record of a job that was looked at, and what it does to the running row."""
+    plan = write.plan
     if write.job in store.sync_states:
         store.plans.pop(write.job, None)
-        if write.plan is not None:
-            store.plans[write.job] = write.plan
+        if plan is not None:
+            store.plans[write.job] = plan.model_dump(mode="json")
         if write.rejected is not None:
             version = store.jobs[write.job].versions[ROLLBACK_LAYER]
-            store.rejected[write.job] = {**write.rejected, "layer_version": version}
+            store.rejected[write.job] = {**write.rejected.model_dump(mode="json"), "layer_version": version}
             store.rolled_back.add(write.job)
     entry = store.running.get(write.job)
     if entry is not None:
-        newest = max(entry.newest_generation, write.generation or 0)
+        generation = plan.generation if isinstance(plan, Plan) else None
+        newest = max(entry.newest_generation, generation or 0)
         seconds = entry.rescale_seconds if write.seconds is None else write.seconds
         store.running[write.job] = replace(entry, newest_generation=newest, rescale_seconds=seconds)
 
 
-def _needs_a_look(store: MemoryStore, name: str, *, full: bool) -> bool:
-    job, entry, state = store.jobs[name], store.running.get(name), store.sync_states.get(name)
-    if job.deleting or entry is None or state is None:
-        return True
-    if (
-        full
-        and state.state == SyncState.QUEUED
-        and state.revision >= job.revision
-        and entry.row.restarts >= job.restarts
-    ):
-        return False
-    is_behind = entry.row.revision < job.revision or entry.row.restarts < job.restarts
-    return is_behind or entry.row.stopping or state.state != "synced"
-
-
-def _is_of_this_round(store: MemoryStore, name: str, done: int | None) -> bool:
-    return name in store.plans and is_rollout(_plan_row(store, name)) and store.running[name].commit_number == done
-
-
-def _is_usual(view: JobView) -> bool:
-    is_new = view.running is None and view.sync is None
-    sync = view.sync
-    is_open = sync is not None and sync.state in (SyncState.SYNCED, SyncState.QUEUED)
-    return not view.deleting and (is_new or is_open)
-
-
-class Simple(NamedTuple):
-    row: CommitRow
-    state: SyncWrite
-    kind: str
-    plan: PlanWrite | None = None
-
-
-def _simple_decision(view: JobView) -> Commit | Upgrade | None:
-    """What `decide` says, where that is simple and the job's state is usual."""
-    before = view.running
-    if (
-        view.restore is not None
-        or not _is_usual(view)
-        or (before is not None and (before.stopping or before.restarts < view.restarts))
-    ):
-        return None
-    decision = decide(view, datetime.max.replace(tzinfo=UTC))
-    if not isinstance(decision, Commit | Upgrade) or decision.difference.kind > GREATEST_SIMPLE:
-        return None
-    commit = decision.commit if isinstance(decision, Upgrade) else decision
-    return None if awaits_sink(view, commit) or is_of_output(field_names(commit.difference)) else decision
-
-
-def _simple_commit(view: JobView, commit: Commit) -> Simple:
-    record = next_record(view, commit, datetime.max.replace(tzinfo=UTC))
-    assert record is not None
-    kind = "first" if view.running is None else commit.difference.kind.name.lower()
-    return Simple(_row(view, commit), _state(view, record), kind)
-
-
-def _settle(store: MemoryStore, terms: Terms) -> int:
-    settled = 0
-    rolling = [name for name in store.plans if is_rollout(_plan_row(store, name))]
-    tasks = wave_tasks(store, rolling)
-    for name in rolling:
-        view = with_plan(_view(store, name), _plan_row(store, name), tasks[name])
-        decision = next_step(view, terms.now, terms.policy)
-        if isinstance(decision, Settle) and view.failures == 0:
-            record = record_of_rollout(view, decision, terms.now)
-            assert record is not None
-            _write_state(store, _state(view, record))
-            _write_plan(store, PlanWrite(name, None))
-            settled += 1
-    return settled
-
-
-def _begin(
-    store: MemoryStore, upgrades: Sequence[tuple[JobView, Upgrade]], terms: Terms
-) -> tuple[list[Simple], list[SyncWrite]]:
-    """The rollouts that there is room for, and the states of the others."""
-    room = _room(store, terms)
-    turns = sorted(upgrades, key=lambda each: (-each[1].config["priority"], each[0].revision, each[0].job))
-    free = max(0, room.free)
-    begun = []
-    for view, upgrade in turns[:free]:
-        roll = begin_rollout(view, upgrade, terms.now, terms.policy)
-        record = record_of_rollout(view, roll, terms.now)
-        assert record is not None
-        plan = PlanWrite(view.job, roll.plan.model_dump(mode="json"), roll.plan.step_number)
-        begun.append(Simple(_row(view, roll.commit), _state(view, record), "rollout", plan))
-    waits = [(view, wait(view, put_off(Candidate(view, upgrade), room))) for view, upgrade in turns[free:]]
-    records = [(view, next_record(view, decision, terms.now)) for view, decision in waits]
-    return begun, [_state(view, record) for view, record in records if record is not None]
-
-
-def _room(store: MemoryStore, terms: Terms) -> Room:
-    under_way = [row for row in (_plan_row(store, name) for name in store.plans) if not row.deleting]
-    rescales = sum(not is_rollout(row) for row in under_way)
-    return terms.budget.room(len(store.running), active=len(under_way), rescales=rescales)
-
-
-def _row(view: JobView, commit: Commit) -> CommitRow:
-    return CommitRow(
-        view.job,
-        orjson.dumps(commit.config),
-        commit.revision,
-        commit.generation,
-        commit.restarts,
-        stopping=False,
-        started=commit.asks_for_tasks,
-        rollout=None if commit.rollout is None else commit.rollout.model_dump(mode="json"),
-    )
-
-
-def _state(view: JobView, record: SyncRecord) -> SyncWrite:
-    return SyncWrite(view.job, sync_row(record), None if view.sync is None else sync_row(view.sync))
-
-
-def _alike(simple: Sequence[Simple]) -> tuple[CommittedAlike, ...]:
-    kinds = sorted({each.kind for each in simple})
-    samples = {kind: tuple((each.row.job, each.row.revision) for each in simple if each.kind == kind) for kind in kinds}
-    return tuple(
-        CommittedAlike(kind, len(found), max(revision for _, revision in found), found)
-        for kind, found in samples.items()
-    )
-
-
 def _view(store: MemoryStore, name: str) -> JobView:
     job, entry = store.jobs[name], store.running.get(name)
-    row = JobRow(
-        job=name,
-        revision=job.revision,
-        restarts=job.restarts,
-        deleting=job.deleting,
-        merged=store.merged_config(name),
-        layers=store.configs(name),
+    return JobView(
+        name,
+        job.revision,
+        job.restarts,
+        job.deleting,
+        store.sync_states.get(name),
+        expected=expected_of(store.merged_config(name), store.configs(name)),
         running=None if entry is None else _running(entry),
-        sync=store.sync_states.get(name),
-        forgotten_generation=store.forgotten.get(name, (0, 0))[1],
+        last_generation=store.forgotten.get(name, (0, 0))[1],
+        presence=presence(store, entry),
+        restore=store.restores.get(name),
     )
-    return with_restore(job_view(row, presence(store, entry)), store.restores.get(name))
 
 
-def _running(entry: RunningEntry) -> RunningRow:
+def _running(entry: RunningEntry) -> Running:
     row = entry.row
-    return RunningRow(
+    return Running(
         entry.config,
         row.revision,
         row.generation,
@@ -296,7 +195,6 @@ def _running(entry: RunningEntry) -> RunningRow:
         row.stopping,
         row.started,
         entry.commit_number,
-        row.rollout,
     )
 
 
@@ -342,13 +240,13 @@ def _forget_one(store: MemoryStore, job: str, number: int) -> None:
 def _write_state(store: MemoryStore, write: SyncWrite) -> None:
     """One that somebody else changed meanwhile is left to the next round; alerts follow the decision all the same."""
     held = store.sync_states.get(write.job)
-    if write.new.state == "quarantined":
+    if write.new.state is SyncState.QUARANTINED:
         store.quarantined.add(write.job)
-    if write.new.failures == 0 and write.seen is not None and write.seen.state != "synced":
+    if has_recovered(write):
         store.quarantined.discard(write.job)
     if _decides_on(held) == _decides_on(write.seen):
         store.sync_states[write.job] = write.new
 
 
-def _decides_on(row: SyncRow | None) -> tuple[str, int] | None:
-    return None if row is None else (row.state, row.failures)
+def _decides_on(record: SyncRecord | None) -> tuple[str, int] | None:
+    return None if record is None else (record.state, record.failures)

@@ -25,7 +25,7 @@ def test_an_expiry_may_be_never_or_not_given(text: str | None, expires: object) 
 
 @pytest.mark.parametrize("text", ["", "0", "0h", "-5m", "1.5h", "5w", "1h30m", "soon", "m"])
 def test_anything_else_is_no_duration(text: str) -> None:
-    with pytest.raises(UserError, match="is no duration") as refused:
+    with pytest.raises(UserError, match="is not a duration") as refused:
         duration_seconds(text)
     assert (refused.value.field, refused.value.rule) == ("for", "duration")
 
@@ -57,5 +57,5 @@ def test_anything_else_is_no_object(text: str, told: str) -> None:
 def test_a_file_that_holds_a_list_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "job.json"
     file.write_text("[1]")
-    with pytest.raises(UserError, match="a JSON object is needed"):
+    with pytest.raises(UserError, match="write a JSON object"):
         json_object(str(file))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.cli.jobs import plan_outcome
+from penstock.cli.plan import plan_outcome
 from penstock.wire.jobs import PlanView
 
 
@@ -34,5 +34,5 @@ def test_the_waves_of_a_package_are_told_with_their_tasks() -> None:
 
 def test_a_rescale_tells_what_it_does_about_watermarks() -> None:
     assert "completeness: wait" in list(plan_outcome(answer_of(completeness="wait")))[-1]
-    assert "are late" in list(plan_outcome(answer_of(completeness="drop_late")))[-1]
+    assert "dropped as late" in list(plan_outcome(answer_of(completeness="drop_late")))[-1]
     assert not any("watermarks" in line for line in plan_outcome(answer_of()))

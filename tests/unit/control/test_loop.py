@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from penstock.control.clock import Clock, SystemClock
-from penstock.control.errors import Fenced, Unavailable
-from penstock.control.loop import LeaderLoop, Leadership
+from penstock.control.errors import Fenced, StatementTimedOut, Unavailable
+from penstock.control.loop import ROUND_FAILURES, LeaderLoop, Leadership
 from penstock.control.process import wait_until
 
 LONG_SECONDS = 3600.0
@@ -242,13 +242,33 @@ def failing_round(errors: list[Exception]) -> Callable[[int], None]:
 
 @pytest.mark.parametrize(
     ("error", "failures"),
-    [(Fenced("a newer leader"), 0), (Unavailable("store"), 1), (ZeroDivisionError("a bug"), 1)],
+    [
+        (Fenced("a newer leader"), 0),
+        (Unavailable("store"), 1),
+        (StatementTimedOut("too slow", statement="SELECT", limit_seconds=30.0), 1),
+        (ZeroDivisionError("a bug"), 1),
+    ],
 )
 def test_a_round_that_fails_is_followed_by_the_next(loops: list[LeaderLoop], error: Exception, failures: int) -> None:
     loop = make_loop(loops, failing_round([error]), FakeElection(), period_seconds=0.02)
     loop.start()
     wait_until(lambda: loop.rounds >= 1, 5, "a round that works")
     assert loop.failures == failures
+
+
+def test_a_round_that_times_out_in_the_store_shows_and_is_counted_until_one_succeeds(loops: list[LeaderLoop]) -> None:
+    """1. A statement of a round times out. 2. Status and metric name the error. 3. The next round clears the status."""
+    error = StatementTimedOut("the store ended it", statement="UPDATE running", limit_seconds=30.0)
+    counted = ROUND_FAILURES.labels("test", "StatementTimedOut")
+    before = counted._value.get()
+    loop = make_loop(loops, failing_round([error]), FakeElection())
+    loop.start()
+    wait_until(lambda: loop.failures == 1, 5, "the round that times out")
+    assert loop.status() == {"role": "leader", "epoch": 1, "round_error": "StatementTimedOut: the store ended it"}
+    assert counted._value.get() == before + 1
+    loop.wake()
+    wait_until(lambda: loop.rounds == 1, 5, "a round that works")
+    assert loop.status() == {"role": "leader", "epoch": 1}
 
 
 def test_an_election_that_cannot_be_held_shows_in_the_status(loops: list[LeaderLoop]) -> None:

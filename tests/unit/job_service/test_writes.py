@@ -16,8 +16,8 @@ from penstock.control.errors import (
     UserError,
     VersionConflict,
 )
-from penstock.store.records import Action, LayerRow, StoredJob, StoredLayer
-from services.job_service.writes import Expiry, Precondition, Verb, Write, decide, waves
+from penstock.model.jobs import Action, LayerRow, StoredJob, StoredLayer
+from services.job_service.writes import Expiry, Precondition, Verb, Write, batches, decide
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LAYERS = {
@@ -110,7 +110,7 @@ def test_what_a_write_makes_of_a_layer(asked: Write, present: StoredJob, action:
             replace(write(Verb.PUT_JOB, "base", CONFIG), precondition=Precondition(must_be_new=True)),
             job(),
             Conflict,
-            None,
+            "If-None-Match",
             "if_none_match",
         ),
         (
@@ -190,5 +190,5 @@ def test_a_job_that_never_ran_may_change_anything() -> None:
 
 def test_waves_hold_one_write_a_job_in_order() -> None:
     writes = [replace(write(Verb.RESTART), job=name) for name in "abacba"]
-    assert waves(writes) == [[0, 1, 3], [2, 4], [5]]
-    assert waves([]) == []
+    assert batches(writes) == [[0, 1, 3], [2, 4], [5]]
+    assert batches([]) == []

@@ -11,7 +11,7 @@ import pytest
 from penstock.control.errors import TerminalError
 from penstock.local.demo import check, data
 from penstock.local.demo.run import definitions, empty
-from penstock.local.demo.story import JOBS
+from penstock.local.demo.scenario import JOBS
 
 
 def test_the_flights_are_all_there_in_order_of_time() -> None:
@@ -141,6 +141,6 @@ def test_only_the_folder_of_an_earlier_demo_is_emptied(tmp_path: Path) -> None:
     empty(folder)
     assert not (folder / "old").exists()
     (tmp_path / "precious").touch()
-    with pytest.raises(TerminalError, match="is not empty and holds no demo"):
+    with pytest.raises(TerminalError, match="contains other files than a demo's"):
         empty(tmp_path)
     assert (tmp_path / "precious").exists()

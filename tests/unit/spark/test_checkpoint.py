@@ -94,5 +94,5 @@ def test_unreadable_offsets_entry(tmp_path: Path, text: str) -> None:
 
 
 def test_missing_offsets_entry(tmp_path: Path) -> None:
-    with pytest.raises(BrokenCheckpoint, match="there is no"):
+    with pytest.raises(BrokenCheckpoint, match="is missing"):
         planned_batch(str(tmp_path), 0)

@@ -24,9 +24,18 @@ BATCH = "An exception was raised by the Python Proxy. Traceback:\n  File x\npens
         ([Cause(STREAM_FAILED, "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.")], "fenced"),
         ([Cause("org.apache.kafka.common.errors.ProducerFencedException", "There is a newer producer")], "fenced"),
         ([Cause("Fenced", "FENCED: epoch 1 is older than 2")], "fenced"),
-        ([Cause(STREAM_FAILED, "x"), Cause("io.penstock.kafka.sink.FencedSinkException", "FENCED: newer")], "fenced"),
-        ([Cause(STREAM_FAILED, "x"), Cause("io.penstock.kafka.sink.BrokenSinkException", "went back")], "broken_task"),
-        ([Cause(STREAM_FAILED, "x"), Cause("io.penstock.kafka.sink.RetryableSinkException", "again")], "retryable"),
+        (
+            [Cause(STREAM_FAILED, "x"), Cause("io.penstock.kafka.sink.errors.FencedSinkException", "FENCED: newer")],
+            "fenced",
+        ),
+        (
+            [Cause(STREAM_FAILED, "x"), Cause("io.penstock.kafka.sink.errors.BrokenSinkException", "went back")],
+            "broken_task",
+        ),
+        (
+            [Cause(STREAM_FAILED, "x"), Cause("io.penstock.kafka.sink.errors.RetryableSinkException", "again")],
+            "retryable",
+        ),
         ([Cause("org.apache.kafka.common.errors.FencedLeaderEpochException", "FENCED_LEADER_EPOCH")], "retryable"),
         ([Cause("AnalysisException", "[UNRESOLVED_COLUMN] x"), Cause("org.apache.spark.sql.Ext", "x")], "broken_task"),
         ([Cause(STREAM_FAILED, "x"), Cause("org.apache.spark.SparkArithmeticException", "/ by zero")], "broken_task"),

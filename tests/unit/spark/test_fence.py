@@ -10,7 +10,7 @@ from subprocess import PIPE, Popen
 import pytest
 
 from penstock.control.errors import BrokenCheckpoint, Fenced
-from penstock.spark.fence import FENCE, Token, claim, next_token, parse_fence
+from penstock.spark.fence import FENCE, Mark, Token, claim, claimed, next_token, parse_fence
 
 PROCESSES, CLAIMS_EACH = 4, 25
 CLAIM_OFTEN = """
@@ -70,3 +70,29 @@ def test_no_two_processes_get_the_same_token(tmp_path: Path) -> None:
     children = [Popen(command, stdout=PIPE, text=True) for _ in range(PROCESSES)]
     tokens = [parse_fence(line) for child in children for line in child.communicate(timeout=60)[0].splitlines()]
     assert sorted(tokens) == [Token(7, attempt) for attempt in range(1, PROCESSES * CLAIMS_EACH + 1)]
+
+
+@pytest.mark.parametrize(
+    ("current", "epoch", "mark", "after"),
+    [
+        (None, 3, Mark(6), "3.1\nh\n6.0\n"),
+        (None, None, None, "0.1\nh\n"),
+        ("3.1\nother\n", None, Mark(5, 2), "3.2\nh\n5.2\n"),
+        ("3.1\nother\n5.0\n", None, Mark(5, 2), "3.2\nh\n5.2\n"),
+        ("3.1\nother\n5.2\n", None, Mark(5, 2), "3.2\nh\n5.2\n"),
+        ("3.1\nother\n5.2\n", None, None, "3.2\nh\n5.2\n"),
+        ("3.1\nother\n6.0\n", 4, Mark(5), "4.1\nh\n6.0\n"),
+        ("3.1\nother\n6.0\n", None, Mark(5, 9), None),
+        ("3.1\nother\n5.3\n", None, Mark(5, 2), None),
+    ],
+)
+def test_a_claim_without_an_epoch_follows_no_older_commit(
+    current: str | None, epoch: int | None, mark: Mark | None, after: str | None
+) -> None:
+    """A redistribution follows a stop; whoever followed a newer commit, or a newer attempt, keeps the checkpoint."""
+    if after is None:
+        with pytest.raises(Fenced, match="is older"):
+            claimed(current, "checkpoint", epoch, "h", mark)
+    else:
+        token, content = claimed(current, "checkpoint", epoch, "h", mark)
+        assert (content, str(token)) == (after, after.split("\n")[0])

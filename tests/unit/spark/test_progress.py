@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from penstock.spark.progress import task_progress
-from penstock.wire.cluster import TaskProgress
+from penstock.model.reports import TaskProgress
+from penstock.spark.measure.progress import task_progress
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("recorded_progress.json").read_text())
 

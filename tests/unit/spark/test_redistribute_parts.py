@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from penstock.config.inputs import Input
+from penstock.config.keygroups import KeyGroupRange
 from penstock.control.errors import BrokenCheckpoint, BrokenTask
 from penstock.spark.checkpoint import commit_text, offsets_text, parse_offsets
 from penstock.spark.fence import Token, next_token
@@ -17,7 +18,6 @@ from penstock.spark.redistribute.move import require_same
 from penstock.spark.redistribute.offsets import SourceOffsets, line_of, merged, parse_line, sliced
 from penstock.spark.redistribute.positions import Trace, topics_of
 from penstock.spark.redistribute.stores import StateStoreInfo, metadata_for, parse_operator
-from penstock.tasks.keygroups import KeyGroupRange
 
 STORE = StateStoreInfo(0, "stateStoreSave", "default", 0)
 
@@ -110,13 +110,13 @@ def test_the_cut_of_a_key_group_is_its_first_row_beyond(
 ) -> None:
     asked: dict[int, int] = {}
 
-    def look(spans: Mapping[int, Span]) -> dict[int, int]:
+    def search(spans: Mapping[int, Span]) -> dict[int, int]:
         for group, (lo, until) in spans.items():
             assert begins[group] <= lo < until <= ends[group]
             asked[group] = until
         return {g: rows_beyond[g] for g, (lo, hi) in spans.items() if g in rows_beyond and lo <= rows_beyond[g] < hi}
 
-    assert cuts(begins, ends, look) == expected
+    assert cuts(begins, ends, search) == expected
     assert all(until <= max(begins[group] + 20_000, 6 * expected[group]) for group, until in asked.items())
 
 

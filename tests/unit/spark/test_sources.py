@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input
 from penstock.control.errors import BrokenTask
 from penstock.spark.balance import BatchLimits, balance_options, bounded, delay_millis, limits_per_input
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sources import kafka_options, substitute
 from penstock.spark.task import trigger_interval
-from penstock.tasks.keygroups import KeyGroupRange
 from tests.support.spark import job_config
 
 SETTINGS = SparkSettings(checkpoint_root="/ck", kafka_bootstrap="broker:9092")

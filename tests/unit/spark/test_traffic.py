@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.spark.traffic import SAMPLE_SECONDS, WINDOW_SECONDS, Samples, rates, with_record
+from penstock.spark.measure.traffic import SAMPLE_SECONDS, WINDOW_SECONDS, Samples, rates, with_record
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("recorded_progress.json").read_text())
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.config.model import DeltaOutput, KafkaOutput, Output, PostgresOutput
 from penstock.spark.host.loads import folder_bytes
-from penstock.spark.use import Kept, Use, load_between, memory_of, use_of, with_overhead
+from penstock.spark.measure.use import Kept, Use, load_between, memory_of, use_of, with_overhead
 from penstock.tasks.dimensions import CPU, MEMORY, NETWORK
 
 DELTA = DeltaOutput(path="/t")

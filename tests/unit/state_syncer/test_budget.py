@@ -11,17 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.config.classify import NO_DIFFERENCE
-from services.state_syncer.budget import Budget, Candidate, Queue, Room, Turns, put_off
-from services.state_syncer.plan import Begin, Commit, JobView, Upgrade
-from services.state_syncer.waves import Rolling, Rollout
+from services.state_syncer.decide.budget import AdmissionQueue, Budget, Candidate, Queue, Room, put_off
+from services.state_syncer.decide.decisions import Commit, StartRescale, StartRollout
+from services.state_syncer.decide.view import JobView, SyncRecord, SyncState
+from services.state_syncer.decide.waves import Rolling, Rollout
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ROLLOUT = Rollout(steps=(), revision=1, restarts=0, fields=(), leaves=(), ends=(1,), begun_at=NOW, step_at=NOW)
 
 
-def candidate(job: str, priority: int = 0, revision: int = 1) -> Candidate[Begin]:
+def candidate(job: str, priority: int = 0, revision: int = 1) -> Candidate[StartRescale]:
     config: dict[str, Any] = {"priority": priority}
-    return Candidate(JobView(job, revision, 0, False, config), Begin(config, NO_DIFFERENCE))
+    return Candidate(JobView(job, revision, 0, False, expected=config), StartRescale(config, NO_DIFFERENCE))
 
 
 @pytest.mark.parametrize(
@@ -56,12 +57,12 @@ def test_priority_goes_first_then_the_oldest_write_then_the_name(entries: list[A
 def upgrade(job: str, priority: int = 0, revision: int = 1) -> Candidate[Any]:
     config: dict[str, Any] = {"priority": priority}
     commit = Commit(config, revision, 1, 0)
-    return Candidate(JobView(job, revision, 0, False, config), Upgrade(commit))
+    return Candidate(JobView(job, revision, 0, False, expected=config), StartRollout(commit))
 
 
 def turns(room: Room, *candidates: Candidate[Any]) -> tuple[list[str], set[str]]:
     """Who may begin, in order, and who must wait."""
-    found = Turns(room)
+    found = AdmissionQueue(room)
     late = [found.offer(each) for each in candidates]
     begin, later = found.picked()
     return [each.view.job for each in begin], {each.view.job for each in (*late, *later) if each is not None}
@@ -76,6 +77,27 @@ def test_rescales_and_rollouts_share_one_order_and_one_limit() -> None:
 def test_rescales_have_a_limit_more() -> None:
     waiting = (candidate("a"), candidate("b"), upgrade("c"))
     assert turns(Room(3, 3, 1, 1), *waiting) == (["a", "c"], {"b"})
+
+
+def test_a_release_leaves_room_for_rescales_that_wait() -> None:
+    """The release is older than the rescales, and it alone would fill the room."""
+    release = [upgrade(f"a{number}") for number in range(6)]
+    rescales = [candidate(f"b{number}", revision=9) for number in range(6)]
+    assert turns(Room(6, 6, 2, 2), *release, *rescales)[0] == ["a0", "a1", "a2", "a3", "b0", "b1"]
+    assert turns(Room(6, 1, 2, 2), *release, *rescales)[0] == ["b0"]
+    assert turns(Room(6, 1, 2, 1), *release, *rescales)[0] == ["b0"]
+    assert turns(Room(6, 1, 2, 0), *release, *rescales)[0] == ["a0"]
+    assert turns(Room(6, 6, 20, 20), *release, *rescales)[0] == ["a0", "a1", "a2", "b0", "b1", "b2"]
+    assert turns(Room(6, 6, 2, 2), *release)[0] == [f"a{number}" for number in range(6)]
+
+
+def test_a_job_that_waits_for_room_keeps_its_failures() -> None:
+    """A rescale that fails each time it begins would never come to its quarantine otherwise."""
+    waiting = candidate("a")
+    failed = replace(waiting.view, sync=SyncRecord(SyncState.FAILED, 1, failures=3))
+    assert put_off(waiting._replace(view=failed), Room(1, 0, 20, 20)).failures == 3
+    newer = replace(failed, revision=2)
+    assert put_off(waiting._replace(view=newer), Room(1, 0, 20, 20)).failures == 0
 
 
 def test_a_job_that_a_rollout_disrupts_already_needs_no_room_to_be_rescaled() -> None:

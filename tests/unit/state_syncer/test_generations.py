@@ -8,24 +8,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.store.records import UnusedGeneration
+from penstock.tasks.host_task import REMOVE_GENERATION
 from penstock.tasks.redistribution import GenerationRemoval
-from services.state_syncer.generations import (
+from services.state_syncer.decide.effects import backoff_seconds
+from services.state_syncer.generations.rules import (
     ATTEMPT_SECONDS,
-    Decision,
     Keep,
     Retention,
+    UnusedGeneration,
     decide,
     key_of,
     may_go,
     request_of,
 )
-from services.state_syncer.plan import backoff_seconds
-from services.state_syncer.progress import Done, Failed, Helper, Lost, Outcome, Unanswered
-from services.state_syncer.savepoints import Again, Bind, Gone, Look, Nobody
+from services.state_syncer.host_tasks.next_attempt import (
+    Ask,
+    Assign,
+    Candidates,
+    Decision,
+    Finished,
+    NoContainer,
+    Retry,
+)
+from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, Lost, Outcome, Unanswered
+from services.state_syncer.store.plans import LiveContainer
 
 DAY = 86_400.0
-RETENTION = Retention(count=1, seconds=DAY, at_once=2)
+RETENTION = Retention(count=1, seconds=DAY)
 LEFT = UnusedGeneration(
     job="j",
     generation=3,
@@ -41,7 +50,8 @@ LEFT = UnusedGeneration(
 )
 ATTEMPTED = LEFT._replace(generation=6, attempted=True, unused_seconds=ATTEMPT_SECONDS, newer=0)
 FORGOTTEN = LEFT._replace(running=None, forgotten=True, newer=0)
-HELPERS = [Helper("a", frozenset(), 2), Helper("b", frozenset(), 1)]
+PLACES = {name: LiveContainer(f"http://{name}", frozenset()) for name in ("a", "b")}
+OTHER = AttemptKey("other", REMOVE_GENERATION, 1, "a")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +101,7 @@ def test_what_is_used_is_unknown_or_came_later_never_goes(seen: UnusedGeneration
     retention = replace(RETENTION, count=count)
     if not may_go(seen, retention):
         for outcome in (Unanswered(), Failed("x"), Lost("x")):
-            assert decide(seen, retention, HELPERS, outcome) == Keep()
+            assert decide(seen, retention, Candidates(PLACES), outcome) == Keep()
         return
     assert not seen.planned
     assert not seen.copied
@@ -114,23 +124,25 @@ ASKED = LEFT._replace(container="a", attempts=1)
 
 
 @pytest.mark.parametrize(
-    ("seen", "helpers", "outcome", "decision"),
+    ("seen", "places", "outcome", "decision"),
     [
-        (LEFT, HELPERS, Unanswered(), Bind("b", first=False)),
-        (LEFT._replace(attempts=1), HELPERS, Unanswered(), Bind("a", first=False)),
-        (LEFT, [], Unanswered(), Nobody()),
-        (ASKED, HELPERS, Unanswered(), Look("a")),
-        (ASKED, [HELPERS[1]], Unanswered(), Again("a is lost")),
-        (ASKED, HELPERS, Lost("silent"), Again("silent")),
-        (ASKED, HELPERS, Failed("in use"), Again("in use")),
-        (ASKED, HELPERS, Done(), Gone()),
-        (ASKED._replace(planned=True), HELPERS, Done(), Gone()),
-        (ASKED._replace(planned=True), HELPERS, Unanswered(), Keep()),
-        (LEFT._replace(planned=True), HELPERS, Unanswered(), Keep()),
+        (LEFT, PLACES, Unanswered(), Assign("b")),
+        (LEFT._replace(attempts=1), PLACES, Unanswered(), Assign("a")),
+        (LEFT, {}, Unanswered(), NoContainer()),
+        (ASKED, PLACES, Unanswered(), Ask("a")),
+        (ASKED, {"b": PLACES["b"]}, Unanswered(), Retry("a is lost", lost=True, after_seconds=30.0)),
+        (ASKED, PLACES, Lost("silent"), Retry("silent", lost=True, after_seconds=30.0)),
+        (ASKED, PLACES, Failed("in use"), Retry("in use", after_seconds=30.0)),
+        (ASKED, PLACES, Done(), Finished()),
+        (ASKED._replace(planned=True), PLACES, Done(), Finished()),
+        (ASKED._replace(planned=True), PLACES, Unanswered(), Keep()),
+        (LEFT._replace(planned=True), PLACES, Unanswered(), Keep()),
     ],
 )
-def test_the_next_step(seen: UnusedGeneration, helpers: list[Helper], outcome: Outcome, decision: Decision) -> None:
-    assert decide(seen, RETENTION, helpers, outcome) == decision
+def test_the_next_step(
+    seen: UnusedGeneration, places: dict[str, LiveContainer], outcome: Outcome, decision: Decision | Keep
+) -> None:
+    assert decide(seen, RETENTION, Candidates(places, [OTHER]), outcome) == decision
 
 
 def test_what_a_container_is_asked() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.state_syncer.observe import Presence, Sighting, observe_stopped, survey
+from services.state_syncer.decide.observe import Presence, Sighting, observe_stopped, survey
 
 ABSENT, PRESENT, UNKNOWN = Presence.ABSENT, Presence.PRESENT, Presence.UNKNOWN
 STOP = 10

@@ -11,23 +11,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.tasks.redistribution import RedistributionReport
-from services.state_syncer.diff import Unusable
-from services.state_syncer.moves import MOVES, Fact, Finish, Hold, IllegalMove, Look, Record, Resume, Stumble
-from services.state_syncer.observe import Presence
-from services.state_syncer.plan import AwaitStopped, Begin, Held, JobView, Running, SyncRecord, SyncState, decide
-from services.state_syncer.progress import (
-    Done,
-    Failed,
-    Helper,
-    Lost,
-    Outcome,
-    Plan,
-    Progress,
-    Step,
-    Unanswered,
-    choose,
+from services.state_syncer.decide.change import decide
+from services.state_syncer.decide.decisions import (
+    AwaitStopped,
+    BackingOff,
+    Finish,
+    Poll,
+    RecordStep,
+    Resume,
+    RetryStep,
+    StartRescale,
+    StopAndRecord,
 )
-from services.state_syncer.rescale import LOSSES_BEFORE_ABORT, NOBODY, begin, next_decision, record_of
+from services.state_syncer.decide.diff import Unusable
+from services.state_syncer.decide.effects import effects
+from services.state_syncer.decide.moves import MOVES, Fact, IllegalMove
+from services.state_syncer.decide.next_step import next_step
+from services.state_syncer.decide.observe import Presence
+from services.state_syncer.decide.progress import Plan, Progress, Step
+from services.state_syncer.decide.rescale import NOBODY, begin_rescale
+from services.state_syncer.decide.view import JobView, Running, SyncRecord, SyncState
+from services.state_syncer.decide.waves import RolloutPolicy
+from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Outcome, Unanswered
 from tests.support.jobs import make_config
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -55,18 +60,23 @@ def view(step: Step, outcome: Outcome | None = None, **fields: Any) -> JobView:
     return JobView(**(values | fields))
 
 
+def after(job: JobView, now: datetime) -> Any:
+    return next_step(job, now, RolloutPolicy())
+
+
 def test_the_table_has_a_move_for_every_fact_that_a_step_can_find() -> None:
     waiting = {Fact.CHANGED, Fact.LATE, Fact.NOT_GONE, Fact.GONE}
     working = {Fact.UNANSWERED, Fact.DONE, Fact.FAILED, Fact.LOST}
-    wanted = {Step.AWAIT_STOPPED: waiting, Step.REDISTRIBUTE: working | {Fact.CHANGED, Fact.LATE}, Step.SEAL: working}
+    moving = working | {Fact.CHANGED, Fact.LATE, Fact.GIVEN_UP}
+    wanted = {Step.AWAIT_STOPPED: waiting, Step.REDISTRIBUTE: moving, Step.SEAL: working}
     assert set(MOVES) == {(step, fact) for step, facts in wanted.items() for fact in facts}
 
 
 def test_it_begins_with_a_stop_and_a_record_of_the_whole_write() -> None:
     job = replace(view(Step.SEAL), progress=None, running=replace(RUNNING, stopping=False))
     decision = decide(job, NOW)
-    assert isinstance(decision, Begin)
-    hold = begin(job, decision, NOW)
+    assert isinstance(decision, StartRescale)
+    hold = begin_rescale(job, decision, NOW)
     assert (hold.plan.step, hold.plan.config, hold.plan.fields) == (Step.AWAIT_STOPPED, NEW, ("task_count",))
     assert hold.plan.generation is None, "no number is taken before it is needed"
     assert (hold.commit.config, hold.commit.generation, hold.commit.stopping) == (OLD, 3, True)
@@ -74,17 +84,17 @@ def test_it_begins_with_a_stop_and_a_record_of_the_whole_write() -> None:
 
 @pytest.mark.parametrize("presence", [Presence.PRESENT, Presence.UNKNOWN])
 def test_nothing_follows_while_tasks_are_there_or_it_is_unknown(presence: Presence) -> None:
-    assert isinstance(next_decision(view(Step.AWAIT_STOPPED, presence=presence), LATER), Look)
+    assert isinstance(after(view(Step.AWAIT_STOPPED, presence=presence), LATER), Poll)
 
 
 def test_absent_counts_only_once_the_stop_is_committed() -> None:
     not_stopped = view(Step.AWAIT_STOPPED, presence=Presence.ABSENT, running=replace(RUNNING, stopping=False))
-    assert isinstance(next_decision(not_stopped, LATER), Look)
+    assert isinstance(after(not_stopped, LATER), Poll)
 
 
 def test_when_the_tasks_are_gone_a_number_that_was_never_used_is_recorded_with_its_container() -> None:
-    decision = next_decision(view(Step.AWAIT_STOPPED, presence=Presence.ABSENT), LATER)
-    assert isinstance(decision, Record)
+    decision = after(view(Step.AWAIT_STOPPED, presence=Presence.ABSENT), LATER)
+    assert isinstance(decision, RecordStep)
     now = decision.plan
     assert (now.step, now.generation, now.container, now.step_at) == (Step.REDISTRIBUTE, 8, "b", LATER)
     assert now.seconds == {"await_stopped": 10.0}
@@ -92,40 +102,40 @@ def test_when_the_tasks_are_gone_a_number_that_was_never_used_is_recorded_with_i
 
 def test_without_a_live_container_it_waits_and_says_so() -> None:
     job = view(Step.AWAIT_STOPPED, presence=Presence.ABSENT, candidate=None)
-    decision = next_decision(job, NOW)
-    assert decision == Look(plan(Step.AWAIT_STOPPED), NOBODY)
-    assert isinstance(decision, Look)
-    record = record_of(job, decision, NOW)
+    decision = after(job, NOW)
+    assert decision == Poll(plan(Step.AWAIT_STOPPED), NOBODY)
+    assert isinstance(decision, Poll)
+    record = effects(job, decision, NOW).record
     assert record is not None
     assert NOBODY in record.detail
 
 
 def test_a_redistribution_that_is_done_leads_to_the_seal_by_the_same_container() -> None:
-    decision = next_decision(view(Step.REDISTRIBUTE, DONE), LATER)
-    assert isinstance(decision, Record)
+    decision = after(view(Step.REDISTRIBUTE, DONE), LATER)
+    assert isinstance(decision, RecordStep)
     assert (decision.plan.step, decision.plan.generation, decision.plan.container) == (Step.SEAL, 7, "a")
 
 
 def test_the_seal_leads_to_the_commit_of_what_was_recorded() -> None:
     seconds = {"await_stopped": 1.0, "redistribute": 2.0}
     job = view(Step.SEAL, Done(), plan=plan(Step.SEAL, seconds=seconds))
-    decision = next_decision(job, LATER)
+    decision = after(job, LATER)
     assert isinstance(decision, Finish)
     commit = decision.commit
     assert (commit.config, commit.revision, commit.generation, commit.stopping) == (NEW, 6, 7, False)
     assert decision.seconds == {**seconds, "seal": 10.0, "total": 10.0}
-    record = record_of(job, decision, LATER)
+    record = effects(job, decision, LATER).record
     assert record is not None
     assert (record.state, record.failures) == (SyncState.SYNCED, 0)
 
 
 @pytest.mark.parametrize("outcome", [Failed("disk full"), Lost("silent")])
 def test_a_redistribution_that_cannot_be_done_resumes_the_old_generation(outcome: Outcome) -> None:
-    job = view(Step.REDISTRIBUTE, outcome, plan=plan(Step.REDISTRIBUTE, losses=LOSSES_BEFORE_ABORT - 1))
-    decision = next_decision(job, NOW)
+    job = view(Step.REDISTRIBUTE, outcome, plan=plan(Step.REDISTRIBUTE, losses=2))
+    decision = after(job, NOW)
     assert isinstance(decision, Resume)
     assert (decision.commit.config, decision.commit.generation, decision.commit.stopping) == (OLD, 3, False)
-    record = record_of(job, decision, NOW)
+    record = effects(job, decision, NOW).record
     assert record is not None
     assert (record.state, record.failures) == (SyncState.FAILED, 3)
     assert "redistribute on a" in record.detail
@@ -136,18 +146,18 @@ def test_a_redistribution_that_cannot_be_done_resumes_the_old_generation(outcome
 def test_a_lost_container_is_replaced_and_a_redistribution_takes_a_new_number(
     step: Step, generation: int, lost: dict[str, Any]
 ) -> None:
-    decision = next_decision(view(step, **lost), NOW)
-    assert isinstance(decision, Record)
+    decision = after(view(step, **lost), NOW)
+    assert isinstance(decision, RecordStep)
     assert (decision.plan.step, decision.plan.container, decision.plan.generation) == (step, "b", generation)
 
 
 def test_an_answer_counts_though_its_container_is_lost_since() -> None:
-    assert isinstance(next_decision(view(Step.REDISTRIBUTE, DONE, container_lives=False), NOW), Record)
+    assert isinstance(after(view(Step.REDISTRIBUTE, DONE, container_lives=False), NOW), RecordStep)
 
 
 @pytest.mark.parametrize("step", [Step.AWAIT_STOPPED, Step.REDISTRIBUTE])
 def test_what_takes_too_long_is_given_up_before_the_seal(step: Step) -> None:
-    decision = next_decision(view(step), NOW + timedelta(hours=2))
+    decision = after(view(step), NOW + timedelta(hours=2))
     assert isinstance(decision, Resume)
     assert decision.failure is not None
 
@@ -155,24 +165,24 @@ def test_what_takes_too_long_is_given_up_before_the_seal(step: Step) -> None:
 def test_after_the_seal_is_recorded_it_only_goes_forward() -> None:
     """1. The expected configuration changes, is broken, or the seal fails: no way leads back. 2. It is tried later."""
     for changed in ({"revision": 9}, {"expected": OLD}, {"expected": Unusable("bad", None)}):
-        decision = next_decision(view(Step.SEAL, Done(), **changed), NOW + timedelta(days=1))
+        decision = after(view(Step.SEAL, Done(), **changed), NOW + timedelta(days=1))
         assert isinstance(decision, Finish)
         assert decision.commit.config == NEW
     job = view(Step.SEAL, Failed("no"))
-    decision = next_decision(job, NOW)
-    assert isinstance(decision, Stumble)
-    record = record_of(job, decision, NOW)
+    decision = after(job, NOW)
+    assert isinstance(decision, RetryStep)
+    record = effects(job, decision, NOW).record
     assert record is not None
     later = replace(job, sync=record)
-    assert next_decision(later, NOW) == Held()
+    assert after(later, NOW) == BackingOff()
     assert record.next_attempt_at is not None
-    assert not isinstance(next_decision(later, record.next_attempt_at), Held)
+    assert not isinstance(after(later, record.next_attempt_at), BackingOff)
 
 
 @pytest.mark.parametrize("step", [Step.AWAIT_STOPPED, Step.REDISTRIBUTE])
 def test_a_change_before_the_seal_makes_another_plan_of_the_stopped_job(step: Step) -> None:
-    decision = next_decision(view(step, revision=7, expected=make_config(task_count=8)), LATER)
-    assert isinstance(decision, Record)
+    decision = after(view(step, revision=7, expected=make_config(task_count=8)), LATER)
+    assert isinstance(decision, RecordStep)
     assert (decision.plan.step, decision.plan.revision, decision.plan.config["task_count"]) == (
         Step.AWAIT_STOPPED,
         7,
@@ -183,8 +193,8 @@ def test_a_change_before_the_seal_makes_another_plan_of_the_stopped_job(step: St
 
 def test_a_change_of_other_fields_goes_along_with_the_same_redistribution() -> None:
     expected = make_config(task_count=4, priority=3)
-    decision = next_decision(view(Step.REDISTRIBUTE, revision=7, restarts=1, expected=expected), LATER)
-    assert isinstance(decision, Record)
+    decision = after(view(Step.REDISTRIBUTE, revision=7, restarts=1, expected=expected), LATER)
+    assert isinstance(decision, RecordStep)
     now = decision.plan
     assert (now.step, now.generation, now.container, now.step_at) == (Step.REDISTRIBUTE, 7, "a", NOW)
     assert (now.revision, now.restarts, now.config) == (7, 1, expected)
@@ -192,66 +202,37 @@ def test_a_change_of_other_fields_goes_along_with_the_same_redistribution() -> N
 
 def test_a_rescale_that_is_taken_back_resumes_with_the_rest_of_the_write() -> None:
     job = view(Step.REDISTRIBUTE, revision=7, expected=make_config(priority=2))
-    decision = next_decision(job, NOW)
+    decision = after(job, NOW)
     assert isinstance(decision, Resume)
     assert decision.failure is None
     assert (decision.commit.config, decision.commit.generation) == (make_config(priority=2), 3)
-    record = record_of(job, decision, NOW)
+    record = effects(job, decision, NOW).record
     assert record is not None
     assert (record.state, record.revision) == (SyncState.SYNCED, 7)
 
 
 @pytest.mark.parametrize("expected", [make_config(state_backend="rocksdb"), Unusable("bad", None)])
 def test_a_change_that_cannot_be_made_resumes_what_ran(expected: Any) -> None:
-    decision = next_decision(view(Step.REDISTRIBUTE, revision=7, expected=expected), NOW)
+    decision = after(view(Step.REDISTRIBUTE, revision=7, expected=expected), NOW)
     assert isinstance(decision, Resume)
     assert decision.failure is not None
     assert decision.commit.config == OLD
 
 
 def test_a_deletion_goes_before_the_plan() -> None:
-    assert next_decision(view(Step.REDISTRIBUTE, DONE, deleting=True), NOW) == AwaitStopped(Presence.UNKNOWN)
+    assert after(view(Step.REDISTRIBUTE, DONE, deleting=True), NOW) == AwaitStopped(Presence.UNKNOWN)
 
 
 def test_a_plan_without_a_new_generation_is_never_committed() -> None:
     with pytest.raises(IllegalMove):
-        next_decision(view(Step.SEAL, Done(), plan=plan(Step.SEAL, generation=3)), NOW)
-
-
-def helper(name: str, offers: str, load: int) -> Helper:
-    return Helper(name, frozenset(offers.split(",")), load)
-
-
-@pytest.mark.parametrize(
-    ("helpers", "selector", "avoid", "chosen"),
-    [
-        ([], None, None, None),
-        ([helper("a", "x", 1), helper("b", "x", 0)], None, None, "b"),
-        ([helper("b", "x", 0), helper("a", "x", 0)], None, None, "a"),
-        ([helper("a", "x", 0), helper("b", "x", 5)], None, "a", "b"),
-        ([helper("a", "x", 0)], None, "a", "a"),
-        ([helper("a", "x", 0), helper("b", "y", 5)], "y", None, "b"),
-        ([helper("a", "x", 0), helper("b", "x,disk=ssd", 5)], "x,disk=ssd", None, "b"),
-        ([helper("a", "x", 0)], "y", None, "a"),
-    ],
-)
-def test_who_is_asked(helpers: list[Helper], selector: str | None, avoid: str | None, chosen: str | None) -> None:
-    assert choose(helpers, selector, avoid) == chosen
-
-
-@pytest.mark.parametrize(
-    ("loads", "chosen"), [({"a": 0, "b": 0}, "b"), ({"a": 0, "b": 1}, "a"), ({"a": 0, "c": 0}, "a")]
-)
-def test_of_the_least_busy_one_that_ran_the_job(loads: dict[str, int], chosen: str) -> None:
-    helpers = [helper(name, "x", load) for name, load in loads.items()]
-    assert choose(helpers, None, None, ("b",)) == chosen
+        after(view(Step.SEAL, Done(), plan=plan(Step.SEAL, generation=3)), NOW)
 
 
 def test_a_plan_remembers_who_ran_the_job() -> None:
     job = replace(view(Step.AWAIT_STOPPED), progress=None)
     decision = decide(job, NOW)
-    assert isinstance(decision, Begin)
-    assert begin(job, decision, NOW, {"b", "a"}).plan.ran_on == ("a", "b")
+    assert isinstance(decision, StartRescale)
+    assert begin_rescale(job, decision, NOW, {"b", "a"}).plan.ran_on == ("a", "b")
 
 
 OUTCOMES = st.sampled_from([Unanswered(), DONE, Failed("x"), Lost("y")])
@@ -279,7 +260,7 @@ VIEWS = st.builds(
 
 @given(VIEWS, st.integers(0, 10_000))
 def test_tasks_start_only_as_the_old_generation_or_the_one_that_was_sealed_for(job: JobView, seconds: int) -> None:
-    decision = next_decision(job, NOW + timedelta(seconds=seconds))
+    decision = after(job, NOW + timedelta(seconds=seconds))
     assert job.progress is not None
     step = job.progress.plan.step
     if isinstance(decision, Resume):
@@ -289,15 +270,15 @@ def test_tasks_start_only_as_the_old_generation_or_the_one_that_was_sealed_for(j
         assert step is Step.SEAL
         assert isinstance(job.progress.outcome, Done)
         assert decision.commit.config == job.progress.plan.config
-    assert not isinstance(decision, Hold)
+    assert not isinstance(decision, StopAndRecord)
 
 
 @given(VIEWS)
 def test_a_new_attempt_never_has_a_number_that_was_taken(job: JobView) -> None:
-    decision = next_decision(job, NOW)
+    decision = after(job, NOW)
     assert job.progress is not None
-    if isinstance(decision, Record) and decision.plan.generation != job.progress.plan.generation:
+    if isinstance(decision, RecordStep) and decision.plan.generation != job.progress.plan.generation:
         assert decision.plan.generation is None or decision.plan.generation > job.progress.newest_generation
-    if isinstance(decision, Record) and decision.plan.step is Step.REDISTRIBUTE:
+    if isinstance(decision, RecordStep) and decision.plan.step is Step.REDISTRIBUTE:
         fresh = job.progress.plan.step is Step.AWAIT_STOPPED
         assert not fresh or job.presence is Presence.ABSENT

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.state_syncer.ring import Ring
+from services.state_syncer.host_tasks.ring import Ring
 
 JOBS = [f"job-{number}" for number in range(1000)]
 NAMES = [f"container-{number}" for number in range(10)]

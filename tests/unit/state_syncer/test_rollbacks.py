@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.tasks.rollout import LayerContent, LeafChange, Rejected
-from services.state_syncer.rollbacks import DropLayer, Forget, Keep, PutLayer, decide_rollback
+from services.state_syncer.rollback.decide import DropLayer, Forget, Keep, PutLayer, decide_rollback
 
 VERSION = LeafChange(path=("package", "version"), old="1", new="2")
 DIGEST = LeafChange(path=("package", "digest"), old=None, new="sha256:new")

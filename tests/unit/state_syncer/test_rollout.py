@@ -9,22 +9,25 @@ from typing import Any
 import pytest
 
 from penstock.tasks.rollout import RanBefore, RunningRollout, SeenTask, good_values, wave_ends
-from services.state_syncer.diff import Unusable
-from services.state_syncer.plan import Begin, Commit, JobView, Nothing, Running, SyncRecord, SyncState, Upgrade, decide
-from services.state_syncer.rollout import (
-    WAVE_MOVES,
-    End,
+from services.state_syncer.decide.change import decide
+from services.state_syncer.decide.decisions import (
+    Commit,
+    CommitWave,
+    EndRollout,
+    FinishRollout,
     Halt,
-    Note,
-    Roll,
-    Settle,
-    Stay,
-    WaveFact,
-    begin_rollout,
-    next_step,
-    record_of_rollout,
+    Nothing,
+    PollWave,
+    RecordWave,
+    StartRescale,
+    StartRollout,
 )
-from services.state_syncer.waves import Rolling, Rollout, RolloutPolicy, Stage
+from services.state_syncer.decide.diff import Unusable
+from services.state_syncer.decide.effects import effects
+from services.state_syncer.decide.next_step import next_step
+from services.state_syncer.decide.rollout import WAVE_MOVES, WaveFact, begin_rollout
+from services.state_syncer.decide.view import JobView, Running, SyncRecord, SyncState
+from services.state_syncer.decide.waves import Rolling, Rollout, RolloutPolicy, Stage
 from tests.support.jobs import make_config
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -46,14 +49,14 @@ def view(expected: Any = NEW, running: Running = RUNNING, revision: int = 6, **f
     return JobView(expected=expected, running=running, revision=revision, **(values | fields))
 
 
-def begun(job: JobView | None = None) -> Roll:
+def begun(job: JobView | None = None) -> CommitWave:
     job = job or view()
     decision = decide(job, NOW)
-    assert isinstance(decision, Upgrade)
+    assert isinstance(decision, StartRollout)
     return begin_rollout(job, decision, NOW, POLICY)
 
 
-def committed(roll: Roll, running: Running = RUNNING) -> Running:
+def committed(roll: CommitWave, running: Running = RUNNING) -> Running:
     """What runs once the wave is committed."""
     commit = roll.commit
     return replace(
@@ -61,7 +64,7 @@ def committed(roll: Roll, running: Running = RUNNING) -> Running:
     )
 
 
-def rolling(roll: Roll, *tasks: SeenTask | None, **fields: Any) -> JobView:
+def rolling(roll: CommitWave, *tasks: SeenTask | None, **fields: Any) -> JobView:
     """The job in the wave, with what is seen of its tasks by index."""
     seen = {index: task for index, task in enumerate(tasks) if task is not None}
     found = {"running": committed(roll), "rolling": Rolling(roll.plan, seen), "revision": roll.plan.revision}
@@ -112,11 +115,11 @@ def test_only_another_package_for_tasks_that_run_and_go_on_is_rolled_out(
     expected: Any, running: Running, *, rolls: bool
 ) -> None:
     decision = decide(view(expected, running), NOW)
-    assert isinstance(decision, Upgrade if rolls else Commit)
+    assert isinstance(decision, StartRollout if rolls else Commit)
 
 
 def test_another_size_takes_the_package_along() -> None:
-    assert isinstance(decide(view({**NEW, "task_count": 4}), NOW), Begin)
+    assert isinstance(decide(view({**NEW, "task_count": 4}), NOW), StartRescale)
 
 
 def test_the_first_wave_is_one_task_and_the_others_run_what_they_ran() -> None:
@@ -139,21 +142,21 @@ def test_there_is_a_move_for_every_fact() -> None:
 
 UNKNOWN = None
 SEEN = [
-    ((UNKNOWN,), 1, Stay),
-    ((UNKNOWN,), 119, Stay),
+    ((UNKNOWN,), 1, PollWave),
+    ((UNKNOWN,), 119, PollWave),
     ((UNKNOWN,), 120, Halt),
-    ((task("running", revision=5),), 1, Stay),
-    ((task("starting"),), 119, Stay),
+    ((task("running", revision=5),), 1, PollWave),
+    ((task("starting"),), 119, PollWave),
     ((task("starting"),), 120, Halt),
-    ((task("running"),), 1, Note),
-    ((task("running", worked=True),), 1, Roll),
-    ((task("running", worked=True),), 500, Roll),
-    ((task("running", worked=True, generation=2),), 1, Stay),
-    ((task("running", worked=True, crashes=1),), 1, Stay),
-    ((task("crashed", crashes=2),), 1, Stay),
+    ((task("running"),), 1, RecordWave),
+    ((task("running", worked=True),), 1, CommitWave),
+    ((task("running", worked=True),), 500, CommitWave),
+    ((task("running", worked=True, generation=2),), 1, PollWave),
+    ((task("running", worked=True, crashes=1),), 1, PollWave),
+    ((task("crashed", crashes=2),), 1, PollWave),
     ((task("crashed", crashes=3),), 1, Halt),
-    ((task("crashed", revision=5, crashes=9),), 1, Note),
-    ((task("running", worked=True), task("crashed", revision=5, crashes=9)), 1, Roll),
+    ((task("crashed", revision=5, crashes=9),), 1, RecordWave),
+    ((task("running", worked=True), task("crashed", revision=5, crashes=9)), 1, CommitWave),
 ]
 
 
@@ -164,33 +167,33 @@ def test_what_follows_from_what_is_seen(tasks: Any, seconds: float, kind: type) 
 
 def test_a_task_that_runs_for_long_enough_is_healthy_without_a_batch() -> None:
     noted = step(rolling(begun(), task()), 10)
-    job = rolling(Roll(noted.plan, begun().commit), task())
-    assert isinstance(step(job, 24), Stay)
-    assert isinstance(step(job, 25), Roll)
+    job = rolling(CommitWave(noted.plan, begun().commit), task())
+    assert isinstance(step(job, 24), PollWave)
+    assert isinstance(step(job, 25), CommitWave)
 
 
 def test_a_crash_begins_the_time_anew() -> None:
     noted = step(rolling(begun(), task()), 10)
-    assert step(rolling(Roll(noted.plan, begun().commit), task("crashed", crashes=1)), 24).plan.well_since is None
+    assert step(rolling(CommitWave(noted.plan, begun().commit), task("crashed", crashes=1)), 24).plan.well_since is None
 
 
 def test_crashes_of_the_package_before_do_not_count() -> None:
     """1. A task that crashes again and again is upgraded. 2. Its crashes go on counting, under the new package."""
     noted = step(rolling(begun(), task("crashed", revision=5, crashes=9)))
     assert noted.plan.crashes == {0: 9}
-    roll = Roll(noted.plan, begun().commit)
-    assert isinstance(step(rolling(roll, task("crashed", crashes=11))), Stay)
+    roll = CommitWave(noted.plan, begun().commit)
+    assert isinstance(step(rolling(roll, task("crashed", crashes=11))), PollWave)
     assert isinstance(step(rolling(roll, task("crashed", crashes=12))), Halt)
-    assert isinstance(step(rolling(roll, task(crashes=9, worked=True))), Roll)
+    assert isinstance(step(rolling(roll, task(crashes=9, worked=True))), CommitWave)
 
 
 def test_a_container_that_begins_to_count_anew_is_believed() -> None:
     """1. A task that crashes again and again is upgraded, and counts from nothing. 2. Its third crash halts."""
     noted = step(rolling(begun(), task("crashed", revision=5, crashes=9)))
-    anew = step(rolling(Roll(noted.plan, begun().commit), task("starting", crashes=0)))
+    anew = step(rolling(CommitWave(noted.plan, begun().commit), task("starting", crashes=0)))
     assert anew.plan.crashes == {}
-    roll = Roll(anew.plan, begun().commit)
-    assert isinstance(step(rolling(roll, task("crashed", crashes=2))), Stay)
+    roll = CommitWave(anew.plan, begun().commit)
+    assert isinstance(step(rolling(roll, task("crashed", crashes=2))), PollWave)
     assert isinstance(step(rolling(roll, task("crashed", crashes=3))), Halt)
 
 
@@ -198,14 +201,14 @@ def test_wave_after_wave_and_then_it_is_synced() -> None:
     roll, upgraded = begun(), [1]
     while True:
         decision = step(rolling(roll, *[task(worked=True)] * TASKS))
-        if isinstance(decision, Settle):
+        if isinstance(decision, FinishRollout):
             break
         roll = decision
         rollout = roll.commit.rollout
         upgraded.append(TASKS if rollout is None else rollout.upgraded)
         assert (roll.commit.config, roll.commit.revision, roll.commit.generation) == (NEW, 6, 3)
     assert tuple(upgraded) == ENDS
-    record = record_of_rollout(view(), decision, NOW)
+    record = effects(view(), decision, NOW).record
     assert record is not None
     assert (record.state, record.revision, record.fields) == (SyncState.SYNCED, 6, ("package.version",))
 
@@ -228,22 +231,22 @@ def test_what_was_rejected_and_why_is_recorded() -> None:
     halt = halted()
     assert (halt.rejected.revision, halt.rejected.wave, halt.rejected.waves, halt.rejected.task) == (6, 1, 4, "j/0")
     assert halt.rejected.error == "crashed after 3 crashes: no module"
-    record = record_of_rollout(view(), halt, NOW)
+    record = effects(view(), halt, NOW).record
     assert record is not None
     assert (record.state, record.detail.startswith("rolling back from wave 1 of 4")) == (SyncState.ROLLING, True)
 
 
 @pytest.mark.parametrize("tasks", [(), (task(worked=True),), (task("crashed", crashes=9),)])
 def test_a_halted_rollout_stays_whatever_is_seen(tasks: Any) -> None:
-    job = rolling(Roll(halted().plan, begun().commit), *tasks)
-    assert isinstance(step(job, 1000), Stay)
+    job = rolling(CommitWave(halted().plan, begun().commit), *tasks)
+    assert isinstance(step(job, 1000), PollWave)
 
 
 @pytest.mark.parametrize("stage", ["wave", "halted"])
 def test_the_good_package_is_committed_at_once(stage: str) -> None:
-    roll = begun() if stage == "wave" else Roll(halted().plan, begun().commit)
+    roll = begun() if stage == "wave" else CommitWave(halted().plan, begun().commit)
     decision = step(rolling(roll, expected={**OLD, "priority": 7}, revision=7))
-    assert isinstance(decision, End)
+    assert isinstance(decision, EndRollout)
     assert (decision.commit.config, decision.commit.revision) == ({**OLD, "priority": 7}, 7)
     assert decision.commit.rollout is None
 
@@ -253,12 +256,12 @@ def test_the_good_package_is_committed_at_once_after_the_last_wave_too() -> None
     for _ in ENDS[1:]:
         roll = step(rolling(roll, *[task(worked=True)] * TASKS))
     assert roll.commit.rollout is None
-    assert isinstance(step(rolling(roll, expected=OLD, revision=7)), End)
+    assert isinstance(step(rolling(roll, expected=OLD, revision=7)), EndRollout)
 
 
 def test_another_package_begins_anew_from_the_good_one() -> None:
-    roll = step(rolling(Roll(halted().plan, begun().commit), expected=config("3"), revision=7))
-    assert isinstance(roll, Roll)
+    roll = step(rolling(CommitWave(halted().plan, begun().commit), expected=config("3"), revision=7))
+    assert isinstance(roll, CommitWave)
     assert (roll.plan.step, roll.plan.revision, roll.plan.upgraded) == (Stage.WAVE, 7, 1)
     assert good_values(roll.plan.leaves) == {"package": {"version": "1"}}
     assert roll.commit.rollout is not None
@@ -275,9 +278,9 @@ def test_another_package_in_the_last_wave_goes_back_to_the_one_that_was_healthy_
 @pytest.mark.parametrize(("change", "is_again"), [({"priority": 7}, False), ({"isolation": "process"}, True)])
 def test_another_write_goes_along_and_begins_the_wave_anew_if_it_restarts_tasks(change: Any, *, is_again: bool) -> None:
     noted = step(rolling(begun(), task()), 10)
-    job = rolling(Roll(noted.plan, begun().commit), task(), expected={**NEW, **change}, revision=7)
+    job = rolling(CommitWave(noted.plan, begun().commit), task(), expected={**NEW, **change}, revision=7)
     roll = step(job, 11)
-    assert isinstance(roll, Roll)
+    assert isinstance(roll, CommitWave)
     assert (roll.commit.config, roll.plan.revision, roll.plan.upgraded) == ({**NEW, **change}, 7, 1)
     assert (roll.plan.step_at, roll.plan.well_since) == ((after(11), None) if is_again else (NOW, after(10)))
     rollout = roll.commit.rollout
@@ -293,9 +296,9 @@ def test_a_restart_that_is_asked_for_is_one_of_all_tasks() -> None:
 @pytest.mark.parametrize(
     ("expected", "kind"),
     [
-        ({**NEW, "task_count": 4}, Begin),
-        ({**NEW, "desired_state": "stopped"}, End),
-        ({**OLD, "desired_state": "stopped"}, End),
+        ({**NEW, "task_count": 4}, StartRescale),
+        ({**NEW, "desired_state": "stopped"}, EndRollout),
+        ({**OLD, "desired_state": "stopped"}, EndRollout),
     ],
 )
 def test_another_size_and_a_stop_end_it(expected: Any, kind: type) -> None:
@@ -303,21 +306,21 @@ def test_another_size_and_a_stop_end_it(expected: Any, kind: type) -> None:
 
 
 def test_another_size_waits_for_the_good_package_once_the_new_one_is_rejected() -> None:
-    roll = Roll(halted().plan, begun().commit)
-    assert isinstance(step(rolling(roll, expected={**NEW, "task_count": 4}, revision=7)), Stay)
-    assert isinstance(step(rolling(roll, expected={**OLD, "task_count": 4}, revision=8)), Begin)
+    roll = CommitWave(halted().plan, begun().commit)
+    assert isinstance(step(rolling(roll, expected={**NEW, "task_count": 4}, revision=7)), PollWave)
+    assert isinstance(step(rolling(roll, expected={**OLD, "task_count": 4}, revision=8)), StartRescale)
 
 
 def test_a_change_that_cannot_be_made_is_left_until_the_end() -> None:
     job = rolling(begun(), task(worked=True), expected=Unusable("no", None), revision=7)
-    assert isinstance(step(job), Roll)
+    assert isinstance(step(job), CommitWave)
 
 
 def test_a_rescale_that_failed_resumes_the_rollout_that_it_came_upon() -> None:
     """1. A rescale ended the rollout, and was taken back. 2. The row is as the rollout left it: it begins again."""
     running = committed(begun())
     decision = decide(view(NEW, running, 7), NOW)
-    assert isinstance(decision, Upgrade)
+    assert isinstance(decision, StartRollout)
     again = begin_rollout(view(NEW, running, 7), decision, NOW, POLICY)
     assert again.commit.rollout is not None
     assert (again.commit.rollout.before.config, again.commit.rollout.upgraded) == (OLD, 1)

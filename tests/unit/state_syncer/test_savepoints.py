@@ -9,27 +9,29 @@ from typing import Any
 import pytest
 
 from penstock.config.model import ChangeKind
-from penstock.store.savepoints import Running as SavedRunning
 from penstock.store.savepoints import SavepointRow
+from penstock.tasks.host_task import POLICIES, REMOVE_SAVEPOINT, TAKE_SAVEPOINT
 from penstock.tasks.redistribution import RedistributionRequest, SavepointName, SealRequest
 from penstock.tasks.savepoint import SavedTask, SavepointRemoval, SavepointReport, SavepointRequest
-from services.state_syncer.asks import request_of as ask_of_plan
-from services.state_syncer.plan import Begin, Commit, Fail, JobView, Running, Wait
-from services.state_syncer.plan import decide as decide_job
-from services.state_syncer.progress import Done, Failed, Helper, Lost, Outcome, Plan, Restore, Step, Unanswered
-from services.state_syncer.savepoints import (
-    ATTEMPTS,
-    Again,
-    Bind,
-    Broken,
+from services.state_syncer.decide.change import decide as decide_job
+from services.state_syncer.decide.decisions import Commit, Fail, StartRescale, Wait
+from services.state_syncer.decide.progress import Plan, Restore, Step
+from services.state_syncer.decide.view import JobView, Running
+from services.state_syncer.host_tasks.next_attempt import (
+    Ask,
+    Assign,
+    Candidates,
     Decision,
-    Gone,
-    Look,
-    Nobody,
-    Ready,
-    decide,
-    request_of,
+    Finished,
+    GiveUp,
+    NoContainer,
+    Retry,
 )
+from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, Lost, Outcome, Unanswered
+from services.state_syncer.host_tasks.plan_requests import request_of as ask_of_plan
+from services.state_syncer.savepoints.decide import decide, in_turn, key_of, request_of
+from services.state_syncer.savepoints.store import Running as SavedRunning
+from services.state_syncer.store.plans import LiveContainer
 from tests.support.jobs import make_config
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -55,42 +57,61 @@ ASKED = SavepointRow(
 BOUND = replace(ASKED, generation=3, revision=7, config=CONFIG, container="a", attempts=1)
 DELETING = replace(ASKED, state="deleting", generation=3, revision=7, config=CONFIG)
 RUNS = SavedRunning(CONFIG, 7, 3, started=True)
-HELPERS = [Helper("a", frozenset(), 2), Helper("b", frozenset(), 1)]
+PLACES = {name: LiveContainer(f"http://{name}", frozenset()) for name in ("a", "b")}
+OTHERS = [AttemptKey("other", TAKE_SAVEPOINT, number, "a") for number in (1, 2)]
 REPORT = SavepointReport(tasks=(SavedTask(index=0, batch=1),), bytes=1)
 
 
 @pytest.mark.parametrize(
-    ("row", "running", "helpers", "outcome", "decision"),
+    ("row", "running", "places", "outcome", "decision"),
     [
-        (ASKED, RUNS, HELPERS, Unanswered(), Bind("b", first=True)),
-        (replace(ASKED, attempts=1), RUNS, HELPERS, Unanswered(), Bind("a", first=True)),
-        (ASKED, RUNS, [], Unanswered(), Nobody()),
-        (ASKED, None, HELPERS, Unanswered(), Broken("the job does not run and has no checkpoint")),
+        (ASKED, RUNS, PLACES, Unanswered(), Assign("b")),
+        (replace(ASKED, attempts=1), RUNS, PLACES, Unanswered(), Assign("a")),
+        (ASKED, RUNS, {}, Unanswered(), NoContainer()),
+        (ASKED, None, PLACES, Unanswered(), GiveUp("the job does not run and has no checkpoint")),
         (
             ASKED,
             RUNS._replace(started=False),
-            HELPERS,
+            PLACES,
             Unanswered(),
-            Broken("the job does not run and has no checkpoint"),
+            GiveUp("the job does not run and has no checkpoint"),
         ),
-        (BOUND, RUNS, HELPERS, Unanswered(), Look("a")),
-        (BOUND, None, HELPERS, Unanswered(), Look("a")),
-        (BOUND, RUNS, [HELPERS[1]], Unanswered(), Again("a is lost")),
-        (BOUND, RUNS, HELPERS, Lost("silent"), Again("silent")),
-        (replace(BOUND, container=None), None, HELPERS, Unanswered(), Bind("a", first=False)),
-        (BOUND, RUNS, HELPERS, Done(savepoint=REPORT), Ready(REPORT)),
-        (BOUND, RUNS, HELPERS, Done(), Again("the container told no report")),
-        (BOUND, RUNS, HELPERS, Failed("disk full"), Again("disk full")),
-        (replace(BOUND, attempts=ATTEMPTS), RUNS, HELPERS, Failed("disk full"), Broken("disk full")),
-        (DELETING, None, HELPERS, Unanswered(), Bind("b", first=False)),
-        (replace(DELETING, container="a"), None, HELPERS, Done(), Gone()),
-        (replace(DELETING, container="a", attempts=99), None, HELPERS, Failed("busy"), Again("busy")),
+        (BOUND, RUNS, PLACES, Unanswered(), Ask("a")),
+        (BOUND, None, PLACES, Unanswered(), Ask("a")),
+        (BOUND, RUNS, {"b": PLACES["b"]}, Unanswered(), Retry("a is lost", lost=True)),
+        (BOUND, RUNS, PLACES, Lost("silent"), Retry("silent", lost=True)),
+        (replace(BOUND, container=None), None, PLACES, Unanswered(), Assign("a")),
+        (BOUND, RUNS, PLACES, Done(REPORT), Finished(REPORT)),
+        (BOUND, RUNS, PLACES, Done(), Retry("the container told no report")),
+        (BOUND, RUNS, PLACES, Failed("disk full"), Retry("disk full")),
+        (replace(BOUND, attempts=5), RUNS, PLACES, Failed("disk full"), GiveUp("disk full")),
+        (DELETING, None, PLACES, Unanswered(), Assign("b")),
+        (replace(DELETING, container="a"), None, PLACES, Done(), Finished()),
+        (replace(DELETING, container="a", attempts=99), None, PLACES, Failed("busy"), Retry("busy")),
     ],
 )
 def test_the_next_step_of_a_savepoint(
-    row: SavepointRow, running: SavedRunning | None, helpers: list[Helper], outcome: Outcome, decision: Decision
+    row: SavepointRow,
+    running: SavedRunning | None,
+    places: dict[str, LiveContainer],
+    outcome: Outcome,
+    decision: Decision,
 ) -> None:
-    assert decide(row, running, helpers, outcome) == decision
+    assert decide(row, running, Candidates(places, OTHERS), outcome) == decision
+
+
+def test_removals_that_fail_for_ever_leave_room_for_the_others() -> None:
+    """As many fail as may be under way at once. All others are assigned before those are tried once more."""
+    most = POLICIES[REMOVE_SAVEPOINT].at_once or 0
+    rows = {number: replace(DELETING, number=number) for number in range(1, 2 * most + 1)}
+    tried = set()
+    for _ in range(2):
+        candidates = Candidates(PLACES, map(key_of, rows.values()))
+        for row in in_turn(rows.values()):
+            if isinstance(decide(row, None, candidates, Unanswered()), Assign):
+                tried.add(row.number)
+                rows[row.number] = replace(row, attempts=row.attempts + 1)
+    assert tried == set(rows)
 
 
 def test_what_a_container_is_asked() -> None:
@@ -116,7 +137,7 @@ def view(running: Running | None = RUNNING, **expected: Any) -> JobView:
 def test_a_restore_is_a_plan_whatever_the_difference(expected: dict[str, Any], fields: list[str]) -> None:
     for running in (RUNNING, replace(RUNNING, started=False)):
         decision = decide_job(view(running, **expected), NOW)
-        assert isinstance(decision, Begin)
+        assert isinstance(decision, StartRescale)
         assert (decision.restore, [change.field for change in decision.difference.fields]) == (RESTORE, fields)
 
 

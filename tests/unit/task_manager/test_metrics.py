@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.wire.cluster import TaskProgress
+from penstock.model.reports import TaskProgress
+from services.task_manager.decide.reconcile import Observed
 from services.task_manager.metrics import ContainerCollector
-from services.task_manager.reconcile import Running
-from services.task_manager.reporting import skews
+from services.task_manager.reporting import event_time_skews
 from services.task_manager.views import Summary
 
 
@@ -15,7 +15,7 @@ def test_the_skew_of_the_tasks_that_know_it() -> None:
         "a/1": TaskProgress(event_time_skew_seconds=0.0),
         "b/0": TaskProgress(),
     }
-    assert _exported(skews(progress)) == {"a/0": 90.5, "a/1": 0.0}
+    assert _exported(event_time_skews(progress)) == {"a/0": 90.5, "a/1": 0.0}
     assert _exported({}) == {}
 
 
@@ -26,7 +26,7 @@ def _exported(skew_seconds: dict[str, float]) -> dict[str, float]:
         shards={},
         version=1,
         commit_number=None,
-        running=Running(),
+        observed=Observed(),
         waiting=0,
         totals={},
         past_lease_seconds=0.0,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gzip
 
-from penstock.tasks.stored import Changes
 from penstock.wire.cluster import Snapshot
 from services.task_service.encoding import Encoder
+from services.task_service.store.rows import Changes
 from services.task_service.templates import Templates, everything
 from tests.unit.task_service.test_templates import BAD, changes, mixed, row
 

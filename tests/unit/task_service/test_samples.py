@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.wire.cluster import TaskProgress, TaskReport, TaskState
+from penstock.model.reports import TaskProgress, TaskReport, TaskState
 from services.task_service.samples import lag_seconds, sample
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.config.model import DesiredState
 from penstock.tasks.spec import expand
-from penstock.tasks.stored import Changes, StoredTemplate
+from services.task_service.store.rows import Changes, StoredTemplate
 from services.task_service.templates import everything, template_of, updated
 from tests.support.jobs import make_config
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.config.keygroups import even_bounds, ranges
 from penstock.tasks.balance import completed, load, proposal, propose
-from penstock.tasks.keygroups import even_bounds, ranges
 
 LOADS = st.lists(st.integers(0, 50) | st.sampled_from([0, 0, 1000]), min_size=1, max_size=9)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.tasks.keygroups import KeyGroupRange, bounds_in_force, ranges
+from penstock.config.keygroups import KeyGroupRange, bounds_in_force, ranges
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`penstock demo`: the stack, the feed, the story, the comparison; exit code 0 only when every job is exact."""
+"""`penstock demo`: the stack, the feed, the scenario, the comparison; exit code 0 only when every job is exact."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.control.process import wait_until
 from penstock.local.demo import check
 from penstock.local.demo.data import write_planes
 from penstock.local.demo.feed import Feed, make_topics
-from penstock.local.demo.story import INPUTS, JOBS, Story, hourly_path, planes_path
+from penstock.local.demo.scenario import INPUTS, JOBS, Scenario, hourly_path, planes_path
 from penstock.local.demo.view import JobLine, View
 from penstock.local.demo.watch import caught_up, job_line, topic_ends
 from penstock.local.stack import LocalStack
@@ -58,7 +58,7 @@ def empty(data_dir: Path) -> None:
     """Makes an empty folder for a demo, in place of an earlier one. Raises TerminalError when it holds other things."""
     marker = data_dir / _MARKER
     if data_dir.exists() and any(data_dir.iterdir()) and not marker.exists():
-        raise TerminalError(f"{data_dir} is not empty and holds no demo: it is left alone, name another folder")
+        raise TerminalError(f"{data_dir} contains other files than a demo's: name another folder")
     shutil.rmtree(data_dir, ignore_errors=True)
     data_dir.mkdir(parents=True)
     marker.touch()
@@ -75,14 +75,14 @@ def definitions() -> Path:
 def _play(stack: LocalStack, view: View, feed_seconds: float) -> tuple[check.Comparison, ...]:
     make_topics(stack.plan.kafka_bootstrap)
     write_planes(planes_path(stack))
-    story = Story(stack, view, definitions())
-    story.create_jobs()
+    scenario = Scenario(stack, view, definitions())
+    scenario.create_jobs()
     feed = Feed(stack.plan.kafka_bootstrap, feed_seconds)
     with stack.client() as client:
         _wait_converged(client, view)
         feed.start()
         try:
-            _stream(client, view, feed, story)
+            _stream(client, view, feed, scenario)
             return _finish(stack, client, view, feed)
         finally:
             feed.stop()
@@ -93,10 +93,10 @@ def _wait_converged(client: JobClient, view: View) -> None:
     view.event(f"converged: {', '.join(JOBS)} run on Spark", "ok")
 
 
-def _stream(client: JobClient, view: View, feed: Feed, story: Story) -> None:
-    steps = list(story.steps())
+def _stream(client: JobClient, view: View, feed: Feed, scenario: Scenario) -> None:
+    steps = list(scenario.steps())
     while not feed.fed().done or steps:
-        if steps and story.is_due(steps[0], feed.fed().share):
+        if steps and scenario.is_due(steps[0], feed.fed().share):
             steps.pop(0).act()
         _refresh(client, view, feed)
         time.sleep(_REFRESH_S)

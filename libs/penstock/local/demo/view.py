@@ -63,7 +63,7 @@ class View:
             self._live.stop()
 
     def event(self, text: str, kind: str = "info") -> None:
-        """Adds a line to the story."""
+        """Adds a line to the display."""
         at = time.monotonic() - self._started
         self._events.append((at, kind, text))
         if self._live is None:
@@ -94,13 +94,13 @@ class View:
         return _FETCHED_FONT.sub("", console.export_svg(title="penstock demo"))
 
     def render(self, events: int = _EVENTS_SHOWN) -> RenderableType:
-        """The whole display as it is now, with the newest `events` lines of the story."""
+        """The whole display as it is now, with the newest `events` events."""
         feed = Table.grid(padding=(0, 1))
         sent = f"{self._fed.sent:,} of {self._fed.total:,} flights in Kafka"
         feed.add_row(ProgressBar(total=self._fed.total, completed=self._fed.sent, width=40), sent)
         newest = list(self._events)[-events:]
-        story = Text("\n").join(Text(f"{at:6.1f} s  {text}", style=_STYLES[kind]) for at, kind, text in newest)
-        return Group(feed, _job_table(self._jobs), Panel(story, title="what happens", title_align="left"))
+        lines = Text("\n").join(Text(f"{at:6.1f} s  {text}", style=_STYLES[kind]) for at, kind, text in newest)
+        return Group(feed, _job_table(self._jobs), Panel(lines, title="what happens", title_align="left"))
 
 
 def _job_table(jobs: Iterable[JobLine]) -> Table:

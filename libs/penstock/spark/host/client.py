@@ -1,4 +1,4 @@
-"""The supervisor's side of a host: start it, send it commands, learn how it ended. No pyspark here."""
+"""The supervisor's side of a host: starts it, sends commands, reports how it ended. Does not import pyspark."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class HostProcess:
         self._lock = threading.Lock()
         self._pending: dict[int, Future[Reply]] = {}
         self._ended: ExitReason | None = None
-        # A host that does not read must not hold up its supervisor: a thread of its own writes.
+        # A separate thread writes, so that a host that does not read cannot block its supervisor.
         self._outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         threading.Thread(target=self._write, name=f"{name}-commands", daemon=True).start()
         threading.Thread(target=self._read, args=(os.fdopen(events, "rb"),), name=f"{name}-events", daemon=True).start()
@@ -85,7 +85,7 @@ class HostProcess:
     ) -> HostProcess:
         """Starts a host, which is useful once `ready` is done (about 4 s). Its output is appended to `log_path`.
 
-        `on_event` gets what is sent unasked (Ready, Progress, TaskEnded), `on_end` the reason, once, at the end.
+        `on_event` gets the events that are no replies (Ready, Progress, TaskEnded); `on_end` gets the exit reason once.
         """
         command_reader, command_writer = os.pipe()
         event_reader, event_writer = os.pipe()
@@ -141,9 +141,14 @@ class HostProcess:
         return answer
 
     def kill(self) -> None:
-        """Kills the host and its JVM at once; returns when the host is gone. Safe to repeat."""
-        if self.ready.done() and not self.ready.exception() and self.is_alive:
-            signal_group(self.ready.result().jvm_pid, signal.SIGKILL)
+        """Kills the host and its JVM at once; returns when the host is gone. Safe to repeat.
+
+        The host gets its signal first. Otherwise it may see its JVM die and end by itself, as if the JVM had failed.
+        """
+        if self.is_alive:
+            signal_group(self.pid, signal.SIGKILL)
+            if self.ready.done() and not self.ready.exception():
+                signal_group(self.ready.result().jvm_pid, signal.SIGKILL)
         kill_group(self._process)
 
     def _write(self) -> None:
@@ -185,7 +190,7 @@ class HostProcess:
 
 
 def exit_reason(code: int) -> ExitReason:
-    """What a host's exit code says; negative codes are signals."""
+    """The exit reason for a host's exit code. Negative codes are signals."""
     if code < 0:
         return ExitReason.KILLED
     return ExitReason(HostExit(code).name.lower()) if code in list(HostExit) else ExitReason.CRASHED

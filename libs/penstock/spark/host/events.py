@@ -1,4 +1,4 @@
-"""The host's way up to its supervisor: one thread writes all events, so that no line is torn."""
+"""The events that a host sends to its supervisor. One thread writes them all, so lines do not mix."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_WAITING = 10
 
 
 class EventWriter:
-    """Writes events to a pipe in the order they were given; `lost` is called when nobody reads any more."""
+    """Writes events to a pipe in the order of `send`. Calls `lost` when the supervisor has closed the pipe."""
 
     def __init__(self, descriptor: int, lost: Callable[[], None]) -> None:
         self._descriptor = descriptor
@@ -30,7 +30,7 @@ class EventWriter:
         return self._events.qsize() > _MOST_WAITING
 
     def flush(self, timeout_seconds: float) -> bool:
-        """Waits until all events given so far are written; False when that took too long."""
+        """Waits until all events sent so far are written. Returns False after the timeout."""
         written = threading.Event()
         self._events.put(written)
         return written.wait(timeout_seconds)

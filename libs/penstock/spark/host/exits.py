@@ -1,4 +1,4 @@
-"""How a host ends, as its exit code; the supervisor's side reads it back."""
+"""The exit codes of a host, which its supervisor translates to exit reasons."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEASE_WATCH_CODE = 86
 
 
 def exit_for_jvm(jvm_exit_code: int) -> HostExit:
-    """What the end of its JVM means for the host."""
+    """The exit code of a host whose JVM has ended."""
     if jvm_exit_code in _OUT_OF_MEMORY_CODES:
         return HostExit.OUT_OF_MEMORY
     return HostExit.LEASE_LOST if jvm_exit_code == _LEASE_WATCH_CODE else HostExit.JVM_DIED

@@ -1,4 +1,4 @@
-"""The host's copy of the container's lease: when it has run out, tasks must stop."""
+"""The host's copy of the container's lease. When the lease has ended, tasks must stop."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 from penstock.control.clock import Clock
 
-_LOOK_EVERY_SECONDS = 0.2
+_CHECK_EVERY_SECONDS = 0.2
 
 
 class LeaseWatch:
     """Calls `expire` once, when the newest lease has run out. Without any lease it waits for the first one.
 
-    The clock counts while the process, or the machine, is stopped. Once expired it stays so: a late renewal cannot
-    bring back a host that has begun to end.
+    The clock also counts while the process or the machine is stopped. A renewal after the end has no effect, since the
+    host has begun to end.
     """
 
     def __init__(self, clock: Clock, expire: Callable[[], None]) -> None:
@@ -27,10 +27,10 @@ class LeaseWatch:
         self._expired = False
 
     def renew(self, seconds: float, sent_at: float | None) -> float:
-        """The lease is good for `seconds` from `sent_at` (the boot clock; now when None). Returns what is left of it.
+        """Renews the lease for `seconds` from `sent_at` (boot clock; None: now). Returns the seconds that are left.
 
-        Counting from the moment of sending matters when the command waited in the pipe, e.g. of a stopped process. A
-        first lease that waited too long, because the host was long in coming up, only means that a fresh one is needed.
+        The command may have waited in the pipe, e.g. of a stopped process, so the lease counts from the sending. If the
+        first lease waited too long because the host started slowly, the host only waits for another one.
         """
         if self.check():
             return 0.0
@@ -43,11 +43,11 @@ class LeaseWatch:
             return good_until - now
 
     def may_start(self) -> bool:
-        """Whether a task may start: not after the lease ran out, nor when the only one read so far came too late."""
+        """Whether a task may start: not after the lease has ended, and not while the only lease read came too late."""
         return not self.check() and not self._read_too_late
 
     def check(self) -> bool:
-        """Whether the lease has run out; the first to find that out also calls `expire`."""
+        """Whether the lease has ended. The first call that finds this also calls `expire`."""
         with self._lock:
             if self._expired:
                 return True
@@ -58,7 +58,7 @@ class LeaseWatch:
         return has_just_expired
 
     def watch(self) -> None:
-        """Looks at the clock until the lease has run out. A thread of its own runs this."""
+        """Checks the clock until the lease has ended. Runs on a thread of its own."""
         pause = threading.Event()
         while not self.check():
-            pause.wait(_LOOK_EVERY_SECONDS)
+            pause.wait(_CHECK_EVERY_SECONDS)

@@ -1,4 +1,4 @@
-"""What the tasks of a host use: reads the JVM's counters, memory of processes and sizes of checkpoints."""
+"""Measures the loads of a host's tasks: the JVM's counters, memory of processes, sizes of checkpoints."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import psutil
 from penstock.control.clock import Clock
 from penstock.spark.checkpoint import is_local, local_path
 from penstock.spark.host.tasks import Running
+from penstock.spark.measure.use import Kept, Use, load_between, memory_of, use_of, with_overhead
 from penstock.spark.task import Watch
-from penstock.spark.use import Kept, Use, load_between, memory_of, use_of, with_overhead
 from penstock.tasks.dimensions import DISK, MEMORY
 
 Loads = dict[str, dict[str, float]]
@@ -21,7 +21,7 @@ _DISK_SECONDS = 0.05
 
 
 class LoadMeter:
-    """Called by one thread. Each look measures the time since the one before."""
+    """Measures loads between two calls of `measure`. For use by one thread."""
 
     def __init__(self, watch: Watch, clock: Clock, disk_interval_seconds: float) -> None:
         self._watch = watch
@@ -32,7 +32,7 @@ class LoadMeter:
         self._jvm = (clock.monotonic(), 0)
 
     def measure(self, running: Mapping[str, Running]) -> Loads:
-        """The load of each task that runs, by dimension; what is unknown is missing."""
+        """The load of each running task by dimension. A dimension that is not known is absent."""
         looked = json.loads(self._watch.use())
         now = self._clock.monotonic()
         own = self._rates(running, looked["queries"], now)
@@ -63,8 +63,8 @@ class LoadMeter:
         return (cpu_nanos - before[1]) / 1e9 / seconds if seconds > 0 else None
 
     def _disk(self, running: Mapping[str, Running], now: float) -> Loads:
-        """Checkpoints are looked at once in an interval, for a small share of the time: the longest unseen first, and
-        a new one, which says little yet, after an interval."""
+        """Measures each checkpoint once in an interval, those measured longest ago first, for a small share of the
+        time. A new checkpoint is measured after its first interval."""
         paths = {task.checkpoint for task in running.values() if is_local(task.checkpoint)}
         self._sizes = {path: self._sizes.get(path, (now, None)) for path in paths}
         for path in sorted(paths, key=lambda path: self._sizes[path][0]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -18,36 +19,26 @@ from penstock.control.logs import logger
 from penstock.control.process import signal_group, wait_until
 from penstock.spark.channel import (
     COMMANDS,
+    CancelHostTask,
     Command,
     Exit,
-    Initialize,
     Lease,
-    ListTasks,
     Live,
     Loads,
     Progress,
-    Redistribute,
-    RemoveGeneration,
-    RemoveSavepoint,
     Reply,
-    Seal,
+    RunHostTask,
     Start,
     Stop,
-    TakeSavepoint,
 )
-from penstock.spark.channel import Work as HostWork
-from penstock.spark.collect import collect
 from penstock.spark.errors import failure_of
 from penstock.spark.host.events import EventWriter
 from penstock.spark.host.exits import HostExit, exit_for_jvm
+from penstock.spark.host.handlers import HostTasks
 from penstock.spark.host.lease import LeaseWatch
 from penstock.spark.host.loads import LoadMeter
 from penstock.spark.host.queues import TaskQueues, Work
 from penstock.spark.host.tasks import TaskTable
-from penstock.spark.initialize import initialize
-from penstock.spark.redistribute.engine import redistribute
-from penstock.spark.redistribute.seal import seal
-from penstock.spark.savepoint.take import remove, take
 from penstock.spark.session import HostSession
 from penstock.spark.settings import SparkSettings
 from penstock.spark.task import Runtime
@@ -71,6 +62,7 @@ class Host:
         self._runtime = Runtime(session, session.java_class(_WATCH_CLASS), settings, holder)
         self._runtime.watch.listen(session.spark.sparkContext._jsc.sc())
         self._tasks = TaskTable(self._runtime)
+        self._host_tasks = HostTasks(self._runtime, self._require_lease)
         self._meter = LoadMeter(self._runtime.watch, SystemClock(), settings.disk_interval_seconds)
         self._queues = TaskQueues(settings.max_concurrent_starts)
         self._jvm_lease = session.java_class(_JVM_LEASE_CLASS)
@@ -84,10 +76,11 @@ class Host:
         """Carries out commands, a JSON line each; does not return. Start it on the main thread."""
         signal.signal(signal.SIGCONT, self._on_continue)
         threading.excepthook = self._on_thread_error
-        for target in (self._lease.watch, self._look_again_and_again, self._measure, self._await_jvm):
+        for target in (self._lease.watch, self._poll_queries, self._measure, self._await_jvm):
             thread = threading.Thread(target=target, name=target.__name__.strip("_"), daemon=True)
             self._threads.append(thread)
             thread.start()
+        gc.freeze()
         for line in lines:
             self._lease.check()
             self._handle(COMMANDS.validate_json(line))
@@ -106,18 +99,17 @@ class Host:
             case Start():
                 self._enqueue(command.id, command.spec.task_id, partial(self._start, command))
             case Stop():
-                stop = partial(self._tasks.stop, command.task_id, settle=command.settle)
+                stop = partial(self._tasks.stop, command.task_id, finish_pending=command.finish_pending)
                 self._enqueue(command.id, command.task_id, stop)
             case Live():
                 self._enqueue(command.id, command.spec.task_id, partial(self._tasks.live, command.spec))
-            case Redistribute() | Seal() | TakeSavepoint() | RemoveSavepoint() | Initialize():
-                self._enqueue(command.id, f"{command.request.job}/*", partial(self._work, command))
+            case RunHostTask(task=task):
+                self._enqueue(command.id, task.request.queue, self._host_tasks.accept(task))
+            case CancelHostTask():
+                self._host_tasks.cancel(command.key)
+                self._reply(command.id, {})
             case Lease():
                 self._renew(command)
-            case RemoveGeneration(request=old):
-                self._enqueue(command.id, f"{old.job}/g{old.generation}", partial(self._work, command))
-            case ListTasks():
-                self._reply(command.id, {"tasks": self._tasks.describe()})
             case Exit():
                 threading.Thread(target=self._exit, args=(command.id,), name="exit", daemon=True).start()
 
@@ -139,25 +131,7 @@ class Host:
 
     def _start(self, command: Start) -> dict[str, Any]:
         self._require_lease()
-        return self._tasks.start(command.spec, command.epoch)
-
-    def _work(self, command: HostWork) -> dict[str, Any]:
-        """Work on checkpoints or an output."""
-        self._require_lease()
-        match command:
-            case Redistribute(request=redistribution):
-                return redistribute(self._runtime, redistribution).model_dump(mode="json")
-            case TakeSavepoint(request=savepoint):
-                return take(self._runtime, savepoint).model_dump(mode="json")
-            case Seal(request=sealed):
-                seal(self._runtime, sealed)
-            case RemoveSavepoint(request=removal):
-                remove(self._runtime, removal)
-            case RemoveGeneration(request=old):
-                collect(self._runtime, old)
-            case Initialize(request=sink):
-                initialize(self._runtime, sink)
-        return {}
+        return self._tasks.start(command.spec, command.epoch, command.commit_number)
 
     def _require_lease(self) -> None:
         if self._ending.is_set():
@@ -202,19 +176,21 @@ class Host:
 
     def _stop_all(self, timeout_seconds: float) -> None:
         for task_id in self._tasks.ids():
-            self._queues.submit(task_id, partial(self._tasks.stop, task_id, settle=False, patient=False), _log_error)
+            self._queues.submit(
+                task_id, partial(self._tasks.stop, task_id, finish_pending=False, patient=False), _log_error
+            )
         try:
             wait_until(lambda: not self._tasks.ids(), timeout_seconds, "the tasks to stop")
         except TimeoutError:
             log.warning("tasks did not stop in time", tasks=self._tasks.ids())
 
-    def _look_again_and_again(self) -> None:
+    def _poll_queries(self) -> None:
         while not self._ending.wait(self._settings.progress_interval_seconds):
-            look = self._tasks.look()
-            for ended in look.ended:
+            polled = self._tasks.poll()
+            for ended in polled.ended:
                 self._events.send(ended)
-            if look.progress and not self._events.is_congested():
-                self._events.send(Progress(tasks=look.progress))
+            if polled.progress and not self._events.is_congested():
+                self._events.send(Progress(tasks=polled.progress))
 
     def _measure(self) -> None:
         """On a thread of its own: a disk that hangs must not hold up progress, nor a failure end the host."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import threading
 from dataclasses import dataclass
@@ -9,13 +10,14 @@ from typing import Any, NamedTuple
 
 from penstock.control.errors import Unavailable
 from penstock.control.logs import logger
+from penstock.model.reports import TaskProgress, TaskState
 from penstock.spark.channel import TaskEnded
 from penstock.spark.failures import Cause, classify
-from penstock.spark.progress import task_progress
+from penstock.spark.fence import Mark
+from penstock.spark.measure.progress import task_progress
+from penstock.spark.measure.traffic import Samples, rates, with_record
 from penstock.spark.task import RunningTask, Runtime
-from penstock.spark.traffic import Samples, rates, with_record
 from penstock.tasks.spec import TaskSpec
-from penstock.wire.cluster import TaskProgress, TaskState
 
 log = logger(__name__)
 
@@ -40,22 +42,23 @@ class Running(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Look:
-    """One look at all queries: the progress of those that run, and those that ended by themselves."""
+class PollResult:
+    """One poll of all queries: the progress of running ones, and the queries that ended by themselves."""
 
     progress: dict[str, TaskProgress]
     ended: tuple[TaskEnded, ...]
 
 
 class TaskTable:
-    """Tasks by id. Commands of one task come one at a time (`TaskQueues`); looks come in between."""
+    """Tasks by id. Commands of one task come one at a time (`TaskQueues`); polls may come in between."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
+        self._has_garbage = False
 
-    def start(self, spec: TaskSpec, epoch: int) -> dict[str, Any]:
+    def start(self, spec: TaskSpec, epoch: int, commit_number: int = 0) -> dict[str, Any]:
         """Starts a task; one that runs already with this spec and epoch is left alone.
 
         Raises Unavailable when it runs with another, otherwise what `RunningTask.start` raises.
@@ -63,7 +66,7 @@ class TaskTable:
         entry = self._entries.get(spec.task_id)
         if entry is not None:
             return self._describe_same(entry, spec, epoch)
-        entry = _Entry(RunningTask(self._runtime, spec, epoch), TaskState.STARTING)
+        entry = _Entry(RunningTask(self._runtime, spec, epoch, Mark(commit_number)), TaskState.STARTING)
         with self._lock:
             self._entries[spec.task_id] = entry
         try:
@@ -74,14 +77,14 @@ class TaskTable:
         entry.state = TaskState.RUNNING
         return _describe(entry)
 
-    def stop(self, task_id: str, *, settle: bool, patient: bool = True) -> dict[str, Any]:
+    def stop(self, task_id: str, *, finish_pending: bool, patient: bool = True) -> dict[str, Any]:
         """Stops a task; one that does not run is stopped already. Raises what `RunningTask.stop` raises."""
         entry = self._entries.get(task_id)
         if entry is None:
             return {"was_running": False}
         entry.state = TaskState.STOPPING
         try:
-            outcome = entry.task.stop(settle=settle, patient=patient)
+            outcome = entry.task.stop(finish_pending=finish_pending, patient=patient)
         finally:
             self._remove_unless_active(entry)
         return {
@@ -99,11 +102,6 @@ class TaskTable:
         entry.task.spec = spec
         return _describe(entry)
 
-    def describe(self) -> dict[str, Any]:
-        """What runs, by task id."""
-        with self._lock:
-            return {task_id: _describe(entry) for task_id, entry in self._entries.items()}
-
     def ids(self) -> list[str]:
         """The tasks that run, start or stop."""
         with self._lock:
@@ -119,8 +117,8 @@ class TaskTable:
             if entry.state is TaskState.RUNNING
         }
 
-    def look(self) -> Look:
-        """Takes in the newest progress and removes the tasks whose query has ended by itself."""
+    def poll(self) -> PollResult:
+        """Stores the newest progress and removes the tasks whose query has ended by itself."""
         ended = []
         for record in json.loads(self._runtime.watch.poll()):
             entry = self._entries.get(record["task"])
@@ -132,7 +130,18 @@ class TaskTable:
                 ended.append(self._end(entry, record.get("causes", [])))
         with self._lock:
             progress = {task_id: entry.progress for task_id, entry in self._entries.items() if entry.progress}
-        return Look(progress, tuple(ended))
+        self._collect_garbage()
+        return PollResult(progress, tuple(ended))
+
+    def _collect_garbage(self) -> None:
+        """Lets the JVM free the sessions of tasks that were removed since the last poll.
+
+        A data frame and its session refer to each other, so Python gives them up only in a full collection of garbage.
+        The host freezes all that it has imported, or such a collection would take a good part of a second.
+        """
+        if self._has_garbage:
+            self._has_garbage = False
+            gc.collect()
 
     def _end(self, entry: _Entry, causes: list[dict[str, str]]) -> TaskEnded:
         task_id = entry.task.spec.task_id
@@ -155,6 +164,7 @@ class TaskTable:
     def _remove(self, task_id: str) -> None:
         with self._lock:
             self._entries.pop(task_id, None)
+        self._has_garbage = True
 
     def _describe_same(self, entry: _Entry, spec: TaskSpec, epoch: int) -> dict[str, Any]:
         if entry.task.spec != spec or entry.task.epoch != epoch:

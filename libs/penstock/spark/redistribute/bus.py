@@ -10,10 +10,10 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
+from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input
 from penstock.control.errors import Unavailable
 from penstock.spark.redistribute.offsets import SourceOffsets
-from penstock.tasks.keygroups import KeyGroupRange
 
 _TIMEOUT_SECONDS = 15.0
 
@@ -56,4 +56,4 @@ class InputEnds:
             )
             return {place.partition: answer.result().offset for place, answer in answers.items()}
         except KafkaException as error:
-            raise Unavailable(f"kafka does not tell the offsets of {source.topic}: {error}") from error
+            raise Unavailable(f"kafka did not return the offsets of {source.topic}: {error}") from error

@@ -1,6 +1,6 @@
 """Redistribution: another generation of a job's checkpoints, for other tasks or threads (DESIGN.md section 8).
 
-    settle   the old tasks are taken over and pending batches finished by their own generation
+    finish   the old tasks are claimed, and their own generation finishes pending batches
     level    tasks that lag read on to the others' watermark
     move     offsets by key group, state by key group and partition, into checkpoints that nobody has started
     verify   the new state is read again and compared; then batch 0 of the new checkpoints is committed
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from penstock.control.logs import logger
+from penstock.spark.fence import Mark
 from penstock.spark.redistribute.keys import WHOLE, KeyFunction, key_functions, keyed_operators, require_operators
 from penstock.spark.redistribute.move import StateMover, rows
 from penstock.spark.redistribute.new import NewGeneration
@@ -104,10 +105,10 @@ class _Redistribution:
             saved = SavedGeneration(self._runtime, layout, layout.savepoint)
             positions = saved.positions()
             return _Source(saved.tasks, positions, behind=saved.behind(positions))
-        old = OldGeneration(self._runtime, self._request.job, layout)
-        with self._phase("settle"):
+        old = OldGeneration(self._runtime, self._request.job, layout, _mark_of(self._request))
+        with self._phase("finish"):
             old.take_over()
-            settled = old.settle()
+            settled = old.finish_pending()
         with self._phase("level"):
             levelling = old.level(layout.config.completeness)
         return _Source(old.tasks, old.positions(), settled, len(levelling.levelled), len(levelling.behind))
@@ -163,3 +164,8 @@ class _Redistribution:
             yield
         finally:
             self._seconds[name] = round(monotonic() - begun, 3)
+
+
+def _mark_of(request: RedistributionRequest) -> Mark | None:
+    """Attempts after the same stop are ordered by their targets."""
+    return None if request.stopped_at is None else Mark(request.stopped_at, request.target.generation)

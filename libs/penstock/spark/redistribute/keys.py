@@ -15,13 +15,13 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig
 from penstock.control.errors import BrokenTask
 from penstock.spark.balance import BatchLimits
 from penstock.spark.query import result_of
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sources import read_input, register_tables
-from penstock.tasks.keygroups import KeyGroupRange
 
 _TAG = "penstock.key"
 
@@ -76,7 +76,10 @@ def require_operators(found: Sequence[KeyedOperator], in_checkpoint: Mapping[int
     """Raises BrokenTask unless the query has the operators that the checkpoint names by their ids. Pure."""
     planned = {operator.operator: operator.name for operator in found}
     if planned != in_checkpoint:
-        raise BrokenTask(f"query: its stateful operators are {planned}, but the checkpoints are of {in_checkpoint}")
+        raise BrokenTask(
+            f"query: state cannot be moved because the query has the operators {planned}, "
+            f"but the checkpoints have {in_checkpoint}"
+        )
 
 
 def key_functions(
@@ -88,19 +91,19 @@ def key_functions(
     """
     keys = {(source.key_function, len(source.key_columns), source.key_groups) for source in inputs.values()}
     if len(keys) != 1:
-        raise BrokenTask(f"inputs: state cannot be moved between tasks while the inputs' keys differ: {sorted(keys)}")
+        raise BrokenTask(f"inputs: state cannot be moved because the inputs have different keys: {sorted(keys)}")
     ((function, size, key_groups),) = keys
     if mixed:
-        raise BrokenTask("query: a UNION has an input's key column in one branch and another column in the other")
+        raise BrokenTask("query: state cannot be moved because the key column is in only some branches of a UNION")
     return {found.operator: KeyFunction(function, key_groups, _places(found, function, size)) for found in operators}
 
 
 def _places(found: KeyedOperator, function: str, size: int) -> tuple[int, ...]:
     if function == "none" or any(place not in found.columns for place in range(size)):
         raise BrokenTask(
-            f"query: the state of operator {found.operator} does not have the input's key columns among its keys, so "
-            "it is not known which rows belong to which task: put a shuffle job before this one that keys the input "
-            "by what the state is kept by"
+            f"query: state cannot be moved because the keys of operator {found.operator} lack the input's key columns. "
+            "Without them it is not known which task a row of state belongs to. Put a shuffle job before this one that "
+            "keys the input by the columns of the operator"
         )
     return tuple(found.columns.index(place) for place in range(size))
 

@@ -63,8 +63,8 @@ def cuts(
 ) -> dict[int, int]:
     """The offset of the first row beyond, from `begins` on and by key group; its end where there is none before.
 
-    `first_beyond` looks at a span of offsets of each key group it is given and tells those that have such a row. Spans
-    grow, so that a near cut costs one short look, and a far one not much more than the rows before it.
+    `first_beyond` searches a span of offsets of each given key group. It returns the first such row where there is one.
+    Spans grow, so a near cut costs one short search, and a far one not much more than the rows before it.
     """
     found: dict[int, int] = {}
     span, open_from = _FIRST_SPAN, dict(begins)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from penstock.config.keygroups import KeyGroupRange
 from penstock.control.errors import BrokenCheckpoint
 from penstock.spark.redistribute.keys import WHOLE, KeyFunction
 from penstock.spark.redistribute.new import NewTask
@@ -13,7 +14,6 @@ from penstock.spark.redistribute.positions import Position
 from penstock.spark.redistribute.saved import SourceTask
 from penstock.spark.redistribute.stores import StateStoreInfo, join_format_version, partitions_of
 from penstock.spark.task import Runtime
-from penstock.tasks.keygroups import KeyGroupRange
 
 Tally = dict[str, list[Any]]
 _CLASS = "io.penstock.state.StateMove"
@@ -56,7 +56,7 @@ class StateMover:
     def move(self) -> dict[StateStoreInfo, Tally]:
         """Copies all rows; by store: rows and checksum by key group.
 
-        Raises Py4JJavaError with `UnmovableStateException` when a row is in a task that it does not belong to.
+        Raises Py4JJavaError with `UnmovableStateException` when a row is in a task that does not have its key group.
         """
         return {store: json.loads(self._java.move(*self._described(store))) for store in self._stores}
 
@@ -87,8 +87,9 @@ def require_same(store: StateStoreInfo, moved: Tally, found: Tally) -> None:
     if wrong:
         group = wrong[0]
         raise BrokenCheckpoint(
-            f"state of operator {store.operator}, store {store.name}: key groups {', '.join(wrong)} are not as before; "
-            f"{group} had {moved.get(group)} and has {found.get(group)} (rows, checksum)"
+            f"state cannot be moved because the copy differs in the key groups {', '.join(wrong)} (operator "
+            f"{store.operator}, store {store.name}): {group} had {moved.get(group)}, the copy has {found.get(group)} "
+            "(rows, checksum)"
         )
 
 

@@ -1,4 +1,4 @@
-"""The new generation: its checkpoints are laid out, filled with state, verified, and finished by a commit."""
+"""The checkpoints of the new generation: created, filled with state, verified, and completed by a commit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.spark.sinks.files import task_folder
 from penstock.spark.task import Runtime, claim_checkpoint, clear_checkpoint
 from penstock.tasks.spec import TaskSpec
 
-# Spark's files sink compacts its log from batch 0 on, which is one that this task never runs.
+# Spark's files sink compacts its log from batch 0 on, and this task never runs batch 0.
 _EMPTY_SINK_LOG = b"v1"
 
 
@@ -34,14 +34,14 @@ class NewTask:
 
 
 class NewGeneration:
-    """The checkpoints of some tasks, which belong to this object until their tasks start, or another one is made."""
+    """The checkpoints of the new tasks. This object owns them until the tasks start or another attempt claims them."""
 
     def __init__(self, runtime: Runtime, specs: Sequence[TaskSpec]) -> None:
         self._runtime = runtime
         self.tasks = [_new_task(runtime, spec) for spec in specs]
 
     def clear(self) -> None:
-        """Removes what an attempt that ended early has left. Raises Fenced when there is a newer attempt."""
+        """Removes the files of an earlier attempt. Raises Fenced when a newer attempt has claimed the checkpoints."""
         for task in self.tasks:
             clear_checkpoint(self._runtime, task.checkpoint, task.token)
 
@@ -51,7 +51,7 @@ class NewGeneration:
             task.writer.write(name, content)
 
     def plan_batch_0(self, task: NewTask, metadata: dict[str, object], sources: Sequence[SourceOffsets]) -> None:
-        """The batch that stands for all that the old tasks did. It counts once it is committed."""
+        """Writes batch 0, which represents all work of the old tasks. It takes effect when it is committed."""
         task.writer.write(METADATA, new_id())
         batch = PlannedBatch(metadata, tuple(line_of(source) for source in sources))
         task.writer.write("offsets/0", offsets_text(batch).encode())
@@ -61,13 +61,13 @@ class NewGeneration:
             CheckpointWriter(task.session, folder).write("_spark_metadata/0", _EMPTY_SINK_LOG)
 
     def begin(self, task: NewTask, sources: Sequence[SourceOffsets]) -> None:
-        """A checkpoint for a job that has not finished a batch yet: it only knows where to begin."""
+        """Writes the initial offsets of a job that has not finished a batch yet."""
         task.writer.write(METADATA, new_id())
         for number, source in enumerate(sources):
             task.writer.write(initial_offsets_path(number), initial_offsets_text(line_of(source)).encode())
 
     def commit_batch_0(self, watermark_ms: int) -> None:
-        """The last step: from now on the checkpoints are whole."""
+        """The last step: it makes the checkpoints valid."""
         for task in self.tasks:
             task.writer.write("commits/0", commit_text(watermark_ms).encode())
 

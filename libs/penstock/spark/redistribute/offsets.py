@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from penstock.config.keygroups import KeyGroupRange
 from penstock.control.errors import BrokenCheckpoint
-from penstock.tasks.keygroups import KeyGroupRange
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def parse_line(line: str) -> SourceOffsets:
         ((topic, offsets),) = json.loads(line).items()
         return SourceOffsets(topic, {int(key_group): int(offset) for key_group, offset in offsets.items()})
     except (ValueError, AttributeError) as error:
-        raise BrokenCheckpoint(f"not the offsets of one topic: {line!r}") from error
+        raise BrokenCheckpoint(f"expected the offsets of one topic, not {line!r}") from error
 
 
 def line_of(source: SourceOffsets) -> str:
@@ -44,7 +44,7 @@ def merged(tasks: Sequence[Sequence[SourceOffsets]], key_groups: int) -> tuple[S
     """
     topics = {tuple(source.topic for source in sources) for sources in tasks}
     if len(topics) != 1:
-        raise BrokenCheckpoint(f"tasks of one job read different topics: {sorted(topics)}")
+        raise BrokenCheckpoint(f"the tasks of the job read different topics: {sorted(topics)}")
     return tuple(_united(list(column), key_groups) for column in zip(*tasks, strict=True))
 
 

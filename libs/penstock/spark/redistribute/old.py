@@ -16,7 +16,7 @@ from penstock.control.errors import BrokenCheckpoint, Unavailable
 from penstock.control.logs import logger
 from penstock.spark.balance import Ends, delay_millis
 from penstock.spark.checkpoint import CheckpointFiles, is_clean, last_commit, last_offset
-from penstock.spark.fence import FENCE
+from penstock.spark.fence import FENCE, Mark
 from penstock.spark.redistribute.bus import InputEnds
 from penstock.spark.redistribute.level import (
     Span,
@@ -48,10 +48,13 @@ class Levelling:
 
 
 class OldGeneration:
-    """The stopped tasks of a job. From `take_over` on, no earlier owner publishes to their checkpoints."""
+    """The stopped tasks of a job. From `take_over` on, no earlier owner publishes to their checkpoints.
 
-    def __init__(self, runtime: Runtime, job: str, layout: Layout) -> None:
-        self.tasks = [RunningTask(runtime, spec, epoch=None) for spec in task_specs(job, layout)]
+    `mark`: the stop that the redistribution follows.
+    """
+
+    def __init__(self, runtime: Runtime, job: str, layout: Layout, mark: Mark | None = None) -> None:
+        self.tasks = [RunningTask(runtime, spec, epoch=None, mark=mark) for spec in task_specs(job, layout)]
         self._runtime = runtime
         self._inputs = {source.topic: source for source in layout.config.inputs.values()}
         self._ends = InputEnds(runtime.settings.kafka_bootstrap)
@@ -61,8 +64,8 @@ class OldGeneration:
         for task in self.tasks:
             task.claim()
 
-    def settle(self) -> int:
-        """Finishes the pending batches; how many there were. Raises what `RunningTask.finish_pending` raises."""
+    def finish_pending(self) -> int:
+        """Finishes the pending batches and returns their number. Raises what `RunningTask.finish_pending` raises."""
         pending = [task for task in self.tasks if self._is_pending(task)]
         self._at_once(RunningTask.finish_pending, pending)
         return len(pending)
@@ -131,12 +134,12 @@ class OldGeneration:
             return ends
         session, last_ms = self._session(), goal + delay_millis(source.watermark_delay)
 
-        def look(spans: Mapping[int, Span]) -> dict[int, int]:
+        def search(spans: Mapping[int, Span]) -> dict[int, int]:
             if monotonic() > deadline and any(lo > begins[group] for group, (lo, _) in spans.items()):
                 raise Unavailable(f"{source.topic} is not searched for the common watermark in time")
             return first_beyond(session, source, self._runtime.settings, last_ms, spans)
 
-        return cuts(begins, ends, look)
+        return cuts(begins, ends, search)
 
     def _session(self) -> SparkSession:
         """With the settings of the job, as its query reads the input with."""
@@ -172,7 +175,7 @@ class OldGeneration:
         return offsets_left(there.sources, stop_at)
 
     def _is_pending(self, task: RunningTask) -> bool:
-        """A sealed task is clean: it was settled before it was sealed."""
+        """A sealed task is clean: its pending batch was finished before it was sealed."""
         files = self._files(task)
         if not self._is_sealed(task):
             return not is_clean(task.checkpoint, files)

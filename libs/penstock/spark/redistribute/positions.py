@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input
 from penstock.control.errors import BrokenCheckpoint
 from penstock.spark.checkpoint import CheckpointFiles, PlannedBatch, last_commit, planned_batch, watermark_ms
 from penstock.spark.redistribute.bus import InputEnds
 from penstock.spark.redistribute.offsets import SourceOffsets, parse_line
-from penstock.tasks.keygroups import KeyGroupRange
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,9 @@ def topics_of(traces: Sequence[Trace]) -> tuple[str, ...]:
         if not named and all(found.batch_id is None for found in traces):
             break
         if len(named) != 1:
-            raise BrokenCheckpoint(f"source {number} of the query reads {sorted(named) or 'no topic that is noted'}")
+            raise BrokenCheckpoint(
+                f"source {number} of the query reads {sorted(named) or 'no topic'}, expected one topic"
+            )
         topics.append(named.pop())
     return tuple(topics)
 

@@ -1,4 +1,4 @@
-"""A savepoint as the source of a redistribution: read only, so nothing is claimed, settled or levelled."""
+"""A savepoint as the source of a redistribution. It is only read: nothing is claimed, finished or levelled."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class SavedGeneration:
         self.tasks = [SavedTask(spec, task_folder(self._folder, spec.index)) for spec in task_specs(name.job, layout)]
 
     def positions(self) -> list[Position]:
-        """Where the tasks were. Raises BrokenCheckpoint when there is no such savepoint or it contradicts itself."""
+        """The tasks' positions. Raises BrokenCheckpoint when the savepoint is missing or contradicts itself."""
         self._require_there()
         inputs = {source.topic: source for source in self._layout.config.inputs.values()}
         checkpoints = [(task.checkpoint, task.spec.key_groups) for task in self.tasks]
@@ -57,16 +57,18 @@ class SavedGeneration:
         return positions_of(checkpoints, checkpoint_files(self._runtime, self._folder), inputs, ends)
 
     def _require_there(self) -> None:
-        """Without this a savepoint that is gone would look like a job that has read nothing."""
+        """Without this check a missing savepoint would look like a job that has read nothing."""
         manifest = read_manifest(self._folder, checkpoint_files(self._runtime, self._folder))
         if manifest is None:
             raise BrokenCheckpoint(f"there is no savepoint {self._folder}")
         found, wanted = manifest.layout, self._layout
         if (found.generation, found.ranges) != (wanted.generation, wanted.ranges):
-            raise BrokenCheckpoint(f"{self._folder} is of generation {found.generation}, not {wanted.generation}")
+            raise BrokenCheckpoint(
+                f"the savepoint {self._folder} has generation {found.generation}, not {wanted.generation}"
+            )
 
     def behind(self, positions: Sequence[Position]) -> int:
-        """The number of tasks with state whose watermark is below the greatest: what they had not read may be late."""
+        """The number of tasks with state whose watermark is below the greatest. Their unread rows may be late."""
         files = checkpoint_files(self._runtime, self._folder)
         if not any(files.names(f"{task.checkpoint}/state") for task in self.tasks):
             return 0

@@ -17,9 +17,9 @@ from penstock.spark.sources import connection_options, event_times
 def first_beyond(
     session: SparkSession, source: Input, settings: SparkSettings, event_time_ms: int, spans: Mapping[int, Span]
 ) -> dict[int, int]:
-    """By key group: the first offset in its span whose row happened after `event_time_ms`; absent without one.
+    """By key group: the first offset in its span whose event time is after `event_time_ms`; absent if there is none.
 
-    Spark's watermark goes by whole milliseconds, rounded down, and so does this. Raises Spark's errors when the
+    Event times are rounded down to whole milliseconds, as in Spark's watermark. Raises Spark's errors when the
     records cannot be read.
     """
     options = {

@@ -1,4 +1,4 @@
-"""The end of a generation: an entry in each offsets log that Spark cannot read, where the next batch would be."""
+"""Seals a generation: an entry that Spark cannot read takes the place of the next batch in each offsets log."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from penstock.tasks.redistribution import SealRequest
 
 log = logger(__name__)
 
-# Spark's complaint about the entry quotes it, and the mark makes the failure `fenced` (`penstock.spark.failures`).
+# Spark's error quotes this entry, and the word FENCED makes the failure `fenced` (`penstock.spark.failures`).
 SEAL = "FENCED: this generation was sealed: its job runs in a later one"
 
 
 def seal(runtime: Runtime, request: SealRequest) -> None:
-    """Nothing of the generation commits any more: neither to its checkpoints nor to an exactly-once Kafka output.
+    """Ends all commits of the generation, to its checkpoints and to an exactly-once Kafka output.
 
-    A zombie loses the fence, and whoever starts a task again reads the seal and fails. Safe to repeat. Raises
+    A task that still runs is fenced, and a task that is started again reads the seal and fails. Safe to repeat. Raises
     Py4JJavaError when Kafka does not answer.
     """
     layout = request.layout
@@ -54,6 +54,6 @@ def _seal_checkpoint(runtime: Runtime, request: SealRequest, index: int) -> None
     entry = 0 if newest is None else newest + 1
     writer = CheckpointWriter(session, checkpoint)
     if METADATA not in files.names(checkpoint):
-        # Of a task that was never started: without an id Spark would complain of that, and not quote the seal.
+        # The task was never started. Without a query id Spark would report that instead of quoting the seal.
         writer.write(METADATA, new_id())
     writer.write(f"offsets/{entry}", SEAL.encode())

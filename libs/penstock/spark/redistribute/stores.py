@@ -1,4 +1,4 @@
-"""The stateful operators of a checkpoint and their stores, as Spark's operator metadata names them.
+"""The stateful operators of a checkpoint and their stores, by Spark's operator metadata.
 
 Built-in operators have `state/<operator>/_metadata/metadata` (version 1) and a schema beside each store.
 transformWithState has `state/<operator>/_metadata/v2/<batch>`, which names its schemas' files by absolute paths.
@@ -33,7 +33,7 @@ class StateStoreInfo:
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator: its metadata as Spark wrote it and the stores in it. `version` is that of the metadata."""
+    """One operator: Spark's metadata, the version of the metadata, and the operator's stores."""
 
     number: int
     version: str
@@ -51,7 +51,7 @@ class Operator:
         return f"{self.version}\n{json.dumps({**self.record, 'stateStoreInfo': stores}, separators=(',', ':'))}"
 
     def schema_paths(self) -> tuple[str, ...]:
-        """The files with schemas, below the checkpoint. Of a fixed place, partition 0 has them."""
+        """The schema files, below the checkpoint. Metadata of version 1 implies fixed paths in partition 0."""
         named = [_below(path, self.number) for store in self.stores for path in store.schema_files]
         if self.version != "v1":
             return tuple(named)
@@ -60,9 +60,9 @@ class Operator:
 
 
 def operators_of(checkpoint: str, files: CheckpointFiles) -> tuple[Operator, ...]:
-    """The stateful operators of a checkpoint; none of a stateless query.
+    """The stateful operators of a checkpoint; empty for a stateless query.
 
-    Raises BrokenCheckpoint when their metadata is missing or of a version that is not known.
+    Raises BrokenCheckpoint when their metadata is missing or has an unknown version.
     """
     numbers = sorted(int(name) for name in files.names(f"{checkpoint}/state") if name.isdigit())
     return tuple(parse_operator(number, _metadata_text(checkpoint, number, files)) for number in numbers)
@@ -82,15 +82,15 @@ def metadata_for(
 
 
 def join_format_version(batch_metadata: Mapping[str, Any]) -> int:
-    """The format of stream-stream joins' state; 2 where Spark did not note it."""
+    """The state format of stream-stream joins; 2 if Spark did not record it."""
     return int(batch_metadata["conf"].get(_JOIN_FORMAT, 2))
 
 
 def parse_operator(number: int, text: str) -> Operator:
-    """An operator from its metadata file. Raises BrokenCheckpoint for a version that is not known."""
+    """Parses an operator's metadata file. Raises BrokenCheckpoint for an unknown version."""
     version, _, rest = text.partition("\n")
     if version not in ("v1", "v2"):
-        raise BrokenCheckpoint(f"operator metadata of version {version!r}, expected v1 or v2")
+        raise BrokenCheckpoint(f"the operator metadata has version {version!r}, expected v1 or v2")
     record = json.loads(rest)
     stores = [
         StateStoreInfo(
@@ -112,7 +112,7 @@ def _metadata_text(checkpoint: str, number: int, files: CheckpointFiles) -> str:
     try:
         return files.read(f"{checkpoint}/{path}")
     except FileNotFoundError as error:
-        raise BrokenCheckpoint(f"there is no {checkpoint}/{path}") from error
+        raise BrokenCheckpoint(f"the file {checkpoint}/{path} is missing") from error
 
 
 def _moved(store: Mapping[str, Any], operator: int, checkpoint: str, partitions: int) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Which files of a state store a version is made of. Pure.
+"""The files of a state store that a version consists of. Pure.
 
-A store's folder has for some versions the whole content (`<version>.snapshot` of the heap backend, `<version>.zip` of
-RocksDB) and for others what changed since the version before (`.delta`, `.changelog`). A zip of RocksDB names the
-files beside it, in `SSTs/` and `logs/`, that the content is in.
+For some versions a store's folder has the whole content (`<version>.snapshot` of the heap backend, `<version>.zip` of
+RocksDB), for others the changes since the version before (`.delta`, `.changelog`). A RocksDB zip names the files in
+`SSTs/` and `logs/` that contain the data.
 """
 
 from __future__ import annotations
@@ -30,13 +30,16 @@ def chain(names: Collection[str], version: int) -> tuple[str, ...]:
             return (*found, whole)
         changes = _named(names, number, _CHANGES)
         if changes is None:
-            raise BrokenCheckpoint(f"version {version} of the state needs version {number}, which is not there")
+            raise BrokenCheckpoint(f"version {version} of the state needs version {number}, which is missing")
         found.append(changes)
     return tuple(found)
 
 
 def zipped_files(content: bytes) -> dict[str, int]:
-    """The files that a RocksDB zip names, below the store's folder, with their bytes. Raises BrokenCheckpoint."""
+    """The sizes in bytes of the files that a RocksDB zip names, by path in the store's folder.
+
+    Raises BrokenCheckpoint when the zip cannot be read.
+    """
     try:
         with ZipFile(BytesIO(content)) as archive:
             record = json.loads(archive.read("metadata").decode().partition("\n")[2])
@@ -44,7 +47,7 @@ def zipped_files(content: bytes) -> dict[str, int]:
         logs = {f"logs/{file['dfsLogFileName']}": int(file["sizeBytes"]) for file in record.get("logFiles", ())}
         return tables | logs
     except (BadZipFile, KeyError, ValueError) as error:
-        raise BrokenCheckpoint(f"the zip of a RocksDB store cannot be read: {error!r}") from error
+        raise BrokenCheckpoint(f"the zip file of a RocksDB store cannot be read: {error!r}") from error
 
 
 def _named(names: Collection[str], version: int, endings: Collection[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""What a task's checkpoint needs to go on after its last finished batch, found while the task may run."""
+"""The files that a task needs to continue after its last finished batch. The task may run meanwhile."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from penstock.spark.savepoint.files import SavepointFiles
 
 @dataclass(frozen=True)
 class Content:
-    """`batch`: the last finished one, None without any. `files`: bytes by path below the checkpoint.
+    """`batch`: the last finished one, or None. `files`: sizes in bytes by path below the checkpoint.
 
-    `moved`: files that name their own folder, with the content that they have in `home`.
+    `moved`: the files that contain the path of their own folder, with the content that they must have in `home`.
     """
 
     batch: int | None
@@ -26,10 +26,10 @@ class Content:
 
 
 def content_of(checkpoint: str, home: str, files: SavepointFiles) -> Content:
-    """The content of a checkpoint that is to be at `home`.
+    """The content of a checkpoint whose copy will be at `home`.
 
-    Raises BrokenCheckpoint when it contradicts itself or the chain of a store's files is not complete, and
-    FileNotFoundError when a file goes meanwhile.
+    Raises BrokenCheckpoint when it contradicts itself or lacks files of a store, and FileNotFoundError when a file is
+    deleted meanwhile.
     """
     batch = last_commit(checkpoint, files)
     names = [METADATA] if METADATA in files.names(checkpoint) else []
@@ -62,7 +62,7 @@ def _describe(
     found: dict[str, int],
     moved: dict[str, bytes],
 ) -> None:
-    """Metadata of version 2 names its schemas' files by absolute paths, so it is written anew."""
+    """Metadata of version 2 has absolute paths of schema files, so the copy gets new metadata."""
     found |= _sized(checkpoint, operator.schema_paths(), files)
     if operator.version == "v1":
         found |= _sized(checkpoint, [operator.metadata_path], files)
@@ -99,7 +99,7 @@ def _sized(checkpoint: str, names: Iterable[str], files: SavepointFiles) -> dict
 
 
 def _all_below(checkpoint: str, folder: str, files: SavepointFiles) -> list[str]:
-    """The files of the sources' folders; a folder a source."""
+    """The files in the folders of the sources, one folder for each source."""
     numbers = sorted(name for name in files.names(_at(checkpoint, folder)) if name.isdigit())
     return [
         f"{folder}/{number}/{name}"

@@ -1,4 +1,4 @@
-"""Copies within one file system: hard links on the local one, where a published file is never written again."""
+"""Copies within one file system. Locally they are hard links, since a published file is never written again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SavepointFiles(CheckpointFiles, Protocol):
     """The file system of savepoints and checkpoints. Paths are Hadoop paths."""
 
     def copy(self, source: str, target: str) -> None:
-        """Makes `target`, with its folder. Raises FileNotFoundError when there is no `source`."""
+        """Creates `target` and its folder. Raises FileNotFoundError when `source` is missing."""
         ...
 
     def size(self, path: str) -> int:
@@ -28,15 +28,15 @@ class SavepointFiles(CheckpointFiles, Protocol):
         ...
 
     def write(self, path: str, content: bytes) -> None:
-        """Writes a new file, with its folder."""
+        """Creates a new file and its folder."""
         ...
 
     def publish(self, folder: str, target: str) -> bool:
-        """Renames a folder; False when `target` is there already."""
+        """Renames a folder. Returns False when `target` exists already."""
         ...
 
     def delete(self, folder: str) -> None:
-        """Deletes a folder with all in it, if it is there."""
+        """Deletes a folder and its content if it exists."""
         ...
 
 
@@ -44,7 +44,7 @@ class LocalSavepointFiles(LocalCheckpointFiles):
     """Folders of this machine, or mounted on it."""
 
     def copy(self, source: str, target: str) -> None:
-        """A hard link, or a copy where the file system makes none."""
+        """Creates a hard link, or a copy if the file system has no hard links."""
         old, new = local_path(source), local_path(target)
         new.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -59,7 +59,7 @@ class LocalSavepointFiles(LocalCheckpointFiles):
         return local_path(path).stat().st_size
 
     def write(self, path: str, content: bytes) -> None:
-        """The content is on disk when this returns."""
+        """Creates a new file and its folder. The content is on disk when this returns."""
         file = local_path(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("xb") as stream:
@@ -68,7 +68,7 @@ class LocalSavepointFiles(LocalCheckpointFiles):
             os.fsync(stream.fileno())
 
     def publish(self, folder: str, target: str) -> bool:
-        """In one step."""
+        """Renames a folder atomically. Returns False when `target` exists already."""
         try:
             local_path(folder).rename(local_path(target))
         except OSError:
@@ -78,14 +78,14 @@ class LocalSavepointFiles(LocalCheckpointFiles):
         return True
 
     def delete(self, folder: str) -> None:
-        """Deletes a folder with all in it, if it is there."""
+        """Deletes a folder and its content if it exists."""
         path = local_path(folder)
         if path.exists():
             shutil.rmtree(path)
 
 
 class HadoopSavepointFiles(HadoopCheckpointFiles):
-    """A Hadoop file system, by the host's JVM; every copy is a copy."""
+    """A Hadoop file system, used through the host's JVM. It has no hard links."""
 
     def __init__(self, session: SparkSession) -> None:
         super().__init__(session)
@@ -93,7 +93,7 @@ class HadoopSavepointFiles(HadoopCheckpointFiles):
         self._settings = session._jsparkSession.sessionState().newHadoopConf()
 
     def copy(self, source: str, target: str) -> None:
-        """The bytes pass through this JVM."""
+        """Copies the bytes through this JVM."""
         files, old, new = self._system(source), self._path(source), self._path(target)
         if not files.exists(old):
             raise FileNotFoundError(source)
@@ -110,7 +110,7 @@ class HadoopSavepointFiles(HadoopCheckpointFiles):
             raise
 
     def write(self, path: str, content: bytes) -> None:
-        """Writes a new file, with its folder."""
+        """Creates a new file and its folder."""
         stream = self._system(path).create(self._path(path), False)
         try:
             stream.write(content)
@@ -118,12 +118,12 @@ class HadoopSavepointFiles(HadoopCheckpointFiles):
             stream.close()
 
     def publish(self, folder: str, target: str) -> bool:
-        """In one step where the file system renames so."""
+        """Renames a folder, atomically if the file system does so. Returns False when `target` exists already."""
         files, path = self._system(target), self._path(target)
         return not files.exists(path) and bool(files.rename(self._path(folder), path))
 
     def delete(self, folder: str) -> None:
-        """Deletes a folder with all in it, if it is there."""
+        """Deletes a folder and its content if it exists."""
         self._system(folder).delete(self._path(folder), True)
 
     def _path(self, path: str) -> Any:

@@ -1,4 +1,4 @@
-"""Where a savepoint is, and what it says of itself. Its folder appears whole, in one step.
+"""The paths of savepoints and their manifest. The folder of a savepoint appears complete, in one step.
 
 <root>/<job>/savepoints/<name>/
     savepoint.json      SavepointManifest
@@ -32,7 +32,7 @@ def task_folder(savepoint: str, index: int) -> str:
 
 
 def read_manifest(savepoint: str, files: CheckpointFiles) -> SavepointManifest | None:
-    """What a savepoint says of itself; None when there is none. Raises BrokenCheckpoint when it cannot be read."""
+    """The manifest of a savepoint; None if there is no savepoint. Raises BrokenCheckpoint if it cannot be read."""
     try:
         return SavepointManifest.model_validate_json(files.read_bytes(f"{savepoint}/{MANIFEST}"))
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Takes and removes savepoints. A job's tasks may run meanwhile: what is copied was published and is not written again.
+"""Takes and removes savepoints. A job's tasks may run meanwhile, since published files are never written again.
 
-Each task is copied after its last finished batch, verified, and the folder then gets its name in one step. A batch
-that is planned but not finished is no part of a savepoint. Checkpoints are not claimed: nobody is disturbed.
+Each task is copied as of its last finished batch and verified. The folder then gets its name in one step. A batch that
+is planned but not finished is not part of a savepoint. Checkpoints are not claimed, so running tasks are not disturbed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from penstock.tasks.savepoint import (
 
 log = logger(__name__)
 
-# A running task deletes versions that it has not needed for long; whoever is that slow looks again.
+# A running task deletes old versions. If it deletes one during the copy, the copy is tried again.
 _ATTEMPTS = 3
 _Unreadable = (BrokenCheckpoint, OSError, ValueError, KeyError, Py4JJavaError)
 
@@ -35,14 +35,14 @@ _Unreadable = (BrokenCheckpoint, OSError, ValueError, KeyError, Py4JJavaError)
 def take(runtime: Runtime, request: SavepointRequest) -> SavepointReport:
     """Copies a job's checkpoints; safe to repeat, also by two hosts at once.
 
-    Raises BrokenCheckpoint when a task can be copied neither from its checkpoint nor from an earlier savepoint, Fenced
-    when there is a newer savepoint of this name.
+    Raises BrokenCheckpoint when a task can be copied neither from its checkpoint nor from an earlier savepoint, and
+    Fenced when a newer savepoint has this name.
     """
     return _Taking(runtime, request).run()
 
 
 def remove(runtime: Runtime, request: SavepointRemoval) -> None:
-    """Deletes a savepoint and what attempts at it left; safe to repeat. Raises Fenced when a newer one has the name."""
+    """Deletes a savepoint and its unfinished attempts; safe to repeat. Raises Fenced when a newer one has the name."""
     files, root = savepoint_files(runtime), runtime.settings.checkpoint_root
     folder = savepoint_folder(root, request.job, request.name)
     _require_not_newer(read_manifest(folder, files), request.number, folder)
@@ -85,7 +85,7 @@ class _Taking:
         # What has the name is of a smaller number: it was to be removed before.
         self._files.delete(self._folder)
         if not self._files.publish(self._attempt, self._folder):
-            raise Fenced(f"FENCED: {self._folder} was taken by another host at the same time")
+            raise Fenced(f"FENCED: another host took the savepoint {self._folder} at the same time")
 
     def _save(self, index: int) -> SavedTask:
         request = self._request
@@ -111,10 +111,12 @@ class _Taking:
                 continue
             origin = manifest.report.tasks[index].taken_from or name
             return SavedTask(index=index, batch=batch, taken_from=origin, why=why)
-        raise BrokenCheckpoint(f"{request.job}/{index} cannot be copied, and no earlier savepoint has it: {why}")
+        raise BrokenCheckpoint(
+            f"the checkpoint of {request.job}/{index} cannot be copied, and no earlier savepoint has the task: {why}"
+        )
 
     def _copy(self, checkpoint: str, index: int) -> int | None:
-        """Copies a checkpoint and reads the copy as it will be read; its last finished batch."""
+        """Copies a checkpoint and reads the copy as a restore would. Returns the last finished batch."""
         copied = task_folder(self._attempt, index)
         for left in reversed(range(_ATTEMPTS)):
             self._files.delete(copied)
@@ -138,7 +140,7 @@ class _Taking:
     def _require_same(self, copied: str, index: int, content: Content) -> None:
         found = content_of(copied, task_folder(self._folder, index), self._files)
         if found != content:
-            raise BrokenCheckpoint(f"{copied} is not what was copied")
+            raise BrokenCheckpoint(f"{copied} differs from the checkpoint that was copied")
 
 
 def _attempts_at(name: str) -> str:
@@ -151,4 +153,4 @@ def _reason(error: Exception) -> str:
 
 def _require_not_newer(found: SavepointManifest | None, number: int, folder: str) -> None:
     if found is not None and found.number > number:
-        raise Fenced(f"FENCED: {folder} is savepoint {found.number}, which is newer than {number}")
+        raise Fenced(f"FENCED: {folder} has the savepoint number {found.number}, newer than {number}")

@@ -47,15 +47,15 @@ def writer(frame: DataFrame, spec: TaskSpec, output: KafkaOutput, bootstrap: str
 
 
 def transactional_id_prefix(job: str, index: int, generation: int) -> str:
-    """The series of a task's batches in Kafka. A generation has its own: a rescale begins anew and seals the old."""
+    """The name of a task's series in Kafka. Each generation has its own series; a rescale seals the old one."""
     return f"penstock-{job}/{index}/{generation}"
 
 
 def seal_series(session: SparkSession, bootstrap: str, prefix: str) -> list[str]:
-    """No producer of the series `prefix` that was opened before this call can commit any more.
+    """Fences all open producers of the series `prefix`: they cannot commit any more.
 
-    Returns the transactional ids that were fenced; what they had open is aborted. Raises Py4JJavaError when Kafka does
-    not answer or denies it.
+    Returns the transactional ids that were fenced. Their open transactions are aborted. Raises Py4JJavaError when Kafka
+    does not answer or denies it.
     """
     jvm: Any = session._jvm
     fenced = jvm.io.penstock.kafka.sink.SeriesFence.fence({"bootstrap.servers": bootstrap}, prefix)
@@ -105,7 +105,7 @@ def _partition_count(admin: AdminClient, topic: str) -> int | None:
         return len(metadata.partitions)
     if metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
         return None
-    raise Unavailable(f"kafka does not describe the topic {topic}: {metadata.error}")
+    raise Unavailable(f"kafka did not describe the topic {topic}: {metadata.error}")
 
 
 def _create(admin: AdminClient, topic: str, key_groups: int | None) -> None:
@@ -114,4 +114,4 @@ def _create(admin: AdminClient, topic: str, key_groups: int | None) -> None:
         admin.create_topics([new], operation_timeout=_TIMEOUT_SECONDS)[topic].result(_TIMEOUT_SECONDS)
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise Unavailable(f"kafka does not create the topic {topic}: {error}") from error
+            raise Unavailable(f"kafka did not create the topic {topic}: {error}") from error

@@ -68,9 +68,9 @@ class PostgresSink:
     def prepare(self) -> None:
         """Makes the tables where missing and has Postgres check the statements, before the first batch."""
         with self._pool.link() as link:
-            self._target.ensure(link.connection)
+            self._target.ensure(link)
             self._ensure_stage(link)
-            self._target.check_insert(link.connection)
+            self._target.check_insert(link)
 
     def write(self, frame: DataFrame, batch_id: int) -> None:
         """Writes a micro-batch unless the database has it.
@@ -79,7 +79,7 @@ class PostgresSink:
         """
         batch = Marker(batch_id, query_id_of(frame))
         with self._pool.link() as link:
-            marker = read_marker(link.connection, self._key)
+            marker = read_marker(link, self._key)
         if decide(marker, *batch) is Decision.SKIP:
             self._log_skip(batch)
             frame.write.format("noop").mode("overwrite").save()
@@ -91,21 +91,21 @@ class PostgresSink:
         """Stores COPY text and marker in one transaction, unless another has stored the batch meanwhile."""
         with self._pool.link() as link:
             self._ensure_stage(link)
-            with link.connection.transaction(), link.connection.cursor() as cursor:
+            with link.transaction(), link.cursor() as cursor:
                 with cursor.copy(self._target.copy_statement()) as copy:
                     while chunk := rows.read(_CHUNK_BYTES):
                         copy.write(chunk)
-                decision = decide(claim_marker(link.connection, self._key), *batch)
+                decision = decide(claim_marker(link, self._key), *batch)
                 if decision is Decision.WRITE:
-                    write_marker(link.connection, self._key, batch, self._target.insert(link.connection))
+                    write_marker(link, self._key, batch, self._target.insert(link))
                 else:
                     self._log_skip(batch)
-                self._target.empty_stage(link.connection)
+                self._target.empty_stage(link)
         return decision
 
     def _ensure_stage(self, link: Link) -> None:
         if self._target.stage not in link.stages:
-            self._target.make_stage(link.connection)
+            self._target.make_stage(link)
             link.stages.add(self._target.stage)
 
     def _log_skip(self, batch: Marker) -> None:

@@ -1,25 +1,24 @@
-"""Connections to the Postgres databases that sinks write to, shared by all tasks of a host.
+"""Connections to the Postgres databases that sinks write to, shared by all tasks of a host (`psycopg_pool`).
 
-A task needs a connection only for the few milliseconds of a batch, so a hundred tasks get by with a handful.
+A task needs a connection only for the few milliseconds of a batch, so a hundred tasks need only a handful.
 """
 
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from typing import Any
 
 import psycopg
+import psycopg_pool
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.pq import TransactionStatus
 
 from penstock.control.errors import BrokenTask, Unavailable
 
-# A statement, a wait for a lock and a transaction left open all end by themselves: Python's foreachBatch cannot be
-# interrupted, and a stopped zombie must not hold a lock for ever. The URL's own `options` come later and win.
+# The server ends a statement, a wait for a lock and an open transaction that take too long. Python's foreachBatch
+# cannot be interrupted, and a stopped zombie must not keep a lock for ever. The URL's own `options` come later and win.
 SERVER_OPTIONS = (
     "-c statement_timeout=60000 -c lock_timeout=20000 -c idle_in_transaction_session_timeout=20000 "
     "-c timezone=UTC -c datestyle=ISO -c default_transaction_isolation=read\\ committed"
@@ -33,70 +32,68 @@ CLIENT_OPTIONS = {
     "client_encoding": "utf8",
     "application_name": "penstock",
 }
-MAX_IDLE = 8
-MAX_AGE_SECONDS = 600.0
+MOST_CONNECTIONS = 10
+"""The most connections of a host to one database. A batch that finds none free waits."""
+_MOST_AGE_SECONDS = 600.0
+_MOST_IDLE_SECONDS = 60.0
+_FIRST_WAIT_SECONDS = 2.0
+_WAIT_SECONDS = 60.0
 
 
-@dataclass
-class Link:
-    """A connection in autocommit mode, and the names of the temporary tables that were made on it."""
+class Link(psycopg.Connection[tuple[Any, ...]]):
+    """A connection in autocommit mode that knows the names of the temporary tables that were made on it."""
 
-    connection: psycopg.Connection
-    opened_at: float
-    stages: set[str] = field(default_factory=set)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.stages: set[str] = set()
 
 
 class ConnectionPool:
-    """Idle connections to one database, newest first; `clock` gives seconds."""
+    """At most `most` connections to one database; the first is opened when it is needed."""
 
-    def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, url: str, *, most: int = MOST_CONNECTIONS, wait_seconds: float = _WAIT_SECONDS) -> None:
         self._conninfo = conninfo_of(url)
-        self._clock = clock
-        self._idle: list[Link] = []
-        self._lock = threading.Lock()
+        self._wait_seconds = wait_seconds
+        self._pool = psycopg_pool.ConnectionPool(
+            self._conninfo,
+            connection_class=Link,
+            kwargs={"autocommit": True},
+            min_size=0,
+            max_size=most,
+            max_lifetime=_MOST_AGE_SECONDS,
+            max_idle=_MOST_IDLE_SECONDS,
+            check=psycopg_pool.ConnectionPool.check_connection,
+            open=True,
+        )
 
     @contextmanager
     def link(self) -> Iterator[Link]:
         """A connection that answered just now; closed when the body raises.
 
-        Raises Unavailable when the server cannot be reached or fails, BrokenTask when it refuses what it is told.
+        Raises Unavailable when the server cannot be reached or fails, or no connection becomes free in time; BrokenTask
+        when the server refuses a statement.
         """
         with translated_errors():
-            link = self._idle_link() or self._open()
+            link = self._take()
             try:
                 yield link
             except BaseException:
-                link.connection.close()
+                link.close()
                 raise
-            self._give_back(link)
+            finally:
+                self._pool.putconn(link)
 
     def close(self) -> None:
         """Closes the idle connections."""
-        with self._lock:
-            links, self._idle = self._idle, []
-        for link in links:
-            link.connection.close()
+        self._pool.close()
 
-    def _open(self) -> Link:
-        return Link(psycopg.connect(self._conninfo, autocommit=True), self._clock())
-
-    def _idle_link(self) -> Link | None:
-        while True:
-            with self._lock:
-                if not self._idle:
-                    return None
-                link = self._idle.pop()
-            if self._clock() - link.opened_at < MAX_AGE_SECONDS and _answers(link.connection):
-                return link
-            link.connection.close()
-
-    def _give_back(self, link: Link) -> None:
-        healthy = link.connection.info.transaction_status == TransactionStatus.IDLE
-        with self._lock:
-            if healthy and len(self._idle) < MAX_IDLE:
-                self._idle.append(link)
-                return
-        link.connection.close()
+    def _take(self) -> Link:
+        """A connection of the pool. The pool never says why it could not connect, so a connection of our own does."""
+        try:
+            return self._pool.getconn(timeout=min(_FIRST_WAIT_SECONDS, self._wait_seconds))
+        except psycopg_pool.PoolTimeout:
+            psycopg.connect(self._conninfo).close()
+            return self._pool.getconn(timeout=self._wait_seconds)
 
 
 def conninfo_of(url: str) -> str:
@@ -135,15 +132,9 @@ def translated_errors() -> Iterator[None]:
 def pool_of(url: str) -> ConnectionPool:
     """The process's pool for the database at `url`."""
     with _pools_lock:
-        return _pools.setdefault(url, ConnectionPool(url))
-
-
-def _answers(connection: psycopg.Connection) -> bool:
-    try:
-        connection.execute("")
-    except psycopg.OperationalError:
-        return False
-    return True
+        if url not in _pools:
+            _pools[url] = ConnectionPool(url)
+        return _pools[url]
 
 
 def _words(error: psycopg.Error) -> str:

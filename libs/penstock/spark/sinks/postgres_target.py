@@ -26,7 +26,7 @@ CREATE TABLE IF NOT EXISTS penstock_batches (
 _READ_MARKER = """
 SELECT batch_id, query_id FROM penstock_batches WHERE job = %s AND task_index = %s AND generation = %s
 """
-# Locks the row whether it was there or not, and says what was there.
+# Locks the row, creating it if missing, and returns the marker.
 _CLAIM_MARKER = """
 INSERT INTO penstock_batches AS marker (job, task_index, generation, batch_id, query_id, rows)
 VALUES (%s, %s, %s, -1, '', 0)
@@ -58,7 +58,7 @@ def read_marker(connection: psycopg.Connection, key: MarkerKey) -> Marker | None
 
 
 def claim_marker(connection: psycopg.Connection, key: MarkerKey) -> Marker | None:
-    """The marker, locked until the transaction ends: a zombie and its successor pass here one after the other."""
+    """The marker, locked until the transaction ends. The lock orders an old owner of the task and its successor."""
     return _marker(connection.execute(_CLAIM_MARKER, key.values()).fetchone())
 
 
@@ -95,7 +95,7 @@ class Target:
         self._require_columns(connection)
 
     def check_insert(self, connection: psycopg.Connection) -> None:
-        """Lets Postgres plan the insert: types, rights and the unique key of an upsert are then known to be good."""
+        """Lets Postgres plan the insert, which checks types, rights and the unique key of an upsert."""
         connection.execute(sql.SQL("EXPLAIN {}").format(self._insert()))
 
     def make_stage(self, connection: psycopg.Connection) -> None:

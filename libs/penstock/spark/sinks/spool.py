@@ -1,8 +1,8 @@
-"""A column of strings from Spark into a file that is in memory while small, on disk when large.
+"""Reads a column of strings from Spark into a file, which is in memory while small and on disk when large.
 
-`DataFrame.toArrow` keeps a whole batch in Python's memory and `toLocalIterator` runs one job a partition. Here one
-job runs and what it gives is written away as it comes. The reader must never wait for a database: Spark's scheduler
-hands over results on one thread for all queries of the host.
+`DataFrame.toArrow` keeps a whole batch in Python's memory, and `toLocalIterator` runs one job for each partition. Here
+one job runs and its results are written at once. The reader must never wait for a database, since Spark's scheduler
+passes on the results of all queries of the host on one thread.
 """
 
 from __future__ import annotations

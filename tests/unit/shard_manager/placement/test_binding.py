@@ -32,7 +32,7 @@ def test_the_more_important_decides_between_regions():
     jobs = [job("a", 3, "east"), job("b", 1, "west", priority=1)]
     constraints, unmet = bound(jobs, offers=["east", "west"])
     assert constraints == [region("west")]
-    rule = "it shares shards with job b, which goes first and asks for other containers"
+    rule = "it shares shards with job b, which takes precedence and asks for other containers"
     assert unmet == (Unmet("a", "east", rule, (0,)),)
 
 

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.shard_manager.placement import balance
-from services.shard_manager.placement.build import Container, Shard, problem_of
 from services.shard_manager.placement.checks import check_counted
 from services.shard_manager.placement.evenness import COUNTED, measure_of
 from services.shard_manager.placement.frame import frame_of
 from services.shard_manager.placement.place import place
 from services.shard_manager.placement.solution import solution_of
 from tests.support.fleets import changed, constrained, fleet
+from tests.support.placement_problems import Container, Shard, problem_of
 from tests.support.placements import DIMENSIONS, containers, shards
 
 HOSTS = [Container(f"c{number}", {"cpu": 20.0}) for number in range(4)]
@@ -42,7 +42,7 @@ def test_two_oversized_shards_on_one_container_are_put_apart():
     before = {row.id: f"c{row.id % 4}" for row in rows} | {30: "c0", 31: "c0"}
     answer = place(problem_of(HOSTS, rows, dimensions=["cpu"]), before)
     assert answer.assignment[30] != answer.assignment[31]
-    assert answer.settled
+    assert answer.converged
 
 
 @settings(max_examples=200, deadline=None)
@@ -64,7 +64,7 @@ def test_a_story_of_a_cell_with_oversized_shards():
     later = _with_oversized(changed(problem, 0.1))
     again = place(later, first.assignment)
     for case, answer in ((problem, first), (later, again)):
-        assert answer.settled
+        assert answer.converged
         assert answer.worst_band > 0.5
         assert _unevenness_of_others(case, answer.holder) <= 0.11
         assert place(case, answer.assignment).assignment == answer.assignment
@@ -98,11 +98,11 @@ def test_a_search_that_is_cut_goes_on_while_it_gains_by_it(monkeypatch):
     monkeypatch.setattr(balance, "_MOST_ROUNDS", 1)
     problem = constrained(fleet(3_000, 90, full=0.3, largest=0.6))
     answer = place(problem, {})
-    assert (answer.settled, answer.goes_on) == (False, True)
+    assert (answer.converged, answer.worth_continuing) == (False, True)
     count = 1
-    while answer.goes_on and count < 50:
+    while answer.worth_continuing and count < 50:
         answer, count = place(problem, answer.assignment), count + 1
-    assert not answer.goes_on
-    assert not answer.settled
+    assert not answer.worth_continuing
+    assert not answer.converged
     later = replace(changed(problem, 0.3, largest=0.6), move_budget=2)
-    assert place(later, answer.assignment).goes_on
+    assert place(later, answer.assignment).worth_continuing

@@ -6,14 +6,18 @@ from penstock.tasks.dimensions import CPU, DISK, NAMES
 from penstock.tasks.loads import TaskLoad
 from penstock.tasks.shards import Sharding, shard_of
 from services.shard_manager.placement.needs import needs_of
-from tests.support.cells import job, told
+from tests.support.cells import job, reported
 
 CPUS = NAMES.index(CPU)
 
 
 def test_a_shard_asks_what_its_tasks_ask_together():
     """Shard 0 of 1 holds all: loads add up, the most important counts, restarts and state are the cost of a move."""
-    loads = [TaskLoad("a", 0, 1, {CPU: 1.0, DISK: 2e8}), TaskLoad("a", 1, 1, {CPU: 0.5, DISK: 0.0}), told("b", cpu=2.0)]
+    loads = [
+        TaskLoad("a", 0, 1, {CPU: 1.0, DISK: 2e8}),
+        TaskLoad("a", 1, 1, {CPU: 0.5, DISK: 0.0}),
+        reported("b", cpu=2.0),
+    ]
     needs = needs_of([job("b", 1, priority=-1), job("a", 2, priority=-3)], loads, Sharding(1))
     assert needs.load[0, CPUS] == 3.5
     assert needs.priority.tolist() == [-1]

@@ -5,14 +5,13 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.shard_manager.placement.build import problem_of
 from services.shard_manager.placement.place import place
+from tests.support.placement_problems import problem_of
 from tests.support.placements import (
     DIMENSIONS,
     broken_promises,
     containers,
     fits,
-    load_of,
     may_hold,
     previous,
     shards,
@@ -45,7 +44,7 @@ def test_placing_again_moves_nothing(hosts, rows, before):
     problem = _problem(hosts, rows)
     once = place(problem, before)
     again = place(problem, once.assignment)
-    assert once.settled
+    assert once.converged
     assert again.assignment == once.assignment
     assert again.unplaceable == once.unplaceable
     assert again.moved.tolist() == []
@@ -71,16 +70,16 @@ def test_a_budget_bounds_the_moves_that_need_not_be_and_rounds_come_to_rest(host
     assert len(set(answer.moved.tolist()) - have_to) <= budget
     assert list(broken_promises(hosts, rows, before, answer)) == []
     for _ in range(60):
-        if answer.settled or budget == 0:
+        if answer.converged or budget == 0:
             break
         answer = place(problem, answer.assignment)
-    assert answer.settled or budget == 0
-    if answer.settled:
+    assert answer.converged or budget == 0
+    if answer.converged:
         assert place(problem, answer.assignment).assignment == answer.assignment
 
 
 @MANY
-@given(containers(), shards(replicas=st.none()), previous())
+@given(containers(), shards(), previous())
 def test_nothing_less_important_stands_in_the_way_of_a_shard(hosts, rows, before):
     answer = place(_problem(hosts, rows), before)
     by_id = {shard.id: shard for shard in rows}
@@ -89,5 +88,5 @@ def test_nothing_less_important_stands_in_the_way_of_a_shard(hosts, rows, before
         important = [other for other in rows if other.priority >= shard.priority]
         sums = used(important, answer.assignment)
         for host in (host for host in hosts if host.state == 0 and may_hold(host, shard)):
-            sums[host.name].update(load_of(shard))
+            sums[host.name].update(shard.load)
             assert not fits(host, sums[host.name])

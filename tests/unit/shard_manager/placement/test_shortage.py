@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from services.shard_manager.placement.build import Container, Shard, problem_of
 from services.shard_manager.placement.place import place
 from services.shard_manager.placement.problem import Constraint, State
 from services.shard_manager.placement.reasons import Cause
 from services.shard_manager.placement.shortage import Placed, place_all
+from tests.support.placement_problems import Container, Shard, problem_of
 from tests.support.placements import DIMENSIONS, containers, may_hold, previous, shards
 
 HOSTS = [Container("a", {"cpu": 2.0}, "east"), Container("b", {"cpu": 2.0}, "west")]
@@ -86,8 +86,7 @@ def test_only_constraints_leave_a_shard_without_a_place_and_without_shortage_not
     by_name, by_id = {host.name: host for host in hosts}, {row.id: row for row in rows}
     assert all(may_hold(by_name[name], by_id[shard]) for shard, name in placement.assignment.items())
     for lack in placement.unplaceable:
-        may_be_kept_apart = by_id[lack.shard].replicas is not None
-        if lack.stays_on is None and lack.cause in (Cause.CAPACITY_SHORT, Cause.TOO_LARGE) and not may_be_kept_apart:
+        if lack.stays_on is None and lack.cause in (Cause.CAPACITY_SHORT, Cause.TOO_LARGE):
             offers = [host.capacity for host in hosts if host.state is State.OPEN and may_hold(host, by_id[lack.shard])]
             assert all(min(offer.get(name, 0.0) for name in DIMENSIONS) == 0.0 for offer in offers), lack
 
@@ -99,5 +98,5 @@ def test_placing_again_moves_nothing(hosts, rows, before):
     first = place_all(problem, before).placement
     second = place_all(problem, first.assignment).placement
     third = place_all(problem, second.assignment).placement
-    if second.settled:
+    if second.converged:
         assert third.assignment == second.assignment

@@ -7,7 +7,7 @@ import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 
-/** For file systems without locks: looks, then publishes. A new owner may come in between. */
+/** The fence on file systems without locks: it checks, then publishes. A new owner may claim in between. */
 final class CheckedFence implements Fence {
   private final FileSystem files;
   private final Path file;

@@ -5,16 +5,16 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 
-/** What a task must hold to publish a file: the newest token of its checkpoint's FENCE file. */
+/** The check that a task still owns its checkpoint: its token must be the newest in the FENCE file. */
 interface Fence {
   String PATH = "penstock.fence.path";
   String TOKEN = "penstock.fence.token";
   String ALLOW_NOT_ATOMIC = "penstock.fence.allow_not_atomic";
 
-  /** Publishes when the token is still the newest; otherwise throws {@link FencedException} and publishes nothing. */
+  /** Publishes if the token is still the newest. Otherwise throws {@link FencedException} and publishes nothing. */
   void guard(Unchecked.Action<Void> publish) throws IOException;
 
-  /** The fence that the session's settings name; none (everything may be published) when they name none. */
+  /** The fence that the session's settings name. Without one, everything may be published. */
   static Fence of(Configuration settings) throws IOException {
     String path = settings.get(PATH);
     if (path == null) {
@@ -29,7 +29,8 @@ interface Fence {
     if (settings.getBoolean(ALLOW_NOT_ATOMIC, false)) {
       return new CheckedFence(files, file, token);
     }
-    throw new IOException(files.getUri() + " has no file locks: a checkpoint there needs the setting " + ALLOW_NOT_ATOMIC);
+    throw new IOException(files.getUri() + " has no file locks: a checkpoint there needs the setting "
+        + ALLOW_NOT_ATOMIC);
   }
 
   /** Throws unless the first line of the FENCE file is the token. */

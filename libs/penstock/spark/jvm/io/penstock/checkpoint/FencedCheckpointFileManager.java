@@ -8,10 +8,10 @@ import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager;
 
 /**
- * Spark's checkpoint files with a fence: a file becomes visible only while the task still owns its checkpoint.
+ * Spark's checkpoint files with a fence: a file is published only while the task still owns its checkpoint.
  *
- * <p>Local roots go through java.nio, other file systems through Spark's own manager. Spark makes one of these for
- * each log and each state store, on the driver and on executors, from the session's settings.
+ * <p>Local files are written with java.nio, others by Spark's own manager. Spark creates one instance for each log and
+ * each state store, on the driver and on executors, from the session's settings.
  */
 public class FencedCheckpointFileManager extends FileSystemBasedCheckpointFileManager {
   private final Path root;

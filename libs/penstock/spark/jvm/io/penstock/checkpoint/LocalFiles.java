@@ -12,7 +12,7 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.BasicFileAttributes;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
 
-/** Local files by java.nio: Hadoop's local file system forks {@code chmod} and {@code readlink} for each of these. */
+/** Local files by java.nio. Hadoop's local file system would fork {@code chmod} and {@code readlink} for each call. */
 final class LocalFiles {
   private LocalFiles() {}
 
@@ -29,14 +29,14 @@ final class LocalFiles {
     }
   }
 
-  /** Moves {@code temporary} to {@code target} in one step; without {@code overwrite} an existing target stays. */
+  /** Moves {@code temporary} to {@code target} atomically. Without {@code overwrite} an existing target stays. */
   static void publish(Path temporary, Path target, boolean overwrite) throws IOException {
     if (overwrite) {
       Files.move(temporary, target, StandardCopyOption.ATOMIC_MOVE);
       return;
     }
     try {
-      // A link fails when the target exists, in one step; no form of rename does.
+      // Creating a link fails atomically when the target exists. No form of rename does.
       Files.createLink(target, temporary);
     } catch (java.nio.file.FileAlreadyExistsException error) {
       throw new FileAlreadyExistsException(target.toString());

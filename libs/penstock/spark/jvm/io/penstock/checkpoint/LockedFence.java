@@ -13,11 +13,11 @@ import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.locks.ReentrantLock;
 
 /**
- * Check and publish as one step: both happen while {@code FENCE.lock} is held, and a new owner writes FENCE only while
- * it holds that lock (an fcntl lock, the same that Python's {@code fcntl.lockf} takes).
+ * Checks and publishes in one step, while it holds {@code FENCE.lock}. A new owner writes FENCE only while it holds the
+ * same lock (an fcntl lock, as taken by Python's {@code fcntl.lockf}).
  */
 final class LockedFence implements Fence {
-  // File locks are of the whole JVM: a second thread would get OverlappingFileLockException instead of waiting.
+  // A file lock belongs to the whole JVM: a second thread would get OverlappingFileLockException instead of waiting.
   private static final ConcurrentMap<Path, ReentrantLock> THREADS = new ConcurrentHashMap<>();
 
   private final Path file;
@@ -54,12 +54,12 @@ final class LockedFence implements Fence {
       Fence.require(token, Files.readString(file), file);
       publish.run();
     } catch (NoSuchFileException error) {
-      // The checkpoint, or its FENCE, was taken away: whoever did that is the owner now.
+      // Whoever deleted the checkpoint or its FENCE is the owner now.
       throw Files.exists(file) ? error : new FencedException("there is no " + file);
     }
   }
 
-  /** The form in which Spark recognises that a query is being stopped. */
+  /** The exception by which Spark recognises that a query is being stopped. */
   private static InterruptedIOException interrupted() {
     Thread.currentThread().interrupt();
     return new InterruptedIOException("interrupted while waiting for the fence");

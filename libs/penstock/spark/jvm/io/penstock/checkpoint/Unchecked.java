@@ -2,7 +2,7 @@ package io.penstock.checkpoint;
 
 import java.io.IOException;
 
-/** Throws checked exceptions through Spark's Scala interfaces, which declare none but expect IOException. */
+/** Throws IOException through Spark's Scala interfaces, which expect it but declare no exceptions. */
 final class Unchecked {
   private Unchecked() {}
 

@@ -3,12 +3,12 @@ package io.penstock.host;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Ends the JVM when the host has not renewed its lease in time, also when the host's Python process hangs or is
- * stopped by a signal and can end nothing.
+ * Ends the JVM when the host has not renewed its lease in time. This works even while the host's Python process hangs
+ * or is stopped by a signal.
  */
 public final class LeaseWatch {
   private static final int EXIT_CODE = 86;
-  private static final long LOOK_EVERY_MILLIS = 200;
+  private static final long CHECK_EVERY_MILLIS = 200;
   private static volatile long deadlineNanos;
   private static Thread thread;
 
@@ -27,9 +27,9 @@ public final class LeaseWatch {
   private static void watch() {
     while (deadlineNanos - System.nanoTime() > 0) {
       try {
-        Thread.sleep(LOOK_EVERY_MILLIS);
+        Thread.sleep(CHECK_EVERY_MILLIS);
       } catch (InterruptedException error) {
-        // Nobody has a reason to interrupt the watch: it goes on.
+        // Nothing may end the watch, so an interrupt is ignored.
         Thread.interrupted();
       }
     }

@@ -1,8 +1,8 @@
 package io.penstock.host;
 
+import io.penstock.spark42.RunningQuery;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.SparkContext;
 import org.apache.spark.executor.TaskMetrics;
@@ -10,12 +10,11 @@ import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerStageCompleted;
 import org.apache.spark.scheduler.SparkListenerStageSubmitted;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
-import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.apache.spark.util.LongAccumulator;
 
 /**
- * What the Spark tasks of each streaming query have used, added up from Spark's executor metrics. Spark hands a query's
- * id down to the stages of its batches, also where a sink starts them on other threads.
+ * The resources that the Spark tasks of each streaming query have used, added up from Spark's executor metrics. Spark
+ * passes the id of a query to the stages of its batches, also when a sink starts a stage on another thread.
  */
 public final class QueryUse extends SparkListener {
   private static final Map<String, Used> QUERIES = new ConcurrentHashMap<>();
@@ -24,7 +23,7 @@ public final class QueryUse extends SparkListener {
 
   private QueryUse() {}
 
-  /** Sums since the query was first seen. Written by the thread of the listener alone, but for the accumulator. */
+  /** Sums since the query was first seen. Only the listener's thread writes them, except for the accumulator. */
   static final class Used {
     private final LongAccumulator sourceBytes = new LongAccumulator();
     private volatile long fileBytes;
@@ -48,18 +47,17 @@ public final class QueryUse extends SparkListener {
     }
   }
 
-  static void listen(SparkContext hosts) {
-    context = hosts;
-    hosts.addSparkListener(new QueryUse());
+  static void listen(SparkContext sparkContext) {
+    context = sparkContext;
+    sparkContext.addSparkListener(new QueryUse());
   }
 
   /**
-   * Where a source adds the bytes that it reads for the query of this thread; Spark's own metric of the tasks is set to
-   * what file systems read. Empty when nobody listens, or the thread is not that of a query.
+   * The accumulator to which a source adds the bytes that it reads for the query of this thread. Spark's own metric of
+   * its tasks counts file systems only. Empty before {@code listen}, and on a thread that belongs to no query.
    */
   public static Optional<LongAccumulator> sourceBytes() {
-    String queryId = context == null ? null : context.getLocalProperty(StreamExecution.QUERY_ID_KEY());
-    return Optional.ofNullable(queryId).map(id -> of(id).sourceBytes);
+    return Optional.ofNullable(context).flatMap(RunningQuery::idOfThisThread).map(id -> of(id).sourceBytes);
   }
 
   static Used of(String queryId) {
@@ -78,14 +76,10 @@ public final class QueryUse extends SparkListener {
 
   @Override
   public void onStageSubmitted(SparkListenerStageSubmitted event) {
-    Properties properties = event.properties();
-    String queryId = properties == null ? null : properties.getProperty(StreamExecution.QUERY_ID_KEY());
-    if (queryId != null) {
-      stages.put(event.stageInfo().stageId(), of(queryId));
-    }
+    RunningQuery.idOfStage(event.properties()).ifPresent(id -> stages.put(event.stageInfo().stageId(), of(id)));
   }
 
-  /** A task that failed has used what it has used, too. */
+  /** Counts failed tasks too: they have used resources as well. */
   @Override
   public void onTaskEnd(SparkListenerTaskEnd event) {
     Used used = stages.get(event.stageId());

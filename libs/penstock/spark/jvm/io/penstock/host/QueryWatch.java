@@ -7,7 +7,8 @@ import com.fasterxml.jackson.databind.util.RawValue;
 import com.sun.management.GarbageCollectorMXBean;
 import com.sun.management.GcInfo;
 import com.sun.management.OperatingSystemMXBean;
-import io.penstock.kafka.source.StoppingQueries;
+import io.penstock.spark42.RunningQuery;
+import io.penstock.spark42.StoppingQueries;
 import java.lang.management.ManagementFactory;
 import java.lang.management.MemoryPoolMXBean;
 import java.lang.management.MemoryType;
@@ -15,19 +16,19 @@ import java.lang.management.ThreadMXBean;
 import java.util.Comparator;
 import java.util.Map;
 import java.util.Objects;
+import java.util.OptionalLong;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.apache.spark.SparkContext;
-import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.streaming.StreamingQueryProgress;
 
-/** Looks at all queries of a host in one call from Python: a call for each query would cost more than the queries. */
+/** Reports on all queries of a host in one call from Python. A call for each query would cost more than the queries. */
 public final class QueryWatch {
   private static final int LONGEST_MESSAGE = 4000;
   private static final int MOST_CAUSES = 20;
-  private static final long LOOK_MILLIS = 2;
+  private static final long STOP_POLL_MILLIS = 2;
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
   private static final OperatingSystemMXBean PROCESS =
@@ -56,12 +57,15 @@ public final class QueryWatch {
     }
   }
 
-  /** From now on {@code use} knows what queries do. To be called once, before the first query. */
+  /** Starts measuring what queries use. To be called once, before the first query starts. */
   public static void listen(SparkContext context) {
     QueryUse.listen(context);
   }
 
-  /** JSON, a record a query: task, run, active, progress when there is a newer one, causes when it has failed. */
+  /**
+   * JSON, one record for each query: {@code task}, {@code run}, {@code active}; {@code progress} when a newer one
+   * exists; {@code causes} when the query has failed.
+   */
   public static String poll() throws com.fasterxml.jackson.core.JsonProcessingException {
     ArrayNode all = JSON.createArrayNode();
     QUERIES.forEach((task, watched) -> describe(all.addObject().put("task", task), watched));
@@ -69,9 +73,9 @@ public final class QueryWatch {
   }
 
   /**
-   * JSON: {@code queries}, a record each: task, run and what it has used since it was started. CPU is that of its thread,
-   * which plans batches, and of its Spark tasks. {@code cpuNanos}: of the whole JVM. {@code heapBytes}: of its heap after
-   * the last collection; null before.
+   * JSON with three fields. {@code queries}: one record for each query with its task, run and what the query has used
+   * since its start; its CPU is that of the thread that plans its batches and of its Spark tasks. {@code cpuNanos}: CPU
+   * of the whole JVM. {@code heapBytes}: heap in use after the last collection; null before the first one.
    */
   public static String use() throws com.fasterxml.jackson.core.JsonProcessingException {
     ObjectNode all = JSON.createObjectNode()
@@ -83,9 +87,8 @@ public final class QueryWatch {
   }
 
   private static void addUse(ArrayNode queries, String task, StreamingQuery query) {
-    long threadNanos = query instanceof StreamingQueryWrapper wrapper
-        ? THREADS.getThreadCpuTime(wrapper.streamingQuery().queryExecutionThread().getId())
-        : -1;
+    OptionalLong threadId = RunningQuery.threadIdOf(query);
+    long threadNanos = threadId.isPresent() ? THREADS.getThreadCpuTime(threadId.getAsLong()) : -1;
     if (threadNanos < 0) {
       return;
     }
@@ -139,15 +142,15 @@ public final class QueryWatch {
   }
 
   /**
-   * Stops a query between two batches when such a moment comes within {@code patienceMillis}, else in mid-batch. From
-   * now on Penstock's source gives it no new rows, so the moment comes at the end of its batch, however busy it is.
+   * Stops a query at the end of its batch. If the batch lasts longer than {@code patienceMillis}, interrupts the batch.
+   * Penstock's source gives the query no new rows meanwhile, so even a busy query becomes idle after its batch.
    */
   public static void stop(StreamingQuery query, long patienceMillis) throws InterruptedException, TimeoutException {
     long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(patienceMillis);
     StoppingQueries.add(query.runId());
     try {
       while (query.isActive() && query.status().isTriggerActive() && System.nanoTime() < deadline) {
-        Thread.sleep(LOOK_MILLIS);
+        Thread.sleep(STOP_POLL_MILLIS);
       }
       query.stop();
     } finally {

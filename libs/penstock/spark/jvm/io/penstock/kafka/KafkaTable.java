@@ -13,7 +13,7 @@ import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Kafka as a table: read by event time by way of Spark's own table, written to exactly once. */
+/** Kafka as a table of Spark: the source reads in order of event time, the sink writes exactly once. */
 final class KafkaTable implements SupportsRead, SupportsWrite {
   private final SupportsRead spark;
 

@@ -10,7 +10,7 @@ import org.apache.spark.sql.sources.DataSourceRegister;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** {@code format("penstock-kafka")}: Spark's Kafka source and sink with what they lack (see README.md). */
+/** {@code format("penstock-kafka")}: a balanced Kafka source and an exactly-once Kafka sink (see README.md). */
 public final class PenstockKafkaProvider implements TableProvider, DataSourceRegister {
   private final KafkaSourceProvider spark = new KafkaSourceProvider();
 

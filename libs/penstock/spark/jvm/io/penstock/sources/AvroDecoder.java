@@ -17,8 +17,8 @@ import scala.Function1;
 import scala.Option;
 
 /**
- * Bytes of one Avro datum to a row; null for bytes that are none. What Spark's {@code from_avro} does in PERMISSIVE
- * mode: Spark itself has Avro's types and deserializer, but the function is in a jar that is not in the registry.
+ * Converts one Avro datum to a row, and malformed bytes to null, as Spark's {@code from_avro} does in PERMISSIVE mode.
+ * Spark has Avro's types and deserializer, but {@code from_avro} is in a jar that the registry lacks.
  */
 public final class AvroDecoder implements UDF1<byte[], Object> {
   private static final long serialVersionUID = 1L;
@@ -26,19 +26,19 @@ public final class AvroDecoder implements UDF1<byte[], Object> {
   private static final int NO_RECURSION = -1;
 
   private final String schemaText;
-  // Neither may be sent to executors, nor used by two threads.
+  // Not serializable and not safe for use by several threads.
   private transient ThreadLocal<Reader> readers;
 
   public AvroDecoder(String schemaText) {
     this.schemaText = schemaText;
   }
 
-  /** Spark's type of the rows. Throws for a text that is no Avro schema. */
+  /** Spark's type of the rows. Throws when the text is not an Avro schema. */
   public DataType dataType() {
     return SchemaConverters.toSqlType(schema()).dataType();
   }
 
-  /** The decoder as a function of Spark SQL. Made here: Py4J would take any of Spark's functions called udf. */
+  /** The decoder as a function of Spark SQL. Py4J cannot choose between Spark's overloads of {@code udf}, Java can. */
   public UserDefinedFunction function() {
     return functions.udf((UDF1<byte[], Object>) this, dataType());
   }

@@ -13,10 +13,10 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreColFamilySchema;
 import scala.Option;
 
 /**
- * Rows of one schema in a store. Built-in operators have one family a store; a variable of transformWithState has one,
- * with others for its indexes.
+ * A column family: the rows of one schema in a store. A store of a built-in operator has one family. A variable of
+ * transformWithState has one family, and one more for each of its indexes.
  *
- * @param variable the variable of transformWithState that the family is of; null for built-in operators
+ * @param variable the variable of transformWithState to which the family belongs; null for built-in operators
  */
 public record Family(Store store, StateStoreColFamilySchema schema, TransformWithStateVariableInfo variable) {
   static final String DEFAULT = "default";
@@ -25,7 +25,7 @@ public record Family(Store store, StateStoreColFamilySchema schema, TransformWit
     return schema.colFamilyName();
   }
 
-  /** Whether a key has a list of values. Indexes of a list have one value a key. */
+  /** Whether a key has a list of values. In an index of a list variable a key has one value. */
   boolean isList() {
     return variable != null
         && variable.stateName().equals(name())
@@ -41,7 +41,7 @@ public record Family(Store store, StateStoreColFamilySchema schema, TransformWit
         : new NoPrefixKeyStateEncoderSpec(schema.keySchema());
   }
 
-  /** Makes the family known to an open store. */
+  /** Registers the family with an open store. */
   void register(StateStore open) {
     if (!name().equals(DEFAULT)) {
       boolean internal = StateStoreColumnFamilySchemaUtils$.MODULE$.isInternalColFamily(name());
@@ -50,7 +50,7 @@ public record Family(Store store, StateStoreColFamilySchema schema, TransformWit
     }
   }
 
-  /** Takes from a key of the family what Spark partitions the operator by. Not for several threads at once. */
+  /** Extracts from a key the columns by which Spark partitions the operator. Not safe for use by several threads. */
   StatePartitionKeyExtractor partitionKeys() {
     return StatePartitionKeyExtractorFactory$.MODULE$.create(
         store.operatorName(), schema.keySchema(), store.name(), name(), Option.apply(store.formatVersion()),

@@ -17,16 +17,17 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * How the producer of a job's input put keys into its partitions, the key groups.
+ * The function by which the producer of a job's input assigns keys to partitions, which are the key groups.
  *
  * @param name {@code spark}: pmod(hash(columns), count); {@code kafka}: murmur2 of the bytes of one column;
- *     {@code none}: all rows are of key group 0
+ *     {@code none}: all rows belong to key group 0
  * @param count number of key groups; 1 for {@code none}
- * @param places of the key's columns among those that an operator's state is partitioned by, in the key's order
+ * @param places positions of the key's columns among the columns by which an operator's state is partitioned, in the
+ *     order of the key
  */
 public record KeyFunction(String name, int count, List<Integer> places) {
 
-  /** Where rows of one operator go: their key group, and their partition inside a task of {@code partitions}. */
+  /** Routes rows of one operator to their key group, and to one of the {@code partitions} of a task. */
   Router router(StructType partitionKey, int partitions) {
     List<Expression> all = new ArrayList<>();
     for (int place = 0; place < partitionKey.size(); place++) {
@@ -45,8 +46,9 @@ public record KeyFunction(String name, int count, List<Integer> places) {
     DataType type = partitionKey.fields()[places.get(0)].dataType();
     if (places.size() != 1 || !(type instanceof StringType || type instanceof BinaryType)) {
       throw new UnmovableStateException(
-          "key_function kafka hashes the bytes of the record's key, which are known of one column of type STRING or"
-              + " BINARY only, not of " + partitionKey.simpleString());
+
+              "state cannot be moved because key_function kafka hashes the bytes of the record's key. These are known only for"
+              + " one key column of type STRING or BINARY, not for " + partitionKey.simpleString());
     }
     return type;
   }
@@ -55,7 +57,7 @@ public record KeyFunction(String name, int count, List<Integer> places) {
     return CollectionConverters.asScala(expressions).toSeq();
   }
 
-  /** Not for several threads at once. */
+  /** Not safe for use by several threads. */
   static final class Router {
     private final KeyFunction function;
     private final UnsafeProjection hashes;
@@ -74,11 +76,11 @@ public record KeyFunction(String name, int count, List<Integer> places) {
       hashed = hashes.apply(partitionKey);
     }
 
-    /** -1: a null key, which Kafka puts anywhere. */
+    /** -1 for a null key, which Kafka sends to any partition. */
     int keyGroup() {
       return switch (function.name) {
         case "spark" -> Math.floorMod(hashed.getInt(0), function.count);
-        case "kafka" -> ofKafka(function.places.get(0));
+        case "kafka" -> kafkaKeyGroup(function.places.get(0));
         default -> 0;
       };
     }
@@ -87,7 +89,7 @@ public record KeyFunction(String name, int count, List<Integer> places) {
       return hashed.getInt(1);
     }
 
-    private int ofKafka(int place) {
+    private int kafkaKeyGroup(int place) {
       if (key.isNullAt(place)) {
         return -1;
       }

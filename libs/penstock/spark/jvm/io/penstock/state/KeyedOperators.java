@@ -29,10 +29,10 @@ import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Which columns of a query's inputs the stateful operators bring rows together by.
+ * The columns of a query's inputs by which each stateful operator partitions its state.
  *
- * <p>The inputs' key columns carry a tag in their metadata: the column's place in the input's key. Spark passes a
- * column's metadata on where the column is passed on unchanged, under whatever name, and drops it in expressions.
+ * <p>The key columns of the inputs carry a tag in their metadata: the position of the column in the input's key. Spark
+ * keeps a column's metadata while the column is unchanged, even under another name, and drops it in expressions.
  */
 public final class KeyedOperators {
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -40,9 +40,10 @@ public final class KeyedOperators {
   private KeyedOperators() {}
 
   /**
-   * JSON: {@code operators}, a record each with {@code operator} (its id in the checkpoint), {@code name} (Spark's) and
-   * {@code columns}: of each column that the operator's state is partitioned by, in order, the tag or null. {@code mixed}: a UNION has the tag
-   * in some of its branches only, so that tags after it may be wrong.
+   * JSON with two fields. {@code operators}: one record for each stateful operator with {@code operator} (its id in the
+   * checkpoint), {@code name} (Spark's) and {@code columns}: for each column by which the state is partitioned, in
+   * order, the tag or null. {@code mixed}: true when only some branches of a UNION have the tag, so that later tags may
+   * be wrong.
    */
   public static String describe(Dataset<?> result, String tag) throws JsonProcessingException {
     LogicalPlan plan = result.queryExecution().analyzed();
@@ -60,7 +61,7 @@ public final class KeyedOperators {
     return JSON.writeValueAsString(found);
   }
 
-  /** The plan as a streaming query would number its operators; nothing is read or written. */
+  /** The physical plan, with operators numbered as in a streaming query. Nothing is read or written. */
   private static SparkPlan planned(Dataset<?> result, LogicalPlan plan) {
     return new IncrementalExecution(
         result.sparkSession(), plan, OutputMode.Append(), "", UUID.randomUUID(), UUID.randomUUID(), 0L, Option.empty(),
@@ -78,7 +79,10 @@ public final class KeyedOperators {
     return found;
   }
 
-  /** A join's columns have a tag only where both sides have the same. Other second inputs are initial states. */
+  /**
+   * A column of a join has a tag only if both sides have the same. The second input of other operators is an initial
+   * state.
+   */
   private static List<Long> columnTags(SparkPlan operator, String tag) {
     List<Distribution> distributions = CollectionConverters.asJava(operator.requiredChildDistribution());
     List<Long> tags = tags(distributions.get(0), tag);
@@ -105,7 +109,7 @@ public final class KeyedOperators {
     return agreed;
   }
 
-  /** Spark may push an operator below the projection that takes a column out of a decoded record. */
+  /** A field of a decoded record counts too: Spark may push an operator below the projection of that field. */
   private static Long tagOf(Expression column, String tag) {
     Metadata metadata = column instanceof Attribute attribute
         ? attribute.metadata()

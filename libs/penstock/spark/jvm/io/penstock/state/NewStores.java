@@ -47,12 +47,13 @@ final class NewStores implements AutoCloseable {
     }
   }
 
-  /** All partitions are at version 1 then, those without rows too. */
+  /** Commits all partitions, also those without rows, as version 1. */
   void commit(int threads) throws Exception {
     List<Callable<Long>> commits = all.stream().<Callable<Long>>map(open -> open.store::commit).toList();
     for (long version : StateMove.inParallel(threads, commits)) {
       if (version != 1) {
-        throw new IllegalStateException("a new state store is of version " + version + " after its first commit");
+        throw new IllegalStateException(
+            "a new state store has version " + version + " after its first commit, expected 1");
       }
     }
   }

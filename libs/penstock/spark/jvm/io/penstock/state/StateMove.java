@@ -19,10 +19,11 @@ import scala.Option;
 import scala.collection.Iterator;
 
 /**
- * Moves the state of some tasks to others, row by row through Spark's state stores, whatever keeps them.
+ * Moves the state of old tasks to new tasks, row by row. It reads and writes through Spark's state stores, so it works
+ * for every kind of store.
  *
- * <p>Rows of a store go to the task that has their key group, and there to the partition that Spark's shuffle brings
- * their key to. Old stores are read by several threads; a new store takes rows of one at a time.
+ * <p>A row goes to the task that has its key group, and there to the partition to which Spark's shuffle would send its
+ * key. Several threads read old stores; only one thread at a time writes to a new store.
  */
 public final class StateMove {
   private final List<TaskState> from = new ArrayList<>();
@@ -33,22 +34,24 @@ public final class StateMove {
     this.threads = threads;
   }
 
-  /** An old task: the state that its batch {@code batch} left, of key groups {@code lowest} to {@code end - 1}. */
+  /**
+   * Adds an old task with its state after batch {@code batch}. It has the key groups {@code lowest} to {@code end - 1}.
+   */
   public void addOld(SparkSession session, String checkpoint, int partitions, long batch, int lowest, int end) {
     from.add(new TaskState(session, checkpoint, partitions, batch + 1, lowest, end));
   }
 
-  /** A new task, whose state will be that after its batch 0. */
+  /** Adds a new task. Its state will be that after its batch 0. */
   public void addNew(SparkSession session, String checkpoint, int partitions, int lowest, int end) {
     to.add(new TaskState(session, checkpoint, partitions, 1, lowest, end));
   }
 
-  /** How rows are told their key group: see {@link KeyFunction}. */
+  /** The function that gives the key group of a row: see {@link KeyFunction}. */
   public KeyFunction keys(String function, int keyGroups, List<Integer> places) {
     return new KeyFunction(function, keyGroups, places);
   }
 
-  /** What is in a store, by the first old task's checkpoint: see {@link Store}. */
+  /** Reads the layout of a store from the first old task's checkpoint. {@link Store} describes the arguments. */
   public StoreLayout layout(
       long operator, String operatorName, String name, int prefixColumns, int formatVersion, String properties,
       List<String> schemaFiles) {
@@ -58,9 +61,9 @@ public final class StateMove {
   }
 
   /**
-   * Moves one store of one operator. The tally of the old rows, as JSON (see {@link Tally}).
+   * Moves one store of one operator. Returns the tally of the old rows as JSON (see {@link Tally}).
    *
-   * <p>Throws {@link UnmovableStateException} when an old task has a row that is not of its key groups.
+   * <p>Throws {@link UnmovableStateException} when an old task has a row of a key group that is not its own.
    */
   public String move(StoreLayout layout, KeyFunction keys) throws Exception {
     try (NewStores target = new NewStores(layout, to, keys.count())) {
@@ -76,7 +79,7 @@ public final class StateMove {
   }
 
   /**
-   * Reads one store of the new tasks again. Their tally, as JSON.
+   * Reads one store of the new tasks. Returns the tally of their rows as JSON.
    *
    * <p>Throws IllegalStateException when a row is not in the task or the partition that it belongs to.
    */
@@ -84,7 +87,8 @@ public final class StateMove {
     return forEachPartition(to, keys.count(), (task, partition, own) ->
         scan(layout, keys, task, partition, task.partitions, (family, router, key, value) -> {
           if (!task.has(router.keyGroup()) || router.partition() != partition) {
-            throw new IllegalStateException("a row of " + layout.store() + " is in the wrong place after the move");
+            throw new IllegalStateException("after the move, a row of " + layout.store()
+                + " is in the wrong task or partition");
           }
           own.add(router.keyGroup(), family, key, value);
         })).toJson();
@@ -136,7 +140,7 @@ public final class StateMove {
       StoreLayout layout, KeyFunction keys, TaskState task, int partition, int targetPartitions, RowWork work) {
     StateStoreProvider provider = task.open(layout, partition);
     try {
-      // Families can be registered with a store for writing only.
+      // Families can only be registered with a store that is open for writing.
       if (layout.hasFamilies()) {
         StateStore store = provider.getStore(task.version, Option.empty(), false, false);
         layout.register(store);
@@ -184,10 +188,10 @@ public final class StateMove {
   private static void requireOwn(TaskState task, int keyGroup, UnsafeRow key, Family family) {
     if (!task.has(keyGroup)) {
       throw new UnmovableStateException(
-          "the state of operator " + family.store().operator() + " has the key " + text(key, family) + " of key group "
-              + keyGroup + " in the task of key groups " + task.lowestKeyGroup + " to " + (task.endOfKeyGroups - 1)
-              + ": the input is not keyed as key_function and key_columns say, or has records with a null key, which"
-              + " the query should filter");
+          "state cannot be moved because the task of key groups " + task.lowestKeyGroup + " to "
+              + (task.endOfKeyGroups - 1) + " keeps the key " + text(key, family) + " of key group " + keyGroup
+              + " (operator " + family.store().operator() + "). Either the input's records are not partitioned as"
+              + " key_function and key_columns say, or some have a null key: the query should filter those");
     }
   }
 

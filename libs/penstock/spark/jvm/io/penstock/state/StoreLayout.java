@@ -19,9 +19,9 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * What is in a store, read from a checkpoint that has it.
+ * The column families and schemas of a store, read from a checkpoint.
  *
- * @param schemas of several versions, which transformWithState's rows name; none for other operators
+ * @param schemas the schema versions that rows of transformWithState refer to; empty for other operators
  */
 public record StoreLayout(Store store, List<Family> families, Option<StateSchemaProvider> schemas) {
   static StoreLayout read(Store store, TaskState task) {
@@ -35,7 +35,7 @@ public record StoreLayout(Store store, List<Family> families, Option<StateSchema
     return new StoreLayout(store, families, store.hasVariables() ? provider(store, task) : Option.empty());
   }
 
-  /** The family that a store is opened with. */
+  /** The family with which a store is opened. */
   Family first() {
     return families.get(0);
   }

@@ -5,7 +5,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.expressions.XXH64;
 
-/** Rows and a checksum per key group, whatever the order of the rows. */
+/** The number of rows and a checksum for each key group. The order of the rows does not matter. */
 final class Tally {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final long SEED = 42L;
@@ -18,7 +18,7 @@ final class Tally {
     sums = new long[keyGroups];
   }
 
-  /** {@code family}: number of the row's family in its store. */
+  /** Adds a row. {@code family} is the number of its column family in the store. */
   void add(int keyGroup, int family, UnsafeRow key, UnsafeRow value) {
     rows[keyGroup]++;
     sums[keyGroup] += hash(value, hash(key, SEED + family));
@@ -31,7 +31,7 @@ final class Tally {
     }
   }
 
-  /** JSON: by key group that has rows, {@code [rows, checksum]}. */
+  /** JSON: {@code [rows, checksum]} for each key group that has rows. */
   String toJson() {
     ObjectNode groups = JSON.createObjectNode();
     for (int keyGroup = 0; keyGroup < rows.length; keyGroup++) {

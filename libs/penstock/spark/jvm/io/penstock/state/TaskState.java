@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreId;
 import org.apache.spark.sql.execution.streaming.state.StateStoreProvider;
 import org.apache.spark.sql.execution.streaming.state.StateStoreProviderId;
 
-/** The state of one task: where its checkpoint is, how it is partitioned, which version counts, whose rows it has. */
+/** The state of one task: checkpoint, number of partitions, version, key groups. */
 final class TaskState {
   final int partitions;
   final int lowestKeyGroup;
@@ -19,7 +19,7 @@ final class TaskState {
   private final Configuration files;
 
   TaskState(SparkSession session, String checkpoint, int partitions, long version, int lowest, int end) {
-    // Begins the coordinator of state stores, which they report to: it is there once a query was started.
+    // Starts the coordinator to which state stores report. Spark otherwise starts it with the first query.
     session.streams();
     this.partitions = partitions;
     this.version = version;
@@ -47,7 +47,7 @@ final class TaskState {
     return files;
   }
 
-  /** The caller closes it. */
+  /** Opens a store. The caller must close it. */
   StateStoreProvider open(StoreLayout layout, int partition) {
     Family first = layout.first();
     return StateStoreProvider.createAndInit(

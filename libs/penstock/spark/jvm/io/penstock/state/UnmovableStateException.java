@@ -1,6 +1,6 @@
 package io.penstock.state;
 
-/** The state cannot be moved, however often it is tried: of no rows of it is known which key group they are of. */
+/** The state cannot be moved, and a retry cannot help: the key groups of its rows are not known. */
 public final class UnmovableStateException extends RuntimeException {
   private static final long serialVersionUID = 1L;
 

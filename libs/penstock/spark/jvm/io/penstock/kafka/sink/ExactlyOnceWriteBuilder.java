@@ -1,5 +1,7 @@
 package io.penstock.kafka.sink;
 
+import io.penstock.kafka.sink.options.SinkOptions;
+import io.penstock.kafka.sink.write.RecordColumns;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.SupportsTruncate;
@@ -9,8 +11,8 @@ import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 
 /**
- * The exactly-once Kafka sink of a streaming query. As in Spark's own, update and complete mode append the rows that
- * they give.
+ * The entry point of the exactly-once Kafka sink of a streaming query. As in Spark's own sink, update and complete mode
+ * append their rows.
  */
 public final class ExactlyOnceWriteBuilder implements SupportsTruncate, SupportsStreamingUpdateAsAppend {
   private final LogicalWriteInfo info;

@@ -1,6 +1,14 @@
 package io.penstock.kafka.sink;
 
-import io.penstock.kafka.sink.ReplayCheck.Decision;
+import io.penstock.kafka.sink.options.SinkOptions;
+import io.penstock.kafka.sink.options.TransactionScope;
+import io.penstock.kafka.sink.run.SinkRun;
+import io.penstock.kafka.sink.run.SinkRuns;
+import io.penstock.kafka.sink.series.PlannedBatch;
+import io.penstock.kafka.sink.series.ReplayCheck.Decision;
+import io.penstock.kafka.sink.write.RecordColumns;
+import io.penstock.kafka.sink.write.RowWriterFactory;
+import io.penstock.kafka.sink.write.WrittenAttempt;
 import java.util.Arrays;
 import java.util.Set;
 import java.util.stream.Collectors;
@@ -27,7 +35,7 @@ final class KafkaStreamingWrite implements StreamingWrite {
   @Override
   public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
     boolean each = options.scope() == TransactionScope.PARTITION;
-    batch = RunningQuery.batch(queryId, each ? info.numPartitions() : 0);
+    batch = CurrentBatch.of(queryId, each ? info.numPartitions() : 0);
     run = SinkRuns.of(batch.runId(), options);
     decision = run.start(batch);
     return new RowWriterFactory(options, columns, batch, decision);
@@ -44,7 +52,7 @@ final class KafkaStreamingWrite implements StreamingWrite {
     }
   }
 
-  /** The query ends with this error. */
+  /** Ends the run, since the query ends after a failed batch. */
   @Override
   public void abort(long epoch, WriterCommitMessage[] messages) {
     SinkRuns.end(batch.runId());

@@ -1,24 +1,23 @@
 package io.penstock.kafka.sink;
 
+import io.penstock.kafka.sink.errors.BrokenSinkException;
+import java.util.List;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
 import org.apache.spark.sql.kafka010.KafkaMicroBatchStream;
 
 /**
- * A transaction per Spark partition counts on a replayed batch having the same rows in the same partitions. Spark's own
- * Kafka source plans up to four of them in the order of a map, which is another after a restart: then one partition
- * would be left out for what another has written.
+ * The requirement of scope {@code partition}: a replayed batch has the same rows in the same Spark partitions. Spark's
+ * own Kafka source breaks it: after a restart it may plan up to four partitions in another order.
  */
 final class RepeatableSources {
   private RepeatableSources() {}
 
-  static void require(Iterable<? extends SparkDataStream> sources) {
-    for (SparkDataStream source : sources) {
-      if (source instanceof KafkaMicroBatchStream) {
-        throw new BrokenSinkException(
-            "transactionScope: partition needs sources that repeat their partitions in the same order, which Spark's"
-                + " format kafka does not: read with format penstock-kafka, which takes the same options and goes on"
-                + " with the same checkpoint");
-      }
+  static void require(List<SparkDataStream> sources) {
+    if (sources.stream().anyMatch(KafkaMicroBatchStream.class::isInstance)) {
+      throw new BrokenSinkException(
+          "option transactionScope: partition needs sources that plan the partitions of a repeated batch in the same"
+              + " order. Spark's format kafka does not: read with format penstock-kafka, which takes the same options"
+              + " and continues the same checkpoint");
     }
   }
 }

@@ -1,5 +1,8 @@
 package io.penstock.kafka.sink;
 
+import io.penstock.kafka.sink.errors.KafkaErrors;
+import io.penstock.kafka.sink.options.SinkOptions;
+import io.penstock.kafka.sink.series.SeriesNames;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -8,7 +11,7 @@ import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.TransactionListing;
 
-/** Seals a series that a rescale leaves behind: none of its producers can commit any more. */
+/** Seals a series that a rescale leaves behind: its producers cannot commit any more. */
 public final class SeriesFence {
   private SeriesFence() {}
 

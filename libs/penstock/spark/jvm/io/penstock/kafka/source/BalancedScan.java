@@ -11,7 +11,7 @@ import org.apache.spark.sql.kafka010.KafkaMicroBatchStream;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Spark's scan of Kafka, whose stream chooses its batches by event time. */
+/** Spark's scan of Kafka with a stream that chooses the ends of its batches by event time. */
 public final class BalancedScan implements Scan {
   private final Scan spark;
   private final SourceOptions options;
@@ -21,7 +21,7 @@ public final class BalancedScan implements Scan {
     this.options = options;
   }
 
-  /** Raises IllegalArgumentException for an option that breaks its rule. */
+  /** Raises IllegalArgumentException for an invalid option. */
   public static Scan of(Scan spark, CaseInsensitiveStringMap options) {
     ZoneId zone = ZoneId.of(SQLConf.get().sessionLocalTimeZone());
     return new BalancedScan(spark, SourceOptions.of(options, zone));

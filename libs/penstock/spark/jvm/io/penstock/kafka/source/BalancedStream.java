@@ -1,6 +1,24 @@
 package io.penstock.kafka.source;
 
 import io.penstock.host.QueryUse;
+import io.penstock.kafka.source.broker.KafkaLogs;
+import io.penstock.kafka.source.horizon.CandidateEvaluator;
+import io.penstock.kafka.source.idle.IdleInput;
+import io.penstock.kafka.source.limits.MeanRecordSizes;
+import io.penstock.kafka.source.limits.ReadLimits;
+import io.penstock.kafka.source.offsets.LeaderBatches;
+import io.penstock.kafka.source.offsets.LeaderOffsetLog;
+import io.penstock.kafka.source.offsets.OffsetsJson;
+import io.penstock.kafka.source.plan.BalanceMode;
+import io.penstock.kafka.source.plan.BatchHorizon;
+import io.penstock.kafka.source.plan.BatchPlanner;
+import io.penstock.kafka.source.plan.OtherSources;
+import io.penstock.kafka.source.plan.SourcePacing;
+import io.penstock.kafka.source.skew.SkewGauge;
+import io.penstock.kafka.source.skew.SkewMeter;
+import io.penstock.spark42.RunningQuery;
+import io.penstock.kafka.source.plan.HorizonSource;
+import io.penstock.kafka.source.idle.IdleSource;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -20,25 +38,26 @@ import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow
 import org.apache.spark.sql.kafka010.KafkaMicroBatchStream;
 
 /**
- * Spark's Kafka stream, but for the ends of batches. All that is kept from batch to batch only saves look-ups; the
- * checkpoint is Spark's own, so either source can go on where the other stopped.
+ * Spark's Kafka stream with other ends of batches. The checkpoint has Spark's own form, so Spark's source and this one
+ * can continue each other's queries. State that is kept from batch to batch only saves look-ups.
  */
-final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
+final class BalancedStream
+    implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics, HorizonSource, IdleSource {
   private final KafkaMicroBatchStream spark;
   private final SourceOptions options;
   private final KafkaLogs logs;
   private final BatchPlanner planner;
   private final SkewGauge skew;
   private final Optional<IdleInput> idle;
-  private final Optional<LeaderLog> leader;
+  private final Optional<LeaderOffsetLog> leader;
   private boolean availableNow;
   private String startText = "";
 
   BalancedStream(KafkaMicroBatchStream spark, SourceOptions options) {
     this.spark = spark;
     this.options = options;
-    this.logs = SparkKafka.logsOf(spark, options.times());
-    this.planner = new BatchPlanner(options.balance(), options.toleranceMillis(), logs, new RecordSizes(logs));
+    this.logs = SparkKafkaClients.logsOf(spark, options.times());
+    this.planner = new BatchPlanner(options.balance(), options.toleranceMillis(), logs, new MeanRecordSizes(logs));
     this.skew = new SkewGauge(new SkewMeter(logs), options.skewEveryBatches(), options.skewWarningMillis());
     this.idle = options.idleTimeoutMillis().isEmpty()
         ? Optional.empty()
@@ -46,36 +65,38 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
     this.leader = options.followOffsetLog().map(this::leaderLog);
   }
 
-  Optional<IdleInput> idleInput() {
+  @Override
+  public Optional<IdleInput> idleInput() {
     return idle;
   }
 
-  Plan lastPlan() {
-    return planner.last();
+  @Override
+  public BatchHorizon lastHorizon() {
+    return planner.lastHorizon();
   }
 
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
-    if (RunningQuery.current().map(RunningQuery::isStopping).orElse(false)) {
-      return nothingNew(start, false);
+    if (RunningQuery.ofThisThread().map(RunningQuery::isStopping).orElse(false)) {
+      return noNewRows(start, false);
     }
     ReadLimits limits = ReadLimits.of(limit);
-    Offset sparks = spark.latestOffset(start, sparksShare(limit, limits));
-    if (sparks == null) {
+    Offset sparksEnd = spark.latestOffset(start, sparkLimit(limit, limits));
+    if (sparksEnd == null) {
       return null;
     }
     Map<TopicPartition, Long> starts = parse(start);
-    Map<TopicPartition, Long> available = parse(sparks);
-    addFresh(starts, available.keySet());
+    Map<TopicPartition, Long> available = parse(sparksEnd);
+    addNewPartitions(starts, available.keySet());
     Map<TopicPartition, Long> ends = ends(starts, available, limits);
     if (skew.isOn()) {
       skew.afterPlan(starts, ends, latest(available));
     }
     if (ends.equals(starts)) {
-      return nothingNew(start, available.equals(starts));
+      return noNewRows(start, available.equals(starts));
     }
-    idle.ifPresent(IdleInput::sawRows);
-    return ends.equals(available) ? sparks : spark.deserializeOffset(OffsetsJson.format(ends));
+    idle.ifPresent(IdleInput::recordRows);
+    return ends.equals(available) ? sparksEnd : spark.deserializeOffset(OffsetsJson.format(ends));
   }
 
   @Override
@@ -112,13 +133,14 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
-    return SameOrder.of(spark.planInputPartitions(start, sparks(end)));
+    return OrderedPartitions.of(spark.planInputPartitions(start, toSparks(end)));
   }
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
     PartitionReaderFactory readers = spark.createReaderFactory();
-    return QueryUse.sourceBytes().<PartitionReaderFactory>map(bytes -> new CountedReads(readers, bytes)).orElse(readers);
+    return QueryUse.sourceBytes().<PartitionReaderFactory>map(bytes -> new ByteCountingReaderFactory(readers,
+        bytes)).orElse(readers);
   }
 
   @Override
@@ -134,10 +156,10 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
 
   @Override
   public Map<String, String> metrics(Optional<Offset> latestConsumed) {
-    Map<String, String> metrics = new LinkedHashMap<>(spark.metrics(latestConsumed.map(this::sparks)));
+    Map<String, String> metrics = new LinkedHashMap<>(spark.metrics(latestConsumed.map(this::toSparks)));
     skew.millis().ifPresent(millis -> metrics.put("eventTimeSkewMillis", Long.toString(millis)));
-    if (planner.last().hasHorizon()) {
-      metrics.put("eventTimeHorizonMillis", Long.toString(planner.last().horizonMillis()));
+    if (lastHorizon().isPresent()) {
+      metrics.put("eventTimeHorizonMillis", Long.toString(lastHorizon().horizonMillis()));
     }
     metrics.put("balanceLookups", Long.toString(logs.lookups()));
     metrics.put("balanceLookupMillis", Long.toString(logs.millis()));
@@ -149,32 +171,31 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
     return "Penstock" + spark;
   }
 
-  /** With nothing of ours to do, Spark's stream limits the batch as it always does. */
-  private ReadLimit sparksShare(ReadLimit limit, ReadLimits limits) {
-    boolean plain = options.balance() == Balance.OFF && limits.maxBytes().isEmpty() && options.stopAt().isEmpty();
+  /** Spark's stream applies the whole limit when no option of this source changes the ends of batches. */
+  private ReadLimit sparkLimit(ReadLimit limit, ReadLimits limits) {
+    boolean plain = options.balance() == BalanceMode.OFF && limits.maxBytes().isEmpty() && options.stopAt().isEmpty();
     return plain ? limit : limits.least();
   }
 
   private Map<TopicPartition, Long> ends(
       Map<TopicPartition, Long> starts, Map<TopicPartition, Long> available, ReadLimits limits) {
     if (leader.isPresent()) {
-      return Boundaries.next(leader.get().read(), starts)
+      return LeaderBatches.next(leader.get().read(), starts)
           .filter(next -> next.entrySet().stream().allMatch(end -> end.getValue() <= available.get(end.getKey())))
           .orElse(starts);
     }
     Map<TopicPartition, Long> bounded =
         options.stopAt().isPresent() ? options.stopAt().get().bound(starts, available) : available;
-    return planner.plan(starts, bounded, limits, limits.isUnlimited() ? Company.NONE : company());
+    return planner.plan(starts, bounded, limits, limits.isUnlimited() ? OtherSources.NONE : otherSources());
   }
 
-  private Company company() {
-    List<SparkDataStream> sources = RunningQuery.current().map(RunningQuery::sources).orElse(List.of());
-    return sources.size() < 2
-        ? Company.NONE
-        : new Company(true, Pace.limitOf(this, sources).orElse(Cuts.NEVER));
+  private OtherSources otherSources() {
+    return RunningQuery.ofThisThread()
+        .map(query -> SourcePacing.othersOf(this, query.sources()))
+        .orElse(OtherSources.NONE);
   }
 
-  private void addFresh(Map<TopicPartition, Long> starts, Set<TopicPartition> partitions) {
+  private void addNewPartitions(Map<TopicPartition, Long> starts, Set<TopicPartition> partitions) {
     Set<TopicPartition> fresh = new HashSet<>(partitions);
     fresh.removeAll(starts.keySet());
     if (!fresh.isEmpty()) {
@@ -182,28 +203,28 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
     }
   }
 
-  /** All that there is, where Spark's stream has cut it already. */
+  /** The ends of the logs, also when Spark's stream has already limited {@code available}. */
   private Map<TopicPartition, Long> latest(Map<TopicPartition, Long> available) {
     Offset latest = spark.reportLatestOffset();
     return latest == null ? available : parse(latest);
   }
 
-  private Offset nothingNew(Offset start, boolean allRead) {
+  private Offset noNewRows(Offset start, boolean allRead) {
     boolean mustRun = allRead && !availableNow && idle.isPresent()
-        && RunningQuery.current().map(query -> idle.get().advance(this, query)).orElse(false);
+        && RunningQuery.ofThisThread().map(query -> idle.get().advance(this, query)).orElse(false);
     String text = startText.isBlank() ? start.json() : startText;
     if (mustRun) {
-      return SameOffset.unlike(text);
+      return RewrittenOffset.differentFrom(text);
     }
-    return text.equals(start.json()) ? start : SameOffset.withText(text);
+    return text.equals(start.json()) ? start : RewrittenOffset.withText(text);
   }
 
-  private Offset sparks(Offset offset) {
-    return offset instanceof SameOffset ? spark.deserializeOffset(offset.json()) : offset;
+  private Offset toSparks(Offset offset) {
+    return offset instanceof RewrittenOffset ? spark.deserializeOffset(offset.json()) : offset;
   }
 
-  private LeaderLog leaderLog(String folder) {
-    return new LeaderLog(
+  private LeaderOffsetLog leaderLog(String folder) {
+    return new LeaderOffsetLog(
         folder, options.followSource(), SparkSession.active().sparkContext().hadoopConfiguration());
   }
 

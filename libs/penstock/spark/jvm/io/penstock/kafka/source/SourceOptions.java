@@ -1,6 +1,11 @@
 package io.penstock.kafka.source;
 
 import com.fasterxml.jackson.core.JsonPointer;
+import io.penstock.kafka.source.broker.EventTimes;
+import io.penstock.kafka.source.broker.JsonFieldTimes;
+import io.penstock.kafka.source.offsets.OffsetsJson;
+import io.penstock.kafka.source.offsets.StopOffsets;
+import io.penstock.kafka.source.plan.BalanceMode;
 import java.time.ZoneId;
 import java.util.List;
 import java.util.Map;
@@ -9,9 +14,9 @@ import java.util.OptionalLong;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** What the source can be told beyond the options of Spark's; README.md says what each means. */
+/** The options of the source in addition to those of Spark's Kafka source. README.md describes each. */
 record SourceOptions(
-    Balance balance,
+    BalanceMode balance,
     EventTimes times,
     OptionalLong maxBytes,
     long skewEveryBatches,
@@ -24,17 +29,17 @@ record SourceOptions(
   private static final List<String> NOT_FOR_FOLLOWERS =
       List.of("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "stopAtOffsets");
 
-  /** Raises IllegalArgumentException, which names the option and its rule. {@code zone} is the session's. */
+  /** Raises IllegalArgumentException that names the option and its rule. {@code zone} is the session's time zone. */
   static SourceOptions of(CaseInsensitiveStringMap options, ZoneId zone) {
-    Balance asked = Balance.of(options.getOrDefault("balance", "auto"));
+    BalanceMode asked = BalanceMode.of(options.getOrDefault("balance", "auto"));
     boolean hasField = options.containsKey("balanceField");
-    requireFieldWhereItCounts(asked, hasField);
+    requireConsistentField(asked, hasField);
     Optional<String> leader = Optional.ofNullable(options.get("followOffsetLog"));
     if (leader.isPresent()) {
       NOT_FOR_FOLLOWERS.forEach(name -> requireAbsent(options, name));
     }
     return new SourceOptions(
-        asked == Balance.AUTO && hasField ? Balance.FIELD : asked,
+        asked == BalanceMode.AUTO && hasField ? BalanceMode.FIELD : asked,
         hasField ? field(options, zone) : EventTimes.OF_RECORD,
         positive(options, "maxBytesPerTrigger"),
         count(options, "skewEveryBatches"),
@@ -45,16 +50,16 @@ record SourceOptions(
         count(options, "idleTimeoutMillis") == 0 ? OptionalLong.empty() : positive(options, "idleTimeoutMillis"));
   }
 
-  /** By how much of event time partitions may be cut differently: a small part of the delay, where that is known. */
+  /** How much the event times at which partitions end may differ: a tenth of the watermark delay, 10 s at most. */
   long toleranceMillis() {
     return Math.min(DEFAULT_TOLERANCE_MILLIS, skewWarningMillis.orElse(Long.MAX_VALUE) / 10);
   }
 
-  private static void requireFieldWhereItCounts(Balance asked, boolean hasField) {
-    if (asked == Balance.FIELD && !hasField) {
+  private static void requireConsistentField(BalanceMode asked, boolean hasField) {
+    if (asked == BalanceMode.FIELD && !hasField) {
       throw new IllegalArgumentException("option balanceField: is required for balance=field");
     }
-    if (hasField && (asked == Balance.INDEX || asked == Balance.SAMPLE)) {
+    if (hasField && (asked == BalanceMode.INDEX || asked == BalanceMode.SAMPLE)) {
       throw new IllegalArgumentException(
           "option balanceField: balance=" + asked.word() + " goes by record timestamps; use balance=field");
     }
@@ -89,7 +94,7 @@ record SourceOptions(
   private static void requireAbsent(CaseInsensitiveStringMap options, String name) {
     if (options.containsKey(name)) {
       throw new IllegalArgumentException(
-          "option " + name + ": does not go with followOffsetLog, where the leader makes the batches");
+          "option " + name + ": does not go with followOffsetLog, since the leader decides where batches end");
     }
   }
 
@@ -108,7 +113,7 @@ record SourceOptions(
         return number;
       }
     } catch (NumberFormatException error) {
-      // The same message as for a number that is too small.
+      // Falls through to the message for a number that is too small.
     }
     throw new IllegalArgumentException(
         "option " + name + ": must be a whole number from " + least + " on, not '" + options.get(name) + "'");

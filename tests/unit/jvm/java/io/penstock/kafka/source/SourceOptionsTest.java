@@ -4,6 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.penstock.kafka.source.broker.Sample;
+import io.penstock.kafka.source.plan.BalanceMode;
 import java.time.ZoneOffset;
 import java.util.HashMap;
 import java.util.Map;
@@ -17,7 +19,7 @@ class SourceOptionsTest {
   @Test
   void withoutOptionsOnlyBalanceIsOn() {
     SourceOptions options = parse("");
-    assertEquals(Balance.AUTO, options.balance());
+    assertEquals(BalanceMode.AUTO, options.balance());
     assertEquals(OptionalLong.empty(), options.maxBytes());
     assertEquals(0, options.skewEveryBatches());
     assertTrue(options.stopAt().isEmpty() && options.followOffsetLog().isEmpty());
@@ -33,7 +35,7 @@ class SourceOptionsTest {
     "balance=off;balanceField=/at, OFF",
     "balance=field;balanceField=/a/b, FIELD",
   })
-  void balanceIsWhatFieldAndWordMakeIt(String text, Balance expected) {
+  void balanceIsWhatFieldAndWordMakeIt(String text, BalanceMode expected) {
     assertEquals(expected, parse(text).balance());
   }
 

@@ -1,0 +1,19 @@
+"""Arguments and options that several commands have."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Job = Annotated[str, typer.Argument(help="name of the job")]
+Layer = Annotated[str, typer.Argument(help="name of the layer: base, provisioner, scaler, oncall, ...")]
+Config = Annotated[str, typer.Argument(help="a JSON object, or a file that contains one")]
+Reason = Annotated[str, typer.Option("--reason", "-r", help="why; kept in the history")]
+IfMatch = Annotated[int | None, typer.Option("--if-match", help="refuse unless the layer has this version")]
+AsJson = Annotated[bool, typer.Option("--json", help="print the whole answer as JSON")]
+ForTime = Annotated[
+    str | None, typer.Option("--for", help="after this time the change is undone: 30m, 2h, 1d; default: never")
+]
+Wait = Annotated[str, typer.Option("--wait", help="how long to wait until it is done: 90s, 10m, 2h")]
+NoWait = Annotated[bool, typer.Option("--no-wait", help="return at once; `penstock sync` shows the progress")]

@@ -1,0 +1,92 @@
+"""All commands of `penstock`, in the order of its help. To add a command: write its function, and add a row here."""
+
+from __future__ import annotations
+
+from penstock.cli.lazy import Command
+
+GROUPS = {
+    "jobs": "Create, change, list and delete jobs.",
+    "layers": "Read and write the configuration layers of a job.",
+    "savepoint": "Take, list, restore and delete savepoints of a job.",
+    "tokens": "Manage the tokens with which tools and people call the Job Service.",
+    "packages": "Pack Python code for jobs.",
+    "topics": "Create Kafka topics.",
+}
+
+_ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+COMMANDS = (
+    Command("jobs list", "jobs:list_", "List all jobs by name."),
+    Command("jobs show", "jobs:show", "Show one job as JSON: merged configuration, layer versions, state."),
+    Command("jobs apply", "jobs:apply", "Create a job, or replace its base layer."),
+    Command("jobs delete", "jobs:delete", "Stop the tasks of a job, then delete the job. Its history is kept."),
+    Command("layers show", "layers:show", "Show one layer of a job as JSON."),
+    Command("layers patch", "layers:patch", "Merge a change into a layer. A null removes a key."),
+    Command("layers drop", "layers:drop", "Remove a layer from a job. The values that it hid apply again."),
+    Command(
+        "override", "layers:override", "Override settings of a job in the `oncall` layer, with a reason and an expiry."
+    ),
+    Command(
+        "explain",
+        "explain:explain",
+        "Show for each field its value, who set it, when and why, and which values it hides.",
+    ),
+    Command("plan", "plan:plan", "Show what a change would do, without making it."),
+    Command("history", "layers:history", "Show who changed what, when and why, newest first."),
+    Command("revert", "layers:revert", "Set a layer back to its content at an earlier version."),
+    Command("restart", "jobs:restart", "Restart the tasks of a job. Their state is kept."),
+    Command("release", "jobs:release", "Release a job from quarantine: the State Syncer tries its change again."),
+    Command("tasks", "jobs:tasks", "List the tasks of a job: state, container, backlog, last error."),
+    Command("sync", "jobs:sync", "Show how far a job is from its expected configuration, and what blocks it, as JSON."),
+    Command("rescale", "rescale:rescale", "Change the number of tasks of a job. No row is lost or counted twice."),
+    Command(
+        "rebalance",
+        "rebalance:rebalance",
+        "Give each task of a job an equal share of the input, by the measured traffic.",
+    ),
+    Command("savepoint create", "savepoint:create", "Copy the checkpoints of a job while the job runs."),
+    Command("savepoint list", "savepoint:list_", "List the newest savepoints of a job."),
+    Command("savepoint show", "savepoint:show", "Show one savepoint as JSON."),
+    Command(
+        "savepoint restore",
+        "savepoint:restore",
+        "Set a job back to a savepoint, or start it from a savepoint of another job.",
+    ),
+    Command("savepoint delete", "savepoint:delete", "Delete a savepoint and its files."),
+    Command("shards", "cluster:shards", "Show how many shards each container owns, or change the number of shards."),
+    Command("alerts", "cluster:alerts", "List open alerts, newest first."),
+    Command(
+        "fields",
+        "cluster:fields",
+        "List all fields of a job's configuration: default, layers that may set it, cost of a change.",
+    ),
+    Command("decisions", "cluster:decisions", "List what the Auto Scaler decided about a job, newest first."),
+    Command("top", "top:top", "Show a live table of all jobs. Ctrl-C ends it."),
+    Command("containers", "containers:containers", "List containers: state, load, shards, tasks, age of the lease."),
+    Command(
+        "cordon",
+        "containers:cordon",
+        "Assign no new shards to a container. It keeps those that it has; a drain of it ends.",
+    ),
+    Command("drain", "containers:drain", "Move all shards of a container to other containers."),
+    Command("uncordon", "containers:uncordon", "Assign shards to a container again. A drain of it ends."),
+    Command("tokens create", "tokens:create", "Create a token and print it. It cannot be shown again."),
+    Command("tokens list", "tokens:list_", "List all tokens, without their secrets."),
+    Command("tokens revoke", "tokens:revoke", "Revoke a token. Calls with it are refused from now on."),
+    Command(
+        "packages pack", "packages:pack", "Pack a folder of Python modules; print what to write as the job's `package`."
+    ),
+    Command(
+        "topics create",
+        "topics:create",
+        "Create a Kafka topic. Its partitions are the key groups of the jobs that read it.",
+    ),
+    Command("init", "init:init", "Create or upgrade the job store, and print the first admin token once."),
+    Command("up", "up:up", "Run Postgres, Kafka, all services and Task Managers on this machine. Ctrl-C stops them."),
+    Command(
+        "demo",
+        "demo:demo",
+        "Run the demo: 336,776 flights through three jobs, with failures; check that results are exact.",
+        _ANY_ARGUMENTS,
+    ),
+)

@@ -1,0 +1,35 @@
+"""The Job Service, as the commands reach it, and the line about a write that was done."""
+
+from __future__ import annotations
+
+import httpx
+
+from penstock.cli.output import cell, say
+from penstock.cli.settings import CliSettings
+from penstock.control.errors import UserError
+from penstock.wire.job_client import JobClient
+from penstock.wire.jobs import Written
+
+
+def client() -> JobClient:
+    """A client with the settings of this shell. Raises UserError when the address or the token is missing."""
+    settings = CliSettings.read()
+    url = settings.service_url()
+    try:
+        return JobClient(url, settings.bearer_token())
+    except httpx.InvalidURL as error:
+        raise UserError(f"{url} is not a URL: {error}", field="PENSTOCK_URL", rule="url") from error
+
+
+def say_written(written: Written) -> None:
+    """Says in one line which write was done."""
+    version = "" if written.version is None else f", version {written.version}"
+    layer = "" if written.layer is None else f" {written.layer}"
+    ends = "" if written.expires_at is None else f", ends {cell(written.expires_at)}"
+    say(f"{written.action} {written.job}{layer}: revision {written.revision}{version}{ends}")
+
+
+def say_more(cursor: str | None) -> None:
+    """Says that an answer is only the first page, when there are more."""
+    if cursor is not None:
+        say("there are more: only the first page is shown")

@@ -1,0 +1,66 @@
+"""Commands whose modules are imported when the command runs, not when the program starts.
+
+`penstock --help` needs the names and one-line helps of all commands, and no module that speaks HTTP, SQL or Kafka.
+So the table in `commands.py` holds both as plain data. A test checks each help against the function's docstring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+
+class Command(NamedTuple):
+    """One row of the command table."""
+
+    path: str
+    """What the user types: `drain`, or `jobs list`."""
+    target: str
+    """`module:function`, the module inside `penstock.cli`."""
+    help: str
+    """The first paragraph of the function's docstring."""
+    settings: dict[str, Any] = {}  # noqa: RUF012 (a default of a tuple is never changed)
+    """Context settings of click."""
+
+
+class LazyCommand(TyperCommand):
+    """Shows a row's help in a list of commands, and becomes the real command when it is chosen."""
+
+    def __init__(self, row: Command) -> None:
+        super().__init__(name=row.path.split()[-1], help=row.help)
+        self._row = row
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """The context of the real command: click takes the command to invoke from it."""
+        return self.load().make_context(info_name, args, parent=parent, **extra)
+
+    def load(self) -> Any:
+        """Imports the function's module and makes the command."""
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        app.command(self.name, context_settings=self._row.settings)(function_of(self._row))
+        return get_command(app)
+
+
+def function_of(row: Command) -> Any:
+    """The function of a row. Imports its module."""
+    module, _, name = row.target.partition(":")
+    return getattr(import_module(f"penstock.cli.{module}"), name)
+
+
+def program(commands: Iterable[Command], groups: dict[str, str], *, summary: str) -> TyperGroup:
+    """The program with all commands; `groups` holds the help of each group of commands by its name."""
+    root = TyperGroup(name="penstock", help=summary, no_args_is_help=True)
+    made = {name: TyperGroup(name=name, help=text, no_args_is_help=True) for name, text in groups.items()}
+    for row in commands:
+        group = row.path.split()[0]
+        if group in made:
+            root.commands.setdefault(group, made[group])
+            made[group].add_command(LazyCommand(row))
+        else:
+            root.add_command(LazyCommand(row))
+    return root

@@ -1,0 +1,87 @@
+"""What containers report about their tasks: sent to the Task Service, and stored by it. Pure."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from penstock.config.declare import Model
+
+
+class TaskState(StrEnum):
+    """A task's state in its container. HELD: not started, because the container does not match the job's selector."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    CRASHED = "crashed"
+    HELD = "held"
+
+
+class KeyGroupRates(Model):
+    """Records per second into each of a task's key groups, from `first` on, over the last `seconds`.
+
+    Offsets are counted, so markers of transactions count too. Topics of several inputs are summed.
+    """
+
+    first: int
+    records_per_second: tuple[float, ...]
+    seconds: float
+
+
+class TaskProgress(Model):
+    """Measurements of a task's last micro-batches; None is unknown, never zero."""
+
+    batch_id: int | None = None
+    batch_seconds: float | None = None
+    input_rows: int | None = None
+    input_rows_per_second: float | None = None
+    processed_rows_per_second: float | None = None
+    input_bytes_per_second: float | None = None
+    backlog_records: int | None = None
+    backlog_bytes: int | None = None
+    oldest_unread_seconds: float | None = None
+    watermark: str | None = None
+    state_rows: int | None = None
+    state_memory_bytes: int | None = None
+    late_rows_dropped: int | None = None
+    event_time_skew_seconds: float | None = None
+    offsets: dict[str, dict[str, int]] = Field(default_factory=dict)
+    key_group_rates: KeyGroupRates | None = None
+    observed_at: str | None = None
+
+
+class TaskReport(Model):
+    """One task as its container runs it. `epoch` is the assignment epoch under which it was started.
+
+    `load`: its use by dimension (`penstock.tasks.dimensions`); a missing dimension is unknown. None: unchanged since
+    the last report that had a load.
+    """
+
+    job: str
+    index: int
+    state: TaskState
+    revision: int
+    generation: int
+    restarts: int
+    epoch: int
+    crashes: int = 0
+    error: str | None = None
+    out_of_memory: bool = False
+    progress: TaskProgress | None = None
+    load: dict[str, float] | None = None
+
+
+class TaskReportBatch(Model):
+    """ALL tasks of a container at one moment: a task not listed does not run there.
+
+    `commit_number` is the newest commit of the running table that the container has applied, `version` the newest
+    assignment version. A missing task is evidence of a stop only if both are new enough.
+    """
+
+    container: str
+    incarnation: str
+    commit_number: int
+    version: int
+    tasks: tuple[TaskReport, ...]

@@ -1,0 +1,131 @@
+package io.penstock.kafka.sink.options;
+
+import io.penstock.kafka.sink.errors.BrokenSinkException;
+import java.io.Serializable;
+import java.time.Duration;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import org.apache.kafka.clients.admin.AdminClientConfig;
+import org.apache.kafka.clients.producer.ProducerConfig;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * The validated options of the sink.
+ *
+ * @param prefix the name of the series; transactional ids and marker groups begin with it
+ * @param kafka the {@code kafka.*} options without that prefix
+ */
+public record SinkOptions(
+    String topic,
+    String prefix,
+    TransactionScope scope,
+    Duration producerIdle,
+    Duration markerRefresh,
+    TreeMap<String, String> kafka)
+    implements Serializable {
+  private static final String KAFKA = "kafka.";
+  private static final long PRODUCER_IDLE_SECONDS = 600;
+  private static final long MARKER_REFRESH_SECONDS = 24 * 60 * 60;
+  // The brokers' default maximum: a long batch should not run into the timeout.
+  private static final long TRANSACTION_TIMEOUT_MILLIS = 15 * 60 * 1000;
+  private static final Set<String> OWN = Set.of(
+      ProducerConfig.TRANSACTIONAL_ID_CONFIG,
+      ProducerConfig.ENABLE_IDEMPOTENCE_CONFIG,
+      ProducerConfig.KEY_SERIALIZER_CLASS_CONFIG,
+      ProducerConfig.VALUE_SERIALIZER_CLASS_CONFIG);
+
+  public static SinkOptions of(CaseInsensitiveStringMap options, String queryId, String master) {
+    return new SinkOptions(
+        required(options, "topic"),
+        prefix(options, queryId),
+        TransactionScope.of(options.get("transactionScope"), master),
+        seconds(options, "producerIdleSeconds", PRODUCER_IDLE_SECONDS),
+        seconds(options, "markerRefreshSeconds", MARKER_REFRESH_SECONDS),
+        kafka(options));
+  }
+
+  /** The settings of the producer of one transactional id. */
+  public Map<String, Object> producer(String transactionalId) {
+    Map<String, Object> settings = new TreeMap<>(kafka);
+    settings.put(ProducerConfig.TRANSACTIONAL_ID_CONFIG, transactionalId);
+    settings.put(ProducerConfig.KEY_SERIALIZER_CLASS_CONFIG, ByteArraySerializer.class.getName());
+    settings.put(ProducerConfig.VALUE_SERIALIZER_CLASS_CONFIG, ByteArraySerializer.class.getName());
+    settings.putIfAbsent(ProducerConfig.CLIENT_ID_CONFIG, transactionalId);
+    return settings;
+  }
+
+  /** The settings of an admin client of the same brokers. */
+  public static Map<String, Object> admin(Map<String, String> kafka) {
+    Map<String, Object> settings = new TreeMap<>(kafka);
+    settings.keySet().retainAll(AdminClientConfig.configNames());
+    return settings;
+  }
+
+  public Duration transactionTimeout() {
+    return Duration.ofMillis(Long.parseLong(kafka.get(ProducerConfig.TRANSACTION_TIMEOUT_CONFIG)));
+  }
+
+  private static String prefix(CaseInsensitiveStringMap options, String queryId) {
+    String prefix = options.getOrDefault("transactionalIdPrefix", "penstock-" + queryId);
+    if (prefix.isBlank()) {
+      throw new BrokenSinkException("option transactionalIdPrefix: must not be empty");
+    }
+    return prefix;
+  }
+
+  private static String required(CaseInsensitiveStringMap options, String name) {
+    String value = options.get(name);
+    if (value == null || value.isBlank()) {
+      throw new BrokenSinkException("option " + name + ": is required");
+    }
+    return value;
+  }
+
+  private static Duration seconds(CaseInsensitiveStringMap options, String name, long otherwise) {
+    String text = options.getOrDefault(name, Long.toString(otherwise));
+    try {
+      long value = Long.parseLong(text);
+      if (value >= 1) {
+        return Duration.ofSeconds(value);
+      }
+    } catch (NumberFormatException error) {
+      throw new BrokenSinkException("option " + name + ": must be a whole number of seconds, not " + text, error);
+    }
+    throw new BrokenSinkException("option " + name + ": must be at least 1 second, not " + text);
+  }
+
+  private static TreeMap<String, String> kafka(CaseInsensitiveStringMap options) {
+    TreeMap<String, String> kafka = new TreeMap<>();
+    options.asCaseSensitiveMap().forEach((name, value) -> {
+      String lower = name.toLowerCase(Locale.ROOT);
+      if (lower.startsWith(KAFKA)) {
+        kafka.put(lower.substring(KAFKA.length()), value);
+      }
+    });
+    check(kafka);
+    kafka.putIfAbsent(ProducerConfig.TRANSACTION_TIMEOUT_CONFIG, Long.toString(TRANSACTION_TIMEOUT_MILLIS));
+    return kafka;
+  }
+
+  private static void check(Map<String, String> kafka) {
+    if (!kafka.containsKey(ProducerConfig.BOOTSTRAP_SERVERS_CONFIG)) {
+      throw new BrokenSinkException("option kafka.bootstrap.servers: is required");
+    }
+    for (String name : kafka.keySet()) {
+      if (OWN.contains(name)) {
+        throw new BrokenSinkException("option kafka." + name + ": is set by the sink itself; leave it out");
+      }
+    }
+    String acks = kafka.getOrDefault(ProducerConfig.ACKS_CONFIG, "all");
+    if (!acks.equals("all") && !acks.equals("-1")) {
+      throw new BrokenSinkException("option kafka.acks: exactly once needs all, not " + acks);
+    }
+    String timeout = kafka.getOrDefault(ProducerConfig.TRANSACTION_TIMEOUT_CONFIG, "1");
+    if (!timeout.matches("[1-9][0-9]{0,9}")) {
+      throw new BrokenSinkException("option kafka.transaction.timeout.ms: must be milliseconds, not " + timeout);
+    }
+  }
+}

@@ -1,0 +1,43 @@
+package io.penstock.kafka.sink.options;
+
+import io.penstock.kafka.sink.errors.BrokenSinkException;
+import java.util.Arrays;
+import java.util.Locale;
+import java.util.stream.Collectors;
+
+/** What one Kafka transaction holds. */
+public enum TransactionScope {
+  /** A whole micro-batch: all tasks write into one transaction, which the driver commits. Needs one JVM. */
+  BATCH,
+  /** The rows of one Spark partition of a micro-batch. Works on a cluster. */
+  PARTITION;
+
+  /** The scope that {@code option} names. When {@code option} is null, the scope that fits {@code master}. */
+  static TransactionScope of(String option, String master) {
+    boolean inProcess = master.equals("local") || master.startsWith("local[");
+    if (option == null) {
+      return inProcess ? BATCH : PARTITION;
+    }
+    TransactionScope scope = parse(option);
+    if (scope == BATCH && !inProcess) {
+      throw new BrokenSinkException(
+          "option transactionScope: batch needs the executors inside the driver (master local[...]), not " + master
+              + "; remove the option or set it to partition");
+    }
+    return scope;
+  }
+
+  private static TransactionScope parse(String option) {
+    return Arrays.stream(values())
+        .filter(scope -> scope.text().equals(option.toLowerCase(Locale.ROOT)))
+        .findFirst()
+        .orElseThrow(() -> new BrokenSinkException(
+            "option transactionScope: must be one of "
+                + Arrays.stream(values()).map(TransactionScope::text).collect(Collectors.joining(", "))
+                + ", not " + option));
+  }
+
+  private String text() {
+    return name().toLowerCase(Locale.ROOT);
+  }
+}

@@ -1,0 +1,72 @@
+package io.penstock.kafka.sink.run;
+
+import io.penstock.kafka.sink.clients.ClientHousekeeper;
+import io.penstock.kafka.sink.clients.PartitionProducers;
+import io.penstock.kafka.sink.errors.RetryableSinkException;
+import io.penstock.kafka.sink.options.SinkOptions;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.LongConsumer;
+import org.apache.spark.SparkContext;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerApplicationEnd;
+import org.apache.spark.scheduler.SparkListenerEvent;
+import org.apache.spark.sql.streaming.StreamingQueryListener;
+
+/** The runs of queries in this driver, by Spark's run id. A run is closed when its query ends. */
+public final class SinkRuns {
+  private static final Map<String, SinkRun> RUNS = new ConcurrentHashMap<>();
+  private static final LongConsumer REFRESH = SinkRuns::refresh;
+  private static String listenedTo = "";
+
+  private SinkRuns() {}
+
+  public static SinkRun of(String runId, SinkOptions options) {
+    listen(SparkContext.getOrCreate());
+    ClientHousekeeper.add(REFRESH);
+    return RUNS.computeIfAbsent(runId, id -> new SinkRun(options));
+  }
+
+  /** The run for a task that runs inside the driver's JVM. */
+  public static SinkRun get(String runId) {
+    SinkRun run = RUNS.get(runId);
+    if (run == null) {
+      throw new RetryableSinkException("the run " + runId + " has ended, or its driver is another JVM");
+    }
+    return run;
+  }
+
+  private static void refresh(long nowNanos) {
+    RUNS.values().forEach(run -> run.refresh(nowNanos));
+  }
+
+  public static void end(String runId) {
+    SinkRun run = RUNS.remove(runId);
+    if (run != null) {
+      run.close();
+    }
+    PartitionProducers.closeAll(runId);
+  }
+
+  /** A query listener hears of one session only, and a driver has many. A Spark listener hears of all queries. */
+  private static synchronized void listen(SparkContext context) {
+    if (!listenedTo.equals(context.applicationId())) {
+      listenedTo = context.applicationId();
+      context.addSparkListener(new Ends());
+    }
+  }
+
+  private static final class Ends extends SparkListener {
+    @Override
+    public void onOtherEvent(SparkListenerEvent event) {
+      if (event instanceof StreamingQueryListener.QueryTerminatedEvent ended) {
+        end(ended.runId().toString());
+      }
+    }
+
+    @Override
+    public void onApplicationEnd(SparkListenerApplicationEnd ended) {
+      RUNS.keySet().forEach(SinkRuns::end);
+    }
+  }
+}

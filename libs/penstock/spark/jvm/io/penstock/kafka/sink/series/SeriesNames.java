@@ -1,0 +1,26 @@
+package io.penstock.kafka.sink.series;
+
+import java.util.regex.Pattern;
+
+/**
+ * The names of a series of batches in Kafka. The transactional id of a writer is also the consumer group that holds
+ * its marker, so one prefixed ACL of each kind covers a series.
+ */
+public final class SeriesNames {
+  private SeriesNames() {}
+
+  /** The transactional id and marker group of the driver. */
+  public static String ofDriver(String prefix) {
+    return prefix;
+  }
+
+  /** The transactional id and marker group of the task that writes Spark's partition {@code partition}. */
+  public static String ofPartition(String prefix, int partition) {
+    return prefix + "#" + partition;
+  }
+
+  /** Whether {@code transactionalId} belongs to the series. {@code jobs/11} does not belong to {@code jobs/1}. */
+  public static boolean belongs(String transactionalId, String prefix) {
+    return Pattern.matches(Pattern.quote(prefix) + "(#[0-9]+)?", transactionalId);
+  }
+}

@@ -1,0 +1,73 @@
+package io.penstock.kafka.source.broker;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.OptionalLong;
+
+/**
+ * The event times of a few consecutive records. The time at an offset is the median of the record's own time and its
+ * neighbours' times, so a single record with a bogus time has no effect.
+ *
+ * @param points in order of offset; empty when no record has an event time
+ * @param meanBytes the mean size of key and value in bytes
+ */
+public record Sample(List<Point> points, double meanBytes) {
+  /** The number of records in a sample from its offset on, unless the log ends earlier. */
+  static final int RECORDS = 18;
+
+  /** The number of offsets before the requested one that are read too. Their records serve as neighbours only. */
+  static final int LEAD = 4;
+
+  private static final int NEIGHBOURS = 2;
+
+  /** An offset and the event time there. */
+  public record Point(long offset, long millis) {}
+
+  /**
+   * A sample of records in order of offset.
+   *
+   * @param asked the offset of the first point; records before it serve as neighbours only
+   * @param times event times of the records; some may be empty
+   * @param followed whether more records follow that were not read
+   */
+  static Sample of(long asked, List<Long> offsets, List<OptionalLong> times, boolean followed, double meanBytes) {
+    List<Long> timed = new ArrayList<>();
+    List<Long> millis = new ArrayList<>();
+    for (int at = 0; at < offsets.size(); at++) {
+      if (times.get(at).isPresent()) {
+        timed.add(offsets.get(at));
+        millis.add(times.get(at).getAsLong());
+      }
+    }
+    // Without its right neighbours a record with a bogus time looks like a record after a pause: leave it out.
+    int count = followed ? timed.size() - NEIGHBOURS : timed.size();
+    List<Point> points = new ArrayList<>();
+    for (int at = 0; at < count; at++) {
+      if (timed.get(at) >= asked) {
+        points.add(new Point(timed.get(at), timeAt(millis, at)));
+      }
+    }
+    return new Sample(points, meanBytes);
+  }
+
+  public OptionalLong firstMillis() {
+    return points.isEmpty() ? OptionalLong.empty() : OptionalLong.of(points.get(0).millis());
+  }
+
+  public OptionalLong lastMillis() {
+    return points.isEmpty() ? OptionalLong.empty() : OptionalLong.of(points.get(points.size() - 1).millis());
+  }
+
+  /** The first record has no left neighbours. Its time is at most that of its right neighbours. */
+  private static long timeAt(List<Long> millis, int at) {
+    long median = medianAround(millis, at);
+    return at == 0 && millis.size() > 2 ? Math.min(median, medianAround(millis, 1)) : median;
+  }
+
+  /** Takes equally many neighbours on both sides: in an ordered log the median is the record's own time. */
+  private static long medianAround(List<Long> millis, int at) {
+    int radius = Math.min(NEIGHBOURS, Math.min(at, millis.size() - 1 - at));
+    List<Long> window = millis.subList(at - radius, at + radius + 1);
+    return window.stream().sorted().toList().get(radius);
+  }
+}

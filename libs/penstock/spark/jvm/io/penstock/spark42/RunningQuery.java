@@ -1,0 +1,136 @@
+package io.penstock.spark42;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.Properties;
+import java.util.UUID;
+import org.apache.spark.SparkContext;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
+import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution;
+import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
+import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper;
+import org.apache.spark.sql.streaming.StateOperatorProgress;
+import org.apache.spark.sql.streaming.StreamingQuery;
+import org.apache.spark.sql.streaming.StreamingQueryProgress;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * A running streaming query, seen from inside the driver. This class is the only place that uses the internals of
+ * Spark 4.2's streaming runtime; they are public in byte code but no stable API. {@code RunningQueryInternalsTest}
+ * lists every internal method used here and fails by name when Spark no longer has one.
+ */
+public final class RunningQuery {
+  private final StreamExecution execution;
+
+  private RunningQuery(StreamExecution execution) {
+    this.execution = execution;
+  }
+
+  /** The query that owns the current thread. Empty when the thread is not that of a micro-batch query. */
+  public static Optional<RunningQuery> ofThisThread() {
+    Option<SparkSession> session = SparkSession.getActiveSession();
+    if (session.isEmpty()) {
+      return Optional.empty();
+    }
+    return idOfThisThread(session.get().sparkContext())
+        .flatMap(id -> find(session.get(), id))
+        .filter(query -> query.execution instanceof MicroBatchExecution);
+  }
+
+  /** The active query with this id in the session of the current thread. Empty when the query has ended. */
+  public static Optional<RunningQuery> withId(String queryId) {
+    return find(SparkSession.active(), queryId);
+  }
+
+  /** The id of the query that owns the current thread. */
+  public static Optional<String> idOfThisThread(SparkContext context) {
+    return Optional.ofNullable(context.getLocalProperty(StreamExecution.QUERY_ID_KEY()));
+  }
+
+  /** The id of the query that submitted a stage with these local properties, which may be null. */
+  public static Optional<String> idOfStage(Properties properties) {
+    return Optional.ofNullable(properties).map(all -> all.getProperty(StreamExecution.QUERY_ID_KEY()));
+  }
+
+  /** The Java thread that plans the batches of {@code query}. Empty when {@code query} is not a classic Spark query. */
+  public static OptionalLong threadIdOf(StreamingQuery query) {
+    return query instanceof StreamingQueryWrapper wrapper
+        ? OptionalLong.of(wrapper.streamingQuery().queryExecutionThread().getId())
+        : OptionalLong.empty();
+  }
+
+  public String runId() {
+    return execution.runId().toString();
+  }
+
+  /** Whether the query is about to be stopped and must get no more rows. */
+  public boolean isStopping() {
+    return StoppingQueries.contains(execution.runId());
+  }
+
+  /** The sources in the order of the checkpoint's offset log. */
+  public List<SparkDataStream> sources() {
+    return CollectionConverters.asJava(execution.sources());
+  }
+
+  /** The id of the batch that the query plans or runs now. */
+  public long batchId() {
+    return execution.getLatestExecutionContext().batchId();
+  }
+
+  /** The end offsets of the current batch, one text for each source in the order of {@link #sources}. */
+  public List<String> endOffsets() {
+    List<String> ends = new ArrayList<>();
+    for (SparkDataStream source : sources()) {
+      Option<Offset> end = execution.getLatestExecutionContext().endOffsets().get(source);
+      ends.add(end.isEmpty() ? "" : end.get().json());
+    }
+    return ends;
+  }
+
+  /** Milliseconds since 1970; 0 before the first row. Only for queries from {@link #ofThisThread}. */
+  public long watermarkMillis() {
+    return ((MicroBatchExecution) execution).watermarkTracker().currentWatermark();
+  }
+
+  /**
+   * Sets the watermark of the next batch, if Spark or a source finds a reason to run one. Only for queries from
+   * {@link #ofThisThread}.
+   *
+   * <p>Spark has already stored the watermark of the next batch when it looked for such a reason, and refuses another
+   * value. The stored value is removed first.
+   */
+  public void setWatermark(long millis) {
+    IncrementalExecution last = execution.lastExecution();
+    if (last != null) {
+      last.watermarkPropagator().purge(last.currentBatchId() + 1);
+    }
+    ((MicroBatchExecution) execution).watermarkTracker().setWatermark(millis);
+  }
+
+  /** Whether this run has run a batch. Before its first batch Spark does not ask whether the watermark needs one. */
+  public boolean hasRunBatches() {
+    return execution.lastExecution() != null;
+  }
+
+  /** Whether an operator keeps rows that a later watermark could release. True while that is unknown. */
+  public boolean mayHoldState() {
+    StreamingQueryProgress progress = execution.lastProgress();
+    if (progress == null || !hasRunBatches()) {
+      return true;
+    }
+    return Arrays.stream(progress.stateOperators()).mapToLong(StateOperatorProgress::numRowsTotal).sum() > 0;
+  }
+
+  private static Optional<RunningQuery> find(SparkSession session, String queryId) {
+    StreamExecution found = session.sharedState().activeStreamingQueries().get(UUID.fromString(queryId));
+    return Optional.ofNullable(found).map(RunningQuery::new);
+  }
+}

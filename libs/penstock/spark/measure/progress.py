@@ -1,0 +1,153 @@
+"""Spark's progress records to `TaskProgress`. Pure; what a record does not say stays None, which is unknown."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from penstock.model.reports import TaskProgress
+
+Record = Mapping[str, Any]
+Offsets = dict[str, dict[str, int]]
+_BYTES_BEHIND = "estimatedTotalBytesBehindLatest"
+_SKEW_MILLIS = "eventTimeSkewMillis"
+
+
+def task_progress(record: Record) -> TaskProgress:
+    """What a query's `lastProgress` (parsed JSON) says of its task.
+
+    Rates are rows per second, `batch_seconds` is the duration of the micro-batch. `backlog_records` is Kafka's latest
+    offsets less the offsets read, times the share of offsets that were rows in this batch: the markers of
+    transactions, aborted rows and compacted ones have offsets too.
+    `event_time_skew_seconds` is the greatest of the sources that measure it: how far unread rows lie behind the latest
+    event time read.
+    """
+    sources = _records(record.get("sources"))
+    operators = _records(record.get("stateOperators"))
+    return TaskProgress(
+        batch_id=_integer(record.get("batchId")),
+        batch_seconds=_thousandth(record.get("batchDuration")),
+        input_rows=_integer(record.get("numInputRows")),
+        input_rows_per_second=_number(record.get("inputRowsPerSecond")),
+        processed_rows_per_second=_number(record.get("processedRowsPerSecond")),
+        backlog_records=_total(_backlog_records(source) for source in sources),
+        backlog_bytes=_total(_backlog_bytes(source) for source in sources),
+        watermark=(record.get("eventTime") or {}).get("watermark"),
+        state_rows=_total(_integer(operator.get("numRowsTotal")) for operator in operators),
+        state_memory_bytes=_total(_integer(operator.get("memoryUsedBytes")) for operator in operators),
+        late_rows_dropped=_total(_integer(operator.get("numRowsDroppedByWatermark")) for operator in operators),
+        event_time_skew_seconds=_greatest(_skew_seconds(source) for source in sources),
+        offsets=_offsets_read(sources),
+        observed_at=record.get("timestamp"),
+    )
+
+
+def newest_offsets(record: Record) -> Offsets | None:
+    """The newest offsets by topic and partition when the batch began; None unless every source tells them."""
+    newest: Offsets = {}
+    for source in _records(record.get("sources")):
+        found = _offsets(source.get("latestOffset"))
+        if not found:
+            return None
+        newest |= found
+    return newest or None
+
+
+def _backlog_records(source: Record) -> int | None:
+    latest, read = _offsets(source.get("latestOffset")), _offsets(source.get("endOffset"))
+    if not latest or not read:
+        return None
+    offsets = _total(_behind(read, latest))
+    return None if offsets is None else math.ceil(offsets * _rows_per_offset(source))
+
+
+def _rows_per_offset(source: Record) -> float:
+    """The share of the batch's offsets that were rows; 1 when there is nothing to tell it from.
+
+    A batch that read offsets and found no row (only markers) counts as half a row: what is behind is not nothing.
+    """
+    start, end = _offsets(source.get("startOffset")), _offsets(source.get("endOffset"))
+    span = _total(_behind(start, end)) if start and end else None
+    rows = _integer(source.get("numInputRows"))
+    return 1.0 if not span or rows is None else min(1.0, max(rows, 0.5) / span)
+
+
+def _behind(read: Offsets, newest: Offsets) -> list[int | None]:
+    """How many offsets each partition of `newest` has more than `read`; None where `read` does not know it."""
+    known = [
+        (read.get(topic, {}).get(partition), offset)
+        for topic, partitions in newest.items()
+        for partition, offset in partitions.items()
+    ]
+    return [None if offset is None else max(0, end - offset) for offset, end in known]
+
+
+def _backlog_bytes(source: Record) -> int | None:
+    return _integer((source.get("metrics") or {}).get(_BYTES_BEHIND))
+
+
+def _skew_seconds(source: Record) -> float | None:
+    return _thousandth((source.get("metrics") or {}).get(_SKEW_MILLIS))
+
+
+def _offsets_read(sources: Iterable[Record]) -> Offsets:
+    """Several sources may read the same topic (a self-join): the one that is behind counts."""
+    read: Offsets = {}
+    for source in sources:
+        for topic, partitions in (_offsets(source.get("endOffset")) or {}).items():
+            known = read.setdefault(topic, {})
+            for partition, offset in partitions.items():
+                known[partition] = min(offset, known.get(partition, offset))
+    return read
+
+
+def _offsets(value: Any) -> Offsets | None:
+    """Kafka's offsets by topic and partition, given as an object or as its JSON text; None for anything else."""
+    if isinstance(value, str):
+        value = _json_or_none(value)
+    if not isinstance(value, dict) or not all(isinstance(partitions, dict) for partitions in value.values()):
+        return None
+    return value
+
+
+def _json_or_none(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _records(value: Any) -> list[Record]:
+    return [item for item in value or [] if isinstance(item, dict)]
+
+
+def _total(parts: Iterable[int | None]) -> int | None:
+    """The sum; None when there is nothing to add or a part is unknown, for then the sum is unknown too."""
+    known = list(parts)
+    numbers = [part for part in known if part is not None]
+    return sum(numbers) if numbers and len(numbers) == len(known) else None
+
+
+def _greatest(parts: Iterable[float | None]) -> float | None:
+    return max((part for part in parts if part is not None), default=None)
+
+
+def _number(value: Any) -> float | None:
+    """A finite number, also given as text; None for anything else (Spark writes NaN where it has no rate)."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if abs(number) != float("inf") and number == number else None
+
+
+def _integer(value: Any) -> int | None:
+    number = _number(value)
+    return None if number is None else int(number)
+
+
+def _thousandth(value: Any) -> float | None:
+    number = _number(value)
+    return None if number is None else number / 1000

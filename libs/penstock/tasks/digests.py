@@ -1,0 +1,83 @@
+"""Digests of a complete configuration: comparing them gives the change kind of a difference. Pure.
+
+The store keeps the digests beside each merged configuration and each running one. So a statement in SQL
+determines, without reading a configuration, whether a job needs a plan and which kind of change it gets. `classify`
+lists the fields that differ, when somebody asks.
+
+There is one digest for each change kind, of the leaves that the field table gives this kind, and two more. `package` is
+that of the leaves whose change is a rollout. `output` is that of an output which must be made before tasks write to it;
+it is empty for an output that tasks make themselves.
+
+For two valid configurations the greatest kind whose digests differ is the kind that `classify` gives. A leaf that is
+absent counts as its default. The fingerprint of the model and the number of the rules are part of each digest: releases
+with other fields or other rules never find two digests equal, and compare the configurations themselves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from penstock.config.basis import MODEL_FINGERPRINT
+from penstock.config.classify import ARGS, sink_of
+from penstock.config.declare import ChangeKind
+from penstock.config.tree import ROOT, FreeMap, Group, Leaf, Node, Path, default_of
+from penstock.tasks.rollout import PACKAGE
+from penstock.tasks.sinks import needs_sink
+
+OUTPUT = "output"
+RULES = 1
+"""Raise this number when digests come to another result for the same configuration: a change of `needs_sink`, of
+`_plain` or of what a digest covers. Digests of other rules are never equal to these."""
+ChangedLeaf = tuple[Path, ChangeKind, Any]
+
+
+def digests_of(config: Mapping[str, Any]) -> dict[str, str]:
+    """The digests of a complete configuration, given as JSON, by the lower case name of the kind."""
+    leaves = sorted(_leaves(ROOT, config, (), sink_of(config)), key=lambda leaf: leaf[0])
+    digests = {kind.name.lower(): _digest([leaf for leaf in leaves if leaf[1] is kind]) for kind in ChangeKind}
+    digests[PACKAGE] = _digest([leaf for leaf in leaves if leaf[0][0] == PACKAGE])
+    digests[OUTPUT] = _digest([leaf for leaf in leaves if leaf[0][0] == OUTPUT]) if needs_sink(config) else ""
+    return digests
+
+
+def kind_of(old: Mapping[str, str], new: Mapping[str, str]) -> ChangeKind:
+    """The greatest kind whose digests differ."""
+    return max((kind for kind in ChangeKind if old[kind.name.lower()] != new[kind.name.lower()]), default=ChangeKind(0))
+
+
+def _leaves(node: Node | None, value: Any, path: Path, sink: Any) -> Iterator[ChangedLeaf]:
+    """The leaves that are not at their default."""
+    match node:
+        case Group() if isinstance(value, dict):
+            for key in dict.fromkeys((*node.fields, *value)):
+                below = node.fields.get(key)
+                given = value.get(key) if key in value or below is None else default_of(below, sink)
+                yield from _leaves(below, given, (*path, key), sink)
+        case FreeMap() if isinstance(value, dict):
+            for key, element in value.items():
+                yield from _leaves(node.element, element, (*path, key), sink)
+        case Leaf():
+            # Of another sink's field an absent value is no default: the field does not apply there.
+            absent = None if node.row.only_for else node.row.default
+            if value != absent or (path[0] == ARGS and value is not None):
+                yield path, node.row.change, value
+        case _:
+            # As `classify` has it: a field that this version does not know is removed by a restart.
+            yield path, ChangeKind.RESTART, value
+
+
+def _digest(leaves: Sequence[ChangedLeaf]) -> str:
+    content = [(path, value if path[0] == ARGS else _plain(value)) for path, _, value in leaves]
+    text = orjson.dumps([MODEL_FINGERPRINT, RULES, content])
+    return hashlib.md5(text, usedforsecurity=False).hexdigest()[:16]
+
+
+def _plain(value: Any) -> Any:
+    """Numbers that Python holds equal are written alike; only `args` keeps their types apart."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,83 @@
+"""Host tasks: work that Spark hosts do for the control plane, besides running the tasks of jobs. Pure.
+
+To add a kind: write its request (a `HostRequest`), add it to `Request` and `POLICIES` here, and add its function to
+`penstock.spark.host.handlers.HANDLERS`. `services/state_syncer/host_tasks/README.md` has all steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from penstock.config.declare import Model
+from penstock.tasks.redistribution import GenerationRemoval, RedistributionRequest, SealRequest
+from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
+from penstock.tasks.sinks import SinkRequest
+
+Request = Annotated[
+    RedistributionRequest | SealRequest | SinkRequest | SavepointRequest | SavepointRemoval | GenerationRemoval,
+    Field(discriminator="kind"),
+]
+
+REDISTRIBUTE = "redistribute"
+SEAL = "seal"
+INITIALIZE_SINK = "initialize_sink"
+TAKE_SAVEPOINT = "take_savepoint"
+REMOVE_SAVEPOINT = "remove_savepoint"
+REMOVE_GENERATION = "remove_generation"
+
+
+class HostTask(Model):
+    """A host task: the request that a State Syncer, leading under `leader_epoch`, sends to a container."""
+
+    leader_epoch: int = Field(ge=0)
+    request: Request
+
+    @property
+    def key(self) -> str:
+        """Names the task: a container does the task of one key once."""
+        return key_of(self.request.kind, self.request.job, self.request.key_number)
+
+
+def key_of(kind: str, job: str, number: int) -> str:
+    """The key of a host task. Names of jobs have no colon."""
+    return f"{kind}:{job}:{number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How the tasks of one kind are carried out.
+
+    `sticky`: consistent hashing of the job's name chooses the container. Otherwise the least busy container is asked;
+    of equally busy ones, one whose hosts ran the job. `recorded`: the choice is stored before the container is asked.
+    `attempts`: the failures after which the task is given up, `losses`: the lost containers (None: never).
+    `backs_off`: the pause grows with each failure. `at_once`: the most tasks of this kind under way in a cell (None:
+    the part that asks limits them). `once`: a number is used for one attempt only, so a cancelled task never begins.
+    `own_host`: a large state gets a host without tasks.
+    `own_room`: on a host these tasks do not wait for room that other kinds take. `longest_seconds`: an attempt that
+    has not ended after this time counts as lost.
+    """
+
+    sticky: bool = False
+    recorded: bool = True
+    attempts: int | None = None
+    losses: int | None = None
+    backs_off: bool = False
+    at_once: int | None = None
+    once: bool = False
+    own_host: bool = False
+    own_room: bool = False
+    longest_seconds: float = 3600.0
+
+
+POLICIES: Mapping[str, Policy] = {
+    REDISTRIBUTE: Policy(attempts=1, losses=3, once=True, own_host=True),
+    SEAL: Policy(backs_off=True, own_room=True, longest_seconds=300.0),
+    INITIALIZE_SINK: Policy(sticky=True, recorded=False, attempts=1, losses=1, at_once=32, longest_seconds=300.0),
+    TAKE_SAVEPOINT: Policy(attempts=5, at_once=20, own_host=True),
+    REMOVE_SAVEPOINT: Policy(at_once=20),
+    REMOVE_GENERATION: Policy(backs_off=True, at_once=2),
+}

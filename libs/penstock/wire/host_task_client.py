@@ -1,0 +1,59 @@
+"""Client of a Task Manager's host tasks, for the State Syncer and tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+from pydantic import ValidationError
+
+from penstock.control.errors import Unavailable
+from penstock.tasks.host_task import HostTask
+from penstock.wire.cluster import as_json
+from penstock.wire.host_tasks import HostTaskAnswer
+from penstock.wire.http import error_of
+
+_MARGIN_SECONDS = 4.0
+_CONNECT_SECONDS = 1.0
+"""A container that is gone does not keep a worker of the State Syncer for longer."""
+
+
+class HostTaskClient:
+    """Asks containers. Safe from any thread."""
+
+    def __init__(self) -> None:
+        self._http = httpx.Client(trust_env=False)
+
+    def put(self, url: str, task: HostTask, *, wait_seconds: float) -> HostTaskAnswer:
+        """Begins the work or asks how far it is, waiting at most `wait_seconds` for its end.
+
+        Raises Unavailable, and UserError when the container refuses the task.
+        """
+        timeout = httpx.Timeout(wait_seconds + _MARGIN_SECONDS, connect=_CONNECT_SECONDS)
+        response = self._call(
+            "PUT", url, task.key, json=as_json(task), params={"wait_seconds": wait_seconds}, timeout=timeout
+        )
+        try:
+            return HostTaskAnswer.model_validate_json(response.content)
+        except ValidationError as error:
+            raise Unavailable(f"{url}: the answer cannot be read: {error}") from error
+
+    def cancel(self, url: str, key: str, leader_epoch: int) -> None:
+        """Takes a task back. Raises Unavailable, and UserError when the container has heard of a newer leader."""
+        timeout = httpx.Timeout(_MARGIN_SECONDS, connect=_CONNECT_SECONDS)
+        self._call("DELETE", url, key, params={"leader_epoch": leader_epoch}, timeout=timeout)
+
+    def close(self) -> None:
+        """Closes connections."""
+        self._http.close()
+
+    def _call(self, method: str, url: str, key: str, **options: Any) -> httpx.Response:
+        try:
+            response = self._http.request(method, f"{url.rstrip('/')}/v1/host-tasks/{key}", **options)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise Unavailable(f"{url} cannot be reached: {error!r}") from error
+        if response.is_server_error:
+            raise Unavailable(f"{url}: {response.status_code}")
+        if response.is_error:
+            raise error_of(response)
+        return response

@@ -1,0 +1,269 @@
+"""Moves of shards as a state machine: events in, instructions out. Pure; a thin shell performs the instructions.
+
+A move goes DROPPING -> DROPPED -> ADDING -> done. The store is written between DROPPED and ADDING and nowhere else. So
+a shard has a new owner only after its old owner said that it stopped the tasks. A missing answer is no evidence: the
+DROP is repeated until the source answers, lists the shard as dropped in a heartbeat, or is declared lost.
+The move of a shard that nobody runs starts at DROPPED. A shard that must leave its container and has no place elsewhere
+goes DROPPING -> DROPPED -> done. The store then records that nobody owns it.
+
+Every event carries an assignment epoch. An event of another epoch than the move's is an echo of an older order, and
+changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+
+class Phase(StrEnum):
+    """How far a move is."""
+
+    DROPPING = "dropping"
+    DROPPED = "dropped"
+    ADDING = "adding"
+
+
+@dataclass(frozen=True)
+class Move:
+    """A moving shard. `epoch`: its present assignment epoch. `ordered_at`: when the last order was sent.
+
+    `destination` None: the shard has no place, and only leaves its source. `repeated`: the DROP was repeated.
+    """
+
+    shard: int
+    epoch: int
+    source: str | None
+    destination: str | None
+    phase: Phase
+    ordered_at: float
+    repeated: bool = False
+
+
+# ---- events
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The shard is to move from `source` to `destination`; None: to nobody."""
+
+    shard: int
+    epoch: int
+    source: str
+    destination: str | None
+
+
+@dataclass(frozen=True)
+class Freed:
+    """Nobody runs the shard: it has no owner, or its owner dropped it. `destination` None: it gets no owner."""
+
+    shard: int
+    epoch: int
+    destination: str | None
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """The source answered SUCCESS, or listed the shard as dropped in a heartbeat."""
+
+    shard: int
+    epoch: int
+
+
+@dataclass(frozen=True)
+class DropUnanswered:
+    """The source did not answer, or refused. Whether it still runs the shard is unknown."""
+
+    shard: int
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The store recorded `destination` (None: nobody) as the owner, under `epoch` in place of `from_epoch`."""
+
+    shard: int
+    from_epoch: int
+    epoch: int
+    destination: str | None
+
+
+@dataclass(frozen=True)
+class Added:
+    """The destination answered SUCCESS, or listed the shard as held in a heartbeat."""
+
+    shard: int
+    epoch: int
+
+
+Event = Planned | Freed | Dropped | DropUnanswered | Recorded | Added
+
+
+# ---- instructions
+
+
+@dataclass(frozen=True)
+class SendDrop:
+    """Order `source` to drop the shard that it owns under `epoch`."""
+
+    shard: int
+    epoch: int
+    source: str
+
+
+@dataclass(frozen=True)
+class SendAdd:
+    """Tell `destination` that it owns the shard under `epoch`."""
+
+    shard: int
+    epoch: int
+    destination: str
+
+
+Instruction = SendDrop | SendAdd
+
+
+class IllegalMove(Exception):
+    """An event that cannot happen in the phase of the move: a bug."""
+
+
+class Moves:
+    """All moves in flight, by shard."""
+
+    def __init__(self, *, drop_retry_seconds: float, add_limit_seconds: float) -> None:
+        self._drop_retry_seconds = drop_retry_seconds
+        self._add_limit_seconds = add_limit_seconds
+        self._moves: dict[int, Move] = {}
+
+    def __contains__(self, shard: object) -> bool:
+        return shard in self._moves
+
+    def __iter__(self) -> Iterator[Move]:
+        return iter(self._moves.values())
+
+    def __len__(self) -> int:
+        return len(self._moves)
+
+    def handle(self, events: Iterable[Event], now: float) -> list[Instruction]:
+        """Handles events; returns the orders to send. `now` in monotonic seconds. Raises IllegalMove."""
+        instructions: list[Instruction] = []
+        for event in events:
+            instructions += self._handle_one(event, now)
+        return instructions
+
+    def retries(self, now: float) -> list[Instruction]:
+        """The DROP orders to repeat: `drop_retry_seconds` after the last one, while the source does not answer."""
+        late = [move for move in self._in(Phase.DROPPING) if now - move.ordered_at >= self._drop_retry_seconds]
+        return [self._send_drop(replace(move, repeated=True), now) for move in late]
+
+    def withheld(self) -> frozenset[int]:
+        """The shards whose source did not obey the first DROP. Answers to its heartbeats leave them out, which also
+        makes the source drop them.
+
+        They stay withheld until the store records the new owner. Otherwise a source that has forgotten its DROP would
+        take them again.
+        """
+        return frozenset(move.shard for move in self if move.repeated and move.phase is not Phase.ADDING)
+
+    def unconfirmed(self, now: float) -> list[Move]:
+        """Ends and returns the moves whose destination did not confirm the shard in time.
+
+        The store names the owner, so the answer to its next heartbeat tells it again. Only the watch ends.
+        """
+        late = [move for move in self._in(Phase.ADDING) if now - move.ordered_at >= self._add_limit_seconds]
+        for move in late:
+            del self._moves[move.shard]
+        return late
+
+    def destinations(self) -> dict[int, str]:
+        """The destinations of moving shards, without those that go to nobody."""
+        return {move.shard: move.destination for move in self if move.destination is not None}
+
+    def confirmed(self, confirms: Callable[[int, int], bool]) -> list[Move]:
+        """The moves whose destination holds the shard; `confirms` tells that for a shard and epoch."""
+        return [move for move in self._in(Phase.ADDING) if confirms(move.shard, move.epoch)]
+
+    def to_record(self) -> list[Move]:
+        """The moves whose shard nobody runs, and whose new owner is not recorded yet."""
+        return self._in(Phase.DROPPED)
+
+    def forget_outdated(self, epochs: Mapping[int, int]) -> list[Move]:
+        """Ends and returns the moves of shards whose assignment epoch has changed (fail-over, restart of the owner)."""
+        outdated = [move for move in self if epochs.get(move.shard) != move.epoch]
+        for move in outdated:
+            del self._moves[move.shard]
+        return outdated
+
+    def forget_all(self) -> None:
+        """Ends all moves: a new leader starts from the store and from what containers say."""
+        self._moves.clear()
+
+    def _in(self, phase: Phase) -> list[Move]:
+        return [move for move in self if move.phase is phase]
+
+    def _handle_one(self, event: Event, now: float) -> list[Instruction]:
+        move = self._moves.get(event.shard)
+        epoch = event.from_epoch if isinstance(event, Recorded) else event.epoch
+        if move is None or isinstance(event, Planned | Freed):
+            return self._start(move, event, now)
+        if epoch != move.epoch:
+            return []
+        transition = _TRANSITIONS.get((move.phase, type(event)))
+        if transition is None:
+            raise IllegalMove(f"{event} cannot happen to {move}")
+        return transition(self, move, event, now)
+
+    def _start(self, move: Move | None, event: Event, now: float) -> list[Instruction]:
+        """Starts a move; other events about a shard that does not move are echoes."""
+        if not isinstance(event, Planned | Freed):
+            return []
+        if move is not None:
+            raise IllegalMove(f"{event} cannot happen to {move}")
+        if isinstance(event, Freed):
+            self._put(Move(event.shard, event.epoch, None, event.destination, Phase.DROPPED, now))
+            return []
+        started = Move(event.shard, event.epoch, event.source, event.destination, Phase.DROPPING, now)
+        return [self._send_drop(started, now)]
+
+    def _put(self, move: Move) -> None:
+        self._moves[move.shard] = move
+
+    def _send_drop(self, move: Move, now: float) -> Instruction:
+        if move.source is None:
+            raise IllegalMove(f"{move} has no source that could drop it")
+        self._put(replace(move, ordered_at=now))
+        return SendDrop(move.shard, move.epoch, move.source)
+
+    def _on_dropped(self, move: Move, _: Event, __: float) -> list[Instruction]:
+        self._put(replace(move, phase=Phase.DROPPED))
+        return []
+
+    def _on_recorded(self, move: Move, event: Event, now: float) -> list[Instruction]:
+        if not isinstance(event, Recorded):
+            raise IllegalMove(f"{event} is not Recorded")
+        if event.destination is None:
+            del self._moves[event.shard]
+            return []
+        self._put(replace(move, phase=Phase.ADDING, epoch=event.epoch, destination=event.destination, ordered_at=now))
+        return [SendAdd(event.shard, event.epoch, event.destination)]
+
+    def _on_added(self, move: Move, _: Event, __: float) -> list[Instruction]:
+        del self._moves[move.shard]
+        return []
+
+    def _stay(self, _: Move, __: Event, ___: float) -> list[Instruction]:
+        return []
+
+
+_TRANSITIONS: dict[tuple[Phase, type[Event]], Callable[[Moves, Move, Event, float], list[Instruction]]] = {
+    (Phase.DROPPING, Dropped): Moves._on_dropped,
+    (Phase.DROPPING, DropUnanswered): Moves._stay,
+    (Phase.DROPPING, Added): Moves._stay,
+    (Phase.DROPPED, Dropped): Moves._stay,
+    (Phase.DROPPED, DropUnanswered): Moves._stay,
+    (Phase.DROPPED, Added): Moves._stay,
+    (Phase.DROPPED, Recorded): Moves._on_recorded,
+    (Phase.ADDING, Added): Moves._on_added,
+    (Phase.ADDING, Dropped): Moves._on_dropped,
+}

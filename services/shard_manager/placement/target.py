@@ -1,0 +1,169 @@
+"""The target of placement: where each shard should be, the figures behind it, and its alerts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from penstock.tasks.ownership import Member
+from penstock.tasks.shards import Sharding
+from services.shard_manager.placement.alerts import (
+    UNPLACEABLE,
+    PlacementAlert,
+    alerts_of_jobs,
+    alerts_of_shards,
+    alerts_of_shortage,
+)
+from services.shard_manager.placement.cell import Rules, problem_of_cell
+from services.shard_manager.placement.frame import ROUNDING, allowed
+from services.shard_manager.placement.needs import Needs
+from services.shard_manager.placement.place import home_of
+from services.shard_manager.placement.problem import ANYWHERE, NOBODY, Floats, Ints, Problem
+from services.shard_manager.placement.shortage import place_all
+
+Assignment = Mapping[int, str]
+
+
+class Violations(NamedTuple):
+    """What an assignment violates: overloaded containers, each with the dimension, and shards on containers that do
+    not meet their selector."""
+
+    overloaded: frozenset[tuple[str, str]] = frozenset()
+    misplaced: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The figures of a container by dimension: load, capacity less headroom, and the deviation from the even load as a
+    share of it (0.1: 10 % above)."""
+
+    load: Mapping[str, float]
+    usable: Mapping[str, float]
+    deviation: Mapping[str, float]
+
+    def as_json(self, at: datetime) -> dict[str, Any]:
+        """The form that the store keeps."""
+        return {"at": at.isoformat(), "load": self.load, "usable": self.usable, "deviation": self.deviation}
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """Where each shard should be, by its number under `sharding`.
+
+    While shards are to be merged, `sharding` has the smaller count, and shards that become one have one place.
+    `where` leaves out shards without a place. `order`: the shards that have to move, the most urgent first.
+    `containers`: what the target assumed of them (`container_facts`). `violations`: what could not be avoided.
+    `placed_at`: monotonic seconds. `finished`: another placement soon would gain nothing.
+    """
+
+    where: Assignment
+    order: tuple[int, ...]
+    sharding: Sharding
+    containers: Mapping[str, object]
+    placed_at: float
+    finished: bool
+    violations: Violations
+    figures: Mapping[str, Figures]
+    worst_band: Mapping[str, float]
+    unplaceable: int
+    alerts: tuple[PlacementAlert, ...]
+
+    def number_of(self, shard: int) -> int:
+        """The number under `sharding` of a shard whose own count is a multiple of it."""
+        return shard % max(self.sharding.count, 1)
+
+    def place_of(self, shard: int) -> str | None:
+        """The container where such a shard should be; None without a place."""
+        return self.where.get(self.number_of(shard))
+
+
+class Review(NamedTuple):
+    """A target in the light of newer needs: what it violates now, and its alerts."""
+
+    violations: Violations
+    alerts: tuple[PlacementAlert, ...]
+
+
+def container_facts(members: Mapping[str, Member]) -> dict[str, object]:
+    """The facts of containers that placement depends on, by name. The incarnation is none of them."""
+    return {name: (each.region, each.capacity(), each.labels, each.availability) for name, each in members.items()}
+
+
+def usable_members(members: Mapping[str, Member], now: datetime) -> dict[str, Member]:
+    """The live containers without those whose drain is at its limit: these must be emptied, even without room."""
+    return {name: each for name, each in members.items() if each.drain_until is None or now < each.drain_until}
+
+
+def target_of(members: Mapping[str, Member], needs: Needs, present: Assignment, rules: Rules, now: float) -> Target:
+    """Places all shards. `members`: by `usable_members`; `present`: owners, moving shards at their destination."""
+    cell = problem_of_cell(members, needs, present, rules)
+    placement, short, asked = place_all(cell.problem, present)
+    unplaceable = {lack.shard: lack for lack in (*placement.unplaceable, *short)}
+    total = _totals(cell.problem, placement.holder)
+    return Target(
+        where=placement.assignment,
+        order=tuple(placement.moved.tolist()),
+        sharding=needs.sharding,
+        containers=container_facts(members),
+        placed_at=now,
+        finished=not placement.worth_continuing,
+        violations=_violations(cell.problem, placement.holder, total),
+        figures=_figures(cell.problem, total, placement.deviation),
+        worst_band=_by_dimension(cell.problem, np.abs(placement.deviation).max(axis=0, initial=0.0)),
+        unplaceable=len(unplaceable),
+        alerts=(
+            *alerts_of_shortage(asked),
+            *alerts_of_shards(unplaceable.values(), placement.assignment),
+            *alerts_of_jobs(cell.unmet),
+        ),
+    )
+
+
+def review(target: Target, members: Mapping[str, Member], needs: Needs, rules: Rules) -> Review:
+    """Checks a target against newer needs."""
+    cell = problem_of_cell(members, needs, target.where, rules)
+    holder = home_of(cell.problem, target.where)
+    of_shards = (alert for alert in target.alerts if alert.kind == UNPLACEABLE)
+    violations = _violations(cell.problem, holder, _totals(cell.problem, holder))
+    return Review(violations, (*of_shards, *alerts_of_jobs(cell.unmet)))
+
+
+def _violations(problem: Problem, holder: Ints, total: Floats) -> Violations:
+    containers, shards = problem.containers, problem.shards
+    over = np.argwhere(total > _usable(problem) * (1 + ROUNDING)).tolist()
+    misplaced = np.zeros(len(shards.ids), dtype=np.bool_)
+    for kind, constraint in enumerate(shards.constraints):
+        if constraint == ANYWHERE:
+            continue
+        rows = np.flatnonzero((shards.constraint == kind) & (holder != NOBODY))
+        misplaced[rows] = ~allowed(containers, constraint)[holder[rows]]
+    overloaded = frozenset((containers.names[row], problem.dimensions[column]) for row, column in over)
+    return Violations(overloaded, frozenset(shards.ids[misplaced].tolist()))
+
+
+def _figures(problem: Problem, total: Floats, deviation: Floats) -> dict[str, Figures]:
+    usable = _usable(problem)
+    return {
+        name: Figures(*(_by_dimension(problem, table[row]) for table in (total, usable, deviation)))
+        for row, name in enumerate(problem.containers.names)
+    }
+
+
+def _by_dimension(problem: Problem, values: Floats) -> dict[str, float]:
+    return dict(zip(problem.dimensions, values.tolist(), strict=True))
+
+
+def _usable(problem: Problem) -> Floats:
+    return problem.containers.capacity * (1 - problem.containers.headroom)[:, None]
+
+
+def _totals(problem: Problem, holder: Ints) -> Floats:
+    """The load of each container [C, D]."""
+    rows = np.flatnonzero(holder != NOBODY)
+    count = len(problem.containers.names)
+    sums = [np.bincount(holder[rows], weights=column, minlength=count) for column in problem.shards.load[rows].T]
+    return np.stack(sums, axis=1).astype(np.float64)

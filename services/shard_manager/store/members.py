@@ -1,0 +1,136 @@
+"""SQL of the rows of containers. Their writers are the leader and, for its own lease, each Task Manager.
+
+One row decides between a container that renews its own lease and the fail-over that declares it lost: whichever comes
+first wins. The caller checks the leader epoch in the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, Row, Select, delete, func, select, text
+from sqlalchemy.dialects.postgresql import insert
+
+from penstock.store.cluster_tables import containers, reports, tasks
+from penstock.store.shards import reissue
+from penstock.tasks.ownership import Member, Membership, membership
+
+# A container that registers does not write these: a restart must not end a cordon (`penstock.store.availability`).
+_NOT_REGISTERED = ("live", "availability", "drain_until")
+
+# A container that renewed its own lease within the interval stays live. The times are of the store's clock.
+_DECLARE_LOST = text(
+    """
+    UPDATE containers SET state = 'lost'
+    FROM unnest(CAST(:names AS text[]), CAST(:incarnations AS text[])) AS candidate (name, incarnation)
+    WHERE containers.name = candidate.name AND containers.incarnation = candidate.incarnation
+      AND containers.state = 'live'
+      AND (containers.lease_renewed_at IS NULL
+           OR containers.lease_renewed_at < clock_timestamp() - make_interval(secs => :seconds))
+    RETURNING containers.name
+    """
+)
+_SAVE_HEARTBEATS = text(
+    """
+    UPDATE containers SET heartbeat_at = heard.at
+    FROM unnest(CAST(:names AS text[]), CAST(:times AS timestamptz[])) AS heard (name, at)
+    WHERE containers.name = heard.name AND containers.heartbeat_at < heard.at
+    """
+)
+_SAVE_PLACEMENTS = text(
+    """
+    UPDATE containers SET placement = placed.placement
+    FROM json_to_recordset(CAST(:rows AS json)) AS placed (name text, placement jsonb)
+    WHERE containers.name = placed.name
+    """
+)
+_REMOVE_LOST = text(
+    """
+    DELETE FROM containers
+    WHERE state = 'lost'
+      AND greatest(registered_at, heartbeat_at, lease_renewed_at)
+          < clock_timestamp() - make_interval(secs => :seconds)
+      AND NOT EXISTS (SELECT FROM assignment WHERE assignment.container = containers.name)
+    RETURNING name
+    """
+)
+
+
+def read_members(connection: Connection) -> dict[str, Member]:
+    """All containers by name, lost ones too."""
+    return {row.name: _member(row) for row in connection.execute(_select_members())}
+
+
+def register(connection: Connection, member: Member, *, empty: bool) -> Membership:
+    """Writes a container's row as `penstock.tasks.ownership.membership` decides.
+
+    A restarted container keeps its shards under new epochs, which fence the tasks of its former incarnation.
+    """
+    row = connection.execute(_select_members().where(containers.c.name == member.name).with_for_update()).first()
+    decided = membership(None if row is None else _member(row), member.incarnation, empty=empty)
+    if decided in (Membership.NEW, Membership.RESTARTED):
+        _write_member(connection, member)
+    if decided is Membership.RESTARTED:
+        reissue(connection, member.name)
+    return decided
+
+
+def declare_lost(connection: Connection, candidates: Mapping[str, str], interval_seconds: float) -> set[str]:
+    """Declares containers (name to incarnation) lost; returns the names of those that are lost now.
+
+    A container that renewed its own lease during the last `interval_seconds` stays live. The reported tasks of a lost
+    container are deleted: its lease ran out, so none of them runs any more.
+    """
+    values = {
+        "names": list(candidates.keys()),
+        "incarnations": list(candidates.values()),
+        "seconds": interval_seconds,
+    }
+    lost = set(connection.execute(_DECLARE_LOST, values).scalars())
+    connection.execute(delete(tasks).where(tasks.c.container.in_(lost)))
+    return lost
+
+
+def remove_lost(connection: Connection, older_than_seconds: float) -> set[str]:
+    """Deletes lost containers that were silent for so long and own no shard, with their reports; returns their names.
+
+    A container that comes back later is new, and open.
+    """
+    removed = set(connection.execute(_REMOVE_LOST, {"seconds": older_than_seconds}).scalars())
+    if removed:
+        connection.execute(delete(reports).where(reports.c.container.in_(removed)))
+        connection.execute(delete(tasks).where(tasks.c.container.in_(removed)))
+    return removed
+
+
+def save_heartbeats(connection: Connection, heard_at: Mapping[str, datetime]) -> None:
+    """Writes the times of the last heartbeats, for people."""
+    connection.execute(_SAVE_HEARTBEATS, {"names": list(heard_at.keys()), "times": list(heard_at.values())})
+
+
+def save_placements(connection: Connection, placements: Mapping[str, Mapping[str, Any]]) -> None:
+    """Writes the placement figures of containers (by name), as JSON for people; other containers are not changed."""
+    rows = [{"name": name, "placement": placement} for name, placement in placements.items()]
+    connection.execute(_SAVE_PLACEMENTS, {"rows": orjson.dumps(rows).decode()})
+
+
+def _write_member(connection: Connection, member: Member) -> None:
+    values = {key: value for key, value in member._asdict().items() if key not in _NOT_REGISTERED}
+    values |= {"further_capacity": dict(member.further_capacity), "labels": dict(member.labels)}
+    statement = insert(containers).values(**values, state="live")
+    again: dict[str, Any] = {key: statement.excluded[key] for key in (*values, "state")}
+    again |= {"registered_at": func.clock_timestamp(), "heartbeat_at": func.clock_timestamp(), "lease_renewed_at": None}
+    connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=again))
+
+
+def _select_members() -> Select[Any]:
+    row = containers.c
+    own = [row[name] for name in Member._fields if name != "live"]
+    return select(*own, (row.state == "live").label("live"))
+
+
+def _member(row: Row[Any]) -> Member:
+    return Member(**row._mapping)

@@ -1,0 +1,81 @@
+"""Are the tasks of a job gone? The answer is present, absent or unknown. Unknown is never treated as absent.
+
+- A live container has stopped the job when its newest report meets three conditions. It is of the present incarnation,
+  it was made after the stopping commit was applied, and it lists no task of the job. The container then starts none.
+- A lost container was failed over: its lease had run out, so it had stopped every task before (DESIGN.md section 6).
+  Its last report no longer counts.
+- Anything else is unknown: a container that has not reported since, or that only the assignment or a task's row names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+
+class Presence(Enum):
+    """What is known of the tasks of a job that is to stop."""
+
+    ABSENT = "absent"
+    PRESENT = "present"
+    UNKNOWN = "unknown"
+
+
+class Sighting(NamedTuple):
+    """A container and its newest report; `applied_commit` is the commit that the report was made after."""
+
+    container: str
+    incarnation: str
+    live: bool
+    reported_incarnation: str | None
+    applied_commit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """All containers at one moment.
+
+    `reporting`: live ones with a report of their present incarnation. `lost`: failed over. `applied_commit`: every live
+    container's report was made after this commit; None while one has not reported, or is only heard of.
+    """
+
+    reporting: frozenset[str]
+    lost: frozenset[str]
+    applied_commit: int | None
+
+
+NO_CONTAINERS_APPLIED = 2**63 - 1
+
+
+def survey(sightings: Iterable[Sighting], owners: Collection[str]) -> ClusterView:
+    """The cluster's view; `owners` are the containers that own a shard by the stored assignment."""
+    seen = tuple(sightings)
+    live = [sighting for sighting in seen if sighting.live]
+    unheard_of = set(owners) - {sighting.container for sighting in seen}
+    applied = [_applied(sighting) for sighting in live]
+    known = [commit for commit in applied if commit is not None]
+    complete = len(known) == len(live) and not unheard_of
+    return ClusterView(
+        reporting=frozenset(s.container for s, commit in zip(live, applied, strict=True) if commit is not None),
+        lost=frozenset(sighting.container for sighting in seen if not sighting.live),
+        applied_commit=min(known, default=NO_CONTAINERS_APPLIED) if complete else None,
+    )
+
+
+def _applied(sighting: Sighting) -> int | None:
+    return sighting.applied_commit if sighting.reported_incarnation == sighting.incarnation else None
+
+
+def observe_stopped(cluster: ClusterView, holders: Collection[str], commit_number: int) -> Presence:
+    """Whether the tasks that the commit `commit_number` stops are gone.
+
+    `holders` are the containers whose newest report lists a task of the job.
+    """
+    if any(holder in cluster.reporting for holder in holders):
+        return Presence.PRESENT
+    everyone_knows = cluster.applied_commit is not None and cluster.applied_commit >= commit_number
+    if everyone_knows and cluster.lost.issuperset(holders):
+        return Presence.ABSENT
+    return Presence.UNKNOWN

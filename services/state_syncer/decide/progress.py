@@ -1,0 +1,106 @@
+"""A rescale as it is recorded in `sync_state.plan`, and what is known of its progress. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import Field
+
+from penstock.config.model import Model
+from penstock.tasks.redistribution import SavepointName
+from services.state_syncer.host_tasks.outcomes import UNANSWERED, Outcome
+
+
+class Step(StrEnum):
+    """The recorded steps of a plan. The stop is one transaction with the first step, the commit one with the end."""
+
+    AWAIT_STOPPED = "await_stopped"
+    REDISTRIBUTE = "redistribute"
+    SEAL = "seal"
+
+
+STEPS = ("stop", "await_stopped", "redistribute", "seal", "commit")
+
+
+class Restore(Model):
+    """A savepoint that a job must start from. `number` identifies the request. `generation` and `config` are those of
+    the job that the savepoint was taken of."""
+
+    number: int
+    savepoint: SavepointName
+    generation: int
+    config: dict[str, Any]
+
+
+class Plan(Model):
+    """The intent of a rescale, or of a restore, recorded before anything is done about it.
+
+    `revision`, `restarts` and `config` are committed at the end. `fields`: those that need the rescale. `generation`:
+    the number of the present attempt, used for no other one; None before the first. `container`: the one that was
+    asked. `losses`: containers that were lost in this step. `ran_on`: those that had tasks of the job when the plan
+    began. `seconds`: of the steps that are over. `restore`: the source in place of the old generation.
+    """
+
+    kind: Literal["rescale"] = "rescale"
+    steps: tuple[str, ...] = STEPS
+    step: Step = Step.AWAIT_STOPPED
+    revision: int
+    restarts: int
+    config: dict[str, Any]
+    fields: tuple[str, ...]
+    restore: Restore | None = None
+    generation: int | None = None
+    container: str | None = None
+    losses: int = 0
+    ran_on: tuple[str, ...] = ()
+    begun_at: datetime
+    step_at: datetime
+    seconds: dict[str, float] = Field(default_factory=dict)
+
+    def at(self, step: Step, now: datetime, container: str | None, generation: int | None) -> Plan:
+        """The plan at the next step, for which `container` is asked."""
+        changes = {"step": step, "step_at": now, "container": container, "generation": generation, "losses": 0}
+        return self.model_copy(update=changes | {"seconds": self.seconds_until(now)})
+
+    @property
+    def step_number(self) -> int:
+        """The index of the step in `steps`."""
+        return STEPS.index(self.step.value)
+
+    def seconds_until(self, now: datetime) -> dict[str, float]:
+        """The seconds of all steps when the present one ends at `now`."""
+        return {**self.seconds, self.step.value: elapsed(self.step_at, now)}
+
+
+def elapsed(since: datetime, now: datetime) -> float:
+    """Seconds, never negative: another leader's clock may be behind."""
+    return round(max(0.0, (now - since).total_seconds()), 3)
+
+
+def describe_step(plan: Plan) -> str:
+    """What the plan waits for, in words for people."""
+    match plan.step:
+        case Step.AWAIT_STOPPED:
+            return "until every container has said that no task of the job runs"
+        case Step.REDISTRIBUTE:
+            return f"{plan.container} writes generation {plan.generation}"
+        case Step.SEAL:
+            return f"{plan.container} ends the generation before {plan.generation}"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A recorded plan and all that its next step follows from.
+
+    `newest_generation`: the highest number that the job ever took. `candidate`: the container that would be asked next;
+    None when there is none. `container_lives`: the store does not say that the container which was asked is lost.
+    """
+
+    plan: Plan
+    newest_generation: int
+    outcome: Outcome = UNANSWERED
+    candidate: str | None = None
+    container_lives: bool = True

@@ -1,0 +1,221 @@
+"""A rescale, step by step: one decision from the recorded plan and the observed progress. Pure.
+
+    stop > await_stopped > redistribute > seal > commit
+
+One transaction commits the stop and records the plan. One transaction commits the new running row and ends the plan.
+Until `seal` is recorded the old generation can be resumed, so every failure resumes it. After that the plan only goes
+forward, to the configuration that it has recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import datetime
+
+from penstock.config.classify import classify
+from penstock.config.model import ChangeKind
+from penstock.tasks.host_task import POLICIES
+from services.state_syncer.decide.change import decide, is_backing_off
+from services.state_syncer.decide.decisions import (
+    BackingOff,
+    Commit,
+    Fail,
+    Finish,
+    Poll,
+    RecordStep,
+    RescaleStep,
+    Resume,
+    RetryStep,
+    StartRescale,
+    StopAndRecord,
+    Wait,
+)
+from services.state_syncer.decide.diff import field_names, only
+from services.state_syncer.decide.moves import MOVES, Fact, IllegalMove, Move
+from services.state_syncer.decide.observe import Presence
+from services.state_syncer.decide.outputs import awaits_sink, end_of
+from services.state_syncer.decide.progress import Plan, Progress, Step, elapsed
+from services.state_syncer.decide.view import JobView, Running
+from services.state_syncer.host_tasks.next_attempt import Finished, GiveUp, Retry, after_attempt
+from services.state_syncer.host_tasks.outcomes import Failed, Lost
+from services.state_syncer.host_tasks.plan_requests import task_of
+
+LONGEST_SECONDS = {Step.AWAIT_STOPPED: 300.0, Step.REDISTRIBUTE: 3600.0}
+
+
+def continue_rescale(view: JobView, running: Running, progress: Progress, now: datetime) -> RescaleStep | BackingOff:
+    """The next step of a recorded plan. A seal that failed waits like any other failure. Raises IllegalMove."""
+    if progress.plan.step is Step.SEAL and is_backing_off(view.sync, view.revision, now):
+        return BackingOff()
+    return _go_on(view, running, progress, now)
+
+
+def begin_rescale(view: JobView, start: StartRescale, now: datetime, ran_on: Collection[str] = ()) -> StopAndRecord:
+    """The first step of a rescale that may begin now. `ran_on`: the containers that have tasks of the job."""
+    if view.running is None:
+        raise IllegalMove(f"{view.job} has nothing to stop")
+    return StopAndRecord(_new_plan(view, start, now, ran_on), stopped(view.running))
+
+
+def stopped(running: Running) -> Commit:
+    """What runs, stopped."""
+    return replace(_resumed(running), stopping=True)
+
+
+def _new_plan(view: JobView, start: StartRescale, now: datetime, ran_on: Collection[str]) -> Plan:
+    return Plan(
+        revision=view.revision,
+        restarts=view.restarts,
+        config=dict(start.config),
+        fields=field_names(start.difference),
+        restore=start.restore,
+        ran_on=tuple(sorted(ran_on)),
+        begun_at=now,
+        step_at=now,
+    )
+
+
+def _go_on(view: JobView, running: Running, progress: Progress, now: datetime) -> RescaleStep:
+    plan = progress.plan
+    found = fact(view, progress, now)
+    move = MOVES.get((plan.step, found))
+    match move:
+        case Move.STAY:
+            return Poll(plan)
+        case Move.REPLAN:
+            return _replan(view, running, plan, now)
+        case Move.ABORT:
+            return Resume(plan, _resumed(running), _failure(progress, found))
+        case Move.REDISTRIBUTE:
+            return _redistribute(progress, now)
+        case Move.ELSEWHERE:
+            return _elsewhere(progress)
+        case Move.SEAL:
+            return RecordStep(plan.at(Step.SEAL, now, plan.container, plan.generation))
+        case Move.RETRY:
+            return RetryStep(plan, _failure(progress, found))
+        case Move.COMMIT:
+            return _finish(view, running, plan, now)
+        case None:
+            raise IllegalMove(f"{found.name} cannot be found in {plan.step}: {plan}")
+
+
+NOBODY = "no container can be asked"
+
+
+def fact(view: JobView, progress: Progress, now: datetime) -> Fact:
+    """What is found about the plan's step. Before the seal, a changed configuration takes precedence."""
+    plan = progress.plan
+    if plan.step is not Step.SEAL and _is_changed(view, plan):
+        return Fact.CHANGED
+    found = _presence(view) if plan.step is Step.AWAIT_STOPPED else _answer(view, progress)
+    waits = found in (Fact.NOT_GONE, Fact.UNANSWERED)
+    limit = LONGEST_SECONDS.get(plan.step)
+    return Fact.LATE if waits and limit is not None and elapsed(plan.step_at, now) >= limit else found
+
+
+def _is_changed(view: JobView, plan: Plan) -> bool:
+    return (
+        view.revision > plan.revision
+        or view.restarts > plan.restarts
+        or view.expected != plan.config
+        or view.restore != plan.restore
+    )
+
+
+def _presence(view: JobView) -> Fact:
+    stopped = view.running is not None and view.running.stopping
+    return Fact.GONE if stopped and view.presence is Presence.ABSENT else Fact.NOT_GONE
+
+
+def _answer(view: JobView, progress: Progress) -> Fact:
+    task = task_of(view.job, progress.plan, view.failures)
+    lives = progress.container_lives
+    match after_attempt(task, progress.outcome, POLICIES[task.key.kind], container_lives=lives):
+        case Finished():
+            return Fact.DONE
+        case GiveUp(lost=lost):
+            return Fact.GIVEN_UP if lost else Fact.FAILED
+        case Retry(lost=lost):
+            return Fact.LOST if lost else Fact.FAILED
+        case _:
+            return Fact.UNANSWERED
+
+
+def _redistribute(progress: Progress, now: datetime) -> RecordStep | Poll:
+    """An attempt has a number that was never used, so it cannot meet any before it."""
+    plan = progress.plan
+    if progress.candidate is None:
+        return Poll(plan, NOBODY)
+    return RecordStep(plan.at(Step.REDISTRIBUTE, now, progress.candidate, progress.newest_generation + 1))
+
+
+def _elsewhere(progress: Progress) -> RecordStep | Poll:
+    plan = progress.plan
+    if progress.candidate is None:
+        return Poll(plan, NOBODY)
+    changes: dict[str, object] = {"container": progress.candidate, "losses": plan.losses + 1}
+    if plan.step is Step.REDISTRIBUTE:
+        changes["generation"] = progress.newest_generation + 1
+    return RecordStep(plan.model_copy(update=changes))
+
+
+def _finish(view: JobView, running: Running, plan: Plan, now: datetime) -> Finish:
+    if plan.generation is None or plan.generation <= running.generation:
+        raise IllegalMove(f"{view.job} has no new generation to commit: {plan}")
+    seconds = {**plan.seconds_until(now), "total": elapsed(plan.begun_at, now)}
+    difference = classify(running.config, plan.config)
+    commit = Commit(plan.config, plan.revision, plan.generation, plan.restarts, difference=difference)
+    return Finish(plan, commit, seconds)
+
+
+def _replan(view: JobView, running: Running, plan: Plan, now: datetime) -> RescaleStep:
+    """The same redistribution goes on when only the rest of the write is new; another one begins at the stopped job;
+    without any the old generation goes on, as it does when another output has to be made first."""
+    decision = decide(view, now)
+    match decision:
+        case StartRescale() | Commit(then=None) if _has_other_output(view, plan, decision):
+            waits = Wait("initialize_sink: once the job runs again", decision.difference)
+            return Resume(plan, replace(_resumed(running), then=waits))
+        case StartRescale():
+            fresh = _new_plan(view, decision, now, plan.ran_on)
+            return RecordStep(_carried_over(plan, fresh) if _same_target(running, plan, fresh) else fresh)
+        case Commit(then=None):
+            return Resume(plan, decision)
+        case Fail():
+            return Resume(plan, _resumed(running), decision)
+        case _:
+            raise IllegalMove(f"{decision} cannot follow from a change of {plan}")
+
+
+def _has_other_output(view: JobView, plan: Plan, decision: StartRescale | Commit) -> bool:
+    """Whether an output would have to be made that the plan's is not: a job does not stay stopped for that."""
+    commit = end_of(view, decision) if isinstance(decision, StartRescale) else decision
+    return awaits_sink(view, commit) and bool(commit.config["output"] != plan.config["output"])
+
+
+def _same_target(running: Running, plan: Plan, fresh: Plan) -> bool:
+    old, new = (only(classify(running.config, each.config), ChangeKind.RESCALE) for each in (plan, fresh))
+    same_output = plan.config["output"] == fresh.config["output"]
+    return old == new and plan.restore == fresh.restore and (same_output or plan.restore is None)
+
+
+def _carried_over(plan: Plan, fresh: Plan) -> Plan:
+    return plan.model_copy(update={name: getattr(fresh, name) for name in ("revision", "restarts", "config", "fields")})
+
+
+def _resumed(running: Running) -> Commit:
+    """What ran, as it ran: a rollout that a rescale came upon goes on from there."""
+    return Commit(running.config, running.revision, running.generation, running.restarts, rollout=running.rollout)
+
+
+def _failure(progress: Progress, found: Fact) -> Fail:
+    plan = progress.plan
+    told = [f"step {plan.step.value}", *([f"on {plan.container}"] if plan.container else [])]
+    match progress.outcome:
+        case Failed(why) | Lost(why):
+            said = f": {why}"
+        case _:
+            said = ""
+    return Fail(f"{' '.join(told)}: {found.value}{said}", ChangeKind.RESCALE, plan.fields)

@@ -1,0 +1,126 @@
+"""The input of a decision about a job: its rows, and what is observed of its tasks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from penstock.config.model import ChangeKind, DesiredState
+from penstock.tasks.rollout import RunningRollout
+from services.state_syncer.decide.diff import Config, Unusable
+from services.state_syncer.decide.observe import Presence
+from services.state_syncer.decide.progress import Progress, Restore
+from services.state_syncer.decide.waves import Rolling
+
+Digests = Mapping[str, str]
+"""The digests of a configuration (`penstock.tasks.digests`); empty where none are stored."""
+
+
+class SyncState(StrEnum):
+    """The states of `sync_state`.
+
+    `queued`: the job waits until the blast-radius budget has room for its rescale or rollout. `pending` is written by
+    the Job Service alone: it asks for a fresh decision.
+    """
+
+    SYNCED = "synced"
+    PENDING = "pending"
+    WAITING = "waiting"
+    QUEUED = "queued"
+    RESCALING = "rescaling"
+    ROLLING = "rolling"
+    FAILED = "failed"
+    QUARANTINED = "quarantined"
+    DELETING = "deleting"
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What the job has been brought to.
+
+    `started`: some commit asked for tasks, so checkpoints may exist. `rollout`: only some of the tasks run `config`.
+    """
+
+    config: Config
+    revision: int
+    generation: int
+    restarts: int
+    stopping: bool
+    started: bool
+    commit_number: int
+    rollout: RunningRollout | None = None
+    digests: Digests = field(default_factory=dict)
+
+    @property
+    def asks_for_tasks(self) -> bool:
+        """Whether tasks shall run."""
+        return not self.stopping and bool(self.config["desired_state"] == DesiredState.RUNNING)
+
+    @property
+    def last_whole(self) -> Config:
+        """The configuration that all tasks ran last."""
+        return self.config if self.rollout is None else self.rollout.before.config
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRecord:
+    """How the last attempt on a job ended; what `/sync` shows. `fields` None: nobody has compared them yet."""
+
+    state: SyncState
+    revision: int
+    detail: str = ""
+    kind: ChangeKind = ChangeKind.NONE
+    fields: tuple[str, ...] | None = ()
+    failures: int = 0
+    next_attempt_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """The rows of a job that are cheap to read. `revision`, `restarts`: as expected."""
+
+    job: str
+    revision: int
+    restarts: int
+    deleting: bool
+    sync: SyncRecord | None = None
+
+    @property
+    def failures(self) -> int:
+        """The number of failures in a row, so far."""
+        return 0 if self.sync is None else self.sync.failures
+
+    def failures_since(self, revision: int) -> int:
+        """The failures in a row since this write: a newer write starts from none."""
+        return 0 if self.sync is None or self.sync.revision < revision else self.sync.failures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollingJob(JobRow):
+    """A job whose rollout goes on. `changed`: something else was asked of the job meanwhile, so that its configurations
+    must be read. `generation`: the one that its tasks run."""
+
+    generation: int
+    rolling: Rolling
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView(JobRow):
+    """All that a decision about a job is made from.
+
+    `last_generation` is that of a forgotten job of the same name, 0 without one. `presence` counts for a job
+    whose stop is committed. `progress` and `rolling` are the recorded plan of a rescale or of a rollout. `restore` was
+    asked for and is not done. `digests` are those of `expected`.
+    """
+
+    expected: Config | Unusable
+    running: Running | None = None
+    last_generation: int = 0
+    presence: Presence = Presence.UNKNOWN
+    progress: Progress | None = None
+    restore: Restore | None = None
+    rolling: Rolling | None = None
+    digests: Digests = field(default_factory=dict)

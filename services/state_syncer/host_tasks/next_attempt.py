@@ -1,0 +1,193 @@
+"""Who carries out a host task, and what follows from the outcome of an attempt. Pure.
+
+All kinds go through `next_attempt`; what differs between kinds is in `penstock.tasks.host_task.POLICIES`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from penstock.config.declare import Model
+from penstock.tasks.host_task import Policy
+from penstock.tasks.selectors import meets
+from services.state_syncer.decide.effects import backoff_seconds
+from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, Lost, Outcome
+from services.state_syncer.host_tasks.ring import Ring
+
+
+class Place(Protocol):
+    """What is used of a live container."""
+
+    @property
+    def url(self) -> str:
+        """Where it is reached."""
+        ...
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """Its region and labels, as `penstock.tasks.selectors` has them."""
+        ...
+
+
+class CandidateContainer(NamedTuple):
+    """A live container that could be asked; `load` is the number of host tasks that it was asked for."""
+
+    name: str
+    offers: frozenset[str]
+    load: int
+
+
+class Candidates:
+    """The live containers of one moment, and the host tasks that they were asked for (`asked`, one key each)."""
+
+    def __init__(self, places: Mapping[str, Place], asked: Iterable[AttemptKey] = ()) -> None:
+        self.places = places
+        self._load: Counter[str] = Counter()
+        self._under_way: Counter[str] = Counter()
+        self._rings: dict[str | None, Ring] = {}
+        for key in asked:
+            if key.container is not None:
+                self.add(key.kind, key.container)
+
+    def add(self, kind: str, container: str) -> None:
+        """The container is asked for one more."""
+        self._load[container] += 1
+        self._under_way[kind] += 1
+
+    def under_way(self, kind: str) -> int:
+        """How many tasks of a kind are asked for."""
+        return self._under_way[kind]
+
+    def near(self, selector: str | None) -> list[CandidateContainer]:
+        """Those that meet a job's selector, or all of them when none does."""
+        met = [name for name, place in self.places.items() if meets(place.offers, selector)]
+        return [CandidateContainer(name, self.places[name].offers, self._load[name]) for name in met or self.places]
+
+    def ring(self, selector: str | None) -> Ring:
+        """The near ones for consistent hashing; made once for each selector, however many jobs ask."""
+        if selector not in self._rings:
+            self._rings[selector] = Ring(container.name for container in self.near(selector))
+        return self._rings[selector]
+
+
+class HostTaskState(NamedTuple):
+    """A host task before its next step. `key.container` is None when no container was chosen.
+
+    `attempts`: those that have ended. `selector`: the containers that the job asks for. `avoid`: a container that is
+    asked only if there is no other. `ran_on`: the containers that ran tasks of the job, whose hosts are warm.
+    """
+
+    key: AttemptKey
+    attempts: int = 0
+    selector: str | None = None
+    avoid: str | None = None
+    ran_on: Collection[str] = ()
+
+
+# ---- decisions
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """Choose this container; ask it once that is recorded, if the policy says so."""
+
+    container: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoContainer:
+    """No container can be asked now, or as many tasks of the kind as allowed are under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask the chosen container, or ask again how far it is."""
+
+    container: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The task is done."""
+
+    report: Model | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The attempt is over, and another one may begin after `after_seconds`. `lost`: its container is lost."""
+
+    why: str
+    lost: bool = False
+    after_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """The attempt is over, and no other one begins. `lost`: too many containers were lost."""
+
+    why: str
+    lost: bool = False
+
+
+AfterAttempt = Ask | Finished | Retry | GiveUp
+Decision = Assign | NoContainer | AfterAttempt
+
+
+def next_attempt(task: HostTaskState, outcome: Outcome, candidates: Candidates, policy: Policy) -> Decision:
+    """The next step of a host task; `outcome` is that of the attempt `task.key`."""
+    if task.key.container is None:
+        return _assign(task, candidates, policy)
+    return after_attempt(task, outcome, policy, container_lives=task.key.container in candidates.places)
+
+
+def after_attempt(task: HostTaskState, outcome: Outcome, policy: Policy, *, container_lives: bool) -> AfterAttempt:
+    """The next step after an attempt. `container_lives`: by the store."""
+    match outcome:
+        case Done(report):
+            return Finished(report)
+        case Failed(why):
+            if policy.attempts is not None and task.attempts + 1 >= policy.attempts:
+                return GiveUp(why)
+            return Retry(why, after_seconds=_pause_seconds(task, policy))
+        case Lost(why):
+            return _after_loss(task, why, policy)
+    container = str(task.key.container)
+    return Ask(container) if container_lives else _after_loss(task, f"{container} is lost", policy)
+
+
+def pick(task: HostTaskState, candidates: Candidates, policy: Policy) -> str | None:
+    """The container for the next attempt; None without containers. Each attempt takes another one, until all were
+    tried.
+
+    The store may list a container as live that does not answer, so no attempt insists on one container.
+    """
+    if policy.sticky:
+        return candidates.ring(task.selector).choose(task.key.job, task.attempts)
+    near = candidates.near(task.selector)
+    others = [container for container in near if container.name != task.avoid] or near
+    ordered = sorted(others, key=lambda other: (other.load, other.name not in task.ran_on, other.name))
+    return ordered[task.attempts % len(ordered)].name if ordered else None
+
+
+def _assign(task: HostTaskState, candidates: Candidates, policy: Policy) -> Assign | NoContainer:
+    if policy.at_once is not None and candidates.under_way(task.key.kind) >= policy.at_once:
+        return NoContainer()
+    chosen = pick(task, candidates, policy)
+    if chosen is None:
+        return NoContainer()
+    candidates.add(task.key.kind, chosen)
+    return Assign(chosen)
+
+
+def _after_loss(task: HostTaskState, why: str, policy: Policy) -> Retry | GiveUp:
+    if policy.losses is not None and task.key.losses + 1 >= policy.losses:
+        return GiveUp(why, lost=True)
+    return Retry(why, lost=True, after_seconds=_pause_seconds(task, policy))
+
+
+def _pause_seconds(task: HostTaskState, policy: Policy) -> float:
+    return backoff_seconds(task.attempts + 1) if policy.backs_off else 0.0

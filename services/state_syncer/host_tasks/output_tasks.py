@@ -1,0 +1,92 @@
+"""The host tasks `initialize_sink`: a container makes a job's output before the commit after which tasks write to it.
+When that commit ends a rescale, the output is made before the job is stopped. Pure.
+
+These tasks are not recorded: they stop nothing and may be done twice, so a new leader simply asks again. The job's
+name, the containers and the failures so far determine the container. So every round and every leader asks the same one
+until it is lost or fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from penstock.config.model import JobConfig
+from penstock.tasks.host_task import INITIALIZE_SINK, POLICIES
+from penstock.tasks.selectors import selector_of
+from penstock.tasks.sinks import SinkRequest
+from services.state_syncer.decide.budget import Candidate, Queue
+from services.state_syncer.decide.decisions import Commit, Fail, Wait
+from services.state_syncer.decide.diff import field_names
+from services.state_syncer.decide.view import JobView
+from services.state_syncer.host_tasks.next_attempt import (
+    Candidates,
+    Finished,
+    GiveUp,
+    HostTaskState,
+    Place,
+    Retry,
+    next_attempt,
+    pick,
+)
+from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Outcome
+
+_POLICY = POLICIES[INITIALIZE_SINK]
+
+
+class OutputTasks:
+    """The outputs that are made during a round: at most `count` at once, `containers` by name being live."""
+
+    def __init__(self, containers: Mapping[str, Place], outcome: Callable[[AttemptKey], Outcome], count: int) -> None:
+        self._candidates = Candidates(containers)
+        self._outcome = outcome
+        self._count = count
+        self._queue: Queue[Commit] = Queue(count)
+
+    def resolve(self, view: JobView, commit: Commit) -> Commit | Fail | None:
+        """The commit once its output exists; the failure; or None while the output must be made."""
+        task = self._task(view, commit)
+        match next_attempt(task, self._outcome(task.key), self._candidates, _POLICY):
+            case Finished():
+                return commit
+            case GiveUp(why) | Retry(why):
+                told = f"step {INITIALIZE_SINK} on {task.key.container}: {why}"
+                return Fail(told, commit.difference.kind, field_names(commit.difference))
+        return None
+
+    def offer(self, view: JobView, commit: Commit) -> tuple[JobView, Wait] | None:
+        """Adds a commit whose output must be made. Returns a job that has no room now."""
+        late = self._queue.offer(Candidate(view, commit))
+        return None if late is None else (late.view, self._wait(late, f"no more than {self._count} at once"))
+
+    def picked(self) -> list[tuple[Candidate[Commit], Wait]]:
+        """The commits for which there is room, each with its sync state meanwhile."""
+        return [(candidate, self._wait(candidate, self._waits_for(candidate))) for candidate in self._queue.picked()]
+
+    def attempts(self, making: Iterable[Candidate[Commit]]) -> tuple[list[Attempt], dict[AttemptKey, str]]:
+        """The attempts to ask for, and the reasons of requests that cannot be made."""
+        attempts, rejected = [], {}
+        for view, commit in making:
+            key = self._task(view, commit).key
+            if key.container is None:
+                continue
+            try:
+                config = JobConfig.model_validate(dict(commit.config))
+                request = SinkRequest(job=view.job, revision=commit.revision, config=config)
+                attempts.append(Attempt(key, self._candidates.places[key.container].url, request))
+            except ValueError as error:
+                rejected[key] = f"the request cannot be made: {error}"
+        return attempts, rejected
+
+    def _task(self, view: JobView, commit: Commit) -> HostTaskState:
+        failures = view.failures_since(view.revision)
+        key = AttemptKey(view.job, INITIALIZE_SINK, commit.revision, None, failures)
+        task = HostTaskState(key, failures, selector_of(commit.config))
+        return task._replace(key=key._replace(container=pick(task, self._candidates, _POLICY)))
+
+    def _waits_for(self, candidate: Candidate[Commit]) -> str:
+        container = self._task(*candidate).key.container
+        return "no container can be asked" if container is None else f"{container} makes the output"
+
+    def _wait(self, candidate: Candidate[Commit], why: str) -> Wait:
+        view, commit = candidate
+        return Wait(f"{INITIALIZE_SINK}: {why}", commit.difference, view.failures_since(view.revision))

@@ -1,0 +1,188 @@
+"""The rows of savepoints that are to be taken or removed: a port for the reconciler, and its SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from sqlalchemy import Connection, Engine, delete, select, text, update
+
+from penstock.control.logs import logger
+from penstock.store import leases
+from penstock.store.engine import snapshot, transaction
+from penstock.store.running import STATE_SYNCER
+from penstock.store.savepoints import ASKED, DELETING, FAILED, READY, SavepointRow, row_of
+from penstock.store.tables import savepoints
+from penstock.tasks.savepoint import SavepointReport
+from services.state_syncer.host_tasks.next_attempt import Assign, Decision, Finished, GiveUp, Retry
+from services.state_syncer.host_tasks.store import read_state_bytes
+from services.state_syncer.store.plans import LiveContainer, read_live_containers
+
+log = logger(__name__)
+
+
+class Running(NamedTuple):
+    """What a job runs. `started`: false as long as it can have no checkpoint."""
+
+    config: Mapping[str, Any]
+    revision: int
+    generation: int
+    started: bool
+
+
+class OpenSavepoints(NamedTuple):
+    """Savepoints that are to be taken or to go, the oldest first, and what is decided from. `earlier`: the names of
+    those that are ready, by job and generation, newest first. `state_bytes`: the reported size of the jobs' state,
+    where it is known."""
+
+    rows: Sequence[SavepointRow]
+    running: Mapping[str, Running]
+    earlier: Mapping[tuple[str, int], Sequence[str]]
+    containers: Mapping[str, LiveContainer]
+    state_bytes: Mapping[str, int] = {}
+
+
+class Decided(NamedTuple):
+    """What is to be done about a savepoint; `running`: what its job ran when that was decided."""
+
+    row: SavepointRow
+    decision: Decision
+    running: Running | None
+
+
+class SavepointStore(Protocol):
+    """What the reconciler needs of the job store."""
+
+    def expire(self, leader_epoch: int, *, count: int, seconds: float | None) -> int:
+        """Those go that are not kept; how many. Raises Fenced, Unavailable."""
+        ...
+
+    def read(self) -> OpenSavepoints:
+        """All that a round reads, of one moment. Raises Unavailable."""
+        ...
+
+    def write(self, decided: Sequence[Decided], leader_epoch: int) -> None:
+        """Writes all of it or nothing. Raises Fenced, Unavailable."""
+        ...
+
+
+class PostgresSavepointStore:
+    """The port on Postgres."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def expire(self, leader_epoch: int, *, count: int, seconds: float | None) -> int:
+        """See the port."""
+        with transaction(self._engine) as connection:
+            leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
+            return _expire(connection, count=count, seconds=seconds)
+
+    def read(self) -> OpenSavepoints:
+        """See the port."""
+        with snapshot(self._engine) as connection:
+            rows = _read_open(connection)
+            if not rows:
+                return OpenSavepoints((), {}, {}, {})
+            jobs = sorted({row.job for row in rows})
+            running = _read_running(connection, jobs)
+            earlier = _read_ready(connection, jobs)
+            state_bytes = read_state_bytes(connection, jobs)
+            return OpenSavepoints(rows, running, earlier, read_live_containers(connection), state_bytes)
+
+    def write(self, decided: Sequence[Decided], leader_epoch: int) -> None:
+        """See the port."""
+        with transaction(self._engine) as connection:
+            leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
+            for each in decided:
+                _write(connection, *each)
+
+
+def _write(connection: Connection, row: SavepointRow, decision: Decision, running: Running | None) -> None:
+    match decision:
+        case Assign(container):
+            bind(connection, row, container, running)
+        case Finished(SavepointReport() as report) if row.state == ASKED:
+            log.info("savepoint ready", job=row.job, savepoint=row.name, bytes=report.bytes)
+            taken(connection, row, [task.model_dump(mode="json") for task in report.tasks], report.bytes)
+        case Finished():
+            log.info("savepoint removed", job=row.job, savepoint=row.name)
+            removed(connection, row)
+        case GiveUp(why):
+            log.warning("savepoint failed", job=row.job, savepoint=row.name, error=why)
+            _finish(connection, row, {"state": FAILED, "detail": why})
+        case Retry(why):
+            log.warning("savepoint stalls", job=row.job, savepoint=row.name, error=why)
+            _update(connection, row, {"container": None, "detail": why})
+
+
+def bind(connection: Connection, row: SavepointRow, container: str, running: Running | None) -> None:
+    """`container` is to be asked next. What is copied is what ran when the first container was chosen."""
+    fresh: dict[str, Any] = {"container": container, "attempts": row.attempts + 1}
+    if row.state == ASKED and row.generation is None and running is not None:
+        fresh |= {"config": running.config, "revision": running.revision, "generation": running.generation}
+    _update(connection, row, fresh)
+
+
+def taken(connection: Connection, row: SavepointRow, tasks: Sequence[Mapping[str, Any]], size: int) -> None:
+    """It is ready."""
+    _finish(connection, row, {"state": READY, "tasks": list(tasks), "bytes": size, "detail": ""})
+
+
+def removed(connection: Connection, row: SavepointRow) -> None:
+    """Its files are gone."""
+    connection.execute(delete(savepoints).where(savepoints.c.number == row.number, savepoints.c.state == DELETING))
+
+
+def _read_open(connection: Connection) -> list[SavepointRow]:
+    """Those that are to be taken or to go, the oldest first."""
+    statement = select(savepoints).where(savepoints.c.state.in_((ASKED, DELETING))).order_by(savepoints.c.number)
+    return [row_of(found) for found in connection.execute(statement)]
+
+
+def _read_running(connection: Connection, jobs: Sequence[str]) -> dict[str, Running]:
+    """What these jobs run."""
+    statement = text("SELECT job, config, revision, generation, started FROM running WHERE job = ANY(:jobs)")
+    found = connection.execute(statement, {"jobs": list(jobs)})
+    return {row.job: Running(row.config, row.revision, row.generation, row.started) for row in found}
+
+
+def _read_ready(connection: Connection, jobs: Sequence[str]) -> dict[tuple[str, int], list[str]]:
+    """The names of savepoints that are ready, by job and generation, newest first."""
+    statement = text(
+        "SELECT job, generation, name FROM savepoints WHERE state = 'ready' AND job = ANY(:jobs) ORDER BY number DESC"
+    )
+    names: dict[tuple[str, int], list[str]] = {}
+    for row in connection.execute(statement, {"jobs": list(jobs)}):
+        names.setdefault((row.job, row.generation), []).append(row.name)
+    return names
+
+
+_EXPIRE = text(
+    """
+    UPDATE savepoints SET state = 'deleting', container = NULL, attempts = 0, detail = 'kept long enough'
+    WHERE number IN (
+        SELECT number FROM (
+            SELECT number, created_at, state, rank() OVER (PARTITION BY job, state ORDER BY number DESC) AS place
+            FROM savepoints WHERE state IN ('ready', 'failed')) AS kept
+        WHERE NOT EXISTS (SELECT FROM restores WHERE restores.savepoint = kept.number) AND (place > :count
+            OR (CAST(:seconds AS double precision) IS NOT NULL
+                AND created_at < now() - make_interval(secs => CAST(:seconds AS double precision)))))
+    """
+)
+
+
+def _expire(connection: Connection, *, count: int, seconds: float | None) -> int:
+    """Those go that are older than the newest `count` of their job, or than `seconds` if that is given; how many."""
+    return connection.execute(_EXPIRE, {"count": count, "seconds": seconds}).rowcount
+
+
+def _finish(connection: Connection, row: SavepointRow, fresh: Mapping[str, Any]) -> None:
+    statement = update(savepoints).where(savepoints.c.number == row.number, savepoints.c.state == row.state)
+    connection.execute(statement.values(finished_at=text("now()"), **fresh))
+
+
+def _update(connection: Connection, row: SavepointRow, fresh: Mapping[str, Any]) -> None:
+    """Nothing is done to a row that has another state by now."""
+    statement = update(savepoints).where(savepoints.c.number == row.number, savepoints.c.state == row.state)
+    connection.execute(statement.values(fresh))

@@ -1,0 +1,255 @@
+"""Reads the jobs that a round must decide about, with all their rows. No statement is for one job only.
+
+Most jobs run what they should, and a round does not read them. Rollouts that go on are read by `rollouts`, without
+configurations. Jobs that wait for room are read in the order in which they are admitted, as many as there is room for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Row, TextClause, text
+
+from penstock.tasks.redistribution import SavepointName
+from services.state_syncer.decide.observe import ClusterView, Presence, Sighting, observe_stopped, survey
+from services.state_syncer.decide.progress import Restore
+from services.state_syncer.decide.view import JobView, Running
+from services.state_syncer.store.plans import IS_ROLLOUT, PlanRow
+from services.state_syncer.store.recorded import expected_of, with_recorded
+from services.state_syncer.store.rollouts import read_wave_tasks
+from services.state_syncer.store.states import sync_record
+
+_BATCH = 1000
+# Up to so many jobs are read by their names, without going through all again.
+MOST_NAMED = 1000
+
+_JOBS = "jobs j LEFT JOIN running r ON r.job = j.name LEFT JOIN sync_state s ON s.job = j.name"
+# Nothing was asked of the job since it was told to wait for room.
+_WAITS_FOR_ROOM = """(s.state = 'queued' AND s.revision >= j.revision AND r.restarts >= j.restarts AND NOT j.deleting
+        AND NOT r.stopping)"""
+_IS_BEHIND = f"""(r.job IS NULL OR s.job IS NULL OR r.revision < j.revision OR r.restarts < j.restarts OR r.stopping
+            OR j.deleting OR s.state <> 'synced')
+    AND ({_WAITS_FOR_ROOM}) IS NOT TRUE
+    AND (s.plan IS NOT NULL AND {IS_ROLLOUT}) IS NOT TRUE"""
+
+# Three narrow columns of each table. `fresh` are jobs that `simple` may commit or queue. `stopping` covers all jobs,
+# also those with a recorded rollout: such a job may be deleted, and is forgotten once its tasks are gone.
+_SURVEY = text(
+    f"""
+    SELECT count(*) FILTER (WHERE is_behind) AS jobs,
+        count(*) FILTER (WHERE is_behind AND is_fresh) AS fresh,
+        coalesce(bool_or(stopping), false) AS stopping,
+        (array_agg(name) FILTER (WHERE is_behind AND is_fresh))[1 : :limit] AS fresh_names,
+        (array_agg(name) FILTER (WHERE is_behind AND is_fresh IS NOT TRUE))[1 : :limit] AS other_names
+    FROM (
+        SELECT j.name, r.stopping, ({_IS_BEHIND}) AS is_behind,
+            (NOT j.deleting AND
+                (r.job IS NULL AND s.job IS NULL OR r.revision < j.revision AND s.state IN ('synced', 'queued'))
+            ) AS is_fresh
+        FROM {_JOBS} WHERE r.stopping OR ({_IS_BEHIND})
+    ) found
+    """
+)
+
+# First those that come first: by priority, then the oldest write, then by name. Rescales have a limit of their own.
+_READ_QUEUE = text(
+    f"""
+    WITH waiting AS MATERIALIZED (
+        SELECT j.name, s.change_kind = 'rescale' AS rescales, coalesce(e.priority, 0) AS priority, j.revision
+        FROM sync_state s
+            JOIN jobs j ON j.name = s.job
+            JOIN running r ON r.job = s.job
+            LEFT JOIN expected_configs e ON e.job = s.job
+        WHERE s.state = 'queued' AND {_WAITS_FOR_ROOM}
+    )
+    (SELECT name FROM waiting WHERE rescales ORDER BY priority DESC, revision, name COLLATE "C" LIMIT :rescales)
+    UNION ALL
+    (SELECT name FROM waiting WHERE NOT rescales ORDER BY priority DESC, revision, name COLLATE "C" LIMIT :rollouts)
+    """
+)
+
+# A stored configuration that is older than the newest write of a layer, or on another basis, is not the merge: the
+# layers are merged anew.
+_READ = """
+    WITH wanted AS MATERIALIZED (
+        SELECT j.name, j.revision, j.restarts, j.deleting FROM {jobs}
+    )
+    SELECT w.name, w.revision, w.restarts, w.deleting,
+        r.config AS running_config, r.digests AS running_digests, r.revision AS running_revision, r.generation,
+        r.restarts AS running_restarts, r.stopping, r.started, r.commit_number, r.rollout,
+        s.plan, GREATEST(r.generation, r.newest_generation) AS newest_generation,
+        s.state, s.detail, s.revision AS sync_revision, s.change_kind, s.changed_fields, s.failures, s.next_attempt_at,
+        coalesce(f.generation, 0) AS forgotten_generation,
+        e.config AS merged, e.digests,
+        CASE WHEN e.job IS NULL THEN (
+            SELECT array_agg(l.config ORDER BY n.rank) FROM expected_layers l JOIN layers n ON n.name = l.layer
+            WHERE l.job = w.name AND l.config IS NOT NULL) END AS layers
+    FROM wanted w
+    LEFT JOIN running r ON r.job = w.name
+    LEFT JOIN sync_state s ON s.job = w.name
+    LEFT JOIN forgotten f ON f.job = w.name
+    LEFT JOIN expected_configs e ON e.job = w.name AND e.basis = :basis
+        AND e.revision >= (SELECT max(l.revision) FROM expected_layers l WHERE l.job = w.name)
+    """
+_READ_ALL = text(_READ.format(jobs="jobs j"))
+_READ_BEHIND = text(_READ.format(jobs=f"{_JOBS} WHERE {_IS_BEHIND}"))
+_READ_NAMED = text(_READ.format(jobs="jobs j WHERE j.name = ANY(:names)"))
+
+_READ_CONTAINERS = text(
+    """
+    SELECT c.name, c.incarnation, c.state = 'live' AS live, r.incarnation AS reported_incarnation, r.commit_number
+    FROM containers c LEFT JOIN reports r ON r.container = c.name
+    """
+)
+_READ_OWNERS = text("SELECT DISTINCT container FROM assignment WHERE container IS NOT NULL")
+_READ_HOLDERS = text("SELECT DISTINCT job, container FROM tasks WHERE job = ANY(:jobs)")
+_READ_STOPPING = text("SELECT job FROM running WHERE stopping")
+_READ_RESTORES = text("SELECT job, number, savepoint_job, savepoint_name, generation, config FROM restores")
+
+
+class Survey(NamedTuple):
+    """The jobs that a round must look at: how many there are, and how many of them `simple` may commit or queue.
+
+    `stopping`: whether any job of the cell is being stopped for good. `fresh_names` and `other_names` name at most
+    `MOST_NAMED` jobs each: those that `simple` may commit or queue, and the others.
+    """
+
+    jobs: int
+    fresh: int
+    stopping: bool
+    fresh_names: tuple[str, ...]
+    other_names: tuple[str, ...]
+
+    @property
+    def some_names(self) -> tuple[str, ...]:
+        """The names that were read, of all jobs or of some."""
+        return (*self.other_names, *self.fresh_names)
+
+    @property
+    def all_names(self) -> tuple[str, ...] | None:
+        """The names of all jobs; None where there are more than `MOST_NAMED`."""
+        return self.some_names if len(self.some_names) == self.jobs <= MOST_NAMED else None
+
+
+class Facts(NamedTuple):
+    """What belongs to the jobs beside their rows. `cluster` None: no job is being stopped."""
+
+    holders: Mapping[str, set[str]]
+    cluster: ClusterView | None
+    restores: Mapping[str, Restore]
+
+
+def read_survey(connection: Connection) -> Survey:
+    """The jobs to read: the running row is behind, or the job is being deleted, or it is not `synced`."""
+    row = connection.execute(_SURVEY, {"limit": MOST_NAMED}).one()
+    return Survey(row.jobs, row.fresh, row.stopping, tuple(row.fresh_names or ()), tuple(row.other_names or ()))
+
+
+def read_queue(connection: Connection, *, rescales: int, rollouts: int) -> list[str]:
+    """The jobs that come next, at most so many of those that wait for a rescale and for a rollout."""
+    values = {"rescales": max(0, rescales), "rollouts": max(0, rollouts)}
+    return list(connection.execute(_READ_QUEUE, values).scalars())
+
+
+def read_facts(connection: Connection, *, stopping: bool) -> Facts:
+    """What `read_views` needs beside the rows. `stopping`: whether any job has a committed stop."""
+    holders = read_holders(connection, list(connection.execute(_READ_STOPPING).scalars())) if stopping else {}
+    return Facts(holders, _read_cluster(connection) if holders else None, _read_restores(connection))
+
+
+def read_survey_views(connection: Connection, found: Survey | None, basis: str, facts: Facts) -> Iterator[JobView]:
+    """The jobs that `read_survey` found in this very transaction; all jobs without it.
+
+    Merged configurations are those stored on `basis`. Rows are streamed, so memory does not grow with their number.
+    """
+    if found is None:
+        return _read_views(connection, _READ_ALL, {"basis": basis}, facts)
+    if found.all_names is None:
+        return _read_views(connection, _READ_BEHIND, {"basis": basis}, facts)
+    return read_named_views(connection, found.all_names, basis, facts)
+
+
+def read_named_views(connection: Connection, names: Sequence[str], basis: str, facts: Facts) -> Iterator[JobView]:
+    """The jobs of these names."""
+    if not names:
+        return iter(())
+    return _read_views(connection, _READ_NAMED, {"basis": basis, "names": list(names)}, facts)
+
+
+def read_holders(connection: Connection, jobs: Sequence[str]) -> dict[str, set[str]]:
+    """For each of the jobs: the containers whose newest report has a task of it."""
+    holders: dict[str, set[str]] = {job: set() for job in jobs}
+    if holders:
+        for job, container in connection.execute(_READ_HOLDERS, {"jobs": list(holders)}):
+            holders[job].add(container)
+    return holders
+
+
+def _read_views(
+    connection: Connection, statement: TextClause, values: Mapping[str, Any], facts: Facts
+) -> Iterator[JobView]:
+    # Plan for all rows, not for the first tenth that a cursor is usually read for.
+    connection.execute(text("SET LOCAL cursor_tuple_fraction = 1"))
+    streamed = connection.execute(statement, values, execution_options={"yield_per": _BATCH})
+    for rows in streamed.partitions():
+        rolling = [row.name for row in rows if row.plan is not None and row.plan.get("kind") == "rollout"]
+        tasks = read_wave_tasks(connection, rolling)
+        for row in rows:
+            yield with_recorded(_view(row, facts), row.rollout, _plan(row), tasks.get(row.name, {}))
+
+
+def _view(row: Row[Any], facts: Facts) -> JobView:
+    return JobView(
+        row.name,
+        row.revision,
+        row.restarts,
+        row.deleting,
+        sync_record(row),
+        expected=expected_of(row.merged, row.layers or ()),
+        running=_running(row),
+        last_generation=row.forgotten_generation,
+        presence=_presence(row, facts),
+        restore=facts.restores.get(row.name),
+        digests=row.digests or {},
+    )
+
+
+def _plan(row: Row[Any]) -> PlanRow | None:
+    return None if row.plan is None else PlanRow(row.plan, row.newest_generation, row.deleting)
+
+
+def _running(row: Row[Any]) -> Running | None:
+    if row.running_config is None:
+        return None
+    return Running(
+        row.running_config,
+        row.running_revision,
+        row.generation,
+        row.running_restarts,
+        row.stopping,
+        row.started,
+        row.commit_number,
+        digests=row.running_digests,
+    )
+
+
+def _presence(row: Row[Any], facts: Facts) -> Presence:
+    if facts.cluster is None or not row.stopping:
+        return Presence.UNKNOWN
+    holders: Collection[str] = facts.holders.get(row.name, set())
+    return observe_stopped(facts.cluster, holders, row.commit_number)
+
+
+def _read_cluster(connection: Connection) -> ClusterView:
+    sightings = (Sighting(*row) for row in connection.execute(_READ_CONTAINERS))
+    return survey(sightings, frozenset(connection.execute(_READ_OWNERS).scalars()))
+
+
+def _read_restores(connection: Connection) -> dict[str, Restore]:
+    """The restores that were asked for and are not done, by job."""
+    found = {}
+    for row in connection.execute(_READ_RESTORES):
+        savepoint = SavepointName(job=row.savepoint_job, name=row.savepoint_name)
+        found[row.job] = Restore(number=row.number, savepoint=savepoint, generation=row.generation, config=row.config)
+    return found

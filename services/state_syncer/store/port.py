@@ -1,0 +1,228 @@
+"""The State Syncer's port to the job store, and its Postgres form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+import orjson
+from sqlalchemy import Connection, Engine, text
+
+from penstock.config.basis import merge_basis
+from penstock.store import leases
+from penstock.store.alerts import clear_alert
+from penstock.store.engine import transaction
+from penstock.store.running import STATE_SYNCER, CommitRow, commit_many, forget_many
+from services.state_syncer.decide.budget import Waits
+from services.state_syncer.decide.effects import PlanWrite
+from services.state_syncer.decide.view import JobView
+from services.state_syncer.generations import store as generations
+from services.state_syncer.host_tasks.store import read_state_bytes
+from services.state_syncer.store import jobs, states
+from services.state_syncer.store.plans import (
+    LiveContainer,
+    PlanRow,
+    count_running,
+    read_live_containers,
+    read_plans,
+    write_plans,
+)
+from services.state_syncer.store.rollouts import ROLLED_BACK, RollingJobs, raise_rolled_back, read_rolling_jobs
+from services.state_syncer.store.simple import SimpleCommits, commit_simple, queue_others
+from services.state_syncer.store.states import Ranks, SyncWrite
+
+RanOn = Callable[[Sequence[str]], Mapping[str, Collection[str]]]
+StateBytes = Callable[[Sequence[str]], Mapping[str, int]]
+Named = Callable[[Sequence[str]], Iterator[JobView]]
+
+_RESTORES_DONE = text(
+    """
+    DELETE FROM restores USING json_to_recordset(CAST(:rows AS json)) AS done(job text, number bigint)
+    WHERE restores.job = done.job AND restores.number = done.number
+    """
+)
+
+
+def nothing_known(jobs: Sequence[str]) -> Mapping[str, int]:
+    """No job's tasks reported the size of their state."""
+    return {}
+
+
+class Queue(Protocol):
+    """Reads the jobs that wait for room."""
+
+    def __call__(self, *, rescales: int, rollouts: int) -> Iterator[JobView]:
+        """Those that come first, at most so many of each sort."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RoundInput:
+    """What a round reads, of one moment.
+
+    `views`: the jobs to decide about; all jobs when `new_ranks` says that the ranks of layers changed. `rolling`:
+    the jobs with a recorded rollout, without configurations. `named` reads jobs by name, `queued` those that wait for
+    room. `plans`: all that are recorded of rescales. `fresh`: how many jobs `commit_simple` may commit or queue, and
+    `names` those that it has to look at (None: all). `fresh_names` and `other_names`: where there are too many jobs to
+    name, some that `commit_simple` may commit or queue, and some of the others. `ran_on` gives the containers that
+    have tasks of jobs, `state_bytes` the size of their state where it is known.
+    """
+
+    views: Iterator[JobView]
+    rolling: RollingJobs
+    named: Named
+    queued: Queue
+    new_ranks: Ranks | None
+    plans: Mapping[str, PlanRow]
+    containers: Mapping[str, LiveContainer]
+    count_running: Callable[[], int]
+    ran_on: RanOn
+    fresh: int = 0
+    names: Sequence[str] | None = None
+    fresh_names: Sequence[str] = ()
+    other_names: Sequence[str] = ()
+    state_bytes: StateBytes = nothing_known
+
+
+@dataclass(slots=True)
+class Batch:
+    """All that a round writes.
+
+    `remade`: committed jobs that have the name of a forgotten one. `restored`: the numbers of the restores
+    that were done, by job.
+    """
+
+    commits: list[CommitRow] = field(default_factory=list)
+    remade: list[str] = field(default_factory=list)
+    forget: list[str] = field(default_factory=list)
+    states: list[SyncWrite] = field(default_factory=list)
+    plans: list[PlanWrite] = field(default_factory=list)
+    restored: dict[str, int] = field(default_factory=dict)
+    ranks: Ranks | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.commits or self.forget or self.states or self.plans or self.ranks is not None)
+
+
+class SyncStore(Protocol):
+    """What the loop needs of the job store."""
+
+    def read(self) -> AbstractContextManager[RoundInput]:
+        """What a round must read, at one moment; the views are valid inside the context. Raises Unavailable."""
+        ...
+
+    def commit_simple(
+        self, leader_epoch: int, waits: Waits, *, names: Sequence[str] | None, sample: int
+    ) -> SimpleCommits:
+        """Commits simple differences, and notes which other jobs wait for room. Nothing at all is a legal answer: what
+        is left is for `read`. Raises Fenced, Unavailable and StatementTimedOut."""
+        ...
+
+    def write(self, batch: Batch, leader_epoch: int) -> int | None:
+        """Writes all of it or nothing; the commit number. Raises Fenced and Unavailable."""
+        ...
+
+    def count_states(self) -> dict[str, int]:
+        """How many jobs are in each sync state. Raises Unavailable."""
+        ...
+
+
+class PostgresSyncStore:
+    """The port on Postgres."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        # One snapshot for all that a round reads: a task's row and its container's report must be of one moment.
+        self._snapshot = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+    @contextmanager
+    def read(self) -> Iterator[RoundInput]:
+        """See the port."""
+        with transaction(self._snapshot) as connection:
+            ranks = states.read_ranks(connection)
+            found = jobs.read_survey(connection) if ranks.present == ranks.synced else None
+            yield _round_input(connection, found, ranks)
+
+    def commit_simple(
+        self, leader_epoch: int, waits: Waits, *, names: Sequence[str] | None, sample: int
+    ) -> SimpleCommits:
+        """See the port. Jobs are merged anew under new ranks, so nothing is done here then."""
+        with transaction(self._engine) as connection:
+            leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
+            ranks = states.read_ranks(connection)
+            if ranks.present != ranks.synced:
+                return SimpleCommits()
+            basis = merge_basis(ranks.lowest_first)
+            committed = commit_simple(connection, basis, leader_epoch, names=names, sample=sample)
+            queue_others(connection, basis, waits, names=names)
+            return committed
+
+    def write(self, batch: Batch, leader_epoch: int) -> int | None:
+        """See the port."""
+        with transaction(self._engine) as connection:
+            leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
+            forget_many(connection, batch.forget, leader_epoch)
+            number = commit_many(connection, batch.commits, leader_epoch, remade=batch.remade)
+            states.write_sync_states(connection, batch.states)
+            write_plans(connection, batch.plans)
+            if of_generations := [write.job for write in batch.plans if write.has_generations]:
+                generations.note(connection, of_generations)
+            _alert_of_rollouts(connection, batch)
+            _end_restores(connection, batch.restored)
+            states.alert_of_quarantines(connection, batch.states)
+            states.clear_quarantine_alerts(connection, batch.forget)
+            if batch.ranks is not None:
+                states.write_synced_ranks(connection, batch.ranks)
+            return number
+
+    def count_states(self) -> dict[str, int]:
+        """See the port."""
+        with transaction(self._engine) as connection:
+            return states.count_states(connection)
+
+
+def _round_input(connection: Connection, found: jobs.Survey | None, ranks: states.RanksRow) -> RoundInput:
+    """`found` None: the ranks changed, so all jobs are read in full."""
+    basis = merge_basis(ranks.lowest_first)
+    facts = jobs.read_facts(connection, stopping=found is None or found.stopping)
+
+    def named(names: Sequence[str]) -> Iterator[JobView]:
+        return jobs.read_named_views(connection, names, basis, facts)
+
+    def queued(*, rescales: int, rollouts: int) -> Iterator[JobView]:
+        return named(jobs.read_queue(connection, rescales=rescales, rollouts=rollouts))
+
+    return RoundInput(
+        views=jobs.read_survey_views(connection, found, basis, facts),
+        rolling=read_rolling_jobs(connection, basis),
+        named=named,
+        queued=queued,
+        new_ranks=ranks.present if found is None else None,
+        plans=read_plans(connection),
+        containers=read_live_containers(connection),
+        count_running=lambda: count_running(connection),
+        ran_on=partial(jobs.read_holders, connection),
+        fresh=0 if found is None else found.fresh,
+        names=None if found is None else found.all_names,
+        fresh_names=() if found is None else found.fresh_names,
+        other_names=() if found is None else found.other_names,
+        state_bytes=partial(read_state_bytes, connection),
+    )
+
+
+def _alert_of_rollouts(connection: Connection, batch: Batch) -> None:
+    for job in batch.forget:
+        clear_alert(connection, ROLLED_BACK, job)
+    for write in batch.plans:
+        if write.rejected is not None:
+            raise_rolled_back(connection, write.job, write.rejected)
+
+
+def _end_restores(connection: Connection, restored: Mapping[str, int]) -> None:
+    """These jobs were restored, by the numbers of their restores; newer ones stay."""
+    if restored:
+        rows = [{"job": job, "number": number} for job, number in restored.items()]
+        connection.execute(_RESTORES_DONE, {"rows": orjson.dumps(rows).decode()})

@@ -1,0 +1,56 @@
+"""What is stored of a job in the form that decisions take. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from penstock.tasks.rollout import RunningRollout, SeenTask
+from services.state_syncer.decide.diff import Config, Unusable, expected_config
+from services.state_syncer.decide.progress import Plan, Progress
+from services.state_syncer.decide.view import JobView, Running
+from services.state_syncer.decide.waves import Rolling, Rollout
+from services.state_syncer.host_tasks.watch import is_rollout
+from services.state_syncer.store.plans import PlanRow
+
+
+def expected_of(merged: Config | None, layers: Sequence[Config]) -> Config | Unusable:
+    """The expected configuration: `merged`, as the Job Service stored it, or else the merge of the layers."""
+    return merged or expected_config(layers)
+
+
+def with_recorded(
+    view: JobView, rollout: Mapping[str, Any] | None, row: PlanRow | None, tasks: Mapping[int, SeenTask]
+) -> JobView:
+    """The view with what is recorded of the job: `running.rollout`, and the plan with the tasks of a rollout.
+
+    A rollout or a plan that this version cannot read leaves the job as it is, with the reason.
+    """
+    running = view.running
+    if rollout is not None and running is not None:
+        try:
+            view = _with_rollout(view, running, RunningRollout.model_validate(rollout))
+        except ValueError as error:
+            # A restart would commit the running row without its rollout, so the restart waits.
+            unusable = Unusable(f"its recorded rollout cannot be read: {error}", "rollout")
+            return replace(view, expected=unusable, restarts=running.restarts)
+    return view if row is None else _with_plan(view, row, tasks)
+
+
+def _with_rollout(view: JobView, running: Running, rollout: RunningRollout) -> JobView:
+    """A State Syncer of an older version does not know rollouts: what it committed has another revision. The rollout
+    is over then."""
+    if rollout.revision != running.revision:
+        return view
+    return replace(view, running=replace(running, rollout=rollout))
+
+
+def _with_plan(view: JobView, row: PlanRow, tasks: Mapping[int, SeenTask]) -> JobView:
+    try:
+        if is_rollout(row):
+            return replace(view, rolling=Rolling(Rollout.model_validate(row.plan), tasks))
+        plan = Plan.model_validate(row.plan)
+    except ValueError as error:
+        return replace(view, expected=Unusable(f"its recorded plan cannot be read: {error}", "plan"))
+    return replace(view, progress=Progress(plan, row.newest_generation))

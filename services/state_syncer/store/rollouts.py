@@ -1,0 +1,163 @@
+"""Rollouts that go on, without configurations; the tasks of their waves; and the record of rejected packages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Row, text
+
+from penstock.store.alerts import clear_alert, raise_alert
+from penstock.store.cluster import read_facts
+from penstock.store.selectors import selector_in
+from penstock.tasks.rollout import LayerContent, Rejected, SeenTask
+from penstock.tasks.spec import task_id
+from services.state_syncer.decide.view import RollingJob
+from services.state_syncer.decide.waves import Rolling, Rollout
+from services.state_syncer.store.plans import IS_ROLLOUT
+from services.state_syncer.store.states import sync_record
+
+ROLLED_BACK = "rolled_back"
+
+# A batch with rows is behind a reported task `t`; NULL is no.
+_HAS_WORKED = "t.progress->'batch_id' <> 'null' AND coalesce((t.progress->>'input_rows')::bigint, 0) > 0"
+
+# `changed`: what is expected, on the basis of merges, is not what goes out; or something else was asked of the job.
+# Where digests are missing nobody knows, so the configurations are read.
+_READ_ROLLING = text(
+    f"""
+    SELECT s.job, j.revision, j.restarts, j.deleting, r.generation, s.plan,
+        s.state, s.detail, s.revision AS sync_revision, s.change_kind, s.changed_fields, s.failures, s.next_attempt_at,
+        (r.stopping OR EXISTS (SELECT FROM restores w WHERE w.job = s.job)
+            OR (e.basis = :basis AND e.digests = r.digests AND e.digests <> '{{}}') IS NOT TRUE) AS changed
+    FROM sync_state s
+        JOIN jobs j ON j.name = s.job
+        JOIN running r ON r.job = s.job
+        LEFT JOIN expected_configs e ON e.job = s.job
+    WHERE s.plan IS NOT NULL AND {IS_ROLLOUT}
+    """
+)
+
+# Reports of a container's present life only: an earlier one tells nothing of what runs now.
+_TASKS = text(
+    f"""
+    SELECT t.job, t.index AS number, t.container, t.state, t.revision, t.generation, t.restarts, t.crashes, t.error,
+        {_HAS_WORKED} AS has_worked, {selector_in("running.config")} AS selector
+    FROM tasks t
+        LEFT JOIN running ON running.job = t.job
+        JOIN containers c ON c.name = t.container AND c.state = 'live'
+        JOIN reports r ON r.container = c.name AND r.incarnation = c.incarnation
+    WHERE t.job = ANY(:jobs)
+    """
+)
+# Nothing, if these are no longer the shards of that count.
+_OWNERS = text(
+    """
+    SELECT shard, container FROM assignment
+    WHERE shard = ANY(:shards)
+        AND (SELECT value FROM cluster WHERE key = 'shard_count') = to_jsonb(CAST(:count AS integer))
+    """
+)
+_REJECTED = text(
+    """
+    SELECT s.job, j.revision, s.rejected FROM sync_state s JOIN jobs j ON j.name = s.job
+    WHERE s.rejected IS NOT NULL AND NOT j.deleting ORDER BY s.job
+    """
+)
+_LAYERS = text(
+    """
+    SELECT e.job, e.layer, e.config, e.version FROM expected_layers e JOIN layers l ON l.name = e.layer
+    WHERE e.job = ANY(:jobs) ORDER BY e.job, l.rank
+    """
+)
+_CLEAR = text("UPDATE sync_state SET rejected = NULL WHERE job = :job AND rejected = CAST(:seen AS jsonb)")
+
+
+class RejectedRow(NamedTuple):
+    """A job with a rejected package, and the revision of its newest write."""
+
+    job: str
+    revision: int
+    rejected: Mapping[str, Any]
+
+
+class RollingJobs(NamedTuple):
+    """The jobs with a recorded rollout, and the names of those whose plan this version cannot read."""
+
+    jobs: Sequence[RollingJob] = ()
+    unreadable: Sequence[str] = ()
+
+
+def read_rolling_jobs(connection: Connection, basis: str) -> RollingJobs:
+    """All jobs with a recorded rollout; `basis` is that of merges."""
+    rows = connection.execute(_READ_ROLLING, {"basis": basis}).all()
+    tasks = read_wave_tasks(connection, [row.job for row in rows])
+    found = {row.job: _rolling_job(row, tasks.get(row.job, {})) for row in rows}
+    readable = [job for job in found.values() if job is not None]
+    return RollingJobs(readable, [name for name, job in found.items() if job is None])
+
+
+def _rolling_job(row: Row[Any], tasks: Mapping[int, SeenTask]) -> RollingJob | None:
+    try:
+        rolling = Rolling(Rollout.model_validate(row.plan), tasks)
+    except ValueError:
+        return None
+    return RollingJob(
+        row.job,
+        row.revision,
+        row.restarts,
+        row.deleting,
+        sync_record(row),
+        generation=row.generation,
+        rolling=rolling,
+        changed=row.changed,
+    )
+
+
+def read_wave_tasks(connection: Connection, jobs: Sequence[str]) -> dict[str, dict[int, SeenTask]]:
+    """The tasks of jobs by index; those that no live owner has reported are absent."""
+    if not jobs:
+        return {}
+    sharding = read_facts(connection).sharding
+    rows = [
+        (sharding.shard_of(task_id(row.job, row.number), row.selector), row)
+        for row in connection.execute(_TASKS, {"jobs": list(jobs)})
+    ]
+    values = {"shards": sorted({shard for shard, _ in rows if shard is not None}), "count": sharding.count}
+    owners = {row.shard: row.container for row in connection.execute(_OWNERS, values)}
+    found: dict[str, dict[int, SeenTask]] = {}
+    for shard, row in rows:
+        if shard is not None and owners.get(shard) == row.container:
+            task = SeenTask(
+                row.state, row.revision, row.generation, row.restarts, row.crashes, row.error, bool(row.has_worked)
+            )
+            found.setdefault(row.job, {})[row.number] = task
+    return found
+
+
+def read_rejected(connection: Connection) -> list[RejectedRow]:
+    """The jobs with a rejected package that are not being deleted, by name."""
+    return [RejectedRow(*row) for row in connection.execute(_REJECTED)]
+
+
+def read_layers(connection: Connection, jobs: Sequence[str]) -> dict[str, list[LayerContent]]:
+    """The layers of jobs, lowest first."""
+    found: dict[str, list[LayerContent]] = {job: [] for job in jobs}
+    for job, *layer in connection.execute(_LAYERS, {"jobs": list(jobs)}):
+        found[job].append(LayerContent(*layer))
+    return found
+
+
+def forget_rejected(connection: Connection, job: str, seen: Rejected) -> None:
+    """Forgets a rejected package, unless another one was rejected since, and closes its alert."""
+    forgotten = connection.execute(_CLEAR, {"job": job, "seen": seen.model_dump_json()})
+    if forgotten.rowcount:
+        clear_alert(connection, ROLLED_BACK, job)
+
+
+def raise_rolled_back(connection: Connection, job: str, rejected: Rejected) -> None:
+    """One alert of kind `rolled_back` a job."""
+    where = f"wave {rejected.wave} of {rejected.waves}"
+    message = f"the package is rolled back: {rejected.package}: {where}: {rejected.task or job}: {rejected.error}"
+    details = rejected.model_dump(mode="json", exclude={"layer_version"}) | {"package": rejected.package}
+    raise_alert(connection, ROLLED_BACK, job, message, details)

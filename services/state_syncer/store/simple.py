@@ -1,0 +1,189 @@
+"""Differences that need no plan, committed where they lie: configurations do not travel.
+
+Nothing is decided here. Each merged configuration is stored with its digests (`penstock.tasks.digests`), and these
+statements only ask whether digests are equal. A difference is simple when neither a rescale, a rollout nor another
+output follows from it. Jobs with a simple difference, and first configurations, are committed with their sync states
+under one commit number. Jobs that need a rescale or a rollout and nothing else are noted as `queued`; decisions about
+them are made in Python, in the order of admission. All other jobs are left alone.
+
+Statements over all jobs join by hashes: the planner's statistics are stale right after a bulk write, and a nested loop
+over 100,000 jobs would not end. Statements over named jobs use the primary keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, TextClause, text
+
+from penstock.store.engine import CHANGED_RUNNING, next_number, notify
+from penstock.store.running import RUNNING_COMMIT
+from services.state_syncer.decide.budget import Waits
+
+_FROM = """jobs j
+        JOIN running r ON r.job = j.name
+        JOIN sync_state s ON s.job = j.name
+        JOIN expected_configs e ON e.job = j.name"""
+# A newer configuration is stored on the present basis, nothing goes on with the job, and nothing else was asked of it.
+_IS_FRESH = """r.revision < j.revision AND r.restarts = j.restarts AND NOT r.stopping AND NOT j.deleting
+        AND s.state IN ('synced', 'queued') AND s.failures = 0 AND s.plan IS NULL AND r.rollout IS NULL
+        AND e.revision = j.revision AND e.basis = :basis
+        AND NOT EXISTS (SELECT FROM restores w WHERE w.job = j.name)"""
+
+
+def _differs(name: str) -> str:
+    """Whether the digests of this name differ; NULL where one is missing."""
+    return f"e.digests->>'{name}' <> r.digests->>'{name}'"
+
+
+# A job that never started has no checkpoints, so that only its output may have to be made first.
+_IS_FORBIDDEN = f"(r.started AND {_differs('forbidden')})"
+_NEEDS_RESCALE = f"(r.started AND {_differs('rescale')})"
+_NEEDS_ROLLOUT = f"(r.started AND r.asks_for_tasks AND e.asks_for_tasks AND {_differs('package')})"
+_NEEDS_OUTPUT = f"""(e.digests->>'output' <> ''
+            AND CASE WHEN r.started THEN {_differs("output")} ELSE e.asks_for_tasks END)"""
+_KINDS = ("forbidden", "rescale", "restart", "live")
+_KIND = f"CASE {' '.join(f'WHEN {_differs(kind)} THEN {kind!r}' for kind in _KINDS)} ELSE 'none' END"
+
+_COMMIT_CHANGED = f"""
+    WITH simple AS MATERIALIZED (
+        SELECT j.name AS job, j.revision, r.revision AS ran, {_KIND} AS kind
+        FROM {_FROM}
+        WHERE {_IS_FRESH}
+            AND ({_IS_FORBIDDEN} OR {_NEEDS_RESCALE} OR {_NEEDS_ROLLOUT} OR {_NEEDS_OUTPUT}) IS FALSE
+            {{which}}
+    ), committed AS (
+        UPDATE running AS held SET
+            config = e.config, digests = e.digests, revision = e.revision,
+            started = held.started OR e.asks_for_tasks,
+            commit_number = :commit_number, leader_epoch = :leader_epoch, committed_at = now()
+        FROM simple JOIN expected_configs e ON e.job = simple.job AND e.revision = simple.revision
+        WHERE held.job = simple.job
+        RETURNING held.job, held.revision, simple.ran, simple.kind
+    ), noted AS (
+        UPDATE sync_state AS held SET
+            state = 'synced', detail = '', revision = committed.revision, change_kind = committed.kind,
+            changed_fields = NULL, changed_from = committed.ran, updated_at = now()
+        FROM committed
+        WHERE held.job = committed.job AND held.state IN ('synced', 'queued') AND held.failures = 0
+    )
+    SELECT kind, count(*) AS jobs, max(revision) AS revision,
+        (array_agg(job))[1 : :sample] AS names, (array_agg(revision))[1 : :sample] AS revisions
+    FROM committed GROUP BY kind ORDER BY kind
+    """
+_COMMIT_FIRST = """
+    WITH fresh AS MATERIALIZED (
+        SELECT j.name AS job, j.revision, j.restarts, coalesce(f.generation, 0) AS last_generation
+        FROM jobs j
+            LEFT JOIN running r ON r.job = j.name
+            LEFT JOIN sync_state s ON s.job = j.name
+            LEFT JOIN restores w ON w.job = j.name
+            LEFT JOIN forgotten f ON f.job = j.name
+        WHERE r.job IS NULL AND s.job IS NULL AND w.job IS NULL AND NOT j.deleting {which}
+    ), committed AS (
+        INSERT INTO running
+            (job, config, digests, revision, generation, restarts, stopping, started, commit_number, leader_epoch)
+        SELECT fresh.job, e.config, e.digests, fresh.revision, fresh.last_generation + 1, fresh.restarts, false,
+            e.asks_for_tasks, :commit_number, :leader_epoch
+        FROM fresh JOIN expected_configs e ON e.job = fresh.job AND e.revision = fresh.revision AND e.basis = :basis
+        WHERE e.digests->>'output' = '' OR NOT e.asks_for_tasks
+        ON CONFLICT (job) DO NOTHING
+        RETURNING job, revision
+    ), noted AS (
+        INSERT INTO sync_state (job, state, revision, changed_fields)
+        SELECT job, 'synced', revision, '{{}}' FROM committed
+        ON CONFLICT (job) DO NOTHING
+    ), remembered AS (
+        DELETE FROM forgotten USING committed WHERE forgotten.job = committed.job
+    )
+    SELECT 'first' AS kind, count(*) AS jobs, max(revision) AS revision,
+        (array_agg(job))[1 : :sample] AS names, (array_agg(revision))[1 : :sample] AS revisions
+    FROM committed HAVING count(*) > 0
+    """
+# What changes is told by the digests: `rescale` of a job that waits for a rescale.
+_QUEUE = f"""
+    WITH waiting AS MATERIALIZED (
+        SELECT j.name AS job, j.revision, {_KIND} AS kind
+        FROM {_FROM}
+        WHERE {_IS_FRESH} AND ({_NEEDS_RESCALE} OR {_NEEDS_ROLLOUT})
+            AND ({_IS_FORBIDDEN} OR {_NEEDS_OUTPUT}) IS FALSE
+            {{which}}
+    )
+    UPDATE sync_state AS held SET
+        state = 'queued', revision = waiting.revision, change_kind = waiting.kind,
+        detail = CASE waiting.kind WHEN 'rescale' THEN :for_rescale ELSE :for_rollout END,
+        changed_fields = NULL, changed_from = NULL, updated_at = now()
+    FROM waiting
+    WHERE held.job = waiting.job AND held.state IN ('synced', 'queued') AND held.failures = 0
+        AND (held.state <> 'queued' OR held.revision < waiting.revision)
+    """
+
+
+def _scoped(statement: str) -> tuple[TextClause, TextClause]:
+    """The statement over all jobs, and over those that are named."""
+    return text(statement.format(which="")), text(statement.format(which="AND j.name = ANY(:names)"))
+
+
+_COMMIT_CHANGED_OF, _COMMIT_FIRST_OF, _QUEUE_OF = map(_scoped, (_COMMIT_CHANGED, _COMMIT_FIRST, _QUEUE))
+# The hash tables of 100,000 jobs take some 10 MB each.
+_JOIN_BY_HASHES = text("SET LOCAL enable_nestloop = off; SET LOCAL work_mem = '64MB'")
+
+
+class Committed(NamedTuple):
+    """So many jobs that were committed for one kind of change, the highest of their revisions, and some of them with
+    their revisions."""
+
+    kind: str
+    jobs: int
+    revision: int
+    sample: tuple[tuple[str, int], ...]
+
+
+class SimpleCommits(NamedTuple):
+    """What was committed under one number, by kind; number None: nothing was."""
+
+    number: int | None = None
+    committed: tuple[Committed, ...] = ()
+
+    @property
+    def jobs(self) -> int:
+        """How many jobs were committed."""
+        return sum(alike.jobs for alike in self.committed)
+
+
+def commit_simple(
+    connection: Connection, basis: str, leader_epoch: int, *, names: Sequence[str] | None, sample: int
+) -> SimpleCommits:
+    """Commits simple differences and first configurations of the named jobs, or of all.
+
+    `basis`: what merges depend on besides the layers. The leader's epoch was checked in this transaction. At most
+    `sample` jobs of each kind are named in the result.
+    """
+    with connection.begin_nested() as attempt:
+        number = next_number(connection, RUNNING_COMMIT)
+        values = {"basis": basis, "commit_number": number, "leader_epoch": leader_epoch, "sample": sample}
+        committed = [
+            Committed(row.kind, row.jobs, row.revision, tuple(zip(row.names, row.revisions, strict=True)))
+            for scopes in (_COMMIT_FIRST_OF, _COMMIT_CHANGED_OF)
+            for row in _execute(connection, scopes, names, values).all()
+        ]
+        if not committed:
+            attempt.rollback()
+            return SimpleCommits()
+    notify(connection, CHANGED_RUNNING, str(number))
+    return SimpleCommits(number, tuple(committed))
+
+
+def queue_others(connection: Connection, basis: str, waits: Waits, *, names: Sequence[str] | None) -> None:
+    """Notes of the jobs that need a rescale or a rollout, and nothing else, that they wait for room."""
+    _execute(connection, _QUEUE_OF, names, {"basis": basis, **waits._asdict()})
+
+
+def _execute(
+    connection: Connection, scopes: tuple[TextClause, TextClause], names: Sequence[str] | None, values: dict[str, Any]
+) -> Any:
+    if names is not None:
+        return connection.execute(scopes[1], {"names": list(names), **values})
+    connection.execute(_JOIN_BY_HASHES)
+    return connection.execute(scopes[0], values)

@@ -1,0 +1,99 @@
+"""What reconciliation decides, as data. `hosts.effects` turns actions into effects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.tasks.spec import TaskSpec
+from services.task_manager.decide.model import HostKey
+
+
+class StopReason(StrEnum):
+    """Why a task is stopped."""
+
+    NO_LEASE = "no lease"
+    NOT_DESIRED = "not desired here"
+    NEW_EPOCH = "shard was assigned anew"
+    RESTART = "restart for a change"
+    START_TOOK_TOO_LONG = "start took too long"
+
+
+@dataclass(frozen=True, slots=True)
+class StartHost:
+    """Start a Spark host for tasks of this key."""
+
+    key: HostKey
+
+
+@dataclass(frozen=True, slots=True)
+class EndHost:
+    """Ask an idle host to end, and kill it at `kill_at`."""
+
+    host: str
+    kill_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class KillHost:
+    """Kill a host with all its processes."""
+
+    host: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartTask:
+    """Start a task on a ready host, fenced by `epoch`. `commit_number`: the commit that asks for the task."""
+
+    spec: TaskSpec
+    shard: int
+    epoch: int
+    host: str
+    commit_number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StopTask:
+    """Stop a task, and kill its host at `kill_at` unless the task has stopped. May be repeated with an earlier time."""
+
+    task_id: str
+    reason: StopReason
+    kill_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyLive:
+    """Apply a spec that needs no restart to a running task."""
+
+    task_id: str
+    spec: TaskSpec
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptRevision:
+    """Record a newer spec that asks for nothing new."""
+
+    task_id: str
+    spec: TaskSpec
+
+
+@dataclass(frozen=True, slots=True)
+class RunHostTask:
+    """Give a host task to a ready host."""
+
+    key: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelHostTask:
+    """Tell a host not to begin with a host task that it has."""
+
+    key: str
+    host: str
+
+
+Action = (
+    StartHost | EndHost | KillHost | StartTask | StopTask | ApplyLive | AdoptRevision | RunHostTask | CancelHostTask
+)

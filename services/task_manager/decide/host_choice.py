@@ -1,0 +1,139 @@
+"""Which host a task runs on, and which hosts are needed. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from penstock.config.model import JobConfig
+from penstock.tasks.spec import TaskSpec
+from services.task_manager.decide.actions import StartHost, StartTask
+from services.task_manager.decide.model import DesiredTask, HostFailure, HostKey, HostPhase, HostView, Limits
+
+DEFAULT_KEY = HostKey(package=("builtin", "0", ""))
+_SESSION_PREFIX = "spark.sql."
+
+
+def host_key(spec: TaskSpec) -> HostKey:
+    """The key of the hosts that can run this task."""
+    config = spec.config
+    package = config.package
+    isolated = config.isolation == "process"
+    return HostKey(
+        package=(package.name, package.version, package.digest or ""),
+        static_settings=tuple(sorted(static_settings(config).items())),
+        isolated_task=spec.task_id if isolated else "",
+        memory_bytes=config.resources.memory_bytes if isolated else 0,
+    )
+
+
+def static_settings(config: JobConfig) -> dict[str, str]:
+    """The job's Spark settings that apply to a whole host; settings of `spark.sql` apply to one task's session."""
+    return {name: value for name, value in config.spark_settings.items() if not name.startswith(_SESSION_PREFIX)}
+
+
+def choose_hosts(
+    waiting: Iterable[DesiredTask],
+    hosts: Sequence[HostView],
+    tasks_by_host: Mapping[str, int],
+    failures: Mapping[HostKey, HostFailure],
+    limits: Limits,
+    now: float,
+) -> tuple[list[StartTask], list[StartHost]]:
+    """Assigns tasks to ready hosts with room, the fullest host first, and asks for new hosts for the other tasks.
+
+    Hosts that are starting count as new hosts. The fullest host comes first so that the other hosts become idle and
+    can end. Important tasks come first: a host carries out a few commands at a time in order of arrival.
+    """
+    by_key: dict[HostKey, list[DesiredTask]] = defaultdict(list)
+    ordered = sorted(waiting, key=importance)
+    for task in ordered:
+        by_key[host_key(task.spec)].append(task)
+    hosts_of: dict[str, str] = {}
+    new_hosts: list[StartHost] = []
+    for key, tasks in by_key.items():
+        room = _room(key, hosts, tasks_by_host, limits)
+        given = _round_robin(room[: len(tasks)])
+        hosts_of |= {task.spec.task_id: host for task, host in zip(tasks, given, strict=False)}
+        if may_start(key, failures, now):
+            new_hosts += [StartHost(key)] * _missing_hosts(key, len(tasks) - len(room), hosts, limits)
+    starts = [
+        StartTask(task.spec, task.shard, task.epoch, hosts_of[task.spec.task_id], task.commit_number)
+        for task in ordered
+        if task.spec.task_id in hosts_of
+    ]
+    return starts, new_hosts
+
+
+def importance(task: DesiredTask) -> tuple[int, str]:
+    """A sort key: the highest priority of a job first, then by task id."""
+    return (-task.spec.config.priority, task.spec.task_id)
+
+
+def missing_warm_hosts(
+    hosts: Sequence[HostView],
+    new_hosts: Sequence[StartHost],
+    failures: Mapping[HostKey, HostFailure],
+    limits: Limits,
+    now: float,
+) -> list[StartHost]:
+    """Starts of default hosts, up to `limits.warm_hosts` of them; busy hosts count as warm."""
+    if not may_start(DEFAULT_KEY, failures, now):
+        return []
+    present = sum(host.key == DEFAULT_KEY and host.phase is not HostPhase.ENDING for host in hosts)
+    coming = sum(action.key == DEFAULT_KEY for action in new_hosts)
+    return [StartHost(DEFAULT_KEY)] * (limits.warm_hosts - present - coming)
+
+
+def surplus_hosts(hosts: Sequence[HostView], needed_keys: set[HostKey], limits: Limits, now: float) -> list[str]:
+    """Names of idle hosts that may end: isolated ones at once, shared ones after the idle time, warm ones never."""
+    remaining = Counter(host.key for host in hosts if host.phase is not HostPhase.ENDING)
+    surplus: list[str] = []
+    for host in sorted(hosts, key=lambda host: host.name, reverse=True):
+        if host.phase is not HostPhase.READY or host.idle_since is None:
+            continue
+        keep = limits.warm_hosts if host.key == DEFAULT_KEY else 0
+        if remaining[host.key] > keep and _is_unneeded(host, needed_keys, limits, now):
+            remaining[host.key] -= 1
+            surplus.append(host.name)
+    return surplus
+
+
+def may_start(key: HostKey, failures: Mapping[HostKey, HostFailure], now: float) -> bool:
+    """Whether a host of this key may be started now: failed starts back off."""
+    return key not in failures or now >= failures[key].retry_at
+
+
+def _room(key: HostKey, hosts: Sequence[HostView], tasks_by_host: Mapping[str, int], limits: Limits) -> list[str]:
+    """The host's name once for each free place, the fullest host first."""
+    ready = [host for host in hosts if host.key == key and host.phase is HostPhase.READY]
+    ready.sort(key=lambda host: (-tasks_by_host.get(host.name, 0), host.name))
+    return [host.name for host in ready for _ in range(_places(key, limits) - tasks_by_host.get(host.name, 0))]
+
+
+def _round_robin(places: Sequence[str]) -> list[str]:
+    """The same places in rounds, one place of each host a round, so that every host gets some important tasks."""
+    rounds: Counter[str] = Counter()
+    numbered: list[tuple[int, str]] = []
+    for host in places:
+        numbered.append((rounds[host], host))
+        rounds[host] += 1
+    return [host for _, host in sorted(numbered, key=lambda place: place[0])]
+
+
+def _places(key: HostKey, limits: Limits) -> int:
+    return 1 if key.isolated_task else limits.tasks_per_host
+
+
+def _missing_hosts(key: HostKey, without_place: int, hosts: Sequence[HostView], limits: Limits) -> int:
+    starting = sum(host.key == key and host.phase is HostPhase.STARTING for host in hosts)
+    return max(0, math.ceil(max(0, without_place) / _places(key, limits)) - starting)
+
+
+def _is_unneeded(host: HostView, needed_keys: set[HostKey], limits: Limits, now: float) -> bool:
+    if host.key in needed_keys:
+        return False
+    if host.key.isolated_task:
+        return True
+    return host.idle_since is not None and now - host.idle_since >= limits.idle_host_seconds

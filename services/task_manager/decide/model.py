@@ -1,0 +1,155 @@
+"""Tasks, hosts, failures and limits as immutable values. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from penstock.model.reports import TaskState
+from penstock.tasks.spec import TaskSpec
+
+ErrorKind = Literal["fenced", "broken_task", "retryable"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class HostKey:
+    """What tasks must have in common to share a Spark host.
+
+    `package` is name, version and digest. A host for one isolated task has its id in `isolated_task` and its memory
+    limit in `memory_bytes`; for shared hosts both are empty, and the container's settings give the heap.
+    A host `for_host_tasks` runs no tasks; its memory is that of a large state.
+    """
+
+    package: tuple[str, str, str]
+    static_settings: tuple[tuple[str, str], ...] = ()
+    isolated_task: str = ""
+    memory_bytes: int = 0
+    for_host_tasks: bool = False
+
+
+class HostPhase(StrEnum):
+    """The phase of a Spark host. A host that has ended is not listed."""
+
+    STARTING = "starting"
+    READY = "ready"
+    ENDING = "ending"
+
+
+@dataclass(frozen=True, slots=True)
+class HostView:
+    """A host process.
+
+    `since`: when it entered its phase. `idle_since`: when its last task or host task ended; None while it has some.
+    `kill_at`: when an ending host is killed.
+    """
+
+    name: str
+    key: HostKey
+    phase: HostPhase
+    since: float
+    idle_since: float | None
+    kill_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """A task on a host. A task that has ended has no view.
+
+    `spec`: what it runs. `epoch`: the assignment epoch under which it was started. `since`: when it entered its state.
+    `start_id`: the id of the command that started it. `kill_at`: when its host is killed unless the task has stopped.
+    `lease_ended_at`: when the lease under which it was started ended; None while that lease is good.
+    `pending_live`: a live change that the host has not confirmed. `live_failed`: whether the host has refused one.
+    """
+
+    spec: TaskSpec
+    shard: int
+    epoch: int
+    state: TaskState
+    host: str
+    since: float
+    start_id: int = 0
+    kill_at: float | None = None
+    lease_ended_at: float | None = None
+    pending_live: TaskSpec | None = None
+    live_failed: bool = False
+
+    @property
+    def task_id(self) -> str:
+        """`job/index`."""
+        return self.spec.task_id
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """The newest crash of a task that has not been healthy since. `count`: crashes in a row."""
+
+    spec: TaskSpec
+    epoch: int
+    count: int
+    error: str
+    error_kind: ErrorKind
+    out_of_memory: bool
+    retry_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class HostFailure:
+    """Hosts of one key that ended before they were ready. `count`: how many in a row."""
+
+    count: int
+    error: str
+    retry_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredTask:
+    """A task of an owned shard, with the shard's assignment epoch. `refusal`: why the task must not run here.
+
+    `commit_number`: the commit that asks for the task.
+    """
+
+    spec: TaskSpec
+    shard: int
+    epoch: int
+    refusal: str | None = None
+    commit_number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Exponential: the first retry is immediate, the second after `first_seconds`, doubling up to `cap_seconds`."""
+
+    first_seconds: float
+    cap_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPeriods:
+    """Seconds. A task's load is its mean use over the last `window` (002 section IV-B), reported every `report`.
+
+    The load is unknown until the task was measured for `first`, because its start says little about its later use.
+    """
+
+    window: float = 600.0
+    first: float = 60.0
+    report: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The periods and bounds of reconciliation, in seconds unless named otherwise."""
+
+    tasks_per_host: int = 100
+    warm_hosts: int = 1
+    host_tasks_per_host: int = 2
+    stop_seconds: float = 30.0
+    lease_stop_seconds: float = 10.0
+    start_seconds: float = 180.0
+    host_start_seconds: float = 180.0
+    host_exit_seconds: float = 10.0
+    idle_host_seconds: float = 300.0
+    healthy_seconds: float = 60.0
+    crash_backoff: Backoff = Backoff(1.0, 60.0)
+    broken_backoff: Backoff = Backoff(10.0, 600.0)
+    loads: LoadPeriods = LoadPeriods()

@@ -1,0 +1,298 @@
+"""The host tasks that the State Syncer asked for, and what became of them. Pure; in memory only.
+
+After a restart the Task Manager knows of none and does again what it is asked again, which is safe. Not thread-safe:
+`container.Container` guards it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from pydantic import ValidationError
+
+from penstock.config.model import DesiredState
+from penstock.control.errors import Conflict, Unavailable
+from penstock.spark.channel import CancelHostTask as CancelCommand
+from penstock.spark.channel import Reply
+from penstock.spark.channel import RunHostTask as RunCommand
+from penstock.tasks.host_request import HostRequest
+from penstock.tasks.host_task import POLICIES, HostTask
+from penstock.tasks.spec import TaskSpec
+from penstock.wire.host_tasks import LEADER_EPOCH, LOST, HostTaskAnswer, HostTaskState
+from services.task_manager.decide.actions import Action, CancelHostTask, EndHost, KillHost, RunHostTask, StartHost
+from services.task_manager.decide.host_choice import may_start
+from services.task_manager.decide.model import HostFailure, HostKey, HostPhase, HostView, Limits
+from services.task_manager.decide.own_host import host_key_for
+from services.task_manager.specs.spec_cache import SpecCache
+
+KEPT = 1000
+
+MOST_FAILED_STARTS = 3
+"""So many hosts of a key failed to start in a row: what waits for one is tried on another container."""
+
+Refusal = Callable[[HostRequest], Conflict | Unavailable | None]
+
+
+class Phase(StrEnum):
+    """How far a host task is: no host has it yet, a host was told, or it has ended."""
+
+    WAITING = "waiting"
+    SENT = "sent"
+    OVER = "over"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One host task. `command`: the id under which `host` was told. `answer`: once it is over.
+
+    `revoked`: the host was told to claim no more checkpoints. `cancelled`: nobody waits for the answer.
+    """
+
+    task: HostTask
+    host_key: HostKey
+    phase: Phase = Phase.WAITING
+    host: str = ""
+    command: int = 0
+    revoked: bool = False
+    cancelled: bool = False
+    answer: HostTaskAnswer | None = None
+
+    @property
+    def has_own_room(self) -> bool:
+        """Whether the task does not wait for room that tasks of other kinds take."""
+        return POLICIES[self.task.request.kind].own_room
+
+
+class HostTasks:
+    """All host tasks by key, the newest last, and the newest leader epoch that was heard."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+        self._never_again: dict[str, None] = {}
+        self._leader_epoch = 0
+
+    def require_newest_leader(self, leader_epoch: int) -> None:
+        """Raises Conflict when a newer leader was heard."""
+        if leader_epoch < self._leader_epoch:
+            detail = f"leader epoch {leader_epoch} is older than {self._leader_epoch}, which was heard before"
+            raise Conflict(detail, field=LEADER_EPOCH, rule="newest")
+
+    def ask(self, task: HostTask, capacity_bytes: float) -> None:
+        """Takes a task in, unless it is known. The caller has validated it. Raises Conflict when it was cancelled."""
+        self.require_newest_leader(task.leader_epoch)
+        if task.key in self._never_again:
+            raise Conflict(f"{task.key} was cancelled", field="key", rule="not_cancelled")
+        self._leader_epoch = task.leader_epoch
+        entry = self._entries.get(task.key)
+        if entry is None:
+            self._entries[task.key] = Entry(task, host_key_for(task.request, capacity_bytes))
+            self._forget_oldest()
+        elif entry.cancelled:
+            self._entries[task.key] = replace(entry, cancelled=False)
+
+    def cancel(self, key: str, leader_epoch: int) -> None:
+        """Drops a task that no host has; marks one that a host has. Raises Conflict when a newer leader was heard."""
+        self.require_newest_leader(leader_epoch)
+        self._leader_epoch = leader_epoch
+        kind, _, _ = key.partition(":")
+        if kind in POLICIES and POLICIES[kind].once:
+            self._never_again[key] = None
+            while len(self._never_again) > KEPT:
+                del self._never_again[next(iter(self._never_again))]
+        entry = self._entries.get(key)
+        if entry is not None and entry.phase is Phase.SENT:
+            self._entries[key] = replace(entry, cancelled=True)
+        elif entry is not None:
+            del self._entries[key]
+
+    def is_over(self, key: str) -> bool:
+        """Whether there is nothing to wait for."""
+        entry = self._entries.get(key)
+        return entry is None or entry.phase is Phase.OVER
+
+    def answer(self, key: str) -> HostTaskAnswer:
+        """The progress of a task. A failure is forgotten once it was answered, so that the task may be asked for
+        again."""
+        entry = self._entries.get(key)
+        if entry is None or entry.answer is None:
+            return HostTaskAnswer(state=HostTaskState.RUNNING)
+        if entry.answer.state is HostTaskState.FAILED:
+            del self._entries[key]
+        return entry.answer
+
+    def waiting(self) -> Iterator[tuple[str, Entry]]:
+        """Tasks that no host has been given, the oldest first."""
+        return ((key, entry) for key, entry in self._entries.items() if entry.phase is Phase.WAITING)
+
+    def load(self) -> Counter[str]:
+        """The number of tasks that hosts have, by host."""
+        return Counter(entry.host for entry in self._entries.values() if entry.phase is Phase.SENT)
+
+    def room_taken(self) -> Counter[tuple[str, bool]]:
+        """The number of tasks that take room, by host and by `Policy.own_room`.
+
+        A shared host has room beside a task that nobody wants any more: such a task may hang for ever. A host of a
+        large state has the memory for one task, so there it counts.
+        """
+        return Counter(
+            (entry.host, entry.has_own_room)
+            for entry in self._entries.values()
+            if entry.phase is Phase.SENT and (entry.host_key.for_host_tasks or not entry.cancelled)
+        )
+
+    def fail_without_host(self, hosts: Iterable[HostView], failures: Mapping[HostKey, HostFailure], now: float) -> None:
+        """What waits for a host whose starts failed again and again is over, and may be tried elsewhere."""
+        there = {host.key for host in hosts if host.phase is not HostPhase.ENDING}
+        for key, entry in list(self.waiting()):
+            failure = failures.get(entry.host_key)
+            if failure is None or failure.count < MOST_FAILED_STARTS or entry.host_key in there:
+                continue
+            if now < failure.retry_at:
+                self._end(key, entry, _failure(f"{failure.count} hosts did not start: {failure.error}", LOST))
+
+    def revoke(self, refusal: Refusal) -> list[CancelHostTask]:
+        """Checks the tasks that have not ended again. A task that would be refused now fails, if no host has it.
+
+        Returns the tasks that hosts must be told to give up: refused or cancelled ones that a host has.
+        """
+        told: list[CancelHostTask] = []
+        for key, entry in list(self._entries.items()):
+            if entry.phase is Phase.OVER or entry.revoked:
+                continue
+            problem = refusal(entry.task.request)
+            if entry.phase is Phase.SENT and (entry.cancelled or problem is not None):
+                told.append(CancelHostTask(key, entry.host))
+            elif problem is not None:
+                self._entries[key] = replace(entry, phase=Phase.OVER, answer=_failure(problem.detail))
+        return told
+
+    def assign(self, action: RunHostTask, command_id: int) -> RunCommand:
+        """Assigns a task to a host. Returns the command for the host."""
+        entry = self._entries[action.key]
+        self._entries[action.key] = replace(entry, phase=Phase.SENT, host=action.host, command=command_id)
+        return RunCommand(id=command_id, task=entry.task)
+
+    def revoked(self, action: CancelHostTask, command_id: int) -> CancelCommand:
+        """Records that a task was revoked. Returns the command that tells its host."""
+        self._entries[action.key] = replace(self._entries[action.key], revoked=True)
+        return CancelCommand(id=command_id, key=action.key)
+
+    def awaits(self, command_id: int) -> bool:
+        """Whether the reply to a command is one to a host task."""
+        return any(entry.command == command_id for entry in self._entries.values() if entry.phase is Phase.SENT)
+
+    def replied(self, reply: Reply) -> None:
+        """A host did a task, or could not."""
+        for key, entry in list(self._entries.items()):
+            if entry.phase is Phase.SENT and entry.command == reply.id:
+                self._end(key, entry, _answer(entry.task.request, reply))
+
+    def host_exited(self, host: str, reason: str) -> None:
+        """The host's tasks failed; another host may try them again."""
+        for key, entry in list(self._entries.items()):
+            if entry.phase is Phase.SENT and entry.host == host:
+                self._end(key, entry, _failure(f"host {host} ended: {reason}", LOST))
+
+    def _end(self, key: str, entry: Entry, answer: HostTaskAnswer) -> None:
+        if entry.cancelled:
+            del self._entries[key]
+        else:
+            self._entries[key] = replace(entry, phase=Phase.OVER, answer=answer)
+
+    def _forget_oldest(self) -> None:
+        over = [key for key, entry in self._entries.items() if entry.phase is Phase.OVER]
+        for key in over[: max(0, len(self._entries) - KEPT)]:
+            del self._entries[key]
+
+
+def refusal(request: HostRequest, known: SpecCache | None, specs: Iterable[TaskSpec]) -> Conflict | Unavailable | None:
+    """Why a request may not be carried out now; `specs` are those of the tasks that are here.
+
+    A late request must not write where tasks run, take checkpoints from tasks that were resumed, or delete files in
+    use. Every container has reported a stop before one is asked. A container that was restarted since may know specs
+    from before the stop: it can only say that it cannot tell yet.
+    """
+    template = None if known is None else known.templates.get(request.job)
+    if request.removes_generation is not None:
+        used = {spec.generation for spec in specs if spec.job == request.job}
+        return _not_in_use(request, used | ({template.generation} if template else set()))
+    if request.writes_generation is None:
+        return None
+    if known is None or known.commit_number < (request.after_commit or 0):
+        return Unavailable(f"the specs here may be older than the stop of {request.job}")
+    if template is None:
+        return None
+    if template.config.desired_state is DesiredState.RUNNING and request.after_commit is None:
+        return Unavailable(f"tasks of {request.job} are to run, or the specs here are older than the stop")
+    if template.config.desired_state is DesiredState.RUNNING:
+        return Conflict(f"tasks of {request.job} are to run", field="job", rule="stopped")
+    if template.generation < request.writes_generation:
+        return None
+    detail = f"{request.job} is at generation {template.generation} already"
+    return Conflict(detail, field="target.generation", rule="never_used_before")
+
+
+def place(
+    host_tasks: HostTasks,
+    hosts: Mapping[str, HostView],
+    tasks: Mapping[str, int],
+    failures: Mapping[HostKey, HostFailure],
+    limits: Limits,
+    decided: Collection[Action],
+    now: float,
+) -> list[Action]:
+    """Assigns waiting host tasks to ready hosts with room, the idlest first; starts a new host where none fits.
+
+    `tasks`: the number of tasks by host. `decided`: the other actions of this tick; a host that they end gets no task.
+    """
+    ending = {action.host for action in decided if isinstance(action, EndHost | KillHost)}
+    there = [host for host in hosts.values() if host.name not in ending and host.phase is not HostPhase.ENDING]
+    coming = {action.key for action in decided if isinstance(action, StartHost)}
+    taken = host_tasks.room_taken()
+    actions: list[Action] = []
+    for key, entry in host_tasks.waiting():
+        fitting = [host for host in there if host.key == entry.host_key]
+        most = _most_at_once(entry.host_key, limits)
+        ready = [host.name for host in fitting if host.phase is HostPhase.READY]
+        room = [name for name in ready if taken[name, entry.has_own_room] < most]
+        if room:
+            own = entry.has_own_room
+            chosen = min(room, key=lambda name: (taken[name, own], tasks.get(name, 0), name))
+            taken[chosen, own] += 1
+            actions.append(RunHostTask(key, chosen))
+        elif not fitting and entry.host_key not in coming and may_start(entry.host_key, failures, now):
+            coming.add(entry.host_key)
+            actions.append(StartHost(entry.host_key))
+    return actions
+
+
+def _most_at_once(key: HostKey, limits: Limits) -> int:
+    """A host of a large state has the memory for one."""
+    return 1 if key.for_host_tasks else limits.host_tasks_per_host
+
+
+def _not_in_use(request: HostRequest, used: Collection[int]) -> Conflict | None:
+    if request.removes_generation not in used:
+        return None
+    detail = f"generation {request.removes_generation} of {request.job} is in use"
+    return Conflict(detail, field="generation", rule="not_in_use")
+
+
+def _answer(request: HostRequest, reply: Reply) -> HostTaskAnswer:
+    if not reply.ok:
+        kind = "broken" if reply.error_kind == "broken_task" else "retryable"
+        return _failure(reply.error or "no reason given", kind)
+    if request.Report is None:
+        return HostTaskAnswer(state=HostTaskState.DONE)
+    try:
+        report = request.Report.model_validate(reply.result)
+    except ValidationError as error:
+        return _failure(f"the host's report cannot be read: {error}")
+    return HostTaskAnswer(state=HostTaskState.DONE, report=report.model_dump(mode="json"))
+
+
+def _failure(error: str, kind: str = "retryable") -> HostTaskAnswer:
+    return HostTaskAnswer(state=HostTaskState.FAILED, error=error, error_kind=kind)

@@ -1,0 +1,108 @@
+"""The port `Hosts` on Spark: settings for each host key, and a `HostProcess` for each host."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+
+from penstock.control.errors import Unavailable
+from penstock.spark.channel import Command, Event, Reply
+from penstock.spark.host.client import ExitReason, HostProcess
+from penstock.spark.settings import SparkSettings, heap_for
+from services.task_manager.decide.model import HostKey
+from services.task_manager.ports import Host, HostExit
+
+_SCRATCH = ".scratch"
+
+
+class SparkHosts:
+    """Starts Spark hosts, each with `<folder>/<name>.log` and a scratch folder that is deleted when the host ends."""
+
+    def __init__(self, settings: SparkSettings, folder: Path) -> None:
+        self._settings = settings
+        self._folder = folder
+        for scratch in folder.glob(f"*{_SCRATCH}"):
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def start(
+        self, name: str, key: HostKey, on_event: Callable[[str, Event], None], on_exit: Callable[[], None]
+    ) -> Host:
+        """Starts a host and returns at once. Raises OSError when no process can be made."""
+        scratch = self._folder / f"{name}{_SCRATCH}"
+        scratch.mkdir(parents=True, exist_ok=True)
+        settings = settings_for(key, self._settings).model_copy(update={"spark_local_dir": scratch})
+        return SparkHost(name, settings, self._folder / f"{name}.log", on_event, on_exit)
+
+
+class SparkHost:
+    """One `HostProcess`. Replies become events, so that all messages of a host arrive in one stream and in order."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: SparkSettings,
+        log_path: Path,
+        on_event: Callable[[str, Event], None],
+        on_exit: Callable[[], None],
+    ) -> None:
+        self._scratch = settings.spark_local_dir
+        self._on_event = partial(on_event, name)
+        self._on_exit = on_exit
+        self._exit: HostExit | None = None
+        self._process = HostProcess.start(
+            name, settings, log_path=log_path, on_event=self._on_event, on_end=self._on_end
+        )
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    def send(self, command: Command) -> None:
+        """Hands a command over and returns at once."""
+        self._process.send(command).add_done_callback(partial(self._replied, command.id))
+
+    def kill(self) -> None:
+        """Kills the host and its JVM."""
+        self._process.kill()
+
+    def exit(self) -> HostExit | None:
+        """See `ports.Host`."""
+        return self._exit
+
+    def has_lapsed(self) -> bool:
+        """See `ports.Host`."""
+        return self._process.exit_reason is ExitReason.LEASE_LOST
+
+    def _replied(self, command_id: int, reply: Future[Reply]) -> None:
+        """`HostProcess` gives commands ids of its own; the event gets the Task Manager's id back."""
+        error = reply.exception()
+        if error is None:
+            self._on_event(reply.result().model_copy(update={"id": command_id}))
+        elif not isinstance(error, Unavailable):
+            raise error
+
+    def _on_end(self, reason: ExitReason) -> None:
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+        self._exit = host_exit(reason)
+        self._on_exit()
+
+
+def host_exit(reason: ExitReason) -> HostExit:
+    """An exit reason of the process in the words of the port."""
+    return HostExit(
+        reason=reason.value.replace("_", " "),
+        out_of_memory=reason is ExitReason.OUT_OF_MEMORY,
+        lease_ran_out=reason is ExitReason.LEASE_LOST,
+    )
+
+
+def settings_for(key: HostKey, shared: SparkSettings) -> SparkSettings:
+    """The container's Spark settings, with the heap of an isolated task and the job's static settings."""
+    heap_bytes = heap_for(key.memory_bytes) if key.memory_bytes else shared.heap_bytes
+    spark_conf = {**dict(key.static_settings), **shared.spark_conf}
+    return shared.model_copy(update={"heap_bytes": heap_bytes, "spark_conf": spark_conf})

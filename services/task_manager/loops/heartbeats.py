@@ -1,0 +1,82 @@
+"""The loop that keeps the lease: from the Shard Manager, or from the store while the Shard Manager does not answer."""
+
+from __future__ import annotations
+
+from penstock.control.clock import Clock
+from penstock.control.errors import LeaseLost, RetryableError
+from penstock.control.logs import logger
+from services.task_manager.container import Container
+from services.task_manager.loops.outage import Outage
+from services.task_manager.loops.periods import Periods
+from services.task_manager.ports import LeaseStore, ShardAuthority, StoredShards
+from services.task_manager.specs.files import IncarnationFile
+
+log = logger(__name__)
+
+
+class HeartbeatLoop:
+    """One step is one heartbeat."""
+
+    def __init__(
+        self,
+        container: Container,
+        authority: ShardAuthority,
+        store: LeaseStore,
+        incarnations: IncarnationFile,
+        clock: Clock,
+        periods: Periods,
+    ) -> None:
+        self._container = container
+        self._authority = authority
+        self._store = store
+        self._incarnations = incarnations
+        self._clock = clock
+        self._periods = periods
+        self._authority_outage = Outage("shard manager", clock)
+        self._store_outage = Outage("job store", clock)
+
+    def step(self) -> float:
+        """Sends a heartbeat. Returns the seconds until the next one."""
+        request = self._container.heartbeat_request()
+        if request is None:
+            return self._periods.retry
+        self._incarnations.asking(request.incarnation)
+        sent_at = self._clock.monotonic()
+        try:
+            answer = self._authority.heartbeat(request)
+        except RetryableError as error:
+            self._authority_outage.failed(error)
+            return self._renew_from_store(request.incarnation)
+        self._authority_outage.ended()
+        self._container.heartbeat_answered(request, answer, sent_at)
+        if answer.known:
+            self._incarnations.granted(request.incarnation)
+        return self._periods.heartbeat
+
+    def _renew_from_store(self, incarnation: str) -> float:
+        sent_at = self._clock.monotonic()
+        try:
+            stored = self._stored(incarnation)
+        except LeaseLost as error:
+            log.warning("no lease from the store", error=error.detail)
+            if self._container.was_granted(incarnation):
+                self._container.lease_refused(incarnation)
+            return self._periods.retry
+        except RetryableError as error:
+            self._store_outage.failed(error)
+            return self._periods.retry
+        self._store_outage.ended()
+        self._container.lease_stored(incarnation, stored, sent_at, self._periods.lease)
+        self._incarnations.granted(incarnation)
+        return self._periods.heartbeat
+
+    def _stored(self, incarnation: str) -> StoredShards:
+        """Renews the lease of an incarnation that has one; a new one replaces a former one. Raises LeaseLost."""
+        if self._container.was_granted(incarnation):
+            return self._store.renew(incarnation)
+        for former in self._incarnations.former():
+            try:
+                return self._store.adopt(former, incarnation)
+            except LeaseLost as error:
+                log.info("former incarnation not replaced", former=former, error=error.detail)
+        raise LeaseLost("the store knows no incarnation of this container that the present one may replace")

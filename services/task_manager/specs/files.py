@@ -1,0 +1,79 @@
+"""Files that survive a restart of the Task Manager: the container's incarnations, and how any file is replaced.
+
+A file is written under a new name and then renamed, so a reader sees all of it or the old file. A failed write is only
+logged: the tasks that run do not depend on the disk.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from penstock.control.logs import logger
+
+log = logger(__name__)
+
+
+class Incarnations(BaseModel):
+    """The last incarnation that was granted a lease, and the last one that asked for a lease."""
+
+    granted: str | None = None
+    asked: str | None = None
+
+
+class IncarnationFile:
+    """The former incarnations by which the store may know this container. Used by one thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "lives.json"
+        self._stored = self._load()
+        self._former = self._known()
+
+    def former(self) -> tuple[str, ...]:
+        """Former incarnations that the next one may replace, the likeliest first."""
+        return tuple(dict.fromkeys(self._former))
+
+    def asking(self, incarnation: str) -> None:
+        """This incarnation is about to ask for a lease."""
+        if incarnation != self._stored.asked:
+            self._store(Incarnations(granted=self._stored.granted, asked=incarnation))
+
+    def granted(self, incarnation: str) -> None:
+        """This incarnation has a lease, so the store knows no former one."""
+        self._former = (incarnation,)
+        if incarnation != self._stored.granted:
+            self._store(Incarnations(granted=incarnation, asked=incarnation))
+
+    def _known(self) -> tuple[str, ...]:
+        return tuple(name for name in (self._stored.asked, self._stored.granted) if name)
+
+    def _store(self, incarnations: Incarnations) -> None:
+        self._stored = incarnations
+        write_file(self._path, incarnations.model_dump_json().encode())
+
+    def _load(self) -> Incarnations:
+        try:
+            return Incarnations.model_validate_json(self._path.read_bytes())
+        except FileNotFoundError:
+            return Incarnations()
+        except (OSError, ValidationError) as error:
+            log.error("incarnation file cannot be read", path=str(self._path), error=str(error))
+            return Incarnations()
+
+
+def write_file(path: Path, text: bytes) -> bool:
+    """Replaces a file. Returns False, and logs why, when it cannot be written."""
+    fresh = path.with_name(f".{path.name}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with fresh.open("wb") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        fresh.replace(path)
+    except OSError as error:
+        log.error("file not written", path=str(path), error=str(error))
+        return False
+    return True

@@ -1,0 +1,116 @@
+"""Task reports: the tasks of each container, and one sample for each task and minute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import orjson
+from sqlalchemy import Connection, select, text
+from sqlalchemy.dialects.postgresql import insert
+
+from penstock.control.errors import Conflict
+from penstock.model.reports import TaskReportBatch
+from penstock.store.cluster_tables import containers, reports
+from penstock.store.engine import REPORTED_STOP
+from services.task_service.store.loads import purge_loads, save_loads
+from services.task_service.store.rows import MEASUREMENTS, TaskSample
+
+_WRITE_TASKS = text(
+    """
+    INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch, crashes, error,
+        out_of_memory, progress, reported_at)
+    SELECT new.job, new.index, :container, new.state, new.revision, new.generation, new.restarts, new.epoch,
+        new.crashes, new.error, new.out_of_memory, NULLIF(new.progress, 'null'), clock_timestamp()
+    FROM json_to_recordset(CAST(:rows AS json)) AS new(job text, index int, state text, revision bigint,
+        generation bigint, restarts int, epoch bigint, crashes int, error text, out_of_memory bool, progress jsonb)
+    ON CONFLICT (job, index, container) DO UPDATE SET
+        state = excluded.state,
+        revision = excluded.revision,
+        generation = excluded.generation,
+        restarts = excluded.restarts,
+        epoch = excluded.epoch,
+        crashes = excluded.crashes,
+        error = excluded.error,
+        out_of_memory = excluded.out_of_memory,
+        progress = excluded.progress,
+        reported_at = excluded.reported_at
+    """
+)
+
+_DELETE_UNLISTED = text(
+    """
+    DELETE FROM tasks WHERE container = :container AND NOT EXISTS (
+        SELECT FROM json_to_recordset(CAST(:rows AS json)) AS listed(job text, index int)
+        WHERE listed.job = tasks.job AND listed.index = tasks.index)
+    """
+)
+
+# In order of key, so that two containers that report the same task (it moved) do not lock each other out.
+_WRITE_SAMPLES = text(
+    f"""
+    INSERT INTO task_metrics AS known (job, index, minute, out_of_memory, {", ".join(MEASUREMENTS)})
+    SELECT job, index, date_trunc('minute', clock_timestamp()), out_of_memory, {", ".join(MEASUREMENTS)}
+    FROM json_to_recordset(CAST(:rows AS json)) AS new(job text, index int, out_of_memory bool,
+        {", ".join(f"{name} {kind}" for name, kind in MEASUREMENTS.items())})
+    ORDER BY job, index
+    ON CONFLICT (job, index, minute) DO UPDATE SET
+        {", ".join(f"{name} = COALESCE(excluded.{name}, known.{name})" for name in MEASUREMENTS)},
+        out_of_memory = excluded.out_of_memory OR known.out_of_memory
+    """
+)
+
+# A partial index on plans makes this cheap: few jobs have a plan at a time.
+_WAKE_PLANS = text("SELECT pg_notify(:channel, '') WHERE EXISTS (SELECT FROM sync_state WHERE plan IS NOT NULL)")
+
+_PURGE = text("DELETE FROM task_metrics WHERE minute < clock_timestamp() - make_interval(days => :days)")
+
+
+def save_report(connection: Connection, batch: TaskReportBatch, samples: Sequence[TaskSample]) -> None:
+    """Replaces the container's last report, updates its tasks' samples of this minute, and stores new loads.
+
+    A sample keeps the last *known* value of each measurement in the minute. Listeners of `REPORTED_STOP` are notified
+    when a plan is recorded and the container has applied a newer commit or has fewer tasks than before.
+
+    Raises Conflict when the container is not registered or has another incarnation now. The report of a container that
+    was declared lost is stored, since tasks may still run there.
+    """
+    commit_before = _commit_before(connection, batch.container, batch.incarnation)
+    _save_newest(connection, batch)
+    rows = orjson.dumps([task.model_dump(mode="json") for task in batch.tasks]).decode()
+    ended = connection.execute(_DELETE_UNLISTED, {"container": batch.container, "rows": rows}).rowcount
+    connection.execute(_WRITE_TASKS, {"container": batch.container, "rows": rows})
+    if samples:
+        connection.execute(_WRITE_SAMPLES, {"rows": orjson.dumps(list(samples)).decode()})
+    save_loads(connection, batch.tasks)
+    if ended or commit_before != batch.commit_number:
+        connection.execute(_WAKE_PLANS, {"channel": REPORTED_STOP})
+
+
+def purge_samples(connection: Connection, *, keep_days: int) -> int:
+    """Deletes samples and loads older than `keep_days`. Returns the number of samples."""
+    purge_loads(connection, keep_days=keep_days)
+    return connection.execute(_PURGE, {"days": keep_days}).rowcount
+
+
+def _commit_before(connection: Connection, container: str, incarnation: str) -> int | None:
+    """The commit number of the container's last report; None when it has none. Raises Conflict, see `save_report`.
+
+    Locks the container's row until the transaction ends, so that a later incarnation cannot register meanwhile.
+    """
+    joined = containers.outerjoin(reports, reports.c.container == containers.c.name)
+    columns = select(containers.c.incarnation, reports.c.commit_number).select_from(joined)
+    locked = columns.where(containers.c.name == container).with_for_update(read=True, of=containers)
+    row = connection.execute(locked).one_or_none()
+    if row is None:
+        raise Conflict(f"{container} is not registered", field="container", rule="registered")
+    if row.incarnation != incarnation:
+        raise Conflict(f"{container} has another incarnation now", field="incarnation", rule="current_incarnation")
+    return None if row.commit_number is None else int(row.commit_number)
+
+
+def _save_newest(connection: Connection, batch: TaskReportBatch) -> None:
+    """The first write of the transaction, so that two reports of one container are stored one after the other."""
+    values = batch.model_dump(include={"container", "incarnation", "commit_number", "version"})
+    statement = insert(reports).values(**values, reported_at=text("clock_timestamp()"))
+    again = {name: statement.excluded[name] for name in ("incarnation", "commit_number", "version", "reported_at")}
+    connection.execute(statement.on_conflict_do_update(index_elements=["container"], set_=again))

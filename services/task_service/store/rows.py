@@ -1,0 +1,54 @@
+"""Rows that the Task Service reads and writes, as typed values. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+
+class StoredTemplate(NamedTuple):
+    """A running row, not validated. `config` and `rollout` are JSON texts. `stopping`: no task may run."""
+
+    job: str
+    config: str
+    revision: int
+    generation: int
+    restarts: int
+    stopping: bool
+    commit_number: int
+    rollout: str | None = None
+
+
+class Changes(NamedTuple):
+    """All commits above a given number, up to `commit_number`. `removed`: forgotten job to its commit."""
+
+    commit_number: int
+    shard_count: int
+    stored: tuple[StoredTemplate, ...]
+    removed: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSample:
+    """A task's measurements at one moment. None is unknown."""
+
+    job: str
+    index: int
+    out_of_memory: bool
+    lag_seconds: float | None
+    input_rows_per_second: float | None
+    processed_rows_per_second: float | None
+    input_bytes_per_second: float | None
+    batch_seconds: float | None
+    backlog_records: int | None
+    backlog_bytes: int | None
+    state_rows: int | None
+    state_memory_bytes: int | None
+
+
+MEASUREMENTS = {
+    field.name: "bigint" if field.type == "int | None" else "double precision"
+    for field in fields(TaskSample)
+    if field.name not in ("job", "index", "out_of_memory")
+}
+"""The measurements of a sample, which are columns of `task_metrics`, with their SQL types."""

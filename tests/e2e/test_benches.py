@@ -1,0 +1,45 @@
+"""Small forms of the benches that need a stack: what they measure is reached, and figures come out."""
+
+from __future__ import annotations
+
+from penstock.local.services import task_manager_name
+from penstock.local.stack import LocalStack
+from tests.bench import change_latency, failover, overhead, rescale_many, submissions
+from tests.support.benches import require_figures
+from tests.support.rows import RowJob
+
+
+def test_change_latency(stack: LocalStack):
+    figures = change_latency.measure(stack, changes=2, warm=0)
+    require_figures(figures)
+    assert figures["changes"] == 2
+
+
+def test_submissions(stack: LocalStack):
+    """Stopped jobs, for the containers of the tests are not to run them."""
+    require_figures(submissions.measure(stack, 20, desired_state="stopped"))
+
+
+def test_overhead(stack: LocalStack):
+    require_figures(overhead.measure(stack, 0, overhead.Sizes(rows=900, limit=300, counted=1)))
+
+
+def test_rescale_of_many_jobs(stack: LocalStack):
+    figures = rescale_many.measure(stack, 2, trigger_s=0.5)
+    require_figures(figures)
+    assert figures["jobs"] == 2
+
+
+def test_the_tasks_of_a_dead_container_go_on_elsewhere(stack: LocalStack, rows: RowJob):
+    """1. Rows are counted, and copied. 2. The Task Manager with the most tasks is killed and stays away. 3. Each of its
+    tasks commits elsewhere, and every row is counted once. 4. The Task Manager comes back as a new and empty container.
+    Rows that come then are there once."""
+    rows.send_and_wait()
+    seconds = failover.measure(stack, kills=1, job_count=1)
+    assert seconds
+    assert min(seconds) > 0
+    with stack.client() as client:
+        assert {view.state for view in client.containers().containers} == {"live"}
+    rows.send_and_wait()
+    rows.assert_exact()
+    assert rows.containers() <= {task_manager_name(1), task_manager_name(2)}

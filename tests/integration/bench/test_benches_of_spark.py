@@ -1,0 +1,94 @@
+"""Small forms of the benches that need Spark and Kafka: all that they measure is reached, and figures come out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.local.kafka import EmbeddedKafka
+from tests.bench import connectors, hosts, hosts_stateful, hosts_turnover, loss_table, many_series, rescale
+from tests.bench.hosts import HostBench, bench_on
+from tests.support.benches import require_figures
+from tests.support.loss_table import SHAPES, Case
+from tests.support.session import CHECKPOINTS
+from tests.support.spark import running_host, settings_for
+
+
+@pytest.fixture
+def own_session(spark: SparkSession) -> SparkSession:
+    """A child session with the checkpoint files that the benches use."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINTS)
+    session.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
+    return session
+
+
+@pytest.fixture(scope="module")
+def on_host(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[int], HostBench]]:
+    """One host for all benches of this file; gives it a topic of so many partitions."""
+    folder = tmp_path_factory.mktemp("bench")
+    settings = settings_for(folder, kafka.bootstrap)
+    with running_host("bench", settings, folder) as host:
+        yield lambda partitions: bench_on(host, kafka.bootstrap, settings, partitions)
+
+
+def test_hosts(on_host: Callable[[int], HostBench]):
+    figures = hosts.measure(on_host(3), seconds=0.3, settle_s=0.0, trigger_s=0.3, started=time.perf_counter())
+    require_figures(figures)
+
+
+def test_hosts_stateful(on_host: Callable[[int], HostBench]):
+    figures = hosts_stateful.measure(on_host(4), queries=4, seconds=1.2, settle_s=0.0, trigger_s=0.3)
+    require_figures(figures, may_be_zero={"classes_per_batch", "jit_share"})
+
+
+def test_stateful_queries_differ():
+    statements = list(hosts_stateful.different(100))
+    assert len(set(statements)) == 100
+
+
+def test_hosts_turnover(on_host: Callable[[int], HostBench]):
+    """Sessions, listeners, producers and scheduler pools of stopped queries are gone or used again."""
+    figures = hosts_turnover.measure(on_host(1), warm=8, at=[8, 24])
+    require_figures(figures, may_be_zero=set(figures))
+    assert figures["queries"] == 24
+    grown = {name: figures[f"{name}_growth"] for name in ("session", "listener", "producer", "pool")}
+    assert max(grown.values()) <= hosts_turnover.GROUP, f"16 queries left behind {grown}"
+    assert grown["pool"] == 0
+
+
+def test_rescale(kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path):
+    bench = rescale.Bench(tmp_path, kafka.bootstrap)
+    with bench.host("small") as host:
+        figures = bench.measure(host, "small", keys=200, sizes=(1, 2))
+        checkpoint, own = bench.redistributed(host, keys=200)
+    require_figures(figures | own)
+    assert (figures["rows"], own["rows"]) == (200, 200)
+    assert rescale.spark_own(spark.newSession(), checkpoint) > 0
+
+
+def test_connectors(own_session: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
+    sizes = connectors.Sizes(400, large_batch=200, small_batches=2, queries=2, warm_s=0.0, steady_s=3.0, trigger_s=0.5)
+    bench = connectors.Bench(own_session, kafka.bootstrap, tmp_path)
+    require_figures(connectors.measure(bench, sizes, rounds=1))
+
+
+def test_many_series(own_session: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
+    broker = psutil.Process().pid
+    figures = many_series.measure(own_session, kafka.bootstrap, broker, tmp_path, series=3, batches=2)
+    require_figures(figures, may_be_zero={"missing", "repeated"})
+    assert (figures["missing"], figures["repeated"]) == (0, 0)
+
+
+def test_loss_table(spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
+    """Rows of one shape that are lost with Spark's source, and are not with Penstock's."""
+    figures = loss_table.measure(spark, kafka.bootstrap, tmp_path, [Case(SHAPES["daily"], 10, 2000, 12_000)])
+    require_figures(figures, may_be_zero={"own_rows_lost"})
+    assert figures["own_rows_lost"] == 0
+    assert figures["spark_rows_lost"] > 0.03 * figures["rows"]
+    assert figures["own_batches"] <= 1.5 * figures["spark_batches"] + 2

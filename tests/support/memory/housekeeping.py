@@ -1,0 +1,28 @@
+"""`HousekeepingStore` on the in-memory store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from services.shard_manager.moves.drains import DRAIN_OVERDUE, DrainAlert
+from services.shard_manager.store.port import LEASE
+from tests.support.memory.store import AlertEntry, MemoryPort
+
+
+class MemoryHousekeepingStore(MemoryPort):
+    """As `services.shard_manager.store.housekeeping.PostgresHousekeepingStore`."""
+
+    def sync_drain_alerts(self, found: Mapping[str, DrainAlert], leader_epoch: int) -> None:
+        with self._transaction() as store:
+            store.check_epoch(LEASE, leader_epoch)
+            wanted = {
+                (DRAIN_OVERDUE, container): AlertEntry(alert.message, alert.details)
+                for container, alert in found.items()
+            }
+            kept = {key: alert for key, alert in store.alerts.items() if key[0] != DRAIN_OVERDUE or key in wanted}
+            store.alerts = wanted | kept
+
+    def remove_lost(self, older_than_seconds: float, leader_epoch: int) -> frozenset[str]:
+        with self._transaction() as store:
+            store.check_epoch(LEASE, leader_epoch)
+            return frozenset(store.remove_lost(older_than_seconds))

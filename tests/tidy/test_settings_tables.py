@@ -1,0 +1,77 @@
+"""Every settings class has its table in the README beside it, with the names and defaults of the class."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from penstock.cli.settings import CliSettings
+from penstock.control.settings import CommonSettings
+from penstock.local.settings import LocalSettings
+from penstock.spark.settings import SparkSettings
+from services.auto_scaler.settings import AutoScalerSettings
+from services.job_service.settings import JobServiceSettings
+from services.shard_manager.settings import ShardManagerSettings
+from services.state_syncer.settings import StateSyncerSettings
+from services.task_manager.settings import TaskManagerSettings
+from services.task_service.settings import TaskServiceSettings
+from tests.tidy.settings_tables import differences, own_settings
+from tests.tidy.source import REPOSITORY
+
+CLASSES = (
+    CliSettings,
+    CommonSettings,
+    LocalSettings,
+    SparkSettings,
+    AutoScalerSettings,
+    JobServiceSettings,
+    ShardManagerSettings,
+    StateSyncerSettings,
+    TaskManagerSettings,
+    TaskServiceSettings,
+)
+
+
+@pytest.mark.parametrize("settings", CLASSES, ids=lambda settings: settings.__name__)
+def test_the_readme_has_the_settings_of_the_class(settings: type[BaseModel]) -> None:
+    readme = Path(inspect.getfile(settings)).with_name("README.md").read_text()
+    found = differences(readme, own_settings(settings))
+    assert not found, "\n".join([f"README.md beside {settings.__module__}:", *found])
+
+
+def test_every_settings_module_is_here() -> None:
+    files = {path for folder in ("services", "libs") for path in (REPOSITORY / folder).rglob("settings.py")}
+    assert files == {Path(inspect.getfile(settings)) for settings in CLASSES}
+
+
+class _Base(BaseModel):
+    port: int = 7000
+    host: str = "here"
+
+
+class _Example(_Base):
+    port: int = 7100
+    share: float = 0.25
+    token: str | None = None
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ("| `PENSTOCK_PORT` | `7100` | | x |\n| `PENSTOCK_SHARE` | `0.25` | | x |\n| `PENSTOCK_TOKEN` | | | x |", []),
+        (
+            "| `PENSTOCK_PORT` | `7000` | | x |\n| `PENSTOCK_SHARE` | `0.250` | | x |\n| `PENSTOCK_TOKEN` | | | x |",
+            ["PORT"],
+        ),
+        ("| `PENSTOCK_PORT` | `7100` | | x |\n\n| `PENSTOCK_SHARE` | `0.25` | | x |", ["SHARE", "TOKEN"]),
+        ("| `PENSTOCK_PORT` | `7100` | | x |\n| `PENSTOCK_HOST` | `here` | | x |", ["SHARE", "TOKEN", "HOST"]),
+    ],
+)
+def test_a_table_that_differs_is_caught(rows: str, found: list[str]) -> None:
+    lines = differences(
+        f"# X\n\n| setting | default | unit | meaning |\n|---|---|---|---|\n{rows}\n", own_settings(_Example)
+    )
+    assert [line.split()[0].removeprefix("PENSTOCK_") for line in lines] == found

@@ -1,0 +1,110 @@
+package io.penstock.kafka.source.broker;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import com.fasterxml.jackson.core.JsonPointer;
+import java.nio.charset.StandardCharsets;
+import java.time.ZoneId;
+import java.time.ZoneOffset;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.OptionalLong;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** Event times of values, and of places in a run of records. */
+class EventTimesTest {
+  private static final long NOON = 1_704_110_400_000L;
+
+  @ParameterizedTest
+  @CsvSource(
+      delimiter = '|',
+      value = {
+        "\"2024-01-01T12:00:00Z\" | 0",
+        "\"2024-01-01T12:00:00.250\" | 250",
+        "\"2024-01-01 12:00:00\" | 0",
+        "\"2024-01-01T14:00:00+02:00\" | 0",
+        "\"2024-01-01\" | -43200000",
+        "1704110400 | 0",
+        "1704110400.5 | 500",
+      })
+  void timestampsAreReadAsSparkReadsThem(String value, long afterNoon) {
+    assertEquals(OptionalLong.of(NOON + afterNoon), at("/a", 1000, "{\"a\":" + value + "}"));
+    assertEquals(OptionalLong.of(NOON + afterNoon), at("/b/c~1d", 1000, "{\"b\":{\"c/d\":" + value + "}}"));
+  }
+
+  @Test
+  void numbersMayBeMillisecondsAndTextsOfAnotherZone() {
+    assertEquals(OptionalLong.of(NOON), at("/a", 1, "{\"a\":" + NOON + "}"));
+    JsonFieldTimes berlin = new JsonFieldTimes(JsonPointer.valueOf("/a"), 1000, ZoneId.of("Europe/Berlin"));
+    assertEquals(OptionalLong.of(NOON), berlin.of(bytes("{\"a\":\"2024-01-01 13:00:00\"}")));
+  }
+
+  @ParameterizedTest
+  @ValueSource(
+      strings = {"{\"b\":1}", "{\"a\":null}", "{\"a\":true}", "{\"a\":\"soon\"}", "{\"a\":{}}", "no json", "", "[]"})
+  void whatIsNoTimeIsUnknown(String value) {
+    assertEquals(OptionalLong.empty(), at("/a", 1000, value));
+  }
+
+  @Test
+  void placesOfARunHaveTheTimesOfTheirRecords() {
+    Sample run = run(100, false, 1, 2, 3, 4, 5, 6);
+    assertEquals(List.of(1L, 2L, 3L, 4L, 5L, 6L), run.points().stream().map(Sample.Point::millis).toList());
+    assertEquals(OptionalLong.of(1), run.firstMillis());
+    assertEquals(OptionalLong.of(6), run.lastMillis());
+  }
+
+  @ParameterizedTest
+  @ValueSource(longs = {0, 9_999})
+  void aBogusRecordDoesNotCount(long bogus) {
+    for (int place = 2; place < 6; place++) {
+      long[] times = {10, 11, 12, 13, 14, 15, 16, 17};
+      times[place] = bogus;
+      for (Sample.Point told : run(100, true, times).points()) {
+        assertEquals(10 + told.offset() - 100, told.millis(), 2, "bogus at " + place);
+      }
+    }
+  }
+
+  @Test
+  void placesBeforeTheOneAskedForAreOnlyNeighbours() {
+    Sample run = Sample.of(102, List.of(100L, 101L, 102L, 103L), times(1, 2, 99, 3), false, 0);
+    assertEquals(List.of(new Sample.Point(102, 3), new Sample.Point(103, 3)), run.points());
+  }
+
+  @Test
+  void recordsWithoutATimeAreLeftOut() {
+    List<OptionalLong> times = List.of(OptionalLong.of(4), OptionalLong.empty(), OptionalLong.of(5));
+    Sample run = Sample.of(0, List.of(0L, 1L, 2L), times, false, 0);
+    assertEquals(List.of(new Sample.Point(0, 4), new Sample.Point(2, 5)), run.points());
+    assertEquals(OptionalLong.empty(), Sample.of(0, List.of(0L), List.of(OptionalLong.empty()), false,
+        0).firstMillis());
+  }
+
+  private static Sample run(long first, boolean followed, long... millis) {
+    List<Long> offsets = new ArrayList<>();
+    for (int at = 0; at < millis.length; at++) {
+      offsets.add(first + at);
+    }
+    return Sample.of(first, offsets, times(millis), followed, 0);
+  }
+
+  private static List<OptionalLong> times(long... millis) {
+    List<OptionalLong> times = new ArrayList<>();
+    for (long time : millis) {
+      times.add(OptionalLong.of(time));
+    }
+    return times;
+  }
+
+  private static OptionalLong at(String pointer, long unit, String value) {
+    return new JsonFieldTimes(JsonPointer.valueOf(pointer), unit, ZoneOffset.UTC).of(bytes(value));
+  }
+
+  private static byte[] bytes(String text) {
+    return text.getBytes(StandardCharsets.UTF_8);
+  }
+}

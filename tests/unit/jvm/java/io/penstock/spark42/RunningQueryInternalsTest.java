@@ -1,0 +1,77 @@
+package io.penstock.spark42;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.fail;
+
+import java.util.Arrays;
+import java.util.List;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/**
+ * Every method outside Spark's stable API that this project's running-query and Kafka classes call. A new version of
+ * Spark that lacks one fails here by name. Then look at the class in the last column.
+ */
+class RunningQueryInternalsTest {
+  private static final String RUNTIME = "org.apache.spark.sql.execution.streaming.runtime.";
+  private static final String KAFKA = "org.apache.spark.sql.kafka010.";
+
+  @ParameterizedTest(name = "{0}.{1}")
+  @CsvSource({
+    "StreamExecution, QUERY_ID_KEY, java.lang.String",
+    "StreamExecution, runId, java.util.UUID",
+    "StreamExecution, sources, scala.collection.immutable.Seq",
+    "StreamExecution, getLatestExecutionContext, " + RUNTIME + "StreamExecutionContext",
+    "StreamExecution, lastExecution, " + RUNTIME + "IncrementalExecution",
+    "StreamExecution, lastProgress, org.apache.spark.sql.streaming.StreamingQueryProgress",
+    "StreamExecution, queryExecutionThread, " + RUNTIME + "QueryExecutionThread",
+    "StreamExecutionContext, batchId, long",
+    "StreamExecutionContext, endOffsets, " + RUNTIME + "StreamProgress",
+    "MicroBatchExecution, watermarkTracker, " + RUNTIME + "WatermarkTracker",
+    "WatermarkTracker, currentWatermark, long",
+    "WatermarkTracker, setWatermark, void",
+    "IncrementalExecution, currentBatchId, long",
+    "IncrementalExecution, watermarkPropagator, " + RUNTIME + "WatermarkPropagator",
+    "WatermarkPropagator, purge, void",
+    "StreamingQueryWrapper, streamingQuery, " + RUNTIME + "StreamExecution",
+  })
+  void theStreamingRuntimeHasWhatRunningQueryUses(String type, String method, String result) {
+    requireMethod(RUNTIME + type, method, result, "io.penstock.spark42.RunningQuery");
+  }
+
+  @ParameterizedTest(name = "{0}.{1}")
+  @CsvSource({
+    "org.apache.spark.sql.classic.SparkSession, sharedState, org.apache.spark.sql.internal.SharedState",
+    "org.apache.spark.sql.internal.SharedState, activeStreamingQueries, java.util.concurrent.ConcurrentHashMap",
+  })
+  void theSessionGivesItsActiveQueries(String type, String method, String result) {
+    requireMethod(type, method, result, "io.penstock.spark42.RunningQuery");
+  }
+
+  @ParameterizedTest(name = "{0}.{1}")
+  @CsvSource({
+    "KafkaMicroBatchStream, kafkaOffsetReader, " + KAFKA + "KafkaOffsetReader, SparkKafkaClients",
+    "KafkaOffsetReader, driverKafkaParams, java.util.Map, SparkKafkaClients",
+    "KafkaOffsetReaderAdmin, admin, org.apache.kafka.clients.admin.Admin, SparkKafkaClients",
+    "KafkaBatchInputPartition, offsetRange, " + KAFKA + "KafkaOffsetRange, OrderedPartitions",
+    "KafkaOffsetRange, topicPartition, org.apache.kafka.common.TopicPartition, OrderedPartitions",
+    "KafkaOffsetRange, fromOffset, long, OrderedPartitions",
+  })
+  void theKafkaConnectorHasWhatTheSourceUses(String type, String method, String result, String user) {
+    requireMethod(KAFKA + type, method, result, "io.penstock.kafka.source." + user);
+  }
+
+  private static void requireMethod(String type, String method, String result, String user) {
+    try {
+      Class<?> owner = Class.forName(type, false, RunningQueryInternalsTest.class.getClassLoader());
+      List<String> results = Arrays.stream(owner.getMethods())
+          .filter(candidate -> candidate.getName().equals(method))
+          .map(candidate -> candidate.getReturnType().getName())
+          .distinct()
+          .toList();
+      assertEquals(List.of(result), results, "Spark's " + type + "." + method + " changed; " + user + " uses it");
+    } catch (ClassNotFoundException error) {
+      fail("Spark has no class " + type + " any more; " + user + " uses it", error);
+    }
+  }
+}

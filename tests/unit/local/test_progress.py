@@ -1,0 +1,58 @@
+"""Progress of the set-up's long steps, in a pipe and on a terminal."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+import pytest
+
+from penstock.control.process import wait_until
+from penstock.local import progress
+from penstock.local.progress import Step
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_step_says_what_it_does_how_long_and_how_it_ended() -> None:
+    stream = io.StringIO()
+    with Step("fetching 58 jars", about_seconds=30, stream=stream) as step:
+        step.count(lambda: "58/58 jars")
+    first, last = stream.getvalue().splitlines()
+    assert first == "fetching 58 jars (about 30 s)"
+    assert last == "  done: 58/58 jars, 0 s"
+
+
+@pytest.mark.parametrize(
+    ("stream", "expected"), [(io.StringIO(), "  half, 0 s\n"), (_Terminal(), "\r\x1b[K  half, 0 s")]
+)
+def test_progress_is_plain_lines_but_on_a_terminal(
+    stream: io.StringIO, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_PLAIN_PERIOD_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "_TERMINAL_PERIOD_SECONDS", 0.01)
+    with Step("compiling", about_seconds=1, stream=stream) as step:
+        step.now("half")
+        wait_until(lambda: expected in stream.getvalue(), 5.0, "a line of progress")
+    assert stream.getvalue().endswith("done: half, 0 s\n")
+
+
+def test_a_step_that_fails_says_so() -> None:
+    stream = io.StringIO()
+    with pytest.raises(ValueError, match="no"), Step("fetching", about_seconds=1, stream=stream):
+        raise ValueError("no")
+    assert "failed: 0 s" in stream.getvalue()
+
+
+@pytest.mark.parametrize(("code", "shown"), [(0, False), (3, True)])
+def test_a_command_is_quiet_unless_it_fails(code: int, shown: bool) -> None:
+    program = f"print('what happened'); raise SystemExit({code})"
+    words = [sys.executable, "-m", "penstock.local.progress", "installing", "9", sys.executable, "-c", program]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == code
+    assert ("what happened" in ended.stderr) is shown
+    assert "installing (about 9 s)" in ended.stderr

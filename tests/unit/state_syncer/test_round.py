@@ -1,0 +1,140 @@
+"""A round: one job's bug, one part's error or one statement that takes too long does not stop the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from penstock.control.errors import Fenced, StatementTimedOut, Unavailable
+from penstock.store.running import STATE_SYNCER
+from services.state_syncer.decide.budget import Room, Waits
+from services.state_syncer.decide.effects import PlanWrite
+from services.state_syncer.decide.progress import Plan
+from services.state_syncer.decide.view import JobView, Running, SyncState
+from services.state_syncer.decide.waves import Rollout, RolloutPolicy
+from services.state_syncer.host_tasks.outcomes import UNANSWERED
+from services.state_syncer.host_tasks.output_tasks import OutputTasks
+from services.state_syncer.round.fold import Round
+from services.state_syncer.round.loop import StateSyncer, run_parts
+from services.state_syncer.store.recorded import with_recorded
+from services.state_syncer.store.simple import SimpleCommits
+from tests.support.jobs import make_config, make_layer
+from tests.support.memory.store import LeaseEntry, MemoryStore
+from tests.support.memory.sync import MemorySyncStore
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+RUNNING = Running(make_config(), 1, 1, 0, stopping=False, started=True, commit_number=1)
+
+
+class Part:
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.rounds = 0
+
+    def round(self, leader_epoch: int) -> None:
+        self.rounds += 1
+        if self.error is not None:
+            raise self.error
+
+
+def test_a_part_that_fails_does_not_keep_the_others_from_their_round() -> None:
+    parts = [Part(), Part(Unavailable("first")), Part(ValueError("second")), Part()]
+    with pytest.raises(Unavailable, match="first"):
+        run_parts(parts, 1)
+    assert [part.rounds for part in parts] == [1, 1, 1, 1]
+
+
+def test_a_part_that_is_fenced_ends_the_round() -> None:
+    parts = [Part(Unavailable("first")), Part(Fenced("a newer leader")), Part()]
+    with pytest.raises(Fenced):
+        run_parts(parts, 1)
+    assert parts[2].rounds == 0
+
+
+def view(job: str, expected: Any, **fields: Any) -> JobView:
+    return JobView(job, 2, 0, False, expected=expected, **fields)
+
+
+@pytest.mark.parametrize("where", ["look", "decision"])
+def test_a_bug_that_one_job_meets_fails_this_job_alone(where: str) -> None:
+    def look(seen: JobView) -> JobView:
+        if where == "look" and seen.job == "broken":
+            raise KeyError("a bug")
+        return seen
+
+    outputs = OutputTasks({}, lambda key: UNANSWERED, 1)
+    this = Round(NOW, RolloutPolicy(), outputs, lambda ended: Room(1, 1, 1, 1), look)
+    broken: Any = "no configuration" if where == "decision" else make_config()
+    this.add(view("broken", broken, running=RUNNING))
+    this.add(view("good", make_config(priority=3), running=RUNNING))
+    assert [row.job for row in this.batch.commits] == ["good"]
+    states = {write.job: write.new for write in this.batch.states}
+    assert (states["broken"].state, states["good"].state) == (SyncState.FAILED, SyncState.SYNCED)
+    assert states["broken"].detail.startswith("this is a bug in Penstock: ")
+
+
+def test_a_rollout_that_cannot_be_read_leaves_the_job_as_it_is() -> None:
+    """A restart would have all tasks run the new package, so it waits too."""
+    seen = with_recorded(
+        JobView("j", 2, 5, False, expected=make_config(), running=RUNNING), {"revision": 1, "upgraded": "?"}, None, {}
+    )
+    outputs = OutputTasks({}, lambda key: UNANSWERED, 1)
+    this = Round(NOW, RolloutPolicy(), outputs, lambda ended: Room(1, 1, 1, 1), lambda each: each)
+    this.add(seen)
+    assert this.batch.commits == []
+    assert "its recorded rollout cannot be read" in this.batch.states[0].new.detail
+
+
+class SlowInBulk(MemorySyncStore):
+    """Its simple commits take too long over all jobs, or over any; it has more jobs than can be named."""
+
+    always = False
+
+    def read(self) -> Any:
+        return self._many()
+
+    @contextmanager
+    def _many(self) -> Any:
+        with super().read() as found:
+            fresh = [view.job for view in found.views]
+            yield replace(found, fresh=len(fresh), names=None, fresh_names=fresh[:2], other_names=["old"][:0])
+
+    def commit_simple(
+        self, leader_epoch: int, waits: Waits, *, names: Sequence[str] | None, sample: int
+    ) -> SimpleCommits:
+        self.asked.append(names)
+        if names is None or self.always:
+            raise StatementTimedOut("too slow")
+        return SimpleCommits()
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_simple_commits_that_take_too_long_are_made_of_some_jobs_and_the_round_goes_on(*, always: bool) -> None:
+    """1. Five jobs are made. 2. The statement over all ends at its time limit. 3. Two are tried by name, and only these
+    are decided about, in the same round."""
+    memory = MemoryStore(lambda: 0.0, 4)
+    memory.leases[STATE_SYNCER] = LeaseEntry("first", 1, float("inf"))
+    memory.synced_ranks = dict(memory.ranks)
+    for number in range(5):
+        memory.write_layer(f"j{number}", "base", make_layer())
+    store = SlowInBulk(memory)
+    store.asked, store.always = [], always
+    StateSyncer(store, lambda: NOW, await_seconds=1.0).round(1)
+    assert store.asked == [None, ["j0", "j1"]]
+    assert set(memory.running) == {"j0", "j1"}
+
+
+ROLLOUT = Rollout(steps=(), revision=1, restarts=0, fields=(), leaves=(), ends=(1,), begun_at=NOW, step_at=NOW)
+RESCALE = Plan(revision=1, restarts=0, config={}, fields=(), begun_at=NOW, step_at=NOW)
+
+
+def test_only_plans_of_rescales_have_generations_to_note() -> None:
+    rollouts = [PlanWrite("j", ROLLOUT), PlanWrite("j", None, ends_rollout=True)]
+    rescales = [PlanWrite("j", RESCALE), PlanWrite("j", None)]
+    assert not any(write.has_generations for write in rollouts)
+    assert all(write.has_generations for write in rescales)

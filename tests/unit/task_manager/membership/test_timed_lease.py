@@ -1,0 +1,72 @@
+"""A store that never answers: the heartbeats go on without it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.control.errors import LeaseLost, Unavailable
+from penstock.control.process import wait_until
+from penstock.tasks.shards import Sharding
+from services.task_manager.membership.stored_lease import TimedLease
+from services.task_manager.ports import StoredShards
+
+PATIENCE_S = 10.0
+OWNED = StoredShards({1: 7}, 7, Sharding(8), 1)
+
+
+class SlowStore:
+    """A `LeaseStore` that answers when it is let go."""
+
+    def __init__(self) -> None:
+        self.let_go = threading.Event()
+        self.asked: list[tuple[str, ...]] = []
+
+    def renew(self, incarnation: str) -> StoredShards:
+        return self._answer(incarnation)
+
+    def adopt(self, former: str, incarnation: str) -> StoredShards:
+        return self._answer(former, incarnation)
+
+    def _answer(self, *lives: str) -> StoredShards:
+        self.asked.append(lives)
+        assert self.let_go.wait(PATIENCE_S)
+        if "lost" in lives:
+            raise LeaseLost("declared lost")
+        return OWNED
+
+
+@pytest.fixture
+def store() -> Iterator[SlowStore]:
+    store = SlowStore()
+    yield store
+    store.let_go.set()
+
+
+def test_answers_and_refusals_come_through(store: SlowStore) -> None:
+    store.let_go.set()
+    lease = TimedLease(store, PATIENCE_S)
+    assert lease.renew("one") == lease.adopt("one", "two") == OWNED
+    with pytest.raises(LeaseLost):
+        lease.renew("lost")
+
+
+def test_a_store_that_does_not_answer_is_unavailable_and_asked_once(store: SlowStore) -> None:
+    """1. It does not answer. 2. It is not asked again meanwhile. 3. It answers, too late. 4. It is asked again."""
+    lease = TimedLease(store, 0.01)
+    for _ in range(3):
+        with pytest.raises(Unavailable):
+            lease.renew("one")
+    assert store.asked == [("one",)]
+    store.let_go.set()
+    wait_until(lambda: _answers(lease), PATIENCE_S, "the store to be asked again")
+    assert len(store.asked) > 1
+
+
+def _answers(lease: TimedLease) -> bool:
+    try:
+        return lease.renew("one") == OWNED
+    except Unavailable:
+        return False

@@ -1,0 +1,47 @@
+"""Room for host tasks: a task that hangs, or whose host never starts, does not keep others from theirs."""
+
+from __future__ import annotations
+
+from penstock.tasks.sinks import SinkRequest
+from penstock.wire.host_tasks import LOST, HostTaskState
+from services.task_manager.decide.model import HostFailure, Limits
+from services.task_manager.decide.own_host import host_key_for
+from services.task_manager.hosts.host_tasks import HostTasks
+from tests.support.task_manager import host_task, layout, redistribution
+from tests.unit.task_manager.test_host_tasks import GIB, OTHER, SEAL, given, ready_world, state
+
+
+def outputs(count: int) -> list[SinkRequest]:
+    return [SinkRequest(job=f"j{n}", revision=1, config=layout(1).config) for n in range(count)]
+
+
+def test_a_seal_does_not_wait_for_outputs_that_hang() -> None:
+    """1. A host has as many outputs to make as it may, and they hang. 2. A seal is begun beside them. 3. Nobody wants
+    the outputs any more: others are begun, although the hung ones never end."""
+    world = ready_world(Limits(host_tasks_per_host=2))
+    (host,) = world.hosts.alive()
+    hung, later = outputs(4)[:2], outputs(4)[2:]
+    for request in (*hung, *later):
+        state(world, request)
+    world.container.tick()
+    assert given(host) == hung
+    state(world, SEAL)
+    world.container.tick()
+    assert given(host) == [*hung, SEAL]
+    for request in hung:
+        world.container.cancel_host_task(host_task(request).key, 1)
+    world.container.tick()
+    assert given(host) == [*hung, SEAL, *later]
+
+
+def test_what_waits_for_a_host_that_never_starts_is_lost() -> None:
+    """1. Hosts of a package fail to start: the task waits for the next. 2. After some in a row it is over here."""
+    tasks = HostTasks()
+    other = redistribution(package=OTHER)
+    tasks.ask(host_task(other), GIB)
+    key = host_key_for(other, GIB)
+    for count, now, over in ((2, 0.0, False), (3, 2.0, False), (3, 0.0, True)):
+        tasks.fail_without_host((), {key: HostFailure(count, "no such package", 1.0)}, now)
+        assert tasks.is_over(host_task(other).key) is over
+    answer = tasks.answer(host_task(other).key)
+    assert (answer.state, answer.error_kind) == (HostTaskState.FAILED, LOST)
