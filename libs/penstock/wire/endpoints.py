@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
+from pydantic import BaseModel, ValidationError
 
 from penstock.control.errors import Unavailable
+from penstock.wire.http import problem_of
+
+Answer = TypeVar("Answer", bound=BaseModel)
 
 
 class Endpoints:
@@ -20,7 +24,7 @@ class Endpoints:
         self._service = service
         self._urls = tuple(url.strip().rstrip("/") for url in urls.split(",") if url.strip())
         if not self._urls:
-            raise ValueError(f"no address for the {service}")
+            raise ValueError(f"no address for {service}")
         self._preferred = self._urls[0]
         self._client = httpx.Client(timeout=timeout_seconds, trust_env=False)
 
@@ -43,9 +47,9 @@ class Endpoints:
             if response.status_code < 400:
                 self._preferred = url
                 return response
-            problems.append(f"{url}: {response.status_code} {_detail(response)}")
+            problems.append(f"{url}: {response.status_code} {problem_of(response).get('detail', '')}")
             waiting = [*_leader(response), *waiting]
-        raise Unavailable(f"the {self._service} does not answer: {'; '.join(problems)}")
+        raise Unavailable(f"{self._service} does not answer: {'; '.join(problems)}")
 
     def close(self) -> None:
         """Closes connections."""
@@ -66,17 +70,13 @@ class Endpoints:
 
 def _leader(response: httpx.Response) -> list[str]:
     """The leader's address in a NotLeader problem, where it is known."""
-    leader = _problem(response).get("leader")
+    leader = problem_of(response).get("leader")
     return [leader.rstrip("/")] if isinstance(leader, str) and leader else []
 
 
-def _detail(response: httpx.Response) -> str:
-    return str(_problem(response).get("detail", ""))
-
-
-def _problem(response: httpx.Response) -> dict[str, Any]:
+def read_answer(kind: type[Answer], response: httpx.Response, service: str) -> Answer:
+    """The body of an answer. Raises Unavailable when it cannot be read."""
     try:
-        body = response.json()
-    except ValueError:
-        return {}
-    return body if isinstance(body, dict) else {}
+        return kind.model_validate_json(response.content)
+    except ValidationError as error:
+        raise Unavailable(f"the answer of {service} cannot be read: {error}") from error

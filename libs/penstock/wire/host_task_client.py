@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
-from pydantic import ValidationError
 
 from penstock.control.errors import Unavailable
 from penstock.tasks.host_task import HostTask
 from penstock.wire.cluster import as_json
+from penstock.wire.endpoints import read_answer
 from penstock.wire.host_tasks import HostTaskAnswer
 from penstock.wire.http import error_of
 
@@ -33,10 +33,7 @@ class HostTaskClient:
         response = self._call(
             "PUT", url, task.key, json=as_json(task), params={"wait_seconds": wait_seconds}, timeout=timeout
         )
-        try:
-            return HostTaskAnswer.model_validate_json(response.content)
-        except ValidationError as error:
-            raise Unavailable(f"{url}: the answer cannot be read: {error}") from error
+        return read_answer(HostTaskAnswer, response, url)
 
     def cancel(self, url: str, key: str, leader_epoch: int) -> None:
         """Takes a task back. Raises Unavailable, and UserError when the container has heard of a newer leader."""

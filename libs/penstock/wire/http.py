@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
@@ -32,9 +32,15 @@ class HttpClient:
     Only reads are tried again, three times in all.
     """
 
-    def __init__(self, url: str, *, token: str | None = None, timeout_seconds: float = 10.0) -> None:
+    def __init__(self, url: str, token: str | None = None, *, timeout_seconds: float = 10.0) -> None:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout_seconds)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Closes the connections."""
@@ -66,7 +72,7 @@ class HttpClient:
 
 def error_of(response: httpx.Response) -> PenstockError:
     """The error that a refusal stands for: by its problem's title where it has one, else by its status."""
-    problem = _problem(response)
+    problem = problem_of(response)
     detail = str(problem.pop("detail", "") or f"{response.status_code} {response.reason_phrase}")
     kind = _BY_NAME.get(str(problem.pop("title", "")))
     field, rule = problem.pop("field", None), problem.pop("rule", None)
@@ -83,9 +89,8 @@ def _kind_of_status(response: httpx.Response) -> type[PenstockError]:
     return _BY_STATUS.get(response.status_code, UserError) if response.is_client_error else PenstockError
 
 
-def _problem(response: httpx.Response) -> dict[str, Any]:
-    if "json" not in response.headers.get("content-type", ""):
-        return {}
+def problem_of(response: httpx.Response) -> dict[str, Any]:
+    """The problem that a refusal tells; empty when it is none."""
     try:
         body = response.json()
     except ValueError:

@@ -2,59 +2,45 @@
 
 from __future__ import annotations
 
-import httpx
-from pydantic import ValidationError
-
-from penstock.control.errors import Unavailable
 from penstock.model.reports import TaskReportBatch
 from penstock.wire.cluster import Snapshot, as_json
-from penstock.wire.endpoints import Endpoints
+from penstock.wire.endpoints import Endpoints, read_answer
 
+SERVICE = "the Task Service"
 NOT_MODIFIED = 304
 _POLL_MARGIN_SECONDS = 10.0
 
 
-class TaskServiceClient:
+class TaskServiceClient(Endpoints):
     """Speaks to any of the Task Services at `urls` (comma separated). All calls raise Unavailable.
 
     Calls may come from different threads, those of `full` from one only: it remembers the ETag.
     """
 
     def __init__(self, urls: str, *, timeout_seconds: float = 20.0) -> None:
-        self._endpoints = Endpoints("Task Service", urls, timeout_seconds=timeout_seconds)
+        super().__init__(SERVICE, urls, timeout_seconds=timeout_seconds)
         self._etag: str | None = None
 
     def full(self) -> Snapshot | None:
         """The full snapshot; None when it is still the one that this client got last."""
         headers = {"If-None-Match": self._etag} if self._etag else {}
-        response = self._endpoints.request("GET", "/v1/specs", headers=headers)
+        response = self.request("GET", "/v1/specs", headers=headers)
         if response.status_code == NOT_MODIFIED:
             return None
-        snapshot = _snapshot(response)
+        snapshot = read_answer(Snapshot, response, SERVICE)
         self._etag = response.headers.get("ETag")
         return snapshot
 
     def delta(self, after: int, wait_seconds: float) -> Snapshot:
         """What was committed after `after`; waits up to `wait_seconds` for it. May be full when `after` is too old."""
-        response = self._endpoints.request(
+        response = self.request(
             "GET",
             "/v1/specs",
             params={"after": after, "wait_seconds": wait_seconds},
             timeout=wait_seconds + _POLL_MARGIN_SECONDS,
         )
-        return _snapshot(response)
+        return read_answer(Snapshot, response, SERVICE)
 
     def report(self, batch: TaskReportBatch) -> None:
         """Hands over what runs on a container."""
-        self._endpoints.request("POST", "/v1/reports", json=as_json(batch))
-
-    def close(self) -> None:
-        """Closes connections."""
-        self._endpoints.close()
-
-
-def _snapshot(response: httpx.Response) -> Snapshot:
-    try:
-        return Snapshot.model_validate_json(response.content)
-    except ValidationError as error:
-        raise Unavailable(f"the Task Service's snapshot cannot be read: {error}") from error
+        self.request("POST", "/v1/reports", json=as_json(batch))
