@@ -11,7 +11,6 @@ from penstock.wire.app import serve
 from services.job_service.api import create_api
 from services.job_service.expiry import LOOP, Expiry
 from services.job_service.settings import JobServiceSettings
-from services.job_service.writer import Writer
 
 
 def main() -> None:
@@ -21,7 +20,7 @@ def main() -> None:
     upgrade(settings.database_url)
     engine = engine_of(settings, connections=settings.job_service_connections)
     clock = SystemClock()
-    expiry = Expiry(engine, Writer(engine, clock), clock, answers_kept=settings.idempotency_kept)
+    expiry = Expiry(engine, clock, answers_kept=settings.idempotency_kept)
     lease = settings.expiry_lease_seconds
     times = LoopTimes(period=settings.expiry_period_seconds, lease=lease, renew=lease / 3)
     url = f"http://{settings.host}:{settings.port}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.control.errors import UserError
 from penstock.model.jobs import Committed, StoredJob
-from penstock.wire.jobs import BatchResult, LayerVersion, LayerView, Problem, Written
+from penstock.wire.jobs import BatchResult, LayerVersion, LayerView, Problem, View, Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,11 @@ def nothing_done(job: StoredJob) -> Written:
     return Written(job=job.name, action="none", revision=job.revision)
 
 
-def write_answer(status: int, done: Written) -> Answer:
-    """The answer to a single write; its ETag is the version that it made."""
-    headers = {} if done.version is None else {"ETag": etag(done.version)}
-    return Answer(status, done.model_dump(mode="json"), headers)
+def answer(status: int, view: View, done: Written | None = None) -> Answer:
+    """The answer to a write; its ETag is the version that the write `done`, or `view` itself, made."""
+    made = view if isinstance(view, Written) else done
+    headers = {} if made is None or made.version is None else {"ETag": etag(made.version)}
+    return Answer(status, view.model_dump(mode="json"), headers)
 
 
 def batch_result(outcome: Written | UserError) -> BatchResult:
@@ -69,15 +70,13 @@ def layer_view(job: StoredJob, layer: str) -> LayerView:
     stored = job.layers.get(layer)
     if stored is None:
         return LayerView(job=job.name, layer=layer, version=0)
-    return LayerView(job=job.name, config=None if stored.config is None else dict(stored.config), **_about(job, layer))
+    return LayerView(
+        job=job.name,
+        config=None if stored.config is None else dict(stored.config),
+        **dict(LayerVersion.model_validate(stored)),
+    )
 
 
 def layer_versions(job: StoredJob) -> list[LayerVersion]:
     """All layers of a job that were ever written, without their content."""
-    return [LayerVersion(**_about(job, layer)) for layer in sorted(job.layers)]
-
-
-def _about(job: StoredJob, layer: str) -> dict[str, Any]:
-    stored = job.layers[layer]
-    names = ("layer", "version", "revision", "author", "reason", "written_at", "expires_at")
-    return {name: getattr(stored, name) for name in names}
+    return [LayerVersion.model_validate(job.layers[layer]) for layer in sorted(job.layers)]

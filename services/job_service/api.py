@@ -20,18 +20,15 @@ from services.job_service.routes import (
     insight,
     jobs,
     layers,
-    rebalance,
     rescale,
     savepoints,
     tokens,
 )
 from services.job_service.settings import JobServiceSettings
-from services.job_service.writer import Writer
 
 _ROUTERS = (
     jobs.router,
     rescale.router,
-    rebalance.router,
     savepoints.router,
     layers.router,
     batches.router,
@@ -64,7 +61,6 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings) -> Fa
     app.state.parts = Parts(
         engine,
         clock,
-        Writer(engine, clock),
         authenticator,
         settings.job_service_largest_body_bytes,
         settings.state_syncer_rollout_share,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import orjson
 
@@ -14,6 +14,25 @@ from penstock.control.errors import InvalidConfig
 Row = TypeVar("Row")
 _LARGEST_NUMBER = 2**62
 _LONGEST_NAME = 300
+
+
+class Page(NamedTuple):
+    """Which page of a list is asked for: at most `limit` items, after those of the page that gave `cursor`."""
+
+    cursor: str | None
+    limit: int
+
+    def after_name(self) -> str:
+        """The name after which it begins. Raises InvalidConfig."""
+        return decode_name(self.cursor)
+
+    def after_number(self) -> int | None:
+        """The number after which it begins, None for the first page. Raises InvalidConfig."""
+        return decode_number(self.cursor)
+
+    def next(self, rows: Sequence[Row], key: Callable[[Row], str | int]) -> str | None:
+        """The cursor after this page; None when the page is not full, so nothing follows."""
+        return encode(key(rows[-1])) if len(rows) == self.limit else None
 
 
 def encode(key: str | int) -> str:
@@ -35,11 +54,6 @@ def decode_number(cursor: str | None) -> int | None:
     if cursor is not None and (type(key) is not int or abs(key) > _LARGEST_NUMBER):
         raise _refusal()
     return key if isinstance(key, int) else None
-
-
-def next_cursor(rows: Sequence[Row], limit: int, key: Callable[[Row], str | int]) -> str | None:
-    """The cursor after a page; None when the page is not full, so nothing follows."""
-    return encode(key(rows[-1])) if len(rows) == limit else None
 
 
 def _decode(cursor: str) -> object:

@@ -14,12 +14,13 @@ from sqlalchemy import Connection, Engine
 from penstock.control.clock import Clock
 from penstock.control.errors import UserError
 from penstock.control.logs import logger
+from penstock.model.jobs import Action
 from penstock.store import alerts, leases
 from penstock.store.engine import transaction
 from services.job_service.store import idempotency
 from services.job_service.store.expiries import Due, due
-from services.job_service.writer import Outcome, Writer
-from services.job_service.writes import Verb, Write
+from services.job_service.writer import Outcome, write_many
+from services.job_service.writes import Write
 
 log = logger(__name__)
 LOOP = "job_service.expiry"
@@ -33,9 +34,8 @@ _SWEEP_SECONDS = 60.0
 class Expiry:
     """The loop's round."""
 
-    def __init__(self, engine: Engine, writer: Writer, clock: Clock, *, answers_kept: timedelta) -> None:
+    def __init__(self, engine: Engine, clock: Clock, *, answers_kept: timedelta) -> None:
         self._engine = engine
-        self._writer = writer
         self._clock = clock
         self._answers_kept = answers_kept
         self._blocked: dict[str, int] = {}
@@ -56,7 +56,7 @@ class Expiry:
         writes = [_write(layer) for layer in layers]
         with transaction(self._engine) as connection:
             leases.check_epoch(connection, LOOP, leader_epoch)
-            outcomes = self._writer.many(connection, writes)
+            outcomes = write_many(connection, writes, self._clock.now())
             for layer, outcome in zip(layers, outcomes, strict=True):
                 self._note(connection, layer, outcome)
 
@@ -93,4 +93,4 @@ def _clear_settled(connection: Connection, due_subjects: set[str]) -> None:
 
 def _write(layer: Due) -> Write:
     reason = f"expired: {layer.reason}" if layer.reason else "expired"
-    return Write(Verb.EXPIRE, layer.job, AUTHOR, layer.layer, reason=reason[:2000])
+    return Write(Action.EXPIRE, layer.job, AUTHOR, layer.layer, reason=reason[:2000])

@@ -9,19 +9,28 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import orjson
-from fastapi import Depends, Header, HTTPException, Path, Query, Request, Response
+from fastapi import Body, Depends, Header, HTTPException, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
+from penstock.config.model import JobConfig
+from penstock.config.validate import check_merged
 from penstock.control.clock import Clock
+from penstock.control.errors import NotFound
+from penstock.model.jobs import StoredJob
+from penstock.wire.jobs import WithReason
 from services.job_service.access import Principal
 from services.job_service.answers import Answer
 from services.job_service.authentication import Authenticator
+from services.job_service.cursors import Page
+from services.job_service.store import expected
+from services.job_service.store.layers import all_layers
 from services.job_service.strictjson import strict_json
-from services.job_service.writer import Caller, Writer
+from services.job_service.writer import Call
 from services.job_service.writes import Precondition
+from services.job_service.writes import expected as merged_of
 
 NAME = r"^[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?$"
 _PRINTABLE = r"^[!-~]{1,200}$"
@@ -36,7 +45,6 @@ class Parts:
 
     engine: Engine
     clock: Clock
-    writer: Writer
     authenticator: Authenticator
     largest_body_bytes: int
     rollout_share: float
@@ -88,11 +96,9 @@ async def _parts(request: Request) -> Parts:
     return parts
 
 
-PartsOf = Annotated[Parts, Depends(_parts)]
-
-
 async def _principal(
-    parts: PartsOf, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+    parts: Annotated[Parts, Depends(_parts)],
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
 ) -> Principal:
     token = None if credentials is None else credentials.credentials
     known = parts.authenticator.remembered(token)
@@ -102,15 +108,24 @@ async def _principal(
 PrincipalOf = Annotated[Principal, Depends(_principal)]
 
 
-async def _caller(
+async def _authorized(parts: Annotated[Parts, Depends(_parts)], _: PrincipalOf) -> Parts:
+    return parts
+
+
+PartsOf = Annotated[Parts, Depends(_authorized)]
+
+
+async def _call(
     request: Request,
+    parts: PartsOf,
     principal: PrincipalOf,
     idempotency_key: Annotated[str | None, Header(pattern=_PRINTABLE)] = None,
-) -> Caller:
-    return Caller(principal, idempotency_key, _fingerprint(request, await request.body()))
+) -> Call:
+    fingerprint = _fingerprint(request, await request.body())
+    return Call(parts.engine, parts.clock, principal, idempotency_key, fingerprint)
 
 
-CallerOf = Annotated[Caller, Depends(_caller)]
+CallOf = Annotated[Call, Depends(_call)]
 
 
 async def _precondition(if_match: Annotated[str | None, Header(pattern=_VERSION)] = None) -> Precondition:
@@ -137,6 +152,33 @@ Limit = Annotated[int, Query(ge=1, le=1000, description="most items of the page"
 Cursor = Annotated[str | None, Query(max_length=1000, description="`next` of the page before")]
 Text = Annotated[str, Query(max_length=2000, pattern=_NO_NUL)]
 OptionalText = Annotated[str | None, Query(max_length=2000, pattern=_NO_NUL)]
+ReasonBody = Annotated[WithReason, Body(default_factory=WithReason)]
+
+
+async def _page_of_100(cursor: Cursor = None, limit: Limit = 100) -> Page:
+    return Page(cursor, limit)
+
+
+async def _page_of_1000(cursor: Cursor = None, limit: Limit = 1000) -> Page:
+    return Page(cursor, limit)
+
+
+PageOf100 = Annotated[Page, Depends(_page_of_100)]
+PageOf1000 = Annotated[Page, Depends(_page_of_1000)]
+
+
+def known_job(connection: Connection, job: str, *, lock: bool = False) -> StoredJob:
+    """A job with its layers; with `lock`, locked until the transaction ends. Raises NotFound."""
+    find = expected.lock if lock else expected.read
+    stored = find(connection, [job]).get(job)
+    if stored is None or not stored.exists:
+        raise NotFound(f"there is no job {job}", field="job", rule="known")
+    return stored
+
+
+def expected_config(connection: Connection, job: str) -> JobConfig:
+    """What the job's layers merge to. Raises NotFound, and InvalidConfig when that is no valid job."""
+    return check_merged(merged_of(known_job(connection, job), all_layers(connection)))
 
 
 def respond(answer: Answer) -> Response:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
+
+from pydantic import ValidationError
 
 from penstock.config.model import DesiredState, JobConfig
+from penstock.tasks.dimensions import CPU, DISK, MEMORY
 from penstock.tasks.loads import TaskLoad
 from penstock.tasks.selectors import selector_of
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import task_id
-from penstock.wire.jobs import FieldChangeView, PlanView, View
+from penstock.wire.containers import ContainerView, PlacementView
+from penstock.wire.jobs import FieldChangeView, PlanView
 from penstock.wire.overview import GenerationView, SyncView, TaskView
 from services.job_service.plans import Plan
 
 UNKNOWN = "unknown"
-ViewType = TypeVar("ViewType", bound=View)
 
 
 class Running(Protocol):
@@ -39,11 +42,6 @@ class Place(NamedTuple):
     number: int
     shard: int | None
     expected: bool
-
-
-def view_of(kind: type[ViewType], row: Any) -> ViewType:
-    """The view whose fields are the row's, by name."""
-    return kind(**{name: getattr(row, name) for name in kind.model_fields})
 
 
 def plan_view(job: str, layer: str, version: int, plan: Plan, after: JobConfig) -> PlanView:
@@ -109,7 +107,7 @@ def sync_view(
         changed_fields=changed_fields,
         rejected=None if sync is None else sync.rejected,
         plan=None if sync is None or sync.plan is None else _plan(sync.plan),
-        generations=[view_of(GenerationView, row) for row in noted],
+        generations=[GenerationView.model_validate(row) for row in noted],
         **{name: None if sync is None else getattr(sync, name) for name in same},
     )
 
@@ -142,3 +140,18 @@ def _task_count(running: Running | None) -> int:
     if running is None or running.stopping or running.config.get("desired_state") == DesiredState.STOPPED:
         return 0
     return int(running.config.get("task_count", 1))
+
+
+def container_view(row: Any) -> ContainerView:
+    """A `services.job_service.store.fleet.ContainerRow` with its capacity in every dimension."""
+    own = {CPU: row.cpu_cores, MEMORY: float(row.memory_bytes), DISK: float(row.disk_bytes)}
+    made = {"capacity": {**own, **row.further_capacity}, "placement": _placement(row.placement)}
+    return ContainerView(**made, **{name: getattr(row, name) for name in ContainerView.model_fields.keys() - made})
+
+
+def _placement(written: Any) -> PlacementView | None:
+    """None, unknown, as well for what another version has written."""
+    try:
+        return None if written is None else PlacementView.model_validate(written)
+    except ValidationError:
+        return None

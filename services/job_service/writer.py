@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import Connection, Engine
 
@@ -11,101 +12,104 @@ from penstock.config.basis import merge_basis
 from penstock.control.clock import Clock
 from penstock.control.errors import InvalidConfig, UserError
 from penstock.control.logs import logger
-from penstock.model.jobs import Change, Committed, StoredJob
+from penstock.model.jobs import Action, Change, Committed, StoredJob
 from penstock.store.engine import transaction
 from penstock.wire.jobs import Written
 from services.job_service.access import Principal
-from services.job_service.answers import Answer, nothing_done, written
+from services.job_service.answers import Answer, answer, nothing_done, written
 from services.job_service.store import expected, idempotency
 from services.job_service.store.layers import all_layers
-from services.job_service.writes import Verb, Write, batches, decide
+from services.job_service.writes import Write, batches, decide
 
 log = logger(__name__)
 Outcome = Written | UserError
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
-    """The caller and the Idempotency-Key of a call; `fingerprint` is a digest of the whole call."""
+class Call:
+    """A call that writes: who calls, its Idempotency-Key, and `fingerprint`, a digest of the whole call."""
 
+    engine: Engine
+    clock: Clock
     principal: Principal
     key: str | None
     fingerprint: str
 
+    @property
+    def author(self) -> str:
+        """The name for the history."""
+        return self.principal.name
 
-class Writer:
-    """Writes on behalf of callers."""
-
-    def __init__(self, engine: Engine, clock: Clock) -> None:
-        self._engine = engine
-        self._clock = clock
-
-    def run(self, caller: Caller, work: Callable[[Connection], Answer]) -> Answer:
+    def run(self, work: Callable[[Connection], Answer]) -> Answer:
         """Does `work` in a transaction of its own, and only once for each key.
 
         Raises what `work` raises; then nothing was changed. Raises InvalidConfig (rule `idempotency_key`) when the key
         was used for another call.
         """
-        with transaction(self._engine) as connection:
-            if caller.key is None:
+        with transaction(self.engine) as connection:
+            if self.key is None:
                 return work(connection)
-            name = caller.principal.name
-            kept = idempotency.begin(connection, name, caller.key, caller.fingerprint)
+            kept = idempotency.begin(connection, self.author, self.key, self.fingerprint)
             if kept is not None:
-                return _repeat(kept, caller.fingerprint)
-            answer = work(connection)
+                return _repeat(kept, self.fingerprint)
+            done = work(connection)
             idempotency.finish(
-                connection, name, caller.key, status=answer.status, headers=answer.headers, body=answer.body
+                connection, self.author, self.key, status=done.status, headers=done.headers, body=done.body
             )
-            return answer
+            return done
 
-    def one(self, connection: Connection, write: Write) -> Written:
+    def write(self, status: int, write: Write) -> Answer:
         """Does one write. Raises the UserError that refuses it."""
-        (outcome,) = self.many(connection, [write])
+        return self.run(lambda connection: answer(status, self.write_in(connection, write)))
+
+    def write_in(self, connection: Connection, write: Write) -> Written:
+        """Does one write in the transaction of `run`. Raises the UserError that refuses it."""
+        (outcome,) = write_many(connection, [write], self.clock.now())
         if isinstance(outcome, UserError):
             raise outcome
         return outcome
 
-    def many(self, connection: Connection, writes: Sequence[Write]) -> list[Outcome]:
-        """Does many writes, each by itself: a refused write changes nothing, and the others are done.
 
-        All jobs are locked before the first change, since the revision counter must be locked last.
-        """
-        names = [write.job for write in writes]
-        expected.claim(connection, [write.job for write in writes if write.verb is Verb.PUT_JOB])
-        jobs = expected.lock(connection, names)
-        outcomes: dict[int, Outcome] = {}
-        for batch in batches(writes):
-            outcomes |= self._batch(connection, batch, writes, jobs)
-            if len(outcomes) < len(writes):
-                jobs |= expected.read(connection, [writes[position].job for position in batch])
-        if any(isinstance(outcome, UserError) for outcome in outcomes.values()):
-            expected.unclaim(connection, names)
-        return [outcomes[position] for position in range(len(writes))]
+def write_many(connection: Connection, writes: Sequence[Write], now: datetime) -> list[Outcome]:
+    """Does many writes, each by itself: a refused write changes nothing, and the others are done.
 
-    def _batch(
-        self, connection: Connection, batch: Sequence[int], writes: Sequence[Write], jobs: dict[str, StoredJob]
-    ) -> dict[int, Outcome]:
-        """Outcomes by position. No two writes of a batch are to the same job."""
-        layers, now = all_layers(connection), self._clock.now()
-        outcomes: dict[int, Outcome] = {}
-        changes: dict[int, Change] = {}
-        for position in batch:
-            write = writes[position]
-            try:
-                change = decide(write, jobs.get(write.job), layers, now)
-            except UserError as error:
-                outcomes[position] = error
-                continue
-            if change is None:
-                outcomes[position] = nothing_done(jobs[write.job])
-            else:
-                changes[position] = change
-        committed = expected.commit(connection, list(changes.values()), merge_basis(layers))
-        for position, done in zip(changes, committed, strict=True):
-            _log(done)
-            outcomes[position] = written(done)
-        return outcomes
+    All jobs are locked before the first change, since the revision counter must be locked last.
+    """
+    names = [write.job for write in writes]
+    expected.claim(connection, [write.job for write in writes if write.action is Action.CREATE])
+    jobs = expected.lock(connection, names)
+    outcomes: dict[int, Outcome] = {}
+    for batch in batches(writes):
+        outcomes |= _write_batch(connection, {position: writes[position] for position in batch}, jobs, now)
+        if len(outcomes) < len(writes):
+            jobs |= expected.read(connection, [writes[position].job for position in batch])
+    if any(isinstance(outcome, UserError) for outcome in outcomes.values()):
+        expected.unclaim(connection, names)
+    return [outcomes[position] for position in range(len(writes))]
+
+
+def _write_batch(
+    connection: Connection, writes: Mapping[int, Write], jobs: Mapping[str, StoredJob], now: datetime
+) -> dict[int, Outcome]:
+    """Outcomes by position. No two writes of a batch are to the same job."""
+    layers = all_layers(connection)
+    outcomes: dict[int, Outcome] = {}
+    changes: dict[int, Change] = {}
+    for position, write in writes.items():
+        try:
+            change = decide(write, jobs.get(write.job), layers, now)
+        except UserError as error:
+            outcomes[position] = error
+            continue
+        if change is None:
+            outcomes[position] = nothing_done(jobs[write.job])
+        else:
+            changes[position] = change
+    committed = expected.commit(connection, list(changes.values()), merge_basis(layers))
+    for position, done in zip(changes, committed, strict=True):
+        _log(done)
+        outcomes[position] = written(done)
+    return outcomes
 
 
 def _repeat(kept: idempotency.Kept, fingerprint: str) -> Answer:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Any
 
 from penstock.config.classify import FieldChange, classify
@@ -15,33 +14,15 @@ from penstock.config.patch import apply_merge_patch
 from penstock.config.validate import check_job_name, check_layer, check_merged
 from penstock.control.errors import Conflict, InvalidConfig, NotFound, PreconditionRequired, VersionConflict
 from penstock.model.jobs import Action, Change, LayerRow, StoredJob, StoredLayer, layer_configs
+from penstock.wire.jobs import Expiring
 
 BASE = "base"
 
 
-class Verb(StrEnum):
-    """What a write asks for."""
-
-    PUT_JOB = "put_job"
-    PUT = "put"
-    PATCH = "patch"
-    DROP = "drop"
-    REVERT = "revert"
-    EXPIRE = "expire"
-    DELETE_JOB = "delete_job"
-    RESTART = "restart"
-    RELEASE = "release"
-    RESTORE = "restore"
-
-
-JOB_VERBS = {
-    Verb.DELETE_JOB: Action.DELETE,
-    Verb.RESTART: Action.RESTART,
-    Verb.RELEASE: Action.RELEASE,
-    Verb.RESTORE: Action.RESTORE,
-}
-# EXPIRE checks the expiry instead. PUT_JOB may omit If-Match.
-NEED_IF_MATCH = (Verb.PUT, Verb.PATCH, Verb.DROP, Verb.REVERT)
+# The actions on the job as a whole.
+ON_JOBS = (Action.DELETE, Action.RESTART, Action.RELEASE, Action.RESTORE)
+# EXPIRE checks the expiry instead. CREATE may omit If-Match.
+NEED_IF_MATCH = (Action.PUT, Action.PATCH, Action.DROP, Action.REVERT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +41,17 @@ class Expiry:
     seconds: int | None
 
 
+def expiry_of(body: Expiring) -> Expiry | None:
+    """None when the body omits the expiry (the layer's default applies); `Expiry(None)` when it is null (never)."""
+    return Expiry(body.expires_in_seconds) if "expires_in_seconds" in body.model_fields_set else None
+
+
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A requested write. Without `expiry` the layer's default applies. A REVERT with `config` None drops the layer."""
+    """A requested write. CREATE replaces the base layer of a job that exists. A REVERT with `config` None drops the
+    layer. Without `expiry` the layer's default applies."""
 
-    verb: Verb
+    action: Action
     job: str
     author: str
     layer: str = BASE
@@ -82,21 +69,21 @@ def decide(write: Write, job: StoredJob | None, layers: Layers, now: datetime) -
 
     Raises NotFound, Conflict, VersionConflict, PreconditionRequired or InvalidConfig.
     """
-    if write.verb is Verb.PUT_JOB:
+    if write.action is Action.CREATE:
         check_job_name(write.job)
-    if job is None or not (job.exists or write.verb is Verb.PUT_JOB):
+    if job is None or not (job.exists or write.action is Action.CREATE):
         raise NotFound(f"there is no job {write.job}", field="job", rule="known")
     if job.deleting:
         _check_on_deleting(write)
         return None
-    return _job_change(write, job) if write.verb in JOB_VERBS else _layer_change(write, job, layers, now)
+    return _job_change(write, job) if write.action in ON_JOBS else _layer_change(write, job, layers, now)
 
 
 def new_content(write: Write, job: StoredJob) -> Mapping[str, Any] | None:
     """The content of the layer after the write; None when the write drops the layer."""
-    if write.verb in (Verb.DROP, Verb.EXPIRE):
+    if write.action in (Action.DROP, Action.EXPIRE):
         return None
-    if write.verb is Verb.PATCH:
+    if write.action is Action.PATCH:
         patched: Mapping[str, Any] = apply_merge_patch(job.config(write.layer) or {}, write.config)
         return patched
     return write.config
@@ -141,26 +128,26 @@ def batches(writes: Sequence[Write]) -> list[list[int]]:
 
 
 def _check_on_deleting(write: Write) -> None:
-    if write.verb not in (Verb.DELETE_JOB, Verb.EXPIRE):
+    if write.action not in (Action.DELETE, Action.EXPIRE):
         raise Conflict(f"the job {write.job} is being deleted", field="job", rule="deleting")
 
 
 def _job_change(write: Write, job: StoredJob) -> Change:
     return Change(
         job=job.name,
-        action=JOB_VERBS[write.verb],
+        action=write.action,
         author=write.author,
         reason=write.reason,
         owner=job.owner,
-        restarts=job.restarts + (write.verb is Verb.RESTART),
-        deleting=write.verb is Verb.DELETE_JOB,
+        restarts=job.restarts + (write.action is Action.RESTART),
+        deleting=write.action is Action.DELETE,
     )
 
 
 def _layer_change(write: Write, job: StoredJob, layers: Layers, now: datetime) -> Change | None:
     row = require_layer_row(layers, write.layer)
     _check_precondition(write, job)
-    if write.verb is Verb.EXPIRE and not _is_due(job.layers.get(write.layer), now):
+    if write.action is Action.EXPIRE and not _is_due(job.layers.get(write.layer), now):
         return None
     content = new_content(write, job)
     if content is None and job.config(write.layer) is None:
@@ -170,7 +157,7 @@ def _layer_change(write: Write, job: StoredJob, layers: Layers, now: datetime) -
         _refuse_forbidden(forbidden_changes(expected(job, layers), after))
     return Change(
         job=job.name,
-        action=Action.CREATE if not job.exists else _layer_action(write.verb),
+        action=Action.PUT if job.exists and write.action is Action.CREATE else write.action,
         author=write.author,
         reason=write.reason,
         owner=after.owner,
@@ -181,10 +168,6 @@ def _layer_change(write: Write, job: StoredJob, layers: Layers, now: datetime) -
         merged=after.model_dump(mode="json"),
         expires_at=None if content is None else _expires_at(write, job.layers.get(write.layer), row, now),
     )
-
-
-def _layer_action(verb: Verb) -> Action:
-    return Action.PUT if verb is Verb.PUT_JOB else Action(verb.value)
 
 
 def _layer_config(row: LayerRow, content: Mapping[str, Any] | None) -> Iterable[LayerConfig]:
@@ -200,7 +183,7 @@ def _check_precondition(write: Write, job: StoredJob) -> None:
     if wanted.must_exist and not job.exists:
         raise NotFound(f"there is no job {job.name}", field="job", rule="known")
     if wanted.if_match is None:
-        if write.verb in NEED_IF_MATCH:
+        if write.action in NEED_IF_MATCH:
             raise PreconditionRequired(
                 "send the version of the layer that you have read as If-Match", field="If-Match", rule="required"
             )
@@ -230,7 +213,12 @@ def _expires_at(write: Write, present: StoredLayer | None, row: LayerRow, now: d
     """The requested expiry. Without one a patch keeps the present expiry; other writes get the default of the layer."""
     if write.expiry is not None:
         seconds = write.expiry.seconds
-    elif write.verb is Verb.PATCH and present is not None and present.config is not None and not _is_due(present, now):
+    elif (
+        write.action is Action.PATCH
+        and present is not None
+        and present.config is not None
+        and not _is_due(present, now)
+    ):
         return present.expires_at
     else:
         seconds = row.default_expiry_seconds

@@ -32,12 +32,13 @@ from sqlalchemy import Engine, text
 from penstock.control import logs
 from penstock.control.clock import SystemClock
 from penstock.local.postgres import EmbeddedPostgres
+from penstock.model.jobs import Action
 from penstock.store import leases
 from penstock.store.engine import connect, transaction
 from penstock.store.migrate import upgrade
 from penstock.store.running import STATE_SYNCER
-from services.job_service.writer import Writer
-from services.job_service.writes import Precondition, Verb, Write
+from services.job_service.writer import write_many
+from services.job_service.writes import Precondition, Write
 from services.state_syncer.decide.budget import Budget
 from services.state_syncer.round.loop import StateSyncer
 from services.state_syncer.store.port import PostgresSyncStore
@@ -167,11 +168,11 @@ def _lead(engine: Engine) -> int:
 def _new(name: str) -> Write:
     labels = {"team": f"team-{hash(name) % 50}", "tier": "gold"}
     config = job({"query": {"sql": _SQL}, "inputs": {"flights": {"topic": f"topic-{name}"}}, "labels": labels})
-    return Write(Verb.PUT_JOB, name, "bench", config=config)
+    return Write(Action.CREATE, name, "bench", config=config)
 
 
 def _put(name: str, layer: str, version: int, config: dict[str, Any]) -> Write:
-    return Write(Verb.PUT, name, "bench", layer, config, precondition=Precondition(if_match=version))
+    return Write(Action.PUT, name, "bench", layer, config, precondition=Precondition(if_match=version))
 
 
 def _name(number: int) -> str:
@@ -180,10 +181,10 @@ def _name(number: int) -> str:
 
 def _write(engine: Engine, writes: Iterator[Write]) -> None:
     """As `POST /v1/batches` does. Raises RuntimeError when one is refused."""
-    writer = Writer(engine, SystemClock())
+    clock = SystemClock()
     while batch := list(islice(writes, BATCH)):
         with transaction(engine) as connection:
-            outcomes = writer.many(connection, batch)
+            outcomes = write_many(connection, batch, clock.now())
         refused = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
         if refused:
             raise RuntimeError(f"refused: {refused[0]}")

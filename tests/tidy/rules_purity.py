@@ -18,7 +18,6 @@ SHELL_NAMES = ("__init__.py", "__main__.py", "settings.py", "loop.py", "api.py",
 SERVICE_SHELLS: frozenset[str] = frozenset(
     [
         "services/auto_scaler/ports.py",
-        "services/job_service/changes.py",
         "services/job_service/authentication.py",
         "services/job_service/expiry.py",
         "services/job_service/requests.py",
@@ -28,7 +27,6 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/job_service/routes/insight.py",
         "services/job_service/routes/jobs.py",
         "services/job_service/routes/layers.py",
-        "services/job_service/routes/rebalance.py",
         "services/job_service/routes/rescale.py",
         "services/job_service/routes/savepoints.py",
         "services/job_service/routes/tokens.py",

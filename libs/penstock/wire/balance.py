@@ -6,13 +6,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from penstock.config.declare import Model
-from penstock.wire.jobs import Reason, StayingExpiry, View, Written
+from penstock.wire.jobs import Expiring, StayingExpiry, View, Written
 
 MeasuredSeconds = Annotated[int, Field(ge=1, le=600, description="a measurement over less time counts as unknown")]
 
 
-class RebalanceWrite(Model):
+class RebalanceWrite(Expiring):
     """`POST .../rebalance`: ranges of key groups by measured traffic, as a write to the highest layer that the caller
     may write. Without `expires_in_seconds` the write never expires.
 
@@ -21,7 +20,6 @@ class RebalanceWrite(Model):
 
     min_gain: float = Field(0.1, ge=0, lt=1)
     min_measured_seconds: MeasuredSeconds = 60
-    reason: Reason = ""
     expires_in_seconds: StayingExpiry = None
 
 

@@ -6,17 +6,15 @@ from datetime import datetime
 
 from pydantic import Field
 
-from penstock.config.declare import Model
-from penstock.wire.jobs import Reason, View
+from penstock.wire.jobs import View, WithReason
 
 DEFAULT_DRAIN_SECONDS = 600
 _LONGEST_DRAIN_SECONDS = 30 * 86_400
 
 
-class DrainWrite(Model):
+class DrainWrite(WithReason):
     """`POST /v1/containers/{container}/drain`."""
 
-    reason: Reason = ""
     limit_seconds: int | None = Field(
         DEFAULT_DRAIN_SECONDS,
         ge=0,

@@ -44,41 +44,42 @@ class Problem(BaseModel):
 
 
 class View(BaseModel):
-    """Base of answers. A client ignores fields that a newer service adds."""
+    """Base of answers, also made of any row with the same names. A client ignores fields that a newer service adds."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class JobWrite(Model):
-    """`PUT /v1/jobs/{job}`: the base layer."""
-
-    config: JsonObject
-    reason: Reason = ""
-
-
-class LayerWrite(Model):
-    """`PUT` (the layer's new content) or `PATCH` (a merge patch of it) of a layer."""
-
-    config: JsonObject
-    reason: Reason = ""
-    expires_in_seconds: Expiry = None
-
-
-class RevertWrite(Model):
-    """Gives a layer its content of `version` again. Version 0, or a version that dropped the layer, drops it."""
-
-    version: int = Field(ge=0, le=2**62)
-    reason: Reason = ""
-    expires_in_seconds: Expiry = None
+    model_config = ConfigDict(frozen=True, extra="ignore", from_attributes=True)
 
 
 class WithReason(Model):
-    """`POST .../restart` and `.../release`."""
+    """`POST .../restart`, `.../release` and the like."""
 
     reason: Reason = ""
 
 
-class RescaleWrite(Model):
+class Expiring(WithReason):
+    """Base of writes to a layer."""
+
+    expires_in_seconds: Expiry = None
+
+
+class JobWrite(WithReason):
+    """`PUT /v1/jobs/{job}`: the base layer."""
+
+    config: JsonObject
+
+
+class LayerWrite(Expiring):
+    """`PUT` (the layer's new content) or `PATCH` (a merge patch of it) of a layer."""
+
+    config: JsonObject
+
+
+class RevertWrite(Expiring):
+    """Gives a layer its content of `version` again. Version 0, or a version that dropped the layer, drops it."""
+
+    version: int = Field(ge=0, le=2**62)
+
+
+class RescaleWrite(Expiring):
     """`POST .../rescale`: another number of tasks, as a write to the highest layer that the caller may write.
 
     Without `expires_in_seconds` the write never expires. With `balance` the tasks' ranges follow the measured traffic.
@@ -86,7 +87,6 @@ class RescaleWrite(Model):
 
     task_count: int = Field(ge=1, le=10_000)
     balance: bool = False
-    reason: Reason = ""
     expires_in_seconds: StayingExpiry = None
 
 
@@ -108,7 +108,7 @@ class BatchAction(StrEnum):
     DROP = "drop"
 
 
-class BatchWrite(Model):
+class BatchWrite(Expiring):
     """One write of a batch. `put`, `patch` and `drop` need `layer` and `if_match`.
 
     For `put_job`, `if_match` is the base layer's version; 0: create only; absent: create or replace.
@@ -119,8 +119,6 @@ class BatchWrite(Model):
     layer: Name | None = None
     config: JsonObject = Field(default_factory=dict)
     if_match: int | None = Field(None, ge=0, le=2**62)
-    reason: Reason = ""
-    expires_in_seconds: Expiry = None
 
 
 class Batch(Model):

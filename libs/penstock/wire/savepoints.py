@@ -7,18 +7,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from penstock.config.declare import Model, Name
-from penstock.wire.jobs import JsonObject, Reason, View
+from penstock.config.declare import Name
+from penstock.wire.jobs import JsonObject, View, WithReason
 
 
-class SavepointWrite(Model):
+class SavepointWrite(WithReason):
     """`POST .../savepoints`. Without a name the savepoint is named after the time."""
 
     name: Annotated[Name | None, Field(description="unique among the job's savepoints")] = None
-    reason: Reason = ""
 
 
-class RestoreWrite(Model):
+class RestoreWrite(WithReason):
     """`POST .../restore`: restores from a savepoint of this job or of the job `of`.
 
     `task_count`: restores at another size. `with_package`: also restores the package and the query of the savepoint.
@@ -29,7 +28,6 @@ class RestoreWrite(Model):
     of: Annotated[Name | None, Field(description="the savepoint's job; this one if absent")] = None
     task_count: Annotated[int | None, Field(ge=1, le=10_000)] = None
     with_package: bool = False
-    reason: Reason = ""
 
 
 class SavedTaskView(View):

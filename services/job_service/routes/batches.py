@@ -6,38 +6,38 @@ from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
 from penstock.control.errors import InvalidConfig, UserError
+from penstock.model.jobs import Action
 from penstock.wire.jobs import Batch, BatchAction, BatchResults, BatchWrite
 from services.job_service import access, requests
 from services.job_service.access import Principal
-from services.job_service.answers import Answer, batch_result
-from services.job_service.requests import CallerOf, PartsOf, respond
-from services.job_service.routes.layers import expiry_of
-from services.job_service.writer import Outcome
-from services.job_service.writes import BASE, Precondition, Verb, Write
+from services.job_service.answers import Answer, answer, batch_result
+from services.job_service.requests import CallOf, respond
+from services.job_service.writer import Outcome, write_many
+from services.job_service.writes import BASE, Precondition, Write, expiry_of
 
 router = APIRouter(tags=["jobs"], route_class=requests.StrictRoute)
-_OF_JOBS = (BatchAction.PUT_JOB, BatchAction.DELETE_JOB)
+_OF_JOBS = {BatchAction.PUT_JOB: Action.CREATE, BatchAction.DELETE_JOB: Action.DELETE}
 
 
 @router.post("/v1/batches", response_model=BatchResults)
-def post_batch(body: Batch, parts: PartsOf, caller: CallerOf) -> Response:
+def post_batch(body: Batch, call: CallOf) -> Response:
     """Does the writes in order, each by itself. A refused write changes nothing; the others are done."""
-    checked = [_checked(write, caller.principal) for write in body.writes]
+    checked = [_checked(write, call.principal) for write in body.writes]
 
     def work(connection: Connection) -> Answer:
-        done = iter(parts.writer.many(connection, [write for write in checked if isinstance(write, Write)]))
+        allowed = [write for write in checked if isinstance(write, Write)]
+        done = iter(write_many(connection, allowed, call.clock.now()))
         outcomes: list[Outcome] = [write if isinstance(write, UserError) else next(done) for write in checked]
-        results = BatchResults(results=[batch_result(outcome) for outcome in outcomes])
-        return Answer(200, results.model_dump(mode="json"))
+        return answer(200, BatchResults(results=[batch_result(outcome) for outcome in outcomes]))
 
-    return respond(parts.writer.run(caller, work))
+    return respond(call.run(work))
 
 
 def _checked(item: BatchWrite, principal: Principal) -> Write | UserError:
     try:
         write = _write(item, principal.name)
         access.require_layer(principal, write.layer)
-        if write.verb is Verb.DELETE_JOB:
+        if write.action is Action.DELETE:
             access.require_role(principal, access.MAY_DELETE_JOBS)
     except UserError as error:
         return error
@@ -45,13 +45,14 @@ def _checked(item: BatchWrite, principal: Principal) -> Write | UserError:
 
 
 def _write(item: BatchWrite, author: str) -> Write:
-    if item.layer is None and item.action not in _OF_JOBS:
+    on_job = _OF_JOBS.get(item.action)
+    if item.layer is None and on_job is None:
         raise InvalidConfig(f"{item.action} needs a layer", field="layer", rule="required")
     return Write(
-        Verb(item.action.value),
+        on_job or Action(item.action.value),
         item.job,
         author,
-        BASE if item.action in _OF_JOBS or item.layer is None else item.layer,
+        BASE if on_job or item.layer is None else item.layer,
         None if item.action is BatchAction.DROP else item.config,
         item.reason,
         _precondition(item),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
@@ -12,9 +14,9 @@ from penstock.store import alerts, cluster
 from penstock.store.engine import snapshot
 from penstock.wire.jobs import Fields, FieldView, LayerAdd, LayerRowView, Layers
 from penstock.wire.overview import AlertPage, AlertView, ShardCount, ShardCountWrite, ShardPage
-from services.job_service import access, cursors, requests, views
-from services.job_service.answers import Answer
-from services.job_service.requests import CallerOf, PartsOf, PrincipalOf, respond
+from services.job_service import access, requests
+from services.job_service.answers import Answer, answer
+from services.job_service.requests import CallOf, PageOf100, PageOf1000, PartsOf, PrincipalOf, respond
 from services.job_service.store import layers as layer_rows
 from services.job_service.store import overview
 
@@ -23,32 +25,27 @@ _RESERVED = "default"
 
 
 @router.get("/v1/shards", response_model=ShardPage)
-def list_shards(
-    parts: PartsOf,
-    _: PrincipalOf,
-    container: requests.OptionalText = None,
-    cursor: requests.Cursor = None,
-    limit: requests.Limit = 1000,
-) -> ShardPage:
+def list_shards(parts: PartsOf, page: PageOf1000, container: requests.OptionalText = None) -> ShardPage:
     """Shards by number with their owners; of one container when it is given."""
-    after = cursors.decode_number(cursor)
+    after = page.after_number()
     with snapshot(parts.engine) as connection:
-        rows = overview.shards_page(connection, limit=limit, after=-1 if after is None else after, container=container)
+        rows = overview.shards_page(
+            connection, limit=page.limit, after=-1 if after is None else after, container=container
+        )
         facts = cluster.read_facts(connection)
-    following = cursors.next_cursor(rows, limit, lambda row: row.shard)
-    return ShardPage(**_counts(facts), shards=list(rows), next=following)
+    return ShardPage(**_counts(facts), shards=list(rows), next=page.next(rows, lambda row: row.shard))
 
 
 @router.put("/v1/shards", response_model=ShardCount)
-def ask_for_shards(body: ShardCountWrite, parts: PartsOf, caller: CallerOf) -> Response:
+def ask_for_shards(body: ShardCountWrite, call: CallOf) -> Response:
     """Requests another number of shards: a multiple or a divisor of the present one. The Shard Manager changes it
     while the tasks run. Before the first assignment any number is allowed."""
-    access.require_role(caller.principal, access.MAY_ADMINISTER)
+    access.require_role(call.principal, access.MAY_ADMINISTER)
 
     def work(connection: Connection) -> Answer:
-        return Answer(200, _counts(cluster.ask_for_shards(connection, body.shard_count)))
+        return answer(200, ShardCount(**_counts(cluster.ask_for_shards(connection, body.shard_count))))
 
-    return respond(parts.writer.run(caller, work))
+    return respond(call.run(work))
 
 
 def _counts(facts: cluster.ShardingFacts) -> dict[str, int]:
@@ -58,26 +55,17 @@ def _counts(facts: cluster.ShardingFacts) -> dict[str, int]:
 @router.get("/v1/alerts", response_model=AlertPage)
 def list_alerts(
     parts: PartsOf,
-    _: PrincipalOf,
+    page: PageOf100,
     kind: requests.OptionalText = None,
     subject: requests.OptionalText = None,
     include_cleared: bool = False,
-    cursor: requests.Cursor = None,
-    limit: requests.Limit = 100,
 ) -> AlertPage:
     """Open alerts, newest first; cleared ones when asked for."""
-    before_id = cursors.decode_number(cursor)
+    asked: dict[str, Any] = {"limit": page.limit, "before_id": page.after_number()}
     with snapshot(parts.engine) as connection:
-        rows = alerts.page(
-            connection,
-            limit=limit,
-            before_id=before_id,
-            include_cleared=include_cleared,
-            kind=kind,
-            subject=subject,
-        )
-    found = [views.view_of(AlertView, row) for row in rows]
-    return AlertPage(alerts=found, next=cursors.next_cursor(rows, limit, lambda row: row.id))
+        rows = alerts.page(connection, include_cleared=include_cleared, kind=kind, subject=subject, **asked)
+    found = [AlertView.model_validate(row) for row in rows]
+    return AlertPage(alerts=found, next=page.next(rows, lambda row: row.id))
 
 
 @router.get("/v1/fields", response_model=Fields)
@@ -87,17 +75,17 @@ def list_fields(_: PrincipalOf) -> Fields:
 
 
 @router.get("/v1/layers", response_model=Layers)
-def list_layers(parts: PartsOf, _: PrincipalOf) -> Layers:
+def list_layers(parts: PartsOf) -> Layers:
     """The layers, lowest first."""
     with snapshot(parts.engine) as connection:
         rows = layer_rows.all_layers(connection).values()
-    return Layers(layers=[views.view_of(LayerRowView, row) for row in rows])
+    return Layers(layers=[LayerRowView.model_validate(row) for row in rows])
 
 
 @router.post("/v1/layers", response_model=LayerRowView, status_code=201)
-def add_layer(body: LayerAdd, parts: PartsOf, caller: CallerOf) -> Response:
+def add_layer(body: LayerAdd, call: CallOf) -> Response:
     """Adds a layer."""
-    access.require_role(caller.principal, access.MAY_ADMINISTER)
+    access.require_role(call.principal, access.MAY_ADMINISTER)
     if body.name == _RESERVED:
         raise InvalidConfig(
             "the name `default` is reserved: it stands for values that no layer sets", field="name", rule="reserved"
@@ -106,6 +94,6 @@ def add_layer(body: LayerAdd, parts: PartsOf, caller: CallerOf) -> Response:
 
     def work(connection: Connection) -> Answer:
         layer_rows.add(connection, row)
-        return Answer(201, views.view_of(LayerRowView, row).model_dump(mode="json"))
+        return answer(201, LayerRowView.model_validate(row))
 
-    return respond(parts.writer.run(caller, work))
+    return respond(call.run(work))

@@ -14,65 +14,58 @@ from penstock.store.availability import set_availability
 from penstock.store.engine import snapshot
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN
 from penstock.wire.containers import ContainerPage, ContainerView, DrainWrite
-from penstock.wire.jobs import WithReason
-from services.job_service import access, cursors, requests
-from services.job_service.answers import Answer
-from services.job_service.containers import container_view
-from services.job_service.requests import CallerOf, PartsOf, PrincipalOf, respond
+from services.job_service import access, requests
+from services.job_service.answers import Answer, answer
+from services.job_service.requests import CallOf, PageOf1000, PartsOf, ReasonBody, respond
 from services.job_service.store import fleet
-from services.job_service.writer import Caller
+from services.job_service.views import container_view
+from services.job_service.writer import Call
 
 log = logger(__name__)
 router = APIRouter(tags=["cluster"], route_class=requests.StrictRoute)
 ContainerName = Annotated[str, Path(pattern=requests.NAME, description="the container's name")]
-ReasonBody = Annotated[WithReason, Body(default_factory=WithReason)]
 DrainBody = Annotated[DrainWrite, Body(default_factory=DrainWrite)]
 
 
 @router.get("/v1/containers", response_model=ContainerPage)
-def list_containers(
-    parts: PartsOf, _: PrincipalOf, cursor: requests.Cursor = None, limit: requests.Limit = 1000
-) -> ContainerPage:
+def list_containers(parts: PartsOf, page: PageOf1000) -> ContainerPage:
     """Containers by name, lost ones too: state, availability, load and deviation by dimension, shards, lease age."""
-    after = cursors.decode_name(cursor)
+    after = page.after_name()
     with snapshot(parts.engine) as connection:
-        rows = fleet.containers_page(connection, limit=limit, after=after)
-    return ContainerPage(
-        containers=[container_view(row) for row in rows], next=cursors.next_cursor(rows, limit, lambda row: row.name)
-    )
+        rows = fleet.containers_page(connection, limit=page.limit, after=after)
+    return ContainerPage(containers=[container_view(row) for row in rows], next=page.next(rows, lambda row: row.name))
 
 
 @router.get("/v1/containers/{container}", response_model=ContainerView)
-def get_container(container: ContainerName, parts: PartsOf, _: PrincipalOf) -> ContainerView:
+def get_container(container: ContainerName, parts: PartsOf) -> ContainerView:
     """One container."""
     with snapshot(parts.engine) as connection:
         return _view(connection, container)
 
 
 @router.post("/v1/containers/{container}/cordon", response_model=ContainerView)
-def cordon_container(container: ContainerName, body: ReasonBody, parts: PartsOf, caller: CallerOf) -> Response:
+def cordon_container(container: ContainerName, body: ReasonBody, call: CallOf) -> Response:
     """The container keeps its shards and gets no new ones. A drain of it ends. May be repeated."""
-    return _set(parts, caller, container, CORDONED, body.reason)
+    return _set(call, container, CORDONED, body.reason)
 
 
 @router.post("/v1/containers/{container}/drain", response_model=ContainerView, status_code=202)
-def drain_container(container: ContainerName, body: DrainBody, parts: PartsOf, caller: CallerOf) -> Response:
+def drain_container(container: ContainerName, body: DrainBody, call: CallOf) -> Response:
     """Moves all shards of the container to others as these have room; `shards` is the number that remains. After
     `limit_seconds` the remaining shards leave at once; a shard without room elsewhere then has no owner, and an alert.
     Any container may be drained, also the last open one and a lost one. A repeated call restarts the limit."""
-    limit = None if body.limit_seconds is None else parts.clock.now() + timedelta(seconds=body.limit_seconds)
-    return _set(parts, caller, container, DRAINING, body.reason, status=202, drain_until=limit)
+    limit = None if body.limit_seconds is None else call.clock.now() + timedelta(seconds=body.limit_seconds)
+    return _set(call, container, DRAINING, body.reason, status=202, drain_until=limit)
 
 
 @router.post("/v1/containers/{container}/uncordon", response_model=ContainerView)
-def uncordon_container(container: ContainerName, body: ReasonBody, parts: PartsOf, caller: CallerOf) -> Response:
+def uncordon_container(container: ContainerName, body: ReasonBody, call: CallOf) -> Response:
     """The container takes shards again. A drain of it ends. May be repeated."""
-    return _set(parts, caller, container, OPEN, body.reason)
+    return _set(call, container, OPEN, body.reason)
 
 
 def _set(
-    parts: PartsOf,
-    caller: Caller,
+    call: Call,
     container: str,
     availability: str,
     reason: str,
@@ -80,16 +73,16 @@ def _set(
     status: int = 200,
     drain_until: datetime | None = None,
 ) -> Response:
-    access.require_role(caller.principal, access.MAY_OPERATE_CONTAINERS)
-    author = caller.principal.name
+    access.require_role(call.principal, access.MAY_OPERATE_CONTAINERS)
+    why = {"reason": reason, "author": call.author}
 
     def work(connection: Connection) -> Answer:
-        set_availability(connection, container, availability, reason=reason, drain_until=drain_until, author=author)
-        return Answer(status, _view(connection, container).model_dump(mode="json"))
+        set_availability(connection, container, availability, drain_until=drain_until, **why)
+        return answer(status, _view(connection, container))
 
-    answer = parts.writer.run(caller, work)
-    log.info("availability written", container=container, availability=availability, author=author, reason=reason)
-    return respond(answer)
+    done = call.run(work)
+    log.info("availability written", container=container, availability=availability, **why)
+    return respond(done)
 
 
 def _view(connection: Connection, container: str) -> ContainerView:

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from sqlalchemy import Connection
 
-from penstock.config.classify import Config
+from penstock.config.classify import Config, classify
 from penstock.config.explain import explain
+from penstock.config.merge import LayerConfig, merge
 from penstock.config.validate import check_merged
 from penstock.control.errors import InvalidConfig, NotFound
-from penstock.model.jobs import StoredJob, layer_configs
+from penstock.model.jobs import Action, StoredJob, layer_configs
 from penstock.store import cluster, generations
 from penstock.store.engine import snapshot
 from penstock.store.loads import read_loads
 from penstock.tasks.rates import Rates
 from penstock.wire.jobs import ExplainedLeafView, Explanation, HistoryPage, PlanRequest, PlanView
 from penstock.wire.overview import DecisionPage, Series, SyncView, Tasks
-from services.job_service import cursors, requests, views
-from services.job_service.changes import changed_fields
+from services.job_service import requests, views
 from services.job_service.plans import plan
-from services.job_service.requests import JobName, PartsOf, PrincipalOf
-from services.job_service.store import expected, history, jobs, overview
+from services.job_service.requests import JobName, PageOf100, PartsOf, known_job
+from services.job_service.store import history, jobs, overview
 from services.job_service.store.layers import all_layers
 from services.job_service.store.rates import read_rates
-from services.job_service.writes import Layers, Verb, Write, merged_with, new_content, require_layer_row
+from services.job_service.writes import Layers, Write, merged_with, new_content, require_layer_row
 from services.job_service.writes import expected as merged_of
 
 router = APIRouter(tags=["one job"], route_class=requests.StrictRoute)
@@ -36,25 +37,25 @@ _MEASURED = timedelta(minutes=10)
 
 
 @router.get("/v1/jobs/{job}/explain", response_model=Explanation)
-def explain_job(job: JobName, parts: PartsOf, _: PrincipalOf) -> Explanation:
+def explain_job(job: JobName, parts: PartsOf) -> Explanation:
     """Every leaf of the merged configuration: value, layer, version, author, time, reason, what it hides."""
     with snapshot(parts.engine) as connection:
-        stored = _require(connection, job)
+        stored = known_job(connection, job)
         layers = all_layers(connection)
     leaves = [ExplainedLeafView(**leaf.as_json()) for leaf in explain(layer_configs(stored, layers))]
     return Explanation(job=job, revision=stored.revision, leaves=leaves)
 
 
 @router.post("/v1/jobs/{job}/plans", response_model=PlanView)
-def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, _: PrincipalOf) -> PlanView:
+def plan_write(job: JobName, body: PlanRequest, parts: PartsOf) -> PlanView:
     """What a layer write would do: change kind, fields, steps, tasks touched. Writes nothing."""
     with snapshot(parts.engine) as connection:
-        stored = _require(connection, job)
+        stored = known_job(connection, job)
         layers = all_layers(connection)
         running = overview.running_job(connection, job)
         rates = None if running is None else _rates(connection, job, running)
     require_layer_row(layers, body.layer)
-    content = new_content(Write(Verb(body.action), job, "", body.layer, body.config), stored)
+    content = new_content(Write(Action(body.action), job, "", body.layer, body.config), stored)
     after = merged_with(stored, layers, body.layer, content)
     has_run = running is not None and running.started
     planned = plan(
@@ -83,30 +84,23 @@ def _rates(connection: Connection, job: str, running: overview.RunningRow) -> Ra
 
 
 @router.get("/v1/jobs/{job}/history", response_model=HistoryPage)
-def job_history(
-    job: JobName,
-    parts: PartsOf,
-    _: PrincipalOf,
-    layer: requests.OptionalText = None,
-    cursor: requests.Cursor = None,
-    limit: requests.Limit = 100,
-) -> HistoryPage:
+def job_history(parts: PartsOf, page: PageOf100, job: JobName, layer: requests.OptionalText = None) -> HistoryPage:
     """Who wrote what, when and why; newest first. Deleted jobs keep their history."""
-    before_id = cursors.decode_number(cursor)
+    before_id = page.after_number()
     with snapshot(parts.engine) as connection:
-        rows = history.page(connection, job, limit=limit, before_id=before_id, layer=layer)
+        rows = history.page(connection, job, limit=page.limit, before_id=before_id, layer=layer)
         if not rows and not history.is_known(connection, job):
             raise NotFound(f"there was never a job {job}", field="job", rule="known")
-    return HistoryPage(entries=list(rows), next=cursors.next_cursor(rows, limit, lambda row: row.id))
+    return HistoryPage(entries=list(rows), next=page.next(rows, lambda row: row.id))
 
 
 @router.get("/v1/jobs/{job}/tasks", response_model=Tasks)
-def job_tasks(job: JobName, parts: PartsOf, _: PrincipalOf) -> Tasks:
+def job_tasks(job: JobName, parts: PartsOf) -> Tasks:
     """The tasks of a job: where each should run, where it runs, and its state."""
     with snapshot(parts.engine) as connection:
         running = overview.running_job(connection, job)
         if running is None:
-            _require(connection, job)
+            known_job(connection, job)
         reported = overview.reported_tasks(connection, job)
         loads = read_loads(connection, job)
         places = views.places(job, running, reported, cluster.read_facts(connection).sharding)
@@ -115,42 +109,60 @@ def job_tasks(job: JobName, parts: PartsOf, _: PrincipalOf) -> Tasks:
 
 
 @router.get("/v1/jobs/{job}/sync", response_model=SyncView)
-def job_sync(job: JobName, parts: PartsOf, _: PrincipalOf) -> SyncView:
+def job_sync(job: JobName, parts: PartsOf) -> SyncView:
     """How far the job is from its expected configuration: plan, step, failures."""
     with snapshot(parts.engine) as connection:
         status = jobs.status(connection, job)
         sync = overview.sync(connection, job)
         running = overview.running_job(connection, job)
         noted = generations.of_job(connection, job)
-        fields = None if sync is None else changed_fields(connection, job, sync, running)
+        fields = None if sync is None else _changed_fields(connection, job, sync, running)
     if status is None:
         raise NotFound(f"there is no job {job}", field="job", rule="known")
     return views.sync_view(status, sync, running, noted, fields)
 
 
 @router.get("/v1/jobs/{job}/decisions", response_model=DecisionPage)
-def job_decisions(
-    job: JobName, parts: PartsOf, _: PrincipalOf, cursor: requests.Cursor = None, limit: requests.Limit = 100
-) -> DecisionPage:
+def job_decisions(job: JobName, parts: PartsOf, page: PageOf100) -> DecisionPage:
     """Scaling decisions with all their inputs, newest first."""
-    before_id = cursors.decode_number(cursor)
+    before_id = page.after_number()
     with snapshot(parts.engine) as connection:
-        _require(connection, job)
-        rows = overview.decisions_page(connection, job, limit=limit, before_id=before_id)
-    return DecisionPage(decisions=list(rows), next=cursors.next_cursor(rows, limit, lambda row: row.id))
+        known_job(connection, job)
+        rows = overview.decisions_page(connection, job, limit=page.limit, before_id=before_id)
+    return DecisionPage(decisions=list(rows), next=page.next(rows, lambda row: row.id))
 
 
 @router.get("/v1/jobs/{job}/metrics", response_model=Series)
-def job_metrics(job: JobName, parts: PartsOf, _: PrincipalOf, minutes: Minutes = 60) -> Series:
+def job_metrics(job: JobName, parts: PartsOf, minutes: Minutes = 60) -> Series:
     """Measurements of the job's tasks by minute, newest first."""
     with snapshot(parts.engine) as connection:
-        _require(connection, job)
+        known_job(connection, job)
         found = overview.samples(connection, job, window=timedelta(minutes=minutes), limit=_MOST_SAMPLES + 1)
     return Series(job=job, samples=list(found[:_MOST_SAMPLES]), complete=len(found) <= _MOST_SAMPLES)
 
 
-def _require(connection: Connection, job: str) -> StoredJob:
-    stored = expected.read(connection, [job]).get(job)
-    if stored is None:
-        raise NotFound(f"there is no job {job}", field="job", rule="known")
-    return stored
+def _changed_fields(
+    connection: Connection, job: str, sync: overview.SyncRow, running: overview.RunningRow | None
+) -> list[str] | None:
+    """The dotted paths of the fields that a synced or waiting change is about; None when that is not known any more.
+
+    The State Syncer commits simple changes of many jobs at once and does not compare their fields. It notes the
+    revision that ran before; the history has the layers as they were then.
+    """
+    if sync.changed_fields is not None:
+        return list(sync.changed_fields)
+    if running is None:
+        return None
+    before = running.config if sync.changed_from is None else _config_at(connection, job, sync.changed_from)
+    after = running.config if sync.revision == running.revision else _config_at(connection, job, sync.revision)
+    return None if before is None or after is None else sorted(each.field for each in classify(before, after).fields)
+
+
+def _config_at(connection: Connection, job: str, revision: int) -> Mapping[str, Any] | None:
+    """What the layers of a job merged to at a revision, without defaults."""
+    found = []
+    for name, row in all_layers(connection).items():
+        written = history.as_of(connection, job, name, revision)
+        if written is not None and written.new is not None:
+            found.append(LayerConfig(name, row.rank, 0, written.new))
+    return merge(found) if found else None

@@ -1,50 +1,97 @@
-"""Another number of tasks for a job."""
+"""How many tasks share a job's input, and which ranges of key groups each reads ("rebalance input", 002 section V)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 from sqlalchemy import Connection
 
 from penstock.config.model import JobConfig
-from penstock.config.validate import check_merged
-from penstock.control.errors import Conflict, InvalidConfig, NotFound
-from penstock.model.jobs import StoredLayer
+from penstock.control.errors import Conflict, InvalidConfig
+from penstock.model.jobs import Action, StoredLayer
+from penstock.store.engine import snapshot
 from penstock.tasks.spec import key_group_count
+from penstock.wire.balance import BalanceView, MeasuredSeconds, Rebalanced, RebalanceWrite
 from penstock.wire.jobs import RescaleWrite, Written
 from services.job_service import access, balance, requests
-from services.job_service.answers import Answer, write_answer
-from services.job_service.requests import CallerOf, JobName, PartsOf, respond
-from services.job_service.routes.layers import expiry_of
+from services.job_service.answers import Answer, answer
+from services.job_service.requests import CallOf, JobName, PartsOf, expected_config, respond
 from services.job_service.store import expected, overview
 from services.job_service.store.layers import all_layers
-from services.job_service.writes import Expiry, Precondition, Verb, Write
-from services.job_service.writes import expected as merged_of
+from services.job_service.writer import Call
+from services.job_service.writes import Expiry, Precondition, Write, expiry_of
 
 router = APIRouter(tags=["jobs"], route_class=requests.StrictRoute)
+Measured = Annotated[MeasuredSeconds, Query()]
 MEASURED_SECONDS = 60
 
 
 @router.post("/v1/jobs/{job}/rescale", response_model=Written, status_code=202)
-def rescale_job(job: JobName, body: RescaleWrite, parts: PartsOf, caller: CallerOf) -> Response:
+def rescale_job(job: JobName, body: RescaleWrite, call: CallOf) -> Response:
     """Sets `task_count` in `oncall`, or else in the highest layer that the token may write. The write does not expire
     unless `expires_in_seconds` is given. 409 when the layer has an expiry and the call gives none (null: never).
     With `balance` the call also sets `key_group_bounds` by the measured traffic; 409 when too little is measured.
     `/sync` shows the plan."""
 
     def work(connection: Connection) -> Answer:
-        layer = access.highest_layer(caller.principal, all_layers(connection))
-        author, given = caller.principal.name, expiry_of(body)
+        layer = access.highest_layer(call.principal, all_layers(connection))
         patch: dict[str, Any] = {"task_count": body.task_count}
         if body.balance and body.task_count > 1:
-            patch["key_group_bounds"] = _bounds(connection, job, body.task_count, parts.clock.now())
-        write = rescale_write(connection, job, layer, patch, author, body.reason, given)
-        return write_answer(202, parts.writer.one(connection, write))
+            patch["key_group_bounds"] = _bounds(connection, job, body.task_count, call.clock.now())
+        return answer(202, write_patch(connection, call, job, layer, patch, body.reason, expiry_of(body)))
 
-    return respond(parts.writer.run(caller, work))
+    return respond(call.run(work))
+
+
+@router.get("/v1/jobs/{job}/rebalance", response_model=BalanceView)
+def job_balance(job: JobName, parts: PartsOf, min_measured_seconds: Measured = MEASURED_SECONDS) -> BalanceView:
+    """The traffic of the job by key group, and ranges that share it evenly. Writes nothing."""
+    with snapshot(parts.engine) as connection:
+        config = expected_config(connection, job)
+        rates = _measured(connection, job, config, parts.clock.now(), min_measured_seconds)
+    return balance.view(job, config, rates, balance.proposed(config, rates))
+
+
+@router.post("/v1/jobs/{job}/rebalance", response_model=Rebalanced, status_code=202)
+def rebalance_job(job: JobName, body: RebalanceWrite, call: CallOf) -> Response:
+    """Sets `key_group_bounds` by the measured traffic, in the same layer and with the same expiry as a rescale. 409
+    when fewer than half of the key groups are measured, or the gain is below `min_gain`. `/sync` shows the plan."""
+
+    def work(connection: Connection) -> Answer:
+        layer = access.highest_layer(call.principal, all_layers(connection))
+        expected.lock(connection, [job])
+        config = expected_config(connection, job)
+        rates = _measured(connection, job, config, call.clock.now(), body.min_measured_seconds)
+        found = balance.require(rates, balance.proposed(config, rates))
+        balance.require_gain(found, body.min_gain)
+        patch = {"key_group_bounds": list(found.bounds)}
+        written = write_patch(connection, call, job, layer, patch, body.reason, expiry_of(body))
+        return answer(202, Rebalanced(**dict(balance.view(job, config, rates, found)), written=written), written)
+
+    return respond(call.run(work))
+
+
+def write_patch(
+    connection: Connection,
+    call: Call,
+    job: str,
+    layer: str,
+    patch: Mapping[str, Any],
+    reason: str,
+    given: Expiry | None = None,
+) -> Written:
+    """Patches a layer as it is now.
+
+    Without `given` the patch does not expire. Raises Conflict when the layer has an expiry and `given` is None.
+    """
+    stored = expected.lock(connection, [job]).get(job)
+    present = None if stored is None else stored.layers.get(layer)
+    version = Precondition(if_match=0 if present is None else present.version)
+    write = Write(Action.PATCH, job, call.author, layer, patch, reason, version, _expiry(given, present))
+    return call.write_in(connection, write)
 
 
 def _bounds(connection: Connection, job: str, task_count: int, now: datetime) -> list[int]:
@@ -56,36 +103,12 @@ def _bounds(connection: Connection, job: str, task_count: int, now: datetime) ->
             field="task_count",
             rule="key_groups",
         )
-    rates = balance.measured(overview.reported_tasks(connection, job), config, now, min_seconds=MEASURED_SECONDS)
+    rates = _measured(connection, job, config, now, MEASURED_SECONDS)
     return list(balance.require(rates, balance.proposed(config, rates, task_count)).bounds)
 
 
-def expected_config(connection: Connection, job: str) -> JobConfig:
-    """What the job's layers merge to. Raises NotFound, and InvalidConfig when that is no valid job."""
-    stored = expected.read(connection, [job]).get(job)
-    if stored is None or not stored.exists:
-        raise NotFound(f"there is no job {job}", field="job", rule="known")
-    return check_merged(merged_of(stored, all_layers(connection)))
-
-
-def rescale_write(
-    connection: Connection,
-    job: str,
-    layer: str,
-    patch: Mapping[str, Any],
-    author: str,
-    reason: str,
-    given: Expiry | None = None,
-) -> Write:
-    """A patch of a layer as it is now. The job is locked until the transaction ends.
-
-    Without `given` the patch does not expire. Raises Conflict when the layer has an expiry and `given` is None.
-    """
-    stored = expected.lock(connection, [job]).get(job)
-    present = None if stored is None else stored.layers.get(layer)
-    version = Precondition(if_match=0 if present is None else present.version)
-    expiry = _expiry(given, present)
-    return Write(Verb.PATCH, job, author, layer, patch, reason, version, expiry)
+def _measured(connection: Connection, job: str, config: JobConfig, now: datetime, min_seconds: float) -> balance.Rates:
+    return balance.measured(overview.reported_tasks(connection, job), config, now, min_seconds=min_seconds)
 
 
 def _expiry(given: Expiry | None, present: StoredLayer | None) -> Expiry:

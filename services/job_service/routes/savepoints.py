@@ -8,66 +8,63 @@ from fastapi import APIRouter, Path, Response
 from sqlalchemy import Connection
 
 from penstock.control.errors import Conflict, NotFound
+from penstock.model.jobs import Action
 from penstock.store import restores, savepoints
 from penstock.store.engine import snapshot
 from penstock.store.savepoints import SavepointRow
 from penstock.wire.jobs import Written
 from penstock.wire.savepoints import RestoreWrite, SavepointPage, SavepointView, SavepointWrite
-from services.job_service import access, cursors, requests, views
-from services.job_service.answers import Answer, write_answer
-from services.job_service.requests import CallerOf, JobName, PartsOf, PrincipalOf, respond
-from services.job_service.routes.rescale import expected_config, rescale_write
+from services.job_service import access, requests
+from services.job_service.answers import Answer, answer
+from services.job_service.requests import CallOf, JobName, PageOf100, PartsOf, expected_config, known_job, respond
+from services.job_service.routes.rescale import write_patch
 from services.job_service.savepoints import code_of, require_compatible
 from services.job_service.store import expected, overview
 from services.job_service.store.layers import all_layers
-from services.job_service.writes import Verb, Write
+from services.job_service.writes import Write
 
 router = APIRouter(tags=["savepoints"], route_class=requests.StrictRoute)
 SavepointName = Annotated[str, Path(pattern=requests.NAME, description="the savepoint's name")]
 
 
 @router.post("/v1/jobs/{job}/savepoints", response_model=SavepointView, status_code=202)
-def create_savepoint(job: JobName, body: SavepointWrite, parts: PartsOf, caller: CallerOf) -> Response:
+def create_savepoint(job: JobName, body: SavepointWrite, call: CallOf) -> Response:
     """Requests a savepoint of the job while the job runs. `state` says when it is ready."""
-    access.require_role(caller.principal, access.MAY_OPERATE_JOBS)
-    name = body.name or parts.clock.now().strftime("%Y%m%d-%H%M%S-%f")
+    access.require_role(call.principal, access.MAY_OPERATE_JOBS)
+    name = body.name or call.clock.now().strftime("%Y%m%d-%H%M%S-%f")
 
     def work(connection: Connection) -> Answer:
-        stored = expected.lock(connection, [job]).get(job)
-        if stored is None or not stored.exists:
-            raise NotFound(f"there is no job {job}", field="job", rule="known")
+        known_job(connection, job, lock=True)
         running = overview.running_job(connection, job)
         if running is None or not running.started:
             raise Conflict(f"the job {job} has never run, so it has no checkpoint to copy", field="job", rule="has_run")
-        row = savepoints.ask(connection, job=job, name=name, author=caller.principal.name, reason=body.reason)
-        return _answer(row)
+        row = savepoints.ask(connection, job=job, name=name, author=call.author, reason=body.reason)
+        return answer(202, SavepointView.model_validate(row))
 
-    return respond(parts.writer.run(caller, work))
+    return respond(call.run(work))
 
 
 @router.get("/v1/jobs/{job}/savepoints", response_model=SavepointPage)
-def list_savepoints(
-    job: JobName, parts: PartsOf, _: PrincipalOf, cursor: requests.Cursor = None, limit: requests.Limit = 100
-) -> SavepointPage:
+def list_savepoints(job: JobName, parts: PartsOf, page: PageOf100) -> SavepointPage:
     """Savepoints of a job, newest first. Those of a deleted job are listed, too."""
-    before = cursors.decode_number(cursor)
+    before = page.after_number()
     with snapshot(parts.engine) as connection:
-        rows = savepoints.page(connection, job, limit=limit, before=before)
-    found = [views.view_of(SavepointView, row) for row in rows]
-    return SavepointPage(savepoints=found, next=cursors.next_cursor(rows, limit, lambda row: row.number))
+        rows = savepoints.page(connection, job, limit=page.limit, before=before)
+    found = [SavepointView.model_validate(row) for row in rows]
+    return SavepointPage(savepoints=found, next=page.next(rows, lambda row: row.number))
 
 
 @router.get("/v1/jobs/{job}/savepoints/{savepoint}", response_model=SavepointView)
-def get_savepoint(job: JobName, savepoint: SavepointName, parts: PartsOf, _: PrincipalOf) -> SavepointView:
+def get_savepoint(job: JobName, savepoint: SavepointName, parts: PartsOf) -> SavepointView:
     """One savepoint."""
     with snapshot(parts.engine) as connection:
-        return views.view_of(SavepointView, _require(connection, job, savepoint))
+        return SavepointView.model_validate(_require(connection, job, savepoint))
 
 
 @router.delete("/v1/jobs/{job}/savepoints/{savepoint}", response_model=SavepointView, status_code=202)
-def delete_savepoint(job: JobName, savepoint: SavepointName, parts: PartsOf, caller: CallerOf) -> Response:
+def delete_savepoint(job: JobName, savepoint: SavepointName, call: CallOf) -> Response:
     """Deletes the files of a savepoint, then its row. May be repeated."""
-    access.require_role(caller.principal, access.MAY_OPERATE_JOBS)
+    access.require_role(call.principal, access.MAY_OPERATE_JOBS)
 
     def work(connection: Connection) -> Answer:
         row = _require(connection, job, savepoint, lock=True)
@@ -80,19 +77,17 @@ def delete_savepoint(job: JobName, savepoint: SavepointName, parts: PartsOf, cal
             )
         if row.state != savepoints.DELETING:
             savepoints.ask_to_delete(connection, row.number)
-        return _answer(_require(connection, job, savepoint))
+        return answer(202, SavepointView.model_validate(_require(connection, job, savepoint)))
 
-    return respond(parts.writer.run(caller, work))
+    return respond(call.run(work))
 
 
 @router.post("/v1/jobs/{job}/restore", response_model=Written, status_code=202)
-def restore_job(job: JobName, body: RestoreWrite, parts: PartsOf, caller: CallerOf) -> Response:
+def restore_job(job: JobName, body: RestoreWrite, call: CallOf) -> Response:
     """Sets the job back to a savepoint, or starts it from one of another job. Rows written since stay in the output."""
-    access.require_role(caller.principal, access.MAY_OPERATE_JOBS)
-    author = caller.principal.name
+    access.require_role(call.principal, access.MAY_OPERATE_JOBS)
 
     def work(connection: Connection) -> Answer:
-        layers = all_layers(connection)
         expected.lock(connection, [job])
         row = _require(connection, body.of or job, body.savepoint, lock=True)
         if row.state != savepoints.READY or row.config is None:
@@ -105,14 +100,14 @@ def restore_job(job: JobName, body: RestoreWrite, parts: PartsOf, caller: Caller
         if body.with_package:
             patch |= code_of(row.config, expected_config(connection, job))
         if patch:
-            layer = access.highest_layer(caller.principal, layers)
-            parts.writer.one(connection, rescale_write(connection, job, layer, patch, author, body.reason))
-        done = parts.writer.one(connection, Write(Verb.RESTORE, job, author, reason=body.reason))
+            layer = access.highest_layer(call.principal, all_layers(connection))
+            write_patch(connection, call, job, layer, patch, body.reason)
+        done = call.write_in(connection, Write(Action.RESTORE, job, call.author, reason=body.reason))
         require_compatible(row.config, expected_config(connection, job))
         restores.ask(connection, job, row)
-        return write_answer(202, done)
+        return answer(202, done)
 
-    return respond(parts.writer.run(caller, work))
+    return respond(call.run(work))
 
 
 def _require(connection: Connection, job: str, name: str, *, lock: bool = False) -> SavepointRow:
@@ -120,7 +115,3 @@ def _require(connection: Connection, job: str, name: str, *, lock: bool = False)
     if row is None:
         raise NotFound(f"the job {job} has no savepoint {name}", field="savepoint", rule="known")
     return row
-
-
-def _answer(row: SavepointRow) -> Answer:
-    return Answer(202, views.view_of(SavepointView, row).model_dump(mode="json"))

@@ -13,7 +13,6 @@ from penstock.store import leases
 from penstock.store.engine import transaction
 from penstock.wire.job_client import JobClient
 from services.job_service.expiry import ALERT, LOOP, Expiry
-from services.job_service.writer import Writer
 from tests.support.job_service import CONFIG, RunningJobService
 
 
@@ -41,7 +40,7 @@ def clock() -> HandClock:
 @pytest.fixture
 def expiry(service: RunningJobService, clock: HandClock) -> Expiry:
     _lead(service.engine, "me")
-    return Expiry(service.engine, Writer(service.engine, clock), clock, answers_kept=timedelta(hours=1))
+    return Expiry(service.engine, clock, answers_kept=timedelta(hours=1))
 
 
 def test_an_override_ends_by_a_recorded_write(client: JobClient, expiry: Expiry, clock: HandClock) -> None:

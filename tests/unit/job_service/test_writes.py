@@ -17,7 +17,7 @@ from penstock.control.errors import (
     VersionConflict,
 )
 from penstock.model.jobs import Action, LayerRow, StoredJob, StoredLayer
-from services.job_service.writes import Expiry, Precondition, Verb, Write, batches, decide
+from services.job_service.writes import Expiry, Precondition, Write, batches, decide
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LAYERS = {
@@ -49,29 +49,29 @@ CLAIMED = StoredJob("etl", 0, 0, False, "", NOW, False)
 ONCALL = stored("oncall", {"priority": 1, "labels": {"a": "1"}}, version=4, expires_at=NOW + timedelta(hours=2))
 
 
-def write(verb: Verb, layer: str = "oncall", config: Any = None, if_match: int | None = None, **more: Any) -> Write:
-    return Write(verb, "etl", "ann", layer, config, precondition=Precondition(if_match), **more)
+def write(action: Action, layer: str = "oncall", config: Any = None, if_match: int | None = None, **more: Any) -> Write:
+    return Write(action, "etl", "ann", layer, config, precondition=Precondition(if_match), **more)
 
 
 @pytest.mark.parametrize(
     ("asked", "present", "action", "new"),
     [
-        (write(Verb.PUT, config={"priority": 2}, if_match=0), job(), Action.PUT, {"priority": 2}),
-        (write(Verb.PUT, config={"priority": 2}, if_match=4), job(ONCALL), Action.PUT, {"priority": 2}),
+        (write(Action.PUT, config={"priority": 2}, if_match=0), job(), Action.PUT, {"priority": 2}),
+        (write(Action.PUT, config={"priority": 2}, if_match=4), job(ONCALL), Action.PUT, {"priority": 2}),
         (
-            write(Verb.PATCH, config={"priority": 2}, if_match=4),
+            write(Action.PATCH, config={"priority": 2}, if_match=4),
             job(ONCALL),
             Action.PATCH,
             {"priority": 2, "labels": {"a": "1"}},
         ),
-        (write(Verb.PATCH, config={"priority": None}, if_match=4), job(ONCALL), Action.PATCH, {"labels": {"a": "1"}}),
-        (write(Verb.PATCH, config={"priority": 2}, if_match=0), job(), Action.PATCH, {"priority": 2}),
-        (write(Verb.DROP, if_match=4), job(ONCALL), Action.DROP, None),
-        (write(Verb.REVERT, config={"priority": 9}, if_match=4), job(ONCALL), Action.REVERT, {"priority": 9}),
-        (write(Verb.REVERT, config=None, if_match=4), job(ONCALL), Action.REVERT, None),
-        (write(Verb.PUT_JOB, "base", CONFIG), CLAIMED, Action.CREATE, CONFIG),
-        (write(Verb.PUT_JOB, "base", CONFIG), job(), Action.PUT, CONFIG),
-        (write(Verb.PUT_JOB, "base", CONFIG, if_match=1), job(), Action.PUT, CONFIG),
+        (write(Action.PATCH, config={"priority": None}, if_match=4), job(ONCALL), Action.PATCH, {"labels": {"a": "1"}}),
+        (write(Action.PATCH, config={"priority": 2}, if_match=0), job(), Action.PATCH, {"priority": 2}),
+        (write(Action.DROP, if_match=4), job(ONCALL), Action.DROP, None),
+        (write(Action.REVERT, config={"priority": 9}, if_match=4), job(ONCALL), Action.REVERT, {"priority": 9}),
+        (write(Action.REVERT, config=None, if_match=4), job(ONCALL), Action.REVERT, None),
+        (write(Action.CREATE, "base", CONFIG), CLAIMED, Action.CREATE, CONFIG),
+        (write(Action.CREATE, "base", CONFIG), job(), Action.PUT, CONFIG),
+        (write(Action.CREATE, "base", CONFIG, if_match=1), job(), Action.PUT, CONFIG),
     ],
 )
 def test_what_a_write_makes_of_a_layer(asked: Write, present: StoredJob, action: Action, new: Any) -> None:
@@ -84,37 +84,37 @@ def test_what_a_write_makes_of_a_layer(asked: Write, present: StoredJob, action:
 @pytest.mark.parametrize(
     ("asked", "present", "error", "field", "rule"),
     [
-        (write(Verb.PUT, config={}), job(), PreconditionRequired, "If-Match", "required"),
-        (write(Verb.DROP), job(ONCALL), PreconditionRequired, "If-Match", "required"),
-        (write(Verb.PUT, config={}, if_match=3), job(ONCALL), VersionConflict, None, "if_match"),
-        (write(Verb.PUT, config={}, if_match=1), job(), VersionConflict, None, "if_match"),
-        (write(Verb.DROP, if_match=0), job(), NotFound, "layer", "present"),
-        (write(Verb.DROP, if_match=5), job(stored("oncall", None, 5)), NotFound, "layer", "present"),
-        (write(Verb.DROP, "base", if_match=1), job(), InvalidConfig, "query", "required"),
-        (write(Verb.PUT, "nowhere", {}, 0), job(), NotFound, "layer", "known"),
-        (write(Verb.PUT, config={}, if_match=0), None, NotFound, "job", "known"),
-        (write(Verb.PUT, config={}, if_match=0), CLAIMED, NotFound, "job", "known"),
-        (write(Verb.RESTART), None, NotFound, "job", "known"),
-        (write(Verb.PUT, config={}, if_match=0), job(deleting=True), Conflict, "job", "deleting"),
-        (write(Verb.RELEASE), job(deleting=True), Conflict, "job", "deleting"),
-        (write(Verb.PUT, config={"task_count": 9}, if_match=0), job(), InvalidConfig, "task_count", "key_groups"),
+        (write(Action.PUT, config={}), job(), PreconditionRequired, "If-Match", "required"),
+        (write(Action.DROP), job(ONCALL), PreconditionRequired, "If-Match", "required"),
+        (write(Action.PUT, config={}, if_match=3), job(ONCALL), VersionConflict, None, "if_match"),
+        (write(Action.PUT, config={}, if_match=1), job(), VersionConflict, None, "if_match"),
+        (write(Action.DROP, if_match=0), job(), NotFound, "layer", "present"),
+        (write(Action.DROP, if_match=5), job(stored("oncall", None, 5)), NotFound, "layer", "present"),
+        (write(Action.DROP, "base", if_match=1), job(), InvalidConfig, "query", "required"),
+        (write(Action.PUT, "nowhere", {}, 0), job(), NotFound, "layer", "known"),
+        (write(Action.PUT, config={}, if_match=0), None, NotFound, "job", "known"),
+        (write(Action.PUT, config={}, if_match=0), CLAIMED, NotFound, "job", "known"),
+        (write(Action.RESTART), None, NotFound, "job", "known"),
+        (write(Action.PUT, config={}, if_match=0), job(deleting=True), Conflict, "job", "deleting"),
+        (write(Action.RELEASE), job(deleting=True), Conflict, "job", "deleting"),
+        (write(Action.PUT, config={"task_count": 9}, if_match=0), job(), InvalidConfig, "task_count", "key_groups"),
         (
-            write(Verb.PUT, config={"output_mode": "update"}, if_match=0),
+            write(Action.PUT, config={"output_mode": "update"}, if_match=0),
             job(has_run=True),
             InvalidConfig,
             "output_mode",
             "forbidden_change",
         ),
-        (replace(write(Verb.PUT_JOB, "base", CONFIG), job="No Name"), None, InvalidConfig, "job", "job_name"),
+        (replace(write(Action.CREATE, "base", CONFIG), job="No Name"), None, InvalidConfig, "job", "job_name"),
         (
-            replace(write(Verb.PUT_JOB, "base", CONFIG), precondition=Precondition(must_be_new=True)),
+            replace(write(Action.CREATE, "base", CONFIG), precondition=Precondition(must_be_new=True)),
             job(),
             Conflict,
             "If-None-Match",
             "if_none_match",
         ),
         (
-            replace(write(Verb.PUT_JOB, "base", CONFIG), precondition=Precondition(must_exist=True)),
+            replace(write(Action.CREATE, "base", CONFIG), precondition=Precondition(must_exist=True)),
             CLAIMED,
             NotFound,
             "job",
@@ -132,7 +132,7 @@ def test_what_is_refused(
 
 def test_a_conflict_carries_the_current_version() -> None:
     with pytest.raises(VersionConflict) as refused:
-        decide(write(Verb.PUT, config={}, if_match=3), job(ONCALL), LAYERS, NOW)
+        decide(write(Action.PUT, config={}, if_match=3), job(ONCALL), LAYERS, NOW)
     assert refused.value.current_version == 4
 
 
@@ -142,16 +142,16 @@ IN_AN_HOUR, IN_TWO_HOURS, IN_A_MINUTE = (NOW + timedelta(seconds=seconds) for se
 @pytest.mark.parametrize(
     ("asked", "present", "expires_at"),
     [
-        (write(Verb.PUT, config={}, if_match=0), job(), IN_AN_HOUR),
-        (write(Verb.PUT, config={}, if_match=0, expiry=Expiry(60)), job(), IN_A_MINUTE),
-        (write(Verb.PUT, config={}, if_match=0, expiry=Expiry(None)), job(), None),
-        (write(Verb.PUT, "scaler", {}, 0), job(), None),
-        (write(Verb.PUT, config={}, if_match=4), job(ONCALL), IN_AN_HOUR),
-        (write(Verb.PATCH, config={}, if_match=4), job(ONCALL), IN_TWO_HOURS),
-        (write(Verb.PATCH, config={}, if_match=4, expiry=Expiry(None)), job(ONCALL), None),
-        (write(Verb.PATCH, config={}, if_match=4), job(replace(ONCALL, expires_at=NOW)), IN_AN_HOUR),
-        (write(Verb.PATCH, config={}, if_match=4), job(replace(ONCALL, config=None)), IN_AN_HOUR),
-        (write(Verb.DROP, if_match=4), job(ONCALL), None),
+        (write(Action.PUT, config={}, if_match=0), job(), IN_AN_HOUR),
+        (write(Action.PUT, config={}, if_match=0, expiry=Expiry(60)), job(), IN_A_MINUTE),
+        (write(Action.PUT, config={}, if_match=0, expiry=Expiry(None)), job(), None),
+        (write(Action.PUT, "scaler", {}, 0), job(), None),
+        (write(Action.PUT, config={}, if_match=4), job(ONCALL), IN_AN_HOUR),
+        (write(Action.PATCH, config={}, if_match=4), job(ONCALL), IN_TWO_HOURS),
+        (write(Action.PATCH, config={}, if_match=4, expiry=Expiry(None)), job(ONCALL), None),
+        (write(Action.PATCH, config={}, if_match=4), job(replace(ONCALL, expires_at=NOW)), IN_AN_HOUR),
+        (write(Action.PATCH, config={}, if_match=4), job(replace(ONCALL, config=None)), IN_AN_HOUR),
+        (write(Action.DROP, if_match=4), job(ONCALL), None),
     ],
 )
 def test_when_a_layer_ends(asked: Write, present: StoredJob, expires_at: datetime | None) -> None:
@@ -171,24 +171,24 @@ def test_when_a_layer_ends(asked: Write, present: StoredJob, expires_at: datetim
 )
 def test_only_what_is_due_expires(expires_at: datetime | None, config: dict[str, Any] | None, dropped: bool) -> None:
     layer = stored("oncall", config, 4, expires_at)
-    assert (decide(write(Verb.EXPIRE), job(layer), LAYERS, NOW) is not None) == dropped
+    assert (decide(write(Action.EXPIRE), job(layer), LAYERS, NOW) is not None) == dropped
 
 
 def test_the_job_as_a_whole() -> None:
-    restart = decide(write(Verb.RESTART), job(), LAYERS, NOW)
-    delete = decide(write(Verb.DELETE_JOB), job(), LAYERS, NOW)
+    restart = decide(write(Action.RESTART), job(), LAYERS, NOW)
+    delete = decide(write(Action.DELETE), job(), LAYERS, NOW)
     assert restart is not None
     assert delete is not None
     assert (restart.restarts, restart.layer, restart.deleting) == (1, None, False)
     assert (delete.restarts, delete.layer, delete.deleting) == (0, None, True)
-    assert decide(write(Verb.DELETE_JOB), job(deleting=True), LAYERS, NOW) is None
+    assert decide(write(Action.DELETE), job(deleting=True), LAYERS, NOW) is None
 
 
 def test_a_job_that_never_ran_may_change_anything() -> None:
-    assert decide(write(Verb.PUT, config={"output_mode": "update"}, if_match=0), job(), LAYERS, NOW) is not None
+    assert decide(write(Action.PUT, config={"output_mode": "update"}, if_match=0), job(), LAYERS, NOW) is not None
 
 
 def test_waves_hold_one_write_a_job_in_order() -> None:
-    writes = [replace(write(Verb.RESTART), job=name) for name in "abacba"]
+    writes = [replace(write(Action.RESTART), job=name) for name in "abacba"]
     assert batches(writes) == [[0, 1, 3], [2, 4], [5]]
     assert batches([]) == []
