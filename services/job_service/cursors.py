@@ -23,12 +23,18 @@ class Page(NamedTuple):
     limit: int
 
     def after_name(self) -> str:
-        """The name after which it begins. Raises InvalidConfig."""
-        return decode_name(self.cursor)
+        """The name after which it begins; empty, before all names, without a cursor. Raises InvalidConfig."""
+        key = "" if self.cursor is None else _decode(self.cursor)
+        if not isinstance(key, str) or "\x00" in key or len(key) > _LONGEST_NAME:
+            raise _refusal()
+        return key
 
     def after_number(self) -> int | None:
-        """The number after which it begins, None for the first page. Raises InvalidConfig."""
-        return decode_number(self.cursor)
+        """The number after which it begins; None without a cursor. Raises InvalidConfig."""
+        key = None if self.cursor is None else _decode(self.cursor)
+        if self.cursor is not None and (type(key) is not int or abs(key) > _LARGEST_NUMBER):
+            raise _refusal()
+        return key if isinstance(key, int) else None
 
     def next(self, rows: Sequence[Row], key: Callable[[Row], str | int]) -> str | None:
         """The cursor after this page; None when the page is not full, so nothing follows."""
@@ -38,22 +44,6 @@ class Page(NamedTuple):
 def encode(key: str | int) -> str:
     """A cursor that goes on after `key`."""
     return base64.urlsafe_b64encode(orjson.dumps(key)).decode().rstrip("=")
-
-
-def decode_name(cursor: str | None) -> str:
-    """The name in a cursor; empty, which sorts before all names, without one. Raises InvalidConfig."""
-    key = "" if cursor is None else _decode(cursor)
-    if not isinstance(key, str) or "\x00" in key or len(key) > _LONGEST_NAME:
-        raise _refusal()
-    return key
-
-
-def decode_number(cursor: str | None) -> int | None:
-    """The number in a cursor; None without one. Raises InvalidConfig."""
-    key = None if cursor is None else _decode(cursor)
-    if cursor is not None and (type(key) is not int or abs(key) > _LARGEST_NUMBER):
-        raise _refusal()
-    return key if isinstance(key, int) else None
 
 
 def _decode(cursor: str) -> object:

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from penstock.control.errors import Forbidden, InvalidConfig
 from penstock.tasks.shards import Sharding, shard_of
-from services.job_service import cursors
 from services.job_service.access import Principal, require_layer, require_role
+from services.job_service.cursors import Page, encode
 from services.job_service.settings import JobServiceSettings
 from services.job_service.strictjson import DEEPEST, strict_json
 from services.job_service.views import places
@@ -21,29 +21,29 @@ from services.job_service.views import places
 
 @given(st.text(alphabet=st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=100))
 def test_a_cursor_carries_a_name(name: str) -> None:
-    assert cursors.decode_name(cursors.encode(name)) == name
+    assert Page(encode(name), 1).after_name() == name
 
 
 @given(st.integers(0, 2**62))
 def test_a_cursor_carries_a_number(number: int) -> None:
-    assert cursors.decode_number(cursors.encode(number)) == number
+    assert Page(encode(number), 1).after_number() == number
 
 
-@pytest.mark.parametrize("cursor", ["", "!", "bnVsbA", "dHJ1ZQ", "é", cursors.encode(2**63), cursors.encode("a\x00")])
+@pytest.mark.parametrize("cursor", ["", "!", "bnVsbA", "dHJ1ZQ", "é", encode(2**63), encode("a\x00")])
 def test_what_is_no_cursor_is_refused(cursor: str) -> None:
-    for decode in (cursors.decode_name, cursors.decode_number):
+    for decode in (Page.after_name, Page.after_number):
         with pytest.raises(InvalidConfig) as refused:
-            decode(cursor)
+            decode(Page(cursor, 1))
         assert refused.value.field == "cursor"
 
 
 def test_without_a_cursor_a_list_begins_at_the_beginning() -> None:
-    assert (cursors.decode_name(None), cursors.decode_number(None)) == ("", None)
+    assert (Page(None, 1).after_name(), Page(None, 1).after_number()) == ("", None)
 
 
-@pytest.mark.parametrize(("count", "limit", "expected"), [(0, 2, None), (1, 2, None), (2, 2, cursors.encode(1))])
+@pytest.mark.parametrize(("count", "limit", "expected"), [(0, 2, None), (1, 2, None), (2, 2, encode(1))])
 def test_only_a_full_page_is_followed(count: int, limit: int, expected: str | None) -> None:
-    assert cursors.next_cursor(range(count), limit, lambda row: row) == expected
+    assert Page(None, limit).next(range(count), lambda row: row) == expected
 
 
 @pytest.mark.parametrize(
