@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -15,30 +15,14 @@ from penstock.tasks.balance import Load, Proposal, proposal
 from penstock.tasks.spec import key_group_count, key_group_ranges
 from penstock.wire.balance import BalanceView, LoadView
 
+if TYPE_CHECKING:
+    from services.job_service.store.overview import ReportedTask
+
 OLDEST = timedelta(minutes=10)
 Rates = tuple[float | None, ...]
 
 
-class Reported(Protocol):
-    """What is used of a task's last report."""
-
-    @property
-    def state(self) -> str:
-        """As its container sees it."""
-        ...
-
-    @property
-    def progress(self) -> Mapping[str, Any] | None:
-        """Its measurements, as JSON."""
-        ...
-
-    @property
-    def reported_at(self) -> datetime:
-        """When they came in."""
-        ...
-
-
-def measured(reports: Iterable[Reported], config: JobConfig, now: datetime, *, min_seconds: float) -> Rates:
+def measured(reports: Iterable[ReportedTask], config: JobConfig, now: datetime, *, min_seconds: float) -> Rates:
     """Records per second by key group; None where it is unknown.
 
     A rate is unknown when no running task reported it in the last 10 minutes, or measured it for less than
@@ -55,7 +39,7 @@ def measured(reports: Iterable[Reported], config: JobConfig, now: datetime, *, m
     return tuple(rates)
 
 
-def _of(report: Reported) -> KeyGroupRates | None:
+def _of(report: ReportedTask) -> KeyGroupRates | None:
     """The rates in a report; None when there are none, or another version wrote them."""
     rates = (report.progress or {}).get("key_group_rates")
     try:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from penstock.config.classify import Config, Difference, FieldChange, classify
+from penstock.config.classify import Config, classify
 from penstock.config.model import ChangeKind, DesiredState, JobConfig
 from penstock.tasks.rates import Rates, catch_up_seconds
 from penstock.tasks.rollout import ROLLOUT_SHARE, is_upgrade, wave_ends
 from penstock.tasks.sinks import needs_sink
 from penstock.tasks.spec import task_id
+from penstock.wire.jobs import FieldChangeView, PlanView
 
 _STEPS = {
     ChangeKind.NONE: ("commit",),
@@ -24,27 +24,10 @@ INITIALIZE_SINK = "initialize_sink"
 _LEAVE_TASKS_ALONE = (ChangeKind.NONE, ChangeKind.FORBIDDEN)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a write would do. `fields` are those that the write changes; all else is the way from what runs now.
-
-    `waves` lists the tasks of each wave of a rollout. `completeness` says what a rescale does about watermarks; it is
-    None when the job has none. Seconds are None when they are unknown.
-    """
-
-    kind: ChangeKind
-    allowed: bool
-    fields: tuple[FieldChange, ...]
-    steps: tuple[str, ...]
-    tasks_touched: tuple[str, ...]
-    downtime_seconds: float | None
-    catch_up_seconds: float | None
-    waves: tuple[tuple[str, ...], ...] = ()
-    completeness: str | None = None
-
-
 def plan(
     job: str,
+    layer: str,
+    version: int,
     *,
     running: Mapping[str, Any] | None,
     before: Config,
@@ -52,33 +35,34 @@ def plan(
     rescale_seconds: float | None = None,
     rates: Rates | None = None,
     rollout_share: float = ROLLOUT_SHARE,
-) -> Plan:
-    """The plan of a write that makes the expected configuration `after` of `before`.
+) -> PlanView:
+    """The plan of a write to `layer`, at `version` now, that makes the expected configuration `after` of `before`.
 
     `running` is the running configuration. It is None for a job that never started; such a job may change all fields.
     `rescale_seconds` is how long the last rescale of the job took, None when it had none. `rates` are its measured
     rates. `rollout_share` is the share of the tasks in one wave.
     """
     written = classify(before, after)
+    wanted = after.model_dump(mode="json")
+    fields = [FieldChangeView(**change.as_json()) for change in written.fields]
+    about: dict[str, Any] = {"job": job, "layer": layer, "version": version, "fields": fields, "config": wanted}
     if running is None:
-        return _first_start(job, written, after)
+        return PlanView(**about, **_first_start(job, wanted))
     difference = classify(running, after)
     kind = difference.kind
-    forbidden = written.kind is ChangeKind.FORBIDDEN
-    wanted = after.model_dump(mode="json")
     old, new = _task_count(running), _task_count(wanted)
     rolls = kind is ChangeKind.RESTART and old and new and is_upgrade(tuple(each.path for each in difference.fields))
-    waves = _waves(job, new, rollout_share) if rolls else ()
+    waves = _waves(job, new, rollout_share) if rolls else []
     steps = tuple(f"wave_{number}" for number in range(1, len(waves) + 1)) or _steps(kind, old, new)
     remade = needs_sink(wanted) and wanted["output"] != running["output"]
     undisturbed = kind in (ChangeKind.NONE, ChangeKind.LIVE) or old == 0
     downtime = rescale_seconds if kind is ChangeKind.RESCALE else None
-    return Plan(
-        kind=kind,
-        allowed=not forbidden,
-        fields=written.fields,
-        steps=(*((INITIALIZE_SINK,) if remade and kind is not ChangeKind.FORBIDDEN else ()), *steps),
-        tasks_touched=() if kind in _LEAVE_TASKS_ALONE else _tasks(job, max(old, new)),
+    return PlanView(
+        **about,
+        kind=kind.name.lower(),
+        allowed=written.kind is not ChangeKind.FORBIDDEN,
+        steps=[*((INITIALIZE_SINK,) if remade and kind is not ChangeKind.FORBIDDEN else ()), *steps],
+        tasks_touched=[] if kind in _LEAVE_TASKS_ALONE else _tasks(job, max(old, new)),
         downtime_seconds=0.0 if undisturbed else downtime,
         catch_up_seconds=0.0 if undisturbed else catch_up_seconds(rates or Rates(), downtime),
         waves=waves,
@@ -86,19 +70,19 @@ def plan(
     )
 
 
-def _first_start(job: str, written: Difference, after: JobConfig) -> Plan:
-    wanted = after.model_dump(mode="json")
+def _first_start(job: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
     count = _task_count(wanted)
-    made = (INITIALIZE_SINK,) if count and needs_sink(wanted) else ()
-    return Plan(
-        kind=ChangeKind.NONE,
-        allowed=True,
-        fields=written.fields,
-        steps=(*made, "commit", "start_tasks") if count else ("commit",),
-        tasks_touched=_tasks(job, count),
-        downtime_seconds=0.0,
-        catch_up_seconds=None,
-    )
+    made = [INITIALIZE_SINK] if count and needs_sink(wanted) else []
+    return {
+        "kind": ChangeKind.NONE.name.lower(),
+        "allowed": True,
+        "steps": [*made, "commit", "start_tasks"] if count else ["commit"],
+        "waves": [],
+        "completeness": None,
+        "tasks_touched": _tasks(job, count),
+        "downtime_seconds": 0.0,
+        "catch_up_seconds": None,
+    }
 
 
 def _steps(kind: ChangeKind, old: int, new: int) -> tuple[str, ...]:
@@ -114,9 +98,9 @@ def _has_watermark(config: JobConfig) -> bool:
     return any(source.watermark_delay is not None for source in config.inputs.values())
 
 
-def _waves(job: str, count: int, share: float) -> tuple[tuple[str, ...], ...]:
+def _waves(job: str, count: int, share: float) -> list[list[str]]:
     tasks, ends = _tasks(job, count), wave_ends(count, share)
-    return tuple(tasks[begin:end] for begin, end in zip((0, *ends), ends, strict=False))
+    return [tasks[begin:end] for begin, end in zip((0, *ends), ends, strict=False)]
 
 
 def _task_count(config: Mapping[str, Any]) -> int:
@@ -125,5 +109,5 @@ def _task_count(config: Mapping[str, Any]) -> int:
     return 0 if stopped else int(config.get("task_count", 1))
 
 
-def _tasks(job: str, count: int) -> tuple[str, ...]:
-    return tuple(task_id(job, index) for index in range(count))
+def _tasks(job: str, count: int) -> list[str]:
+    return [task_id(job, index) for index in range(count)]

@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
-from penstock.config.model import DesiredState, JobConfig
+from penstock.config.model import DesiredState
 from penstock.tasks.dimensions import CPU, DISK, MEMORY
 from penstock.tasks.loads import TaskLoad
 from penstock.tasks.selectors import selector_of
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import task_id
 from penstock.wire.containers import ContainerView, PlacementView
-from penstock.wire.jobs import FieldChangeView, PlanView
 from penstock.wire.overview import GenerationView, SyncView, TaskView
-from services.job_service.plans import Plan
+
+if TYPE_CHECKING:
+    from services.job_service.store.overview import ReportedTask, RunningRow, SyncRow
 
 UNKNOWN = "unknown"
-
-
-class Running(Protocol):
-    """What is used of the running configuration."""
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The configuration, defaults included."""
-        ...
-
-    @property
-    def stopping(self) -> bool:
-        """Whether the job's tasks must end."""
-        ...
 
 
 class Place(NamedTuple):
@@ -44,26 +31,7 @@ class Place(NamedTuple):
     expected: bool
 
 
-def plan_view(job: str, layer: str, version: int, plan: Plan, after: JobConfig) -> PlanView:
-    """A plan as an answer; `version` is the layer's now."""
-    return PlanView(
-        job=job,
-        layer=layer,
-        version=version,
-        kind=plan.kind.name.lower(),
-        allowed=plan.allowed,
-        fields=[FieldChangeView(**change.as_json()) for change in plan.fields],
-        steps=list(plan.steps),
-        waves=[list(wave) for wave in plan.waves],
-        completeness=plan.completeness,
-        tasks_touched=list(plan.tasks_touched),
-        downtime_seconds=plan.downtime_seconds,
-        catch_up_seconds=plan.catch_up_seconds,
-        config=after.model_dump(mode="json"),
-    )
-
-
-def places(job: str, running: Running | None, reported: Sequence[Any], sharding: Sharding) -> list[Place]:
+def places(job: str, running: RunningRow | None, reported: Sequence[ReportedTask], sharding: Sharding) -> list[Place]:
     """The tasks that the running configuration has, and the others that are reported."""
     asked = None if running is None else selector_of(running.config)
     expected = range(_task_count(running))
@@ -76,11 +44,14 @@ def places(job: str, running: Running | None, reported: Sequence[Any], sharding:
 
 
 def task_views(
-    places: Sequence[Place], reported: Sequence[Any], owners: Mapping[int, str | None], loads: Sequence[TaskLoad]
+    places: Sequence[Place],
+    reported: Sequence[ReportedTask],
+    owners: Mapping[int, str | None],
+    loads: Sequence[TaskLoad],
 ) -> list[TaskView]:
     """One view a report, and one with the state `unknown` for each task that nobody reports."""
     load_of = {load.number: dict(load.load) for load in loads}
-    reports: dict[int, list[Any]] = {}
+    reports: dict[int, list[ReportedTask | None]] = {}
     for task in reported:
         reports.setdefault(task.index, []).append(task)
     return [
@@ -91,7 +62,11 @@ def task_views(
 
 
 def sync_view(
-    status: Any, sync: Any | None, running: Any | None, noted: Iterable[Any], changed_fields: list[str] | None
+    status: Any,
+    sync: SyncRow | None,
+    running: RunningRow | None,
+    noted: Iterable[Any],
+    changed_fields: list[str] | None,
 ) -> SyncView:
     """How far a job is; None where the State Syncer has not been yet."""
     same = ("detail", "change_kind", "step", "failures", "next_attempt_at", "updated_at")
@@ -122,7 +97,7 @@ def _plan(recorded: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _task_view(
-    place: Place, owners: Mapping[int, str | None], report: Any | None, load: dict[str, float] | None
+    place: Place, owners: Mapping[int, str | None], report: ReportedTask | None, load: dict[str, float] | None
 ) -> TaskView:
     about = {"task": place.task, "index": place.number, "shard": place.shard} | {
         "expected": place.expected,
@@ -135,8 +110,7 @@ def _task_view(
     return TaskView(**about, **named)
 
 
-def _task_count(running: Running | None) -> int:
-    """The tasks that should exist."""
+def _task_count(running: RunningRow | None) -> int:
     if running is None or running.stopping or running.config.get("desired_state") == DesiredState.STOPPED:
         return 0
     return int(running.config.get("task_count", 1))

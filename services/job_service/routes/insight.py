@@ -58,8 +58,10 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf) -> PlanView:
     content = new_content(Write(Action(body.action), job, "", body.layer, body.config), stored)
     after = merged_with(stored, layers, body.layer, content)
     has_run = running is not None and running.started
-    planned = plan(
+    return plan(
         job,
+        body.layer,
+        stored.version(body.layer),
         running=running.config if running is not None and has_run else None,
         before=_before(stored, layers),
         after=after,
@@ -67,7 +69,6 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf) -> PlanView:
         rates=rates,
         rollout_share=parts.rollout_share,
     )
-    return views.plan_view(job, body.layer, stored.version(body.layer), planned, after)
 
 
 def _before(stored: StoredJob, layers: Layers) -> Config:

@@ -53,23 +53,28 @@ def test_the_way_from_running_to_expected(
     downtime: float | None,
 ) -> None:
     runs = check_merged({**BASE, **running}).model_dump(mode="json")
-    found = plan("etl", running=runs, before={**BASE, **running}, after=check_merged({**BASE, **running, **change}))
-    assert (found.kind, found.steps, found.tasks_touched, found.downtime_seconds) == (kind, steps, touched, downtime)
+    found = plan(
+        "etl", "oncall", 0, running=runs, before={**BASE, **running}, after=check_merged({**BASE, **running, **change})
+    )
+    assert (found.kind, found.steps, found.tasks_touched) == (kind.name.lower(), list(steps), list(touched))
+    assert found.downtime_seconds == downtime
     assert found.allowed == (kind is not ChangeKind.FORBIDDEN)
 
 
 @pytest.mark.parametrize(("change", "downtime"), [({"task_count": 4}, 1.5), ({"trigger_interval_seconds": 1}, None)])
 def test_what_the_last_rescale_took_is_expected_of_the_next(change: dict[str, Any], downtime: float | None) -> None:
-    found = plan("etl", running=BASE, before=BASE, after=check_merged({**BASE, **change}), rescale_seconds=1.5)
+    found = plan(
+        "etl", "oncall", 0, running=BASE, before=BASE, after=check_merged({**BASE, **change}), rescale_seconds=1.5
+    )
     assert found.downtime_seconds == downtime
 
 
 def test_the_catch_up_follows_from_downtime_and_rates() -> None:
     rates = Rates(100.0, 300.0, 0)
     after = check_merged({**BASE, "task_count": 4})
-    found = plan("etl", running=BASE, before=BASE, after=after, rescale_seconds=4.0, rates=rates)
+    found = plan("etl", "oncall", 0, running=BASE, before=BASE, after=after, rescale_seconds=4.0, rates=rates)
     assert found.catch_up_seconds == 2.0
-    assert plan("etl", running=BASE, before=BASE, after=after, rates=rates).catch_up_seconds is None
+    assert plan("etl", "oncall", 0, running=BASE, before=BASE, after=after, rates=rates).catch_up_seconds is None
 
 
 SIZED = {"output": {"type": "kafka", "topic": "clean", "key_groups": 4}}
@@ -88,8 +93,10 @@ SIZED = {"output": {"type": "kafka", "topic": "clean", "key_groups": 4}}
 )
 def test_an_output_that_must_be_made_is_a_step(running: Any, change: dict[str, Any], steps: tuple[str, ...]) -> None:
     runs = None if running is None else check_merged({**BASE, **running}).model_dump(mode="json")
-    found = plan("etl", running=runs, before={**BASE, **SIZED}, after=check_merged({**BASE, **SIZED, **change}))
-    assert found.steps == steps
+    found = plan(
+        "etl", "oncall", 0, running=runs, before={**BASE, **SIZED}, after=check_merged({**BASE, **SIZED, **change})
+    )
+    assert found.steps == list(steps)
 
 
 TIMED = {
@@ -113,25 +120,28 @@ TIMED = {
 )
 def test_a_rescale_with_watermarks_says_what_happens_to_late_rows(more: Any, change: Any, said: str | None) -> None:
     before = {**BASE, **more}
-    assert plan("etl", running=before, before=before, after=check_merged({**before, **change})).completeness == said
+    assert (
+        plan("etl", "oncall", 0, running=before, before=before, after=check_merged({**before, **change})).completeness
+        == said
+    )
 
 
 def test_a_change_that_is_not_in_force_yet_counts_for_the_kind_but_not_for_the_fields() -> None:
     before = {**BASE, "trigger_interval_seconds": 1}
-    found = plan("etl", running=BASE, before=before, after=check_merged({**before, "priority": 3}))
-    assert found.kind is ChangeKind.RESTART
+    found = plan("etl", "oncall", 0, running=BASE, before=before, after=check_merged({**before, "priority": 3}))
+    assert found.kind == "restart"
     assert [change.field for change in found.fields] == ["priority"]
 
 
 def test_a_job_that_never_ran_just_starts() -> None:
-    found = plan("etl", running=None, before=BASE, after=check_merged({**BASE, "output_mode": "update"}))
-    assert (found.allowed, found.steps, found.tasks_touched) == (True, ("commit", "start_tasks"), TWO)
+    found = plan("etl", "oncall", 0, running=None, before=BASE, after=check_merged({**BASE, "output_mode": "update"}))
+    assert (found.allowed, found.steps, found.tasks_touched) == (True, ["commit", "start_tasks"], list(TWO))
     assert found.catch_up_seconds is None
 
 
 def test_a_stopped_job_that_never_ran_starts_nothing() -> None:
-    found = plan("etl", running=None, before=BASE, after=check_merged({**BASE, **STOPPED}))
-    assert (found.steps, found.tasks_touched) == (("commit",), ())
+    found = plan("etl", "oncall", 0, running=None, before=BASE, after=check_merged({**BASE, **STOPPED}))
+    assert (found.steps, found.tasks_touched) == (["commit"], [])
 
 
 @pytest.mark.parametrize(
@@ -147,6 +157,6 @@ def test_a_stopped_job_that_never_ran_starts_nothing() -> None:
 def test_a_package_goes_out_in_waves(running: dict[str, Any], change: dict[str, Any], waves: list[Any]) -> None:
     runs = {**BASE, **running}
     after = check_merged({**runs, **change, "package": {"version": "2"}})
-    found = plan("etl", running=runs, before=runs, after=after, rollout_share=0.5)
-    assert found.waves == tuple(waves)
-    assert (found.steps == tuple(f"wave_{n}" for n in range(1, len(waves) + 1))) == bool(waves)
+    found = plan("etl", "oncall", 0, running=runs, before=runs, after=after, rollout_share=0.5)
+    assert found.waves == [list(wave) for wave in waves]
+    assert (found.steps == [f"wave_{n}" for n in range(1, len(waves) + 1)]) == bool(waves)
