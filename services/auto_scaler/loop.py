@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from penstock.config.model import JobConfig
 from penstock.control.errors import RetryableError, UserError, VersionConflict
 from penstock.control.logs import logger
+from penstock.wire.job_client import JobClient
 from services.auto_scaler import metrics
 from services.auto_scaler.algorithm import (
     REASON,
@@ -30,8 +31,9 @@ from services.auto_scaler.algorithm import (
     classify_symptom,
 )
 from services.auto_scaler.evidence import LastDecision, ScaledJob, scaler_state
-from services.auto_scaler.ports import Cluster, LayerWriter, ScalingStore
 from services.auto_scaler.store.decisions import PENDING, NewDecision
+from services.auto_scaler.store.evidence import SCALER_LAYER
+from services.auto_scaler.store.port import Cluster, ScalingStore
 from services.auto_scaler.symptoms import detect
 
 log = logger(__name__)
@@ -55,9 +57,9 @@ class Decided(NamedTuple):
 class AutoScaler:
     """Rounds of the Auto Scaler."""
 
-    def __init__(self, store: ScalingStore, writer: LayerWriter, now: Callable[[], datetime], policy: Policy) -> None:
+    def __init__(self, store: ScalingStore, jobs: JobClient, now: Callable[[], datetime], policy: Policy) -> None:
         self._store = store
-        self._writer = writer
+        self._jobs = jobs
         self._now = now
         self._policy = policy
 
@@ -111,12 +113,14 @@ class AutoScaler:
         """What became of the change, and its revision. After a conflict the next round decides anew."""
         job, decision = one.job, one.decision
         try:
-            revision = self._writer.patch(
+            written = self._jobs.patch_layer(
                 job.job,
+                SCALER_LAYER,
                 decision.change or {},
-                version=job.layer_version,
+                if_match=job.layer_version,
                 reason=f"{decision.action}: {decision.reason}",
-                key=f"scaling-decision-{decision_id}",
+                expires_in_seconds=None,
+                idempotency_key=f"scaling-decision-{decision_id}",
             )
         except VersionConflict:
             return CONFLICT, None
@@ -125,7 +129,7 @@ class AutoScaler:
         except RetryableError as error:
             log.warning("change not written", job=job.job, error=error.detail)
             return UNAVAILABLE, None
-        return WRITTEN, revision
+        return WRITTEN, written.revision
 
 
 def _quiet_outcome(decision: ScalingDecision) -> str:

@@ -25,11 +25,7 @@ def main() -> None:
     times = LoopTimes(period=settings.expiry_period_seconds, lease=lease, renew=lease / 3)
     url = f"http://{settings.host}:{settings.port}"
     loop = build_loop(LOOP, expiry.round, engine, clock, times, holder=settings.identity(), url=url)
-    loop.start()
-    try:
-        serve(create_api(engine, clock, settings), settings.host, settings.port)
-    finally:
-        loop.stop()
+    serve(create_api(engine, clock, settings), settings.host, settings.port, loop)
 
 
 if __name__ == "__main__":

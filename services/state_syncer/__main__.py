@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.control.logs import configure
 from penstock.store.election import Listener
 from penstock.store.engine import CHANGED_EXPECTED, REPORTED_STOP
-from penstock.wire.leader import serve_loop
+from penstock.wire.app import create_app, serve
 from services.state_syncer.settings import StateSyncerSettings
 from services.state_syncer.wiring import build
 
@@ -16,7 +16,7 @@ def main() -> None:
     configure("state_syncer", log_format=settings.log_format, level=settings.log_level)
     loop = build(settings)
     listener = Listener(settings.database_url, (CHANGED_EXPECTED, REPORTED_STOP), loop.wake)
-    serve_loop("state_syncer", loop, settings.host, settings.port, listener)
+    serve(create_app("state_syncer", ready=loop.status), settings.host, settings.port, loop, listener)
 
 
 if __name__ == "__main__":

@@ -13,11 +13,7 @@ def main() -> None:
     settings = TaskServiceSettings()
     configure("task_service", log_format=settings.log_format, level=settings.log_level)
     process = build(settings)
-    process.start()
-    try:
-        serve(process.app, settings.host, settings.port)
-    finally:
-        process.stop()
+    serve(process.app, settings.host, settings.port, process)
 
 
 if __name__ == "__main__":

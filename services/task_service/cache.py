@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Protocol
 
 from penstock.control.clock import Clock
 from penstock.control.errors import PenstockError
@@ -16,18 +15,11 @@ from penstock.control.logs import logger
 from services.task_service import metrics
 from services.task_service.store.port import TemplateStore
 from services.task_service.templates import Templates, everything, updated
+from services.task_service.waiters import Waiters
 
 log = logger(__name__)
 RETRY_SECONDS = 1.0
 PURGE_SECONDS = 3600.0
-
-
-class Releasable(Protocol):
-    """Requests that wait for a read: `Waiters`."""
-
-    def release(self) -> None:
-        """Makes all of them check again whether they are done."""
-        ...
 
 
 class TemplateCache:
@@ -37,7 +29,7 @@ class TemplateCache:
         self,
         store: TemplateStore,
         clock: Clock,
-        waiters: Releasable,
+        waiters: Waiters,
         *,
         expiry_seconds: float,
         keep_samples_days: int,

@@ -1,4 +1,4 @@
-"""The contract of `LayerWriter`: compare-and-swap on the scaler's layer, and the same key is the same write."""
+"""What the Auto Scaler needs of `JobClient`: compare-and-swap on its layer, and the same key is the same write."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.control.errors import InvalidConfig, NotFound, Unavailable, UserError, VersionConflict
-from services.auto_scaler.ports import JobServiceWriter, LayerWriter
+from penstock.wire.job_client import JobClient
 from tests.support.job_service import RunningJobService, job_service
 from tests.support.jobs import make_layer
 from tests.support.unreachable import NOWHERE
@@ -23,9 +23,8 @@ class JobServiceForm:
             self.token = admin.create_token("scaler", "scaler")
         self.service = service
 
-    def writer(self, *, away: bool = False) -> LayerWriter:
-        client = type(self.service.client())(NOWHERE, self.token) if away else self.service.client(self.token)
-        return JobServiceWriter(client)
+    def writer(self, *, away: bool = False) -> JobClient:
+        return JobClient(NOWHERE, self.token) if away else self.service.client(self.token)
 
     def layer(self) -> Any:
         with self.service.client() as admin:
@@ -39,8 +38,9 @@ def form(database_url: str) -> Iterator[JobServiceForm]:
         yield JobServiceForm(service)
 
 
-def patch(writer: LayerWriter, change: Any, version: int, *, job: str = "j", key: str = "1") -> int:
-    return writer.patch(job, change, version=version, reason="lag", key=key)
+def patch(writer: JobClient, change: Any, version: int, *, job: str = "j", key: str = "1") -> int:
+    given = {"reason": "lag", "expires_in_seconds": None, "idempotency_key": key}
+    return writer.patch_layer(job, "scaler", change, if_match=version, **given).revision
 
 
 def test_patches_are_merged_and_their_revisions_grow(form: JobServiceForm) -> None:

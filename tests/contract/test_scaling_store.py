@@ -1,4 +1,4 @@
-"""The contract of `ScalingStore`, of which there is only the form on Postgres."""
+"""The contract of `ScalingStore`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sqlalchemy import Engine, text
 from penstock.control.errors import Fenced, Unavailable
 from penstock.store import leases
 from penstock.store.engine import transaction
-from services.auto_scaler.ports import PostgresScalingStore, ScalingStore
 from services.auto_scaler.store.decisions import AUTO_SCALER, PENDING, NewDecision
+from services.auto_scaler.store.port import ScalingStore
 from services.auto_scaler.symptoms import TaskSample
 from tests.support.jobs import write_layer
 from tests.support.task_service import commit_job
@@ -24,8 +24,8 @@ NOW = datetime.now(UTC).replace(second=30, microsecond=0) + timedelta(hours=1)
 class PostgresForm:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.store: ScalingStore = PostgresScalingStore(engine)
-        self.away: ScalingStore = PostgresScalingStore(unreachable_engine())
+        self.store = ScalingStore(engine)
+        self.away = ScalingStore(unreachable_engine())
         with transaction(engine) as connection:
             self.epoch = leases.take(connection, AUTO_SCALER, "test", url="", seconds=600.0)
 

@@ -14,10 +14,11 @@ from penstock.control.errors import Fenced, InvalidConfig, Unavailable, VersionC
 from penstock.store import leases
 from penstock.store.engine import connect, transaction
 from penstock.store.running import STATE_SYNCER
+from penstock.wire.jobs import Written
 from services.auto_scaler.algorithm import Policy, replay
 from services.auto_scaler.loop import AutoScaler
-from services.auto_scaler.ports import JobServiceWriter, LayerWriter, PostgresScalingStore
 from services.auto_scaler.store.decisions import AUTO_SCALER
+from services.auto_scaler.store.port import ScalingStore
 from services.state_syncer.round.loop import StateSyncer
 from services.state_syncer.store.port import PostgresSyncStore
 from tests.support.job_service import job_service
@@ -28,16 +29,17 @@ NOW = datetime.now(UTC).replace(second=30, microsecond=0) + timedelta(hours=1)
 
 @dataclass
 class FakeWriter:
-    """Remembers what was asked of the Job Service, and answers as the test says."""
+    """Stands for `JobClient`: remembers what was asked of it, and answers as the test says."""
 
     error: Exception | None = None
     asked: list[tuple[str, Mapping[str, Any], int, str]] = field(default_factory=list)
 
-    def patch(self, job: str, change: Mapping[str, Any], *, version: int, reason: str, key: str) -> int:
-        self.asked.append((job, change, version, key))
+    def patch_layer(self, job: str, layer: str, patch: Mapping[str, Any], *, if_match: int, **given: Any) -> Written:
+        assert (layer, given["expires_in_seconds"]) == ("scaler", None)
+        self.asked.append((job, patch, if_match, given["idempotency_key"]))
         if self.error is not None:
             raise self.error
-        return 77
+        return Written(job=job, action="patch", revision=77)
 
 
 class Cell:
@@ -61,8 +63,8 @@ class Cell:
     def sync(self) -> None:
         self.syncer.round(self.syncer_epoch)
 
-    def round(self, writer: LayerWriter | None = None) -> None:
-        store = PostgresScalingStore(self.engine)
+    def round(self, writer: Any = None) -> None:
+        store = ScalingStore(self.engine)
         AutoScaler(store, writer or self.writer, lambda: self.now, Policy()).round(self.epoch)
 
     def run_job(self, **overrides: Any) -> None:
@@ -246,7 +248,7 @@ def test_a_change_goes_through_the_job_service(cell: Cell, database_url: str) ->
     Syncer sees the revision, and the scaler waits for it. 4. Somebody else's write makes the next one a conflict."""
     with job_service(database_url) as service, service.client() as admin:
         token = admin.create_token("scaler", "scaler")
-        writer = JobServiceWriter(service.client(token))
+        writer = service.client(token)
         admin.put_job("j", make_layer())
         cell.sync()
         cell.measure(0, backlog=90_000)
@@ -261,4 +263,4 @@ def test_a_change_goes_through_the_job_service(cell: Cell, database_url: str) ->
         cell.round(writer)
         assert cell.decisions()[-1] == ("lag", "none", "nothing to do"), "the job does not run it yet"
         with pytest.raises(VersionConflict):
-            writer.patch("j", {"task_count": 5}, version=0, reason="", key="another")
+            writer.patch_layer("j", "scaler", {"task_count": 5}, if_match=0)

@@ -17,7 +17,6 @@ PURE_MODULES = ("penstock.control.errors",)
 SHELL_NAMES = ("__init__.py", "__main__.py", "settings.py", "loop.py", "api.py", "dispatcher.py")
 SERVICE_SHELLS: frozenset[str] = frozenset(
     [
-        "services/auto_scaler/ports.py",
         "services/job_service/authentication.py",
         "services/job_service/expiry.py",
         "services/job_service/requests.py",

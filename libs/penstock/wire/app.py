@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from contextlib import ExitStack, contextmanager
+from typing import Any, Protocol, TypeVar
 
 import uvicorn
 from anyio import CapacityLimiter
@@ -107,13 +107,32 @@ def _bug(request: Request, error: Exception) -> JSONResponse:
     return problem(500, "InternalError", "this is a bug in Penstock; see the log of the service")
 
 
-def serve(app: FastAPI, host: str, port: int, *, grace_seconds: float = 3.0) -> None:
-    """Serves until SIGTERM or SIGINT, then returns; requests under way get `grace_seconds` to end."""
+class Part(Protocol):
+    """A part of a process that works in threads of its own, such as a control loop."""
+
+    def start(self) -> None:
+        """Begins."""
+        ...
+
+    def stop(self) -> None:
+        """Ends."""
+        ...
+
+
+def serve(app: FastAPI, host: str, port: int, *parts: Part, grace_seconds: float = 3.0) -> None:
+    """Starts `parts`, serves until SIGTERM or SIGINT, then stops them, last first, and returns.
+
+    Requests under way get `grace_seconds` to end.
+    """
     config = uvicorn.Config(
         app, host=host, port=port, log_level="warning", access_log=False, timeout_graceful_shutdown=int(grace_seconds)
     )
-    with _surviving_signals():
-        uvicorn.Server(config).run()
+    with ExitStack() as started:
+        for part in parts:
+            part.start()
+            started.callback(part.stop)
+        with _surviving_signals():
+            uvicorn.Server(config).run()
 
 
 @contextmanager
