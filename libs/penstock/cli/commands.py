@@ -28,10 +28,10 @@ COMMANDS = (
     ),
     Command(
         "explain",
-        "explain:explain",
+        "layers:explain",
         "Show for each field its value, who set it, when and why, and which values it hides.",
     ),
-    Command("plan", "plan:plan", "Show what a change would do, without making it."),
+    Command("plan", "layers:plan", "Show what a change would do, without making it."),
     Command("history", "layers:history", "Show who changed what, when and why, newest first."),
     Command("revert", "layers:revert", "Set a layer back to its content at an earlier version."),
     Command("restart", "jobs:restart", "Restart the tasks of a job. Their state is kept."),
@@ -41,7 +41,7 @@ COMMANDS = (
     Command("rescale", "rescale:rescale", "Change the number of tasks of a job. No row is lost or counted twice."),
     Command(
         "rebalance",
-        "rebalance:rebalance",
+        "rescale:rebalance",
         "Give each task of a job an equal share of the input, by the measured traffic.",
     ),
     Command("savepoint create", "savepoint:create", "Copy the checkpoints of a job while the job runs."),

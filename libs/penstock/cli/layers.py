@@ -1,17 +1,25 @@
-"""Commands about the layers of a job: read, write, override, history."""
+"""Commands about the configuration of a job: its layers, their history, where values come from, what a change does."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import typer
 
 from penstock.cli.arguments import AsJson, Config, IfMatch, Job, Layer, Reason
 from penstock.cli.connection import client, say_more, say_written
 from penstock.cli.errors import required
-from penstock.cli.output import changes, show_json, table
+from penstock.cli.output import cell, changes, say, show_json, table
 from penstock.cli.parse import expiry_seconds, json_object
 from penstock.wire.job_client import JobClient
+from penstock.wire.jobs import ExplainedLeafView, HiddenValueView, PlanView
+
+DEFAULT_LAYER = "default"
+_WATERMARKS = {
+    "wait": "tasks that are behind first read up to the others (completeness: wait)",
+    "drop_late": "rows that slow tasks have not read yet are dropped as late (completeness: drop_late)",
+}
 
 
 def show(job: Job, layer: Layer) -> None:
@@ -84,3 +92,64 @@ def revert(
     connection = client()
     present = _version(connection, job, layer, if_match)
     say_written(connection.revert_layer(job, layer, version, if_match=present, reason=reason))
+
+
+def explain(
+    job: Job,
+    all_: Annotated[bool, typer.Option("--all", "-a", help="also show the fields that no layer sets")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show for each field its value, who set it, when and why, and which values it hides."""
+    answer = client().explain(job)
+    if as_json:
+        return show_json(answer)
+    shown = [leaf for leaf in answer.leaves if all_ or leaf.layer != DEFAULT_LAYER or leaf.hides]
+    rows = [(leaf.field, _value(leaf), leaf.layer, _origin(leaf), _hidden(leaf.hides)) for leaf in shown]
+    table(("field", "value", "layer", "set by", "hides"), rows, title=f"{job} at revision {answer.revision}")
+    if len(shown) < len(answer.leaves):
+        say(f"{len(answer.leaves) - len(shown)} fields have their defaults and are not shown: add --all")
+    return None
+
+
+def _value(leaf: ExplainedLeafView) -> Any:
+    return leaf.value if leaf.ignored is None else f"{cell(leaf.value)} (ignored: {leaf.ignored})"
+
+
+def _origin(leaf: ExplainedLeafView) -> str | None:
+    if leaf.author is None:
+        return None
+    why = f": {leaf.reason}" if leaf.reason else ""
+    ends = "" if leaf.expires_at is None else f" (ends {cell(leaf.expires_at)})"
+    return f"{leaf.author}, {cell(leaf.written_at)}{why}{ends}"
+
+
+def _hidden(values: list[HiddenValueView]) -> str:
+    return ", ".join(f"{hidden.layer}={cell(hidden.value)}" for hidden in values)
+
+
+def plan(job: Job, layer: Layer, config: Config, as_json: AsJson = False) -> None:
+    """Show what a change would do, without making it.
+
+    Prints the fields that change, the steps, the tasks that restart, and for how long they are down.
+    """
+    answer = client().plan(job, json_object(config), layer=layer)
+    if as_json:
+        return show_json(answer)
+    rows = [(change.field, change.old, change.new, change.kind) for change in answer.fields]
+    table(("field", "old", "new", "change kind"), rows, title=f"{job}: change kind {answer.kind}")
+    for sentence in plan_outcome(answer):
+        say(sentence)
+    return None
+
+
+def plan_outcome(answer: PlanView) -> Iterator[str]:
+    """The steps of a plan and what they cost, one line each."""
+    waves = {f"wave_{number}": f": {', '.join(tasks)}" for number, tasks in enumerate(answer.waves, 1)}
+    yield from (f"{number}. {step}{waves.get(step, '')}" for number, step in enumerate(answer.steps, 1))
+    times = (("down for", answer.downtime_seconds), ("catches up in", answer.catch_up_seconds))
+    costs = [f"{what} {'an unknown time' if value is None else f'{value:,.1f} s'}" for what, value in times]
+    yield f"touches {len(answer.tasks_touched)} tasks; {'; '.join(costs)}"
+    if answer.completeness is not None:
+        yield f"watermarks: {_WATERMARKS[answer.completeness]}"
+    if not answer.allowed:
+        yield "NOT ALLOWED: the write would be refused"

@@ -1,4 +1,4 @@
-"""`penstock rescale`: another number of tasks, with the plan's progress until the job runs with it."""
+"""How a job's input is shared: another number of tasks, or ranges of key groups that follow the measured traffic."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import typer
 
 from penstock.cli.arguments import ForTime, Job, NoWait, Reason, Wait
 from penstock.cli.connection import client, say_written
-from penstock.cli.output import say
+from penstock.cli.layers import plan_outcome
+from penstock.cli.output import figure, say, table
 from penstock.cli.parse import duration_seconds, expiry_seconds
 from penstock.control.errors import Conflict
 from penstock.control.process import wait_until
 from penstock.model.jobs import JobState
+from penstock.wire.balance import BalanceView, LoadView
 from penstock.wire.job_client import JobClient
 from penstock.wire.overview import SyncView
 
@@ -61,3 +63,55 @@ def _has_ended(view: SyncView, revision: int) -> bool:
     runs = view.running_revision is not None and view.running_revision >= revision
     given_up = view.state in _GIVEN_UP and (view.sync_revision or 0) >= revision
     return given_up or (runs and view.plan is None)
+
+
+def rebalance(
+    job: Job,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="show the proposal and its plan; change nothing")] = False,
+    min_gain: Annotated[
+        float,
+        typer.Option(min=0, max=0.99, help="refuse unless the busiest task loses at least this share of its input"),
+    ] = 0.1,
+    measured: Annotated[str, typer.Option("--measured", help="ignore tasks that ran for less time than this")] = "60s",
+    reason: Reason = "",
+    for_: ForTime = None,
+    wait: Wait = "10m",
+    no_wait: NoWait = False,
+) -> None:
+    """Give each task of a job an equal share of the input, by the measured traffic."""
+    connection, least, seconds = client(), duration_seconds(measured), duration_seconds(wait)
+    if dry_run:
+        return _show(connection, job, least)
+    done = connection.rebalance(
+        job,
+        min_gain=min_gain,
+        min_measured_seconds=least,
+        reason=reason,
+        expires_in_seconds=expiry_seconds(for_),
+    )
+    _say_balance(done)
+    say_written(done.written)
+    return None if no_wait else watch(connection, job, done.written.revision, seconds)
+
+
+def _show(connection: JobClient, job: str, least_seconds: int) -> None:
+    found = connection.balance(job, min_measured_seconds=least_seconds)
+    _say_balance(found)
+    if found.bounds:
+        for sentence in plan_outcome(connection.plan(job, {"key_group_bounds": found.bounds})):
+            say(sentence)
+
+
+def _say_balance(found: BalanceView) -> None:
+    known = sum(rate is not None for rate in found.records_per_second)
+    say(f"{found.job}: the traffic of {known} of {len(found.records_per_second)} key groups is known")
+    rows = [("present", found.present, *_load(found.before)), ("proposed", found.bounds, *_load(found.after))]
+    table(("ranges", "start at key group", "busiest task, records/s", "busiest / mean"), rows)
+    if found.bounds is None:
+        say("no proposal: the traffic of too few key groups is known")
+
+
+def _load(load: LoadView | None) -> tuple[str, str]:
+    if load is None:
+        return figure(None), figure(None)
+    return f"{load.largest_records_per_second:,.1f}", f"{load.imbalance:.2f}"

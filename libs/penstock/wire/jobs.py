@@ -44,9 +44,12 @@ class Problem(BaseModel):
 
 
 class View(BaseModel):
-    """Base of answers, also made of any row with the same names. A client ignores fields that a newer service adds."""
+    """Base of answers, also made of any row with the same names. A client ignores fields that a newer service adds.
 
-    model_config = ConfigDict(frozen=True, extra="ignore", from_attributes=True)
+    A validator is built at its first use, because a command of the CLI uses one or two of them.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", from_attributes=True, defer_build=True)
 
 
 class WithReason(Model):

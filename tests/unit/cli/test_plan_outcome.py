@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.cli.plan import plan_outcome
+from penstock.cli.layers import plan_outcome
 from penstock.wire.jobs import PlanView
 
 
