@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from penstock.control.clock import SystemClock
 from penstock.control.logs import configure
 from penstock.store.election import LoopTimes, build_loop
@@ -20,7 +22,7 @@ def main() -> None:
     upgrade(settings.database_url)
     engine = engine_of(settings, connections=settings.job_service_connections)
     clock = SystemClock()
-    expiry = Expiry(engine, clock, answers_kept=settings.idempotency_kept)
+    expiry = Expiry(engine, clock, answers_kept=timedelta(seconds=settings.idempotency_kept_seconds))
     lease = settings.expiry_lease_seconds
     times = LoopTimes(period=settings.expiry_period_seconds, lease=lease, renew=lease / 3)
     url = f"http://{settings.host}:{settings.port}"

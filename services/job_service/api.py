@@ -26,17 +26,7 @@ from services.job_service.routes import (
 )
 from services.job_service.settings import JobServiceSettings
 
-_ROUTERS = (
-    jobs.router,
-    rescale.router,
-    savepoints.router,
-    layers.router,
-    batches.router,
-    insight.router,
-    cluster.router,
-    containers.router,
-    tokens.router,
-)
+_ROUTES = (jobs, rescale, savepoints, layers, batches, insight, cluster, containers, tokens)
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"description": "the body cannot be read", "model": Problem},
     401: {"description": "no token, or one that is unknown or revoked", "model": Problem},
@@ -53,8 +43,8 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings) -> FastAPI:
     """The Job Service's application on a job store."""
     app = create_app("job_service", ready=lambda: _ready(engine))
-    for router in _ROUTERS:
-        app.include_router(router, responses=_PROBLEMS)
+    for routes in _ROUTES:
+        app.include_router(routes.router, responses=_PROBLEMS)
     authenticator = Authenticator(
         engine, clock, enabled=settings.authentication, cache_seconds=settings.job_service_token_cache_seconds
     )

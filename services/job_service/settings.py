@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -35,8 +34,3 @@ class JobServiceSettings(CommonSettings):
                 f"authentication is off (PENSTOCK_AUTHENTICATION), so the Job Service may not be bound to {self.host}"
             )
         return self
-
-    @property
-    def idempotency_kept(self) -> timedelta:
-        """How long answers are kept for their Idempotency-Key."""
-        return timedelta(seconds=self.idempotency_kept_seconds)

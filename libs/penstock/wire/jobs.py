@@ -44,12 +44,9 @@ class Problem(BaseModel):
 
 
 class View(BaseModel):
-    """Base of answers, also made of any row with the same names. A client ignores fields that a newer service adds.
+    """Base of answers, also made of any row with the same names. A client ignores fields that a newer service adds."""
 
-    A validator is built at its first use, because a command of the CLI uses one or two of them.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="ignore", from_attributes=True, defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", from_attributes=True)
 
 
 class WithReason(Model):
