@@ -20,8 +20,7 @@ DEFAULT_LAYERS: dict[str, tuple[str, ...]] = {
     "admin": (ANY_LAYER,),
 }
 MAY_DELETE_JOBS = ("provisioner", "admin")
-MAY_OPERATE_JOBS = ("oncall", "admin")
-MAY_OPERATE_CONTAINERS = ("oncall", "admin")
+MAY_OPERATE = ("oncall", "admin")
 MAY_ADMINISTER = ("admin",)
 
 

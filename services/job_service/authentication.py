@@ -58,12 +58,9 @@ class Authenticator:
         if row is None:
             return None
         principal = Principal(row.name, row.role, row.layers)
-        self._remember(digest, now + self._cache_seconds, principal)
-        return principal
-
-    def _remember(self, digest: str, good_until: float, principal: Principal) -> None:
         with self._lock:
-            self._found[digest] = (good_until, principal)
+            self._found[digest] = (now + self._cache_seconds, principal)
             self._found.move_to_end(digest)
             while len(self._found) > _MOST_REMEMBERED:
                 self._found.popitem(last=False)
+        return principal

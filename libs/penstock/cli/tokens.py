@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from penstock.cli.connection import client
 from penstock.cli.output import say, table
+from penstock.model.jobs import Role
 
 Name = Annotated[str, typer.Argument(help="name of the token; the history shows it as author")]
 
 
-class TokenRole(StrEnum):
-    """What a token may act as."""
-
-    reader = "reader"
-    provisioner = "provisioner"
-    scaler = "scaler"
-    oncall = "oncall"
-    admin = "admin"
-
-
 def create(
     name: Name,
-    role: Annotated[TokenRole, typer.Option(help="what the token may do; it also decides which layers it may write")],
+    role: Annotated[Role, typer.Option(help="what the token may do; it also decides which layers it may write")],
     layer: Annotated[
         list[str] | None, typer.Option(help="a layer that it may write instead of the role's; may be repeated")
     ] = None,
 ) -> None:
     """Create a token and print it. It cannot be shown again."""
-    token = client().create_token(name, role.value, layers=layer or None)
-    say(f"{name} ({role.value}), shown only now: {token}")
+    token = client().create_token(name, role, layers=layer or None)
+    say(f"{name} ({role}), shown only now: {token}")
 
 
 def list_() -> None:

@@ -73,7 +73,7 @@ def _set(
     status: int = 200,
     drain_until: datetime | None = None,
 ) -> Response:
-    access.require_role(call.principal, access.MAY_OPERATE_CONTAINERS)
+    access.require_role(call.principal, access.MAY_OPERATE)
     why = {"reason": reason, "author": call.author}
 
     def work(connection: Connection) -> Answer:

@@ -78,14 +78,14 @@ def delete_job(job: JobName, call: CallOf, reason: requests.Text = "") -> Respon
 @router.post("/v1/jobs/{job}/restart", response_model=Written, status_code=202)
 def restart_job(job: JobName, body: ReasonBody, call: CallOf) -> Response:
     """Restarts all tasks of the job; their state is kept."""
-    access.require_role(call.principal, access.MAY_OPERATE_JOBS)
+    access.require_role(call.principal, access.MAY_OPERATE)
     return respond(call.write(202, Write(Action.RESTART, job, call.author, reason=body.reason)))
 
 
 @router.post("/v1/jobs/{job}/release", response_model=Written, status_code=202)
 def release_job(job: JobName, body: ReasonBody, call: CallOf) -> Response:
     """Lets a job that failed too often be tried again."""
-    access.require_role(call.principal, access.MAY_OPERATE_JOBS)
+    access.require_role(call.principal, access.MAY_OPERATE)
 
     def work(connection: Connection) -> Answer:
         done = call.write_in(connection, Write(Action.RELEASE, job, call.author, reason=body.reason))
