@@ -11,7 +11,7 @@ from penstock.wire.containers import ContainerView, PlacementView
 
 
 def container_view(row: Any) -> ContainerView:
-    """A `services.job_service.store.fleet.ContainerRow` with its capacity in every dimension."""
+    """A row of `services.job_service.store.fleet` with its capacity in every dimension."""
     own = {CPU: row.cpu_cores, MEMORY: float(row.memory_bytes), DISK: float(row.disk_bytes)}
     made = {"capacity": {**own, **row.further_capacity}, "placement": _placement(row.placement)}
     return ContainerView(**made, **{name: getattr(row, name) for name in ContainerView.model_fields.keys() - made})

@@ -13,12 +13,12 @@ from sqlalchemy import Engine, text
 
 from penstock.control.process import wait_until
 from penstock.model.reports import TaskReport, TaskState
-from penstock.store import alerts
 from penstock.store.availability import set_availability
 from penstock.store.cluster import read_facts, set_shard_count
 from penstock.store.engine import connect, transaction
 from penstock.tasks.dimensions import CPU
 from penstock.tasks.ownership import CORDONED, DRAINING
+from services.job_service.store.overview import alerts_page
 from services.shard_manager.placement.alerts import SELECTOR_UNMET
 from services.shard_manager.store import owners as stored_owners
 from services.task_service.store.loads import save_loads
@@ -98,7 +98,7 @@ def tell(engine: Engine, loads: Mapping[str, float]) -> None:
 
 def region_alerts(engine: Engine) -> dict[str, str]:
     with transaction(engine) as connection:
-        return {alert.subject: alert.message for alert in alerts.page(connection, kind=SELECTOR_UNMET, limit=9)}
+        return {alert.subject: alert.message for alert in alerts_page(connection, kind=SELECTOR_UNMET, limit=9)}
 
 
 def test_shards_move_off_a_container_that_turns_out_to_be_hot(engine, database_url):

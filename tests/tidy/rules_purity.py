@@ -52,7 +52,6 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/shard_manager/store/members.py",
         "services/shard_manager/store/owners.py",
         "services/shard_manager/store/port.py",
-        "services/shard_manager/store/postgres.py",
         "services/shard_manager/store/sharding.py",
         "services/shard_manager/wiring.py",
         "services/state_syncer/round/events.py",

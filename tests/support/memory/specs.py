@@ -58,7 +58,7 @@ class MemoryTaskService(MemoryPort):
 
 
 class MemoryTemplateStore(MemoryPort):
-    """As `services.task_service.store.port.PostgresTemplateStore`, without samples. `alerts`: job to reason."""
+    """As `services.task_service.store.port.TemplateStore`, without samples. `alerts`: job to reason."""
 
     def __init__(self, store: MemoryStore) -> None:
         super().__init__(store)
