@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 from penstock.control.process import wait_until
 from penstock.model.reports import TaskReport, TaskReportBatch, TaskState
 from penstock.store.availability import set_availability
-from penstock.store.cluster import set_shard_count
+from penstock.store.cluster import ask_for_shards
 from penstock.store.engine import connect, transaction
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member
 from penstock.wire.cluster import HeartbeatAnswer
@@ -47,7 +47,7 @@ class DeafTaskManager(SmallTaskManager):
 def engine(database_url: str) -> Iterator[Engine]:
     engine = connect(database_url)
     with transaction(engine) as connection:
-        set_shard_count(connection, SHARDS)
+        ask_for_shards(connection, SHARDS)
     yield engine
     engine.dispose()
 

@@ -179,10 +179,11 @@ def test_what_may_be_is_not_refused(engine: Engine, statement: str) -> None:
         assert connection.exec_driver_sql(statement).rowcount == 1
 
 
-def test_the_shard_count_is_fixed_once_shards_are_assigned(engine: Engine) -> None:
+def test_the_shard_count_waits_once_shards_are_assigned(engine: Engine) -> None:
     with transaction(engine) as connection:
-        cluster.set_shard_count(connection, 64)
-        assert cluster.read_facts(connection).sharding.count == 64
+        assert cluster.ask_for_shards(connection, 64).sharding.count == 64
         connection.execute(text("INSERT INTO assignment (shard, epoch) VALUES (0, 1)"))
-    with pytest.raises(Conflict), transaction(engine) as connection:
-        cluster.set_shard_count(connection, 128)
+        asked = cluster.ask_for_shards(connection, 128)
+        assert (asked.sharding.count, asked.wanted) == (64, 128)
+        with pytest.raises(Conflict):
+            cluster.ask_for_shards(connection, 100)

@@ -14,14 +14,14 @@ from sqlalchemy import Engine, text
 from penstock.control.process import wait_until
 from penstock.model.reports import TaskReport, TaskState
 from penstock.store.availability import set_availability
-from penstock.store.cluster import read_facts, set_shard_count
+from penstock.store.cluster import ask_for_shards, read_facts
 from penstock.store.engine import connect, transaction
 from penstock.tasks.dimensions import CPU
 from penstock.tasks.ownership import CORDONED, DRAINING
 from services.job_service.store.overview import alerts_page
 from services.shard_manager.placement.alerts import SELECTOR_UNMET
 from services.shard_manager.store import owners as stored_owners
-from services.task_service.store.loads import save_loads
+from services.task_service.store.reports import save_loads
 from tests.support.cells import jobs_in
 from tests.support.database import read_assignment
 from tests.support.shard_manager import RunningShardManager, SmallTaskManager, shard_manager
@@ -37,7 +37,7 @@ EVERY_ROUND = {"load_check_seconds": 0.01, "job_check_seconds": 0.0}
 def engine(database_url: str) -> Iterator[Engine]:
     engine = connect(database_url)
     with transaction(engine) as connection:
-        set_shard_count(connection, SHARDS)
+        ask_for_shards(connection, SHARDS)
     yield engine
     engine.dispose()
 

@@ -9,14 +9,13 @@ from typing import Any
 import orjson
 
 from penstock.control.errors import Unavailable
-from penstock.store.engine import transaction
 from penstock.tasks.spec import TaskSpec, expand
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import BatchResult, BatchWrite
 from services.state_syncer.rollback.reconciler import RollbackReconciler
 from services.state_syncer.rollback.store import RollbackStore
 from services.state_syncer.store.port import SyncStore
-from services.task_service.store.changes import read_changes
+from services.task_service.store.port import TemplateStore
 from services.task_service.templates import template_of
 from tests.support.jobs import make_layer
 from tests.support.syncer_cell import Cell
@@ -66,8 +65,7 @@ class RolloutCell(Cell):
 
     def report_all(self) -> None:
         """The container runs what it is served now, and says so."""
-        with transaction(self.engine) as connection:
-            found = read_changes(connection)
+        found = TemplateStore(self.engine).read()
         specs = [spec for stored in found.stored for spec in expand(template_of(stored))]
         self.report("a", found.commit_number)
         for spec in specs:

@@ -48,7 +48,6 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/shard_manager/placement/controller.py",
         "services/shard_manager/store/health.py",
         "services/shard_manager/store/housekeeping.py",
-        "services/shard_manager/store/jobs.py",
         "services/shard_manager/store/members.py",
         "services/shard_manager/store/owners.py",
         "services/shard_manager/store/port.py",

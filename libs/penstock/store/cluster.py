@@ -86,14 +86,6 @@ def ask_for_shards(connection: Connection, count: int) -> ShardingFacts:
     return read_facts(connection)
 
 
-def set_shard_count(connection: Connection, count: int) -> None:
-    """Sets the number of shards of a new cell. Raises Conflict once shards are assigned: use `ask_for_shards` then."""
-    read_facts(connection, hold=True)
-    if connection.execute(_IS_ASSIGNED).scalar_one():
-        raise Conflict("shards are assigned: ask for another count", field=SHARD_COUNT, rule="unassigned")
-    write_fact(connection, SHARD_COUNT, count)
-
-
 def write_fact(connection: Connection, key: str, value: Any) -> None:
     """Writes a fact, as JSON."""
     connection.execute(_WRITE, {"key": key, "value": Jsonb(value)})

@@ -7,10 +7,7 @@ first wins. The caller checks the leader epoch in the same transaction.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Any
 
-import orjson
 from psycopg.types.json import Jsonb
 from sqlalchemy import Connection, text
 
@@ -52,20 +49,6 @@ _DECLARE_LOST = text(
       AND (containers.lease_renewed_at IS NULL
            OR containers.lease_renewed_at < clock_timestamp() - make_interval(secs => :seconds))
     RETURNING containers.name
-    """
-)
-_SAVE_HEARTBEATS = text(
-    """
-    UPDATE containers SET heartbeat_at = heard.at
-    FROM unnest(CAST(:names AS text[]), CAST(:times AS timestamptz[])) AS heard (name, at)
-    WHERE containers.name = heard.name AND containers.heartbeat_at < heard.at
-    """
-)
-_SAVE_PLACEMENTS = text(
-    """
-    UPDATE containers SET placement = placed.placement
-    FROM json_to_recordset(CAST(:rows AS json)) AS placed (name text, placement jsonb)
-    WHERE containers.name = placed.name
     """
 )
 _REMOVE_LOST = text(
@@ -126,14 +109,3 @@ def remove_lost(connection: Connection, older_than_seconds: float) -> set[str]:
         connection.execute(_DELETE_REPORTS, {"containers": list(removed)})
         connection.execute(_DELETE_TASKS, {"containers": list(removed)})
     return removed
-
-
-def save_heartbeats(connection: Connection, heard_at: Mapping[str, datetime]) -> None:
-    """Writes the times of the last heartbeats, for people."""
-    connection.execute(_SAVE_HEARTBEATS, {"names": list(heard_at.keys()), "times": list(heard_at.values())})
-
-
-def save_placements(connection: Connection, placements: Mapping[str, Mapping[str, Any]]) -> None:
-    """Writes the placement figures of containers (by name), as JSON for people; other containers are not changed."""
-    rows = [{"name": name, "placement": placement} for name, placement in placements.items()]
-    connection.execute(_SAVE_PLACEMENTS, {"rows": orjson.dumps(rows).decode()})

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine
+import orjson
+from sqlalchemy import Connection, Engine, text
 
 from penstock.store import leases
 from penstock.store.alerts import replace_alerts
@@ -14,15 +15,42 @@ from penstock.store.cluster import ShardingFacts, read_facts
 from penstock.store.engine import present_number, transaction
 from penstock.store.loads import read_loads
 from penstock.store.running import RUNNING_COMMIT
+from penstock.store.selectors import selector_in
 from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import Member, Membership, Owner
 from penstock.tasks.selectors import meets
 from services.shard_manager.placement.alerts import KINDS, PlacementAlert
 from services.shard_manager.store import members, owners, sharding
-from services.shard_manager.store.jobs import read_job_tasks
 from services.shard_manager.store.owners import Change
 
 LEASE = "shard_manager"
+
+# A row without a task count is left out.
+_JOBS = text(
+    f"""
+    SELECT job, CAST(config->>'task_count' AS integer), generation, COALESCE(config->>'isolation' = 'process', false),
+        COALESCE(config->'resources', '{{}}'), {selector_in("config")},
+        CASE WHEN config->>'priority' ~ '^-?[0-9]{{1,9}}$' THEN CAST(config->>'priority' AS integer) ELSE 0 END
+    FROM running
+    WHERE NOT stopping AND config->>'desired_state' IS DISTINCT FROM 'stopped'
+        AND config->>'task_count' ~ '^[1-9][0-9]{{0,8}}$'
+    ORDER BY job
+    """
+)
+_SAVE_HEARTBEATS = text(
+    """
+    UPDATE containers SET heartbeat_at = heard.at
+    FROM unnest(CAST(:names AS text[]), CAST(:times AS timestamptz[])) AS heard (name, at)
+    WHERE containers.name = heard.name AND containers.heartbeat_at < heard.at
+    """
+)
+_SAVE_PLACEMENTS = text(
+    """
+    UPDATE containers SET placement = placed.placement
+    FROM json_to_recordset(CAST(:rows AS json)) AS placed (name text, placement jsonb)
+    WHERE containers.name = placed.name
+    """
+)
 
 
 class Cell(NamedTuple):
@@ -127,12 +155,12 @@ class ShardStore:
     def save_heartbeats(self, heard_at: Mapping[str, datetime], leader_epoch: int) -> None:
         """Writes the times of the containers' last heartbeats, for people."""
         with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
-            members.save_heartbeats(connection, heard_at)
+            connection.execute(_SAVE_HEARTBEATS, {"names": list(heard_at), "times": list(heard_at.values())})
 
     def jobs(self) -> list[JobTasks]:
-        """The jobs whose tasks should run."""
+        """The jobs whose tasks should run, by name."""
         with transaction(self._engine) as connection:
-            return read_job_tasks(connection)
+            return [JobTasks(*row) for row in connection.execute(_JOBS)]
 
     def loads(self) -> list[TaskLoad]:
         """The loads of tasks as last reported."""
@@ -142,10 +170,11 @@ class ShardStore:
     def save_placement(
         self, placements: Mapping[str, Mapping[str, Any]], alerts: Sequence[PlacementAlert], leader_epoch: int
     ) -> None:
-        """Writes the placement figures by container, and makes `alerts` the open alerts of placement."""
+        """Writes the placement figures by container, for people, and makes `alerts` the open alerts of placement."""
+        rows = [{"name": name, "placement": placement} for name, placement in placements.items()]
         found = {(alert.kind, alert.subject): (alert.message, alert.details) for alert in alerts}
         with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
-            members.save_placements(connection, placements)
+            connection.execute(_SAVE_PLACEMENTS, {"rows": orjson.dumps(rows).decode()})
             replace_alerts(connection, KINDS, found, refresh=True)
 
     def leader_url(self) -> str | None:

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
 from penstock.store.alerts import clear_alerts, raise_alert
+from penstock.store.cluster import read_facts
 from penstock.store.engine import transaction
-from services.task_service.store.changes import read_changes
 from services.task_service.store.reports import purge_samples
-from services.task_service.store.rows import Changes
+from services.task_service.store.rows import Changes, StoredTemplate
 
 BROKEN_ALERT = "broken_running_row"
+
+# One statement reads one moment, so no commit up to the counter's value is missed. `forgotten` is never purged (it also
+# keeps the generations that were used), so a delta can name every removal.
+_CHANGES = text(
+    """
+    SELECT job, config::text AS config, revision, generation, restarts, stopping, commit_number,
+        rollout::text AS rollout
+    FROM running WHERE commit_number > :after
+    UNION ALL
+    SELECT job, NULL, NULL, NULL, NULL, NULL, commit_number, NULL FROM forgotten WHERE commit_number > :after
+    UNION ALL
+    SELECT NULL, NULL, NULL, NULL, NULL, NULL, value, NULL FROM counters WHERE name = 'running_commit'
+    """
+)
 
 
 class TemplateStore:
@@ -24,7 +38,14 @@ class TemplateStore:
     def read(self, after: int = -1) -> Changes:
         """Everything that was committed above `after`, read at one moment; by default all."""
         with transaction(self._engine) as connection:
-            return read_changes(connection, after=after)
+            rows = connection.execute(_CHANGES, {"after": after}).all()
+            shard_count = read_facts(connection).sharding.count
+        return Changes(
+            commit_number=next(row.commit_number for row in rows if row.job is None),
+            shard_count=shard_count,
+            stored=tuple(StoredTemplate._make(row) for row in rows if row.config is not None),
+            removed={row.job: row.commit_number for row in rows if row.job is not None and row.config is None},
+        )
 
     def alert(self, broken: Mapping[str, str], mended: Collection[str]) -> None:
         """Raises an alert for each broken running row (job to reason), and clears the alerts of mended jobs."""

@@ -1,4 +1,5 @@
-"""Task reports: the tasks of each container, and one sample for each task and minute."""
+"""Task reports: the tasks of each container, one sample for each task and minute, and the newest load of each task,
+which is kept when its container is lost."""
 
 from __future__ import annotations
 
@@ -8,9 +9,8 @@ import orjson
 from sqlalchemy import Connection, text
 
 from penstock.control.errors import Conflict
-from penstock.model.reports import TaskReportBatch
+from penstock.model.reports import TaskReport, TaskReportBatch
 from penstock.store.engine import REPORTED_STOP
-from services.task_service.store.loads import purge_loads, save_loads
 from services.task_service.store.rows import MEASUREMENTS, TaskSample
 
 _LOCK_CONTAINER = text(
@@ -75,7 +75,21 @@ _WRITE_SAMPLES = text(
 # A partial index on plans makes this cheap: few jobs have a plan at a time.
 _WAKE_PLANS = text("SELECT pg_notify(:channel, '') WHERE EXISTS (SELECT FROM sync_state WHERE plan IS NOT NULL)")
 
+# In order of key, as the samples.
+_WRITE_LOADS = text(
+    """
+    INSERT INTO task_loads (job, index, generation, load, measured_at)
+    SELECT new.job, new.index, new.generation, new.load, clock_timestamp()
+    FROM json_to_recordset(CAST(:rows AS json)) AS new(job text, index int, generation bigint, load jsonb)
+    ORDER BY new.job, new.index
+    ON CONFLICT (job, index) DO UPDATE
+    SET generation = excluded.generation, load = excluded.load, measured_at = excluded.measured_at
+    """
+)
+
 _PURGE = text("DELETE FROM task_metrics WHERE minute < clock_timestamp() - make_interval(days => :days)")
+# Only loads of tasks that no longer run become old: the others are reported every few minutes.
+_PURGE_LOADS = text("DELETE FROM task_loads WHERE measured_at < clock_timestamp() - make_interval(days => :days)")
 
 
 def save_report(connection: Connection, batch: TaskReportBatch, samples: Sequence[TaskSample]) -> None:
@@ -98,6 +112,22 @@ def save_report(connection: Connection, batch: TaskReportBatch, samples: Sequenc
     save_loads(connection, batch.tasks)
     if ended or commit_before != batch.commit_number:
         connection.execute(_WAKE_PLANS, {"channel": REPORTED_STOP})
+
+
+def save_loads(connection: Connection, tasks: Sequence[TaskReport]) -> None:
+    """Stores the loads in these reports. The loads of other tasks stay."""
+    rows = [
+        {"job": task.job, "index": task.index, "generation": task.generation, "load": task.load}
+        for task in tasks
+        if task.load is not None
+    ]
+    if rows:
+        connection.execute(_WRITE_LOADS, {"rows": orjson.dumps(rows).decode()})
+
+
+def purge_loads(connection: Connection, *, keep_days: int) -> int:
+    """Deletes loads older than `keep_days`. Returns their number."""
+    return connection.execute(_PURGE_LOADS, {"days": keep_days}).rowcount
 
 
 def purge_samples(connection: Connection, *, keep_days: int) -> int:
