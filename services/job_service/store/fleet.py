@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from pydantic import ValidationError
 from sqlalchemy import Connection, text
 
-from penstock.wire.containers import ContainerView
-from services.job_service.containers import container_view
+from penstock.tasks.dimensions import CPU, DISK, MEMORY
+from penstock.wire.containers import ContainerView, PlacementView
 
 _ROWS = """
     WITH page AS (SELECT * FROM containers WHERE {chosen}),
@@ -28,10 +31,25 @@ _ONE = text(_ROWS.format(chosen="name = :name"))
 
 def containers_page(connection: Connection, *, limit: int, after: str = "") -> list[ContainerView]:
     """At most `limit` containers by name, from after `after`, lost ones too."""
-    return [container_view(row) for row in connection.execute(_PAGE, {"limit": limit, "after": after})]
+    return [_view(row) for row in connection.execute(_PAGE, {"limit": limit, "after": after})]
 
 
 def container(connection: Connection, name: str) -> ContainerView | None:
     """One container; None when there is none of that name."""
     row = connection.execute(_ONE, {"name": name}).first()
-    return None if row is None else container_view(row)
+    return None if row is None else _view(row)
+
+
+def _view(row: Any) -> ContainerView:
+    """A row with its capacity in every dimension."""
+    own = {CPU: row.cpu_cores, MEMORY: float(row.memory_bytes), DISK: float(row.disk_bytes)}
+    made = {"capacity": {**own, **row.further_capacity}, "placement": _placement(row.placement)}
+    return ContainerView(**made, **{name: getattr(row, name) for name in ContainerView.model_fields.keys() - made})
+
+
+def _placement(written: Any) -> PlacementView | None:
+    """None, unknown, as well for what another version has written."""
+    try:
+        return None if written is None else PlacementView.model_validate(written)
+    except ValidationError:
+        return None
