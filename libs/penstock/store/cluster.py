@@ -25,7 +25,7 @@ SHARDING_VERSION = "sharding_version"
 FACTS = "(SELECT jsonb_object_agg(key, value) FROM cluster)"
 """All facts in the form of `facts_of`, for a statement that also reads shards."""
 
-_HOLD = text("SELECT FROM cluster WHERE key = :key FOR UPDATE")
+_HOLD = text("SELECT value FROM cluster WHERE key = :key FOR UPDATE")
 _READ = text("SELECT key, value FROM cluster")
 _WRITE = text(
     "INSERT INTO cluster (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value"

@@ -106,12 +106,10 @@ class SavepointStore:
 def _write(connection: Connection, row: SavepointRow, decision: Decision, running: Running | None) -> None:
     match decision:
         case Assign(container):
-            fresh: dict[str, Any] = {"container": container, "attempts": row.attempts + 1}
+            fresh = {"container": container, "attempts": row.attempts + 1}
             # What is copied is what ran when the first container was chosen.
-            if row.state == ASKED and row.generation is None and running is not None:
-                ran = {"config": Jsonb(running.config), "revision": running.revision, "generation": running.generation}
-                fresh |= ran
-            _update(connection, row, fresh)
+            is_first = row.state == ASKED and row.generation is None
+            _update(connection, row, fresh | (_copied(running) if is_first and running is not None else {}))
         case Finished(SavepointReport() as report) if row.state == ASKED:
             log.info("savepoint ready", job=row.job, savepoint=row.name, bytes=report.bytes)
             tasks = Jsonb([task.model_dump(mode="json") for task in report.tasks])
@@ -126,6 +124,10 @@ def _write(connection: Connection, row: SavepointRow, decision: Decision, runnin
         case Retry(why):
             log.warning("savepoint stalls", job=row.job, savepoint=row.name, error=why)
             _update(connection, row, {"container": None, "detail": why})
+
+
+def _copied(running: Running) -> dict[str, Any]:
+    return {"config": Jsonb(running.config), "revision": running.revision, "generation": running.generation}
 
 
 def _update(connection: Connection, row: SavepointRow, fresh: Mapping[str, Any], *further: str) -> None:
