@@ -91,7 +91,7 @@ def test_every_closed_list_of_values_is_the_one_of_the_code(engine: Engine) -> N
 
 def test_every_table_has_a_comment(engine: Engine) -> None:
     with transaction(engine) as connection:
-        comments = dict(connection.execute(text(TABLES)).tuples().all())
+        comments = {row.tablename: row.obj_description for row in connection.execute(text(TABLES))}
     assert comments
     assert [table for table, comment in comments.items() if not comment] == []
 
