@@ -57,7 +57,7 @@ class Authenticator:
             row = tokens.find(connection, digest)
         if row is None:
             return None
-        principal = Principal(row.name, row.role, row.layers)
+        principal = Principal(row.name, row.role, tuple(row.layers))
         self._remember(digest, now + self._cache_seconds, principal)
         return principal
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from penstock.config.model import DesiredState, JobConfig
@@ -93,12 +93,16 @@ def task_views(
 
 
 def sync_view(
-    status: Any, sync: Any | None, running: Any | None, noted: Iterable[Any], changed_fields: list[str] | None
+    status: Any,
+    sync: Any | None,
+    running: Any | None,
+    noted: Sequence[GenerationView],
+    changed_fields: list[str] | None,
 ) -> SyncView:
     """How far a job is; None where the State Syncer has not been yet."""
     same = ("detail", "change_kind", "step", "failures", "next_attempt_at", "updated_at")
     return SyncView(
-        job=status.name,
+        job=status.job,
         state=status.state,
         expected_revision=status.revision,
         running_revision=status.running_revision,
@@ -109,7 +113,7 @@ def sync_view(
         changed_fields=changed_fields,
         rejected=None if sync is None else sync.rejected,
         plan=None if sync is None or sync.plan is None else _plan(sync.plan),
-        generations=[view_of(GenerationView, row) for row in noted],
+        generations=list(noted),
         **{name: None if sync is None else getattr(sync, name) for name in same},
     )
 

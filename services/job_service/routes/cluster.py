@@ -8,10 +8,10 @@ from sqlalchemy import Connection
 from penstock.config.fields import FIELD_TABLE
 from penstock.control.errors import InvalidConfig
 from penstock.model.jobs import LayerRow
-from penstock.store import alerts, cluster
+from penstock.store import cluster
 from penstock.store.engine import snapshot
 from penstock.wire.jobs import Fields, FieldView, LayerAdd, LayerRowView, Layers
-from penstock.wire.overview import AlertPage, AlertView, ShardCount, ShardCountWrite, ShardPage
+from penstock.wire.overview import AlertPage, ShardCount, ShardCountWrite, ShardPage
 from services.job_service import access, cursors, requests, views
 from services.job_service.answers import Answer
 from services.job_service.requests import CallerOf, PartsOf, PrincipalOf, respond
@@ -68,7 +68,7 @@ def list_alerts(
     """Open alerts, newest first; cleared ones when asked for."""
     before_id = cursors.decode_number(cursor)
     with snapshot(parts.engine) as connection:
-        rows = alerts.page(
+        rows = overview.alerts_page(
             connection,
             limit=limit,
             before_id=before_id,
@@ -76,8 +76,7 @@ def list_alerts(
             kind=kind,
             subject=subject,
         )
-    found = [views.view_of(AlertView, row) for row in rows]
-    return AlertPage(alerts=found, next=cursors.next_cursor(rows, limit, lambda row: row.id))
+    return AlertPage(alerts=rows, next=cursors.next_cursor(rows, limit, lambda row: row.id))
 
 
 @router.get("/v1/fields", response_model=Fields)

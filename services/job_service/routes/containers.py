@@ -17,7 +17,6 @@ from penstock.wire.containers import ContainerPage, ContainerView, DrainWrite
 from penstock.wire.jobs import WithReason
 from services.job_service import access, cursors, requests
 from services.job_service.answers import Answer
-from services.job_service.containers import container_view
 from services.job_service.requests import CallerOf, PartsOf, PrincipalOf, respond
 from services.job_service.store import fleet
 from services.job_service.writer import Caller
@@ -37,9 +36,7 @@ def list_containers(
     after = cursors.decode_name(cursor)
     with snapshot(parts.engine) as connection:
         rows = fleet.containers_page(connection, limit=limit, after=after)
-    return ContainerPage(
-        containers=[container_view(row) for row in rows], next=cursors.next_cursor(rows, limit, lambda row: row.name)
-    )
+    return ContainerPage(containers=rows, next=cursors.next_cursor(rows, limit, lambda row: row.name))
 
 
 @router.get("/v1/containers/{container}", response_model=ContainerView)
@@ -93,7 +90,7 @@ def _set(
 
 
 def _view(connection: Connection, container: str) -> ContainerView:
-    row = fleet.container(connection, container)
-    if row is None:
+    found = fleet.container(connection, container)
+    if found is None:
         raise NotFound(f"there is no container {container}", field="container", rule="known")
-    return container_view(row)
+    return found

@@ -13,7 +13,7 @@ from penstock.config.explain import explain
 from penstock.config.validate import check_merged
 from penstock.control.errors import InvalidConfig, NotFound
 from penstock.model.jobs import StoredJob, layer_configs
-from penstock.store import cluster, generations
+from penstock.store import cluster
 from penstock.store.engine import snapshot
 from penstock.store.loads import read_loads
 from penstock.tasks.rates import Rates
@@ -121,7 +121,7 @@ def job_sync(job: JobName, parts: PartsOf, _: PrincipalOf) -> SyncView:
         status = jobs.status(connection, job)
         sync = overview.sync(connection, job)
         running = overview.running_job(connection, job)
-        noted = generations.of_job(connection, job)
+        noted = overview.noted_generations(connection, job)
         fields = None if sync is None else changed_fields(connection, job, sync, running)
     if status is None:
         raise NotFound(f"there is no job {job}", field="job", rule="known")

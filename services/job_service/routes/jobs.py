@@ -11,7 +11,7 @@ from penstock.config.validate import check_merged
 from penstock.control.errors import Conflict, NotFound
 from penstock.model.jobs import JobState
 from penstock.store.engine import snapshot
-from penstock.wire.jobs import JobPage, JobSummary, JobView, JobWrite, WithReason, Written
+from penstock.wire.jobs import JobPage, JobView, JobWrite, WithReason, Written
 from services.job_service import access, cursors, requests
 from services.job_service.answers import Answer, etag, layer_versions, write_answer
 from services.job_service.requests import CallerOf, JobName, PartsOf, PrincipalOf, respond
@@ -60,7 +60,7 @@ def list_jobs(
     after = cursors.decode_name(cursor)
     with snapshot(parts.engine) as connection:
         rows = jobs.page(connection, limit=limit, after=after, prefix=prefix, owner=owner, state=state)
-    return JobPage(jobs=[_summary(row) for row in rows], next=cursors.next_cursor(rows, limit, lambda row: row.name))
+    return JobPage(jobs=list(rows), next=cursors.next_cursor(rows, limit, lambda row: row.job))
 
 
 @router.get("/v1/jobs/{job}", response_model=JobView)
@@ -74,7 +74,7 @@ def get_job(job: JobName, parts: PartsOf, _: PrincipalOf, response: Response) ->
         raise NotFound(f"there is no job {job}", field="job", rule="known")
     response.headers["ETag"] = etag(stored.version(BASE))
     return JobView(
-        **_summary(status).model_dump(),
+        **status.model_dump(),
         created_at=stored.created_at,
         config=check_merged(merged_of(stored, layers)).model_dump(mode="json"),
         layers=layer_versions(stored),
@@ -115,16 +115,3 @@ def release_job(job: JobName, body: ReasonBody, parts: PartsOf, caller: CallerOf
         return write_answer(202, done)
 
     return respond(parts.writer.run(caller, work))
-
-
-def _summary(row: jobs.JobStatus) -> JobSummary:
-    return JobSummary(
-        job=row.name,
-        owner=row.owner,
-        state=row.state,
-        revision=row.revision,
-        running_revision=row.running_revision,
-        generation=row.generation,
-        restarts=row.restarts,
-        converged=row.converged,
-    )

@@ -8,9 +8,8 @@ from fastapi import APIRouter, Path, Response
 from sqlalchemy import Connection
 
 from penstock.control.errors import Conflict, NotFound
-from penstock.store import restores, savepoints
 from penstock.store.engine import snapshot
-from penstock.store.savepoints import SavepointRow
+from penstock.store.savepoints import DELETING, READY, SavepointRow
 from penstock.wire.jobs import Written
 from penstock.wire.savepoints import RestoreWrite, SavepointPage, SavepointView, SavepointWrite
 from services.job_service import access, cursors, requests, views
@@ -18,7 +17,7 @@ from services.job_service.answers import Answer, write_answer
 from services.job_service.requests import CallerOf, JobName, PartsOf, PrincipalOf, respond
 from services.job_service.routes.rescale import expected_config, rescale_write
 from services.job_service.savepoints import code_of, require_compatible
-from services.job_service.store import expected, overview
+from services.job_service.store import expected, overview, savepoints
 from services.job_service.store.layers import all_layers
 from services.job_service.writes import Verb, Write
 
@@ -71,14 +70,14 @@ def delete_savepoint(job: JobName, savepoint: SavepointName, parts: PartsOf, cal
 
     def work(connection: Connection) -> Answer:
         row = _require(connection, job, savepoint, lock=True)
-        users = restores.users(connection, row.number)
+        users = savepoints.restoring(connection, row.number)
         if users:
             raise Conflict(
                 f"a restore from this savepoint is in progress: {', '.join(users)}",
                 field="savepoint",
                 rule="not_in_use",
             )
-        if row.state != savepoints.DELETING:
+        if row.state != DELETING:
             savepoints.ask_to_delete(connection, row.number)
         return _answer(_require(connection, job, savepoint))
 
@@ -95,7 +94,7 @@ def restore_job(job: JobName, body: RestoreWrite, parts: PartsOf, caller: Caller
         layers = all_layers(connection)
         expected.lock(connection, [job])
         row = _require(connection, body.of or job, body.savepoint, lock=True)
-        if row.state != savepoints.READY or row.config is None:
+        if row.state != READY or row.config is None:
             raise Conflict(
                 f"the savepoint {row.name} of {row.job} is {row.state}; only a ready one can be restored",
                 field="savepoint",
@@ -109,7 +108,7 @@ def restore_job(job: JobName, body: RestoreWrite, parts: PartsOf, caller: Caller
             parts.writer.one(connection, rescale_write(connection, job, layer, patch, author, body.reason))
         done = parts.writer.one(connection, Write(Verb.RESTORE, job, author, reason=body.reason))
         require_compatible(row.config, expected_config(connection, job))
-        restores.ask(connection, job, row)
+        savepoints.ask_to_restore(connection, job, row)
         return write_answer(202, done)
 
     return respond(parts.writer.run(caller, work))
