@@ -202,7 +202,7 @@ def _leaf(info: FieldInfo, annotation: Any, metadata: list[Any], path: Path) -> 
         unit=declared["unit"],
         default=default,
         required=required and not in_free_map,
-        documentation=info.description or "",
+        documentation=" ".join((info.description or "").split()),
         layers=tuple(declared["layers"]),
         change=ChangeKind[declared["change"].upper()],
     )

@@ -115,7 +115,7 @@ def test_a_field_without_declaration_is_refused() -> None:
 
 def test_a_layer_named_alone_is_the_only_one() -> None:
     class Declared(Model):
-        size: int = Field(1, **declare("size", ChangeKind.NONE, layers=("base",)))
+        size: int = Field(1, **declare(ChangeKind.NONE, ("base",)))
 
     (row,) = rows(build_tree(Declared))
     assert (row.may_be_set_by("base"), row.may_be_set_by("oncall")) == (True, False)
