@@ -1,7 +1,7 @@
 """`JobConfig`: all that Penstock knows of a job, as a frozen, typed model.
 
 Every leaf declares once its type, unit, change kind, the layers that may set it (`declare`) and, as the docstring below
-it, its documentation. The field table (`penstock.config.fields`), validation, classification, API docs and CLI help are
+it, its documentation. The field table (`penstock.config.tree`), validation, classification, API docs and CLI help are
 drawn from these declarations.
 """
 

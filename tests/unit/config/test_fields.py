@@ -8,9 +8,8 @@ import pytest
 from pydantic import Field
 
 from penstock.config.declare import ChangeKind, Model, declare
-from penstock.config.fields import FIELD_TABLE, row_for
 from penstock.config.merge import leaves
-from penstock.config.tree import build_tree, rows
+from penstock.config.tree import FIELD_TABLE, build_tree, row_for, rows
 from penstock.config.validate import check_merged
 from tests.support.job_configs import job
 
