@@ -78,17 +78,14 @@ class RedistributionRequest(HostRequest):
 
     @property
     def known_state_bytes(self) -> int | None:
-        """See the base."""
         return self.state_bytes
 
     @property
     def writes_generation(self) -> int:
-        """See the base."""
         return self.target.generation
 
     @property
     def after_commit(self) -> int | None:
-        """See the base."""
         return self.stopped_at
 
 
@@ -106,7 +103,6 @@ class SealRequest(HostRequest):
 
     @property
     def host_config(self) -> JobConfig:
-        """See the base."""
         return self.layout.config
 
 
@@ -133,5 +129,4 @@ class GenerationRemoval(HostRequest):
 
     @property
     def removes_generation(self) -> int:
-        """See the base."""
         return self.generation

@@ -56,7 +56,6 @@ class SavepointRequest(HostRequest):
 
     @property
     def known_state_bytes(self) -> int | None:
-        """See the base."""
         return self.state_bytes
 
 
