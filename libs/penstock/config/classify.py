@@ -29,11 +29,9 @@ class FieldChange:
 
     @property
     def field(self) -> str:
-        """The dotted path."""
         return dotted(self.path)
 
     def as_json(self) -> dict[str, Any]:
-        """The change as a JSON object."""
         return {"field": self.field, "old": self.old, "new": self.new, "kind": self.kind.name.lower()}
 
 

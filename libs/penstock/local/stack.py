@@ -97,7 +97,6 @@ class LocalStack:
                 server.stop()
 
     def processes(self) -> tuple[ProcessSpec, ...]:
-        """What is started, in this order."""
         return process_specs(self.plan)
 
     def client(self) -> JobClient:

@@ -84,14 +84,12 @@ class Supervisor:
             kill_group(child.process)
 
     def bring_up(self, name: str) -> None:
-        """Starts a process again that was taken down."""
         child = self._children[name]
         with self._lock:
             child.start_again_at = time.monotonic()
             child.held_down = False
 
     def log_path(self, name: str) -> Path:
-        """Where a process logs."""
         return self._log_dir / f"{name}.log"
 
     def stop(self) -> None:

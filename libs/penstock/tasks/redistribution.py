@@ -68,7 +68,6 @@ class RedistributionRequest(HostRequest):
 
     @property
     def key_number(self) -> int:
-        """The target's generation."""
         return self.target.generation
 
     @property
@@ -98,7 +97,6 @@ class SealRequest(HostRequest):
 
     @property
     def key_number(self) -> int:
-        """The sealed generation."""
         return self.layout.generation
 
     @property
@@ -119,7 +117,6 @@ class GenerationRemoval(HostRequest):
 
     @property
     def key_number(self) -> int:
-        """The removed generation."""
         return self.generation
 
     @property

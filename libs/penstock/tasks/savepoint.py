@@ -51,7 +51,6 @@ class SavepointRequest(HostRequest):
 
     @property
     def key_number(self) -> int:
-        """The savepoint's own number."""
         return self.number
 
     @property
@@ -69,7 +68,6 @@ class SavepointRemoval(HostRequest):
 
     @property
     def key_number(self) -> int:
-        """The savepoint's own number."""
         return self.number
 
 

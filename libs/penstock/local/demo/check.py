@@ -61,7 +61,6 @@ class Comparison:
         return self.missing == 0 and self.unexpected == 0
 
     def line(self) -> str:
-        """One line for people."""
         verdict = "exact" if self.exact else f"WRONG: {self.missing} missing, {self.unexpected} unexpected"
         return f"{self.job}: {self.rows} rows, {verdict}"
 

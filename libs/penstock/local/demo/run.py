@@ -6,6 +6,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -142,12 +143,9 @@ def _wait_read(stack: LocalStack, client: JobClient, view: View, feed: Feed, job
 
 def _settled(compare: Callable[[], check.Comparison]) -> check.Comparison:
     """The last batch, which closes the windows, may still be under way: look again for a while."""
-    deadline = time.monotonic() + _DRAIN_S / 4
-    comparison = compare()
-    while not comparison.exact and time.monotonic() < deadline:
-        time.sleep(1.0)
-        comparison = compare()
-    return comparison
+    with suppress(TimeoutError):
+        wait_until(lambda: compare().exact, _DRAIN_S / 4, "exact results", poll_s=1.0)
+    return compare()
 
 
 def _compare(stack: LocalStack, job: str) -> check.Comparison:
