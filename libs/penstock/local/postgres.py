@@ -98,23 +98,14 @@ def create_database(url: str, name: str, template: str | None = None) -> str:
     """
     source = sql.Identifier(template or "template1")
     statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
-    _execute(url, statement.format(sql.Identifier(name), source))
+    with psycopg.connect(libpq_url(url), autocommit=True) as connection:
+        connection.execute(statement.format(sql.Identifier(name), source))
     return database_url(url, name)
-
-
-def drop_database(url: str, name: str) -> None:
-    """Drop the database `name` on the server of `url` if it is there, and end all connections to it."""
-    _execute(url, sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 def database_url(url: str, name: str) -> str:
     """The address of the database `name` on the server of `url`."""
     return make_url(url).set(database=name).render_as_string(hide_password=False)
-
-
-def _execute(url: str, statement: sql.SQL | sql.Composed) -> None:
-    with psycopg.connect(libpq_url(url), autocommit=True) as connection:
-        connection.execute(statement)
 
 
 def _init(data: Path, account: str | None) -> None:
