@@ -18,8 +18,8 @@ from penstock.local.demo import check
 from penstock.local.demo.data import write_planes
 from penstock.local.demo.feed import Feed, make_topics
 from penstock.local.demo.scenario import INPUTS, JOBS, Scenario, hourly_path, planes_path
-from penstock.local.demo.view import JobLine, View
-from penstock.local.demo.watch import caught_up, job_line, topic_ends
+from penstock.local.demo.view import View
+from penstock.local.demo.watch import caught_up, shown_job, topic_ends
 from penstock.local.stack import LocalStack
 from penstock.wire.job_client import JobClient
 
@@ -105,13 +105,12 @@ def _stream(client: JobClient, view: View, feed: Feed, scenario: Scenario) -> No
 
 def _refresh(client: JobClient, view: View, feed: Feed) -> None:
     """Shows the newest figures; while the Job Service cannot answer, the old ones stay."""
-    lines: list[JobLine] = []
     try:
-        lines = [job_line(client, job) for job in JOBS]
+        jobs = [shown_job(client, job) for job in JOBS]
     except RetryableError as error:
         view.event(f"no figures: {error.detail}")
-        return
-    view.update(feed.fed(), lines)
+    else:
+        view.update(feed.fed(), jobs)
 
 
 def _all_converged(client: JobClient, view: View, feed: Feed) -> bool:

@@ -7,28 +7,13 @@ from collections.abc import Mapping
 from confluent_kafka import Consumer, TopicPartition
 
 from penstock.local.demo.feed import KEY_GROUPS
-from penstock.local.demo.view import JobLine
+from penstock.local.demo.view import ShownJob
 from penstock.wire.job_client import JobClient
-from penstock.wire.overview import total
 
 
-def job_line(client: JobClient, job: str) -> JobLine:
+def shown_job(client: JobClient, job: str) -> ShownJob:
     """One job as it is now. Raises Unavailable while the Job Service is away."""
-    view = client.get_job(job)
-    tasks = [task for task in client.tasks(job).tasks if task.expected]
-    running = [task for task in tasks if task.state == "running"]
-    return JobLine(
-        job=job,
-        state=f"{view.state.value}{', converged' if view.converged else ''}",
-        converged=view.converged,
-        revision=view.revision,
-        generation=max((task.generation for task in running if task.generation is not None), default=None),
-        running=len(running),
-        expected=len(tasks),
-        where=tuple(task.container or "unknown" for task in running),
-        backlog_records=total(tasks, "backlog_records"),
-        rows_per_second=total(tasks, "processed_rows_per_second"),
-    )
+    return ShownJob(client.get_job(job), [task for task in client.tasks(job).tasks if task.expected])
 
 
 def caught_up(client: JobClient, job: str, topic: str, ends: Mapping[int, int]) -> bool:
