@@ -113,6 +113,16 @@ def _columns(job: str) -> list[str]:
     return [str(name) for name, *_ in _batch_answer(job).execute("DESCRIBE expected").fetchall()]
 
 
+def topic_ends(bootstrap: str, topic: str) -> dict[int, int]:
+    """The end offset of each partition of a topic."""
+    consumer = Consumer(_READER | {"bootstrap.servers": bootstrap})
+    try:
+        partitions = consumer.list_topics(topic, 10).topics[topic].partitions
+        return {number: consumer.get_watermark_offsets(TopicPartition(topic, number), 10)[1] for number in partitions}
+    finally:
+        consumer.close()
+
+
 def _values(bootstrap: str, topic: str) -> Iterator[bytes]:
     """The committed values of a topic from its beginning to its present end.
 

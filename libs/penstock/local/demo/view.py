@@ -28,14 +28,18 @@ _STYLES = {"kill": "bold red", "change": "bold cyan", "ok": "green", "process": 
 
 
 class ShownJob(NamedTuple):
-    """A job, and the tasks that it should have."""
+    """A job and its tasks."""
 
     job: JobSummary
     tasks: Sequence[TaskView]
 
     @property
+    def expected(self) -> list[TaskView]:
+        return [task for task in self.tasks if task.expected]
+
+    @property
     def running(self) -> list[TaskView]:
-        return [task for task in self.tasks if task.state == "running"]
+        return [task for task in self.expected if task.state == "running"]
 
 
 class View:
@@ -110,8 +114,8 @@ def _job_table(jobs: Iterable[ShownJob]) -> Table:
         state = Text(f"{job.state}{', converged' * job.converged}", style="green" if job.converged else "yellow")
         containers = Counter(task.container or "unknown" for task in running)
         where = ", ".join(f"{name} x{count}" for name, count in sorted(containers.items()))
-        figures = [_number(total(shown.tasks, name)) for name in ("backlog_records", "processed_rows_per_second")]
-        table.add_row(job.job, state, str(job.revision), f"{len(running)}/{len(shown.tasks)}", where, *figures)
+        figures = [_number(total(shown.expected, name)) for name in ("backlog_records", "processed_rows_per_second")]
+        table.add_row(job.job, state, str(job.revision), f"{len(running)}/{len(shown.expected)}", where, *figures)
     return table
 
 
