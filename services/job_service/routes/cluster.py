@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
-from penstock.config.fields import FIELD_TABLE
+from penstock.config.tree import FIELD_TABLE
 from penstock.control.errors import InvalidConfig
 from penstock.model.jobs import LayerRow
 from penstock.store import cluster

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Query
 from sqlalchemy import Connection
 
 from penstock.config.classify import Config
-from penstock.config.explain import explain
 from penstock.config.validate import check_merged
 from penstock.control.errors import InvalidConfig, NotFound
 from penstock.model.jobs import StoredJob, layer_configs
@@ -17,10 +16,11 @@ from penstock.store import cluster
 from penstock.store.engine import snapshot
 from penstock.store.loads import read_loads
 from penstock.tasks.rates import Rates
-from penstock.wire.jobs import ExplainedLeafView, Explanation, HistoryPage, PlanRequest, PlanView
+from penstock.wire.jobs import Explanation, HistoryPage, PlanRequest, PlanView
 from penstock.wire.overview import DecisionPage, Series, SyncView, Tasks
 from services.job_service import cursors, requests, views
 from services.job_service.changes import changed_fields
+from services.job_service.explain import explain
 from services.job_service.plans import plan
 from services.job_service.requests import JobName, PartsOf, PrincipalOf
 from services.job_service.store import expected, history, jobs, overview
@@ -41,8 +41,7 @@ def explain_job(job: JobName, parts: PartsOf, _: PrincipalOf) -> Explanation:
     with snapshot(parts.engine) as connection:
         stored = _require(connection, job)
         layers = all_layers(connection)
-    leaves = [ExplainedLeafView(**leaf.as_json()) for leaf in explain(layer_configs(stored, layers))]
-    return Explanation(job=job, revision=stored.revision, leaves=leaves)
+    return Explanation(job=job, revision=stored.revision, leaves=explain(layer_configs(stored, layers)))
 
 
 @router.post("/v1/jobs/{job}/plans", response_model=PlanView)
