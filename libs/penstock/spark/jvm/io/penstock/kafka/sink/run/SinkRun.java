@@ -5,7 +5,6 @@ import io.penstock.kafka.sink.clients.SharedAdmins;
 import io.penstock.kafka.sink.errors.RetryableSinkException;
 import io.penstock.kafka.sink.options.SinkOptions;
 import io.penstock.kafka.sink.series.Marker;
-import io.penstock.kafka.sink.series.PlannedBatch;
 import io.penstock.kafka.sink.series.ReplayCheck.Decision;
 import io.penstock.kafka.sink.series.ReplayCheck;
 import io.penstock.kafka.sink.series.SeriesNames;
@@ -35,7 +34,7 @@ public final class SinkRun {
   }
 
   /** Begins a batch. Only the first batch of a run can be in Kafka already, so only then the markers are read. */
-  public synchronized Decision start(PlannedBatch batch) {
+  public synchronized Decision start(Marker batch) {
     writing = true;
     if (failure != null) {
       throw failure;
@@ -55,8 +54,8 @@ public final class SinkRun {
   }
 
   /** Commits the one transaction of a batch. {@code attempts} are the attempts that finished. */
-  public synchronized void commit(PlannedBatch batch, Set<Long> attempts) {
-    Marker marker = batch.marker().withPartitions(driverMarker.partitions());
+  public synchronized void commit(Marker batch, Set<Long> attempts) {
+    Marker marker = batch.withPartitions(driverMarker.partitions());
     if (transaction.commit(Map.of(driver, marker), attempts)) {
       driverMarker = marker;
       committed(Map.of(driver, marker));
@@ -65,10 +64,10 @@ public final class SinkRun {
   }
 
   /** Records that all partitions have committed their transactions of a batch. */
-  public synchronized void partitionsCommitted(PlannedBatch batch) {
+  public synchronized void partitionsCommitted(Marker batch) {
     Map<String, Marker> markers = new HashMap<>();
     for (int partition = 0; partition < batch.partitions(); partition++) {
-      markers.put(SeriesNames.ofPartition(options.prefix(), partition), batch.marker());
+      markers.put(SeriesNames.ofPartition(options.prefix(), partition), batch);
     }
     markers.put(driver, driverMarker);
     committed(markers);
@@ -119,7 +118,7 @@ public final class SinkRun {
     }
   }
 
-  private Decision open(PlannedBatch batch) {
+  private Decision open(Marker batch) {
     return SharedAdmins.with(options, admin -> {
       admin.requireTopic();
       producer = FencedProducer.open(options, driver);

@@ -1,7 +1,7 @@
 package io.penstock.kafka.sink.run;
 
 import io.penstock.kafka.sink.clients.ClientHousekeeper;
-import io.penstock.kafka.sink.clients.PartitionProducers;
+import io.penstock.kafka.sink.clients.PartitionProducer;
 import io.penstock.kafka.sink.errors.RetryableSinkException;
 import io.penstock.kafka.sink.options.SinkOptions;
 import java.util.Map;
@@ -45,7 +45,7 @@ public final class SinkRuns {
     if (run != null) {
       run.close();
     }
-    PartitionProducers.closeAll(runId);
+    PartitionProducer.closeAll(runId);
   }
 
   /** A query listener hears of one session only, and a driver has many. A Spark listener hears of all queries. */

@@ -2,21 +2,35 @@ package io.penstock.kafka.sink.series;
 
 import io.penstock.kafka.sink.errors.BrokenSinkException;
 import java.io.Serializable;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.stream.Collectors;
+import org.apache.commons.codec.digest.DigestUtils;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 
 /**
- * The newest batch of a series in Kafka. A marker is a committed offset of a consumer group, written in the transaction
- * of the batch's rows. The offset is the batch id + 1; the metadata has the other fields.
+ * A batch of a series: one that is about to be written, or the newest one in Kafka. There a marker is a committed offset
+ * of a consumer group, written in the transaction of the batch's rows. The offset is the batch id + 1; the metadata has
+ * the other fields.
  *
  * @param queryId Spark's id of the checkpoint
  * @param batchId -1: no batch yet
- * @param offsetsHash the hash of the batch's end offsets
+ * @param offsetsHash the hash of the batch's end offsets: 32 hexadecimal characters
  * @param partitions the number of Spark partitions of the batch; 0: one transaction for all. In the driver's marker the
  *     largest number that a batch of the series ever had
  */
 public record Marker(String queryId, long batchId, String offsetsHash, int partitions) implements Serializable {
   private static final String VERSION = "penstock-1";
   private static final int FIELDS = 5;
+  private static final int HASH_CHARACTERS = 32;
+
+  /** {@code endOffsets}: the ends of the sources in the order of the query, which tell a repeated batch from another. */
+  public static Marker ofBatch(String queryId, long batchId, List<String> endOffsets, int partitions) {
+    String sized = endOffsets.stream()
+        .map(text -> text.getBytes(StandardCharsets.UTF_8).length + ":" + text)
+        .collect(Collectors.joining());
+    return new Marker(queryId, batchId, DigestUtils.sha256Hex(sized).substring(0, HASH_CHARACTERS), partitions);
+  }
 
   public static Marker none(String queryId) {
     return new Marker(queryId, -1, "", 0);

@@ -24,7 +24,7 @@ public final class ReplayCheck {
    * @param whole the driver's marker, which names the newest batch that was one transaction
    * @param parts the markers of Spark partitions by number
    */
-  public static Decision ofBatch(PlannedBatch batch, Marker whole, Map<Integer, Marker> parts) {
+  public static Decision ofBatch(Marker batch, Marker whole, Map<Integer, Marker> parts) {
     if (names(batch, whole)) {
       return Decision.SKIP;
     }
@@ -46,7 +46,7 @@ public final class ReplayCheck {
   }
 
   /** Decides for one Spark partition by its own marker alone. */
-  public static Decision ofPartition(PlannedBatch batch, Optional<Marker> own) {
+  public static Decision ofPartition(Marker batch, Optional<Marker> own) {
     if (own.isEmpty() || !names(batch, own.get())) {
       return Decision.WRITE;
     }
@@ -57,7 +57,7 @@ public final class ReplayCheck {
   }
 
   /** Whether {@code marker} names exactly this batch. Raises BrokenSinkException for a later batch or other offsets. */
-  private static boolean names(PlannedBatch batch, Marker marker) {
+  private static boolean names(Marker batch, Marker marker) {
     if (!marker.queryId().equals(batch.queryId()) || marker.batchId() < batch.batchId()) {
       return false;
     }
@@ -80,7 +80,7 @@ public final class ReplayCheck {
     return markers.stream().map(Marker::partitions).collect(Collectors.toCollection(TreeSet::new));
   }
 
-  private static BrokenSinkException writtenInPart(PlannedBatch batch, int written, Set<Integer> counts) {
+  private static BrokenSinkException writtenInPart(Marker batch, int written, Set<Integer> counts) {
     String now = batch.partitions() == 0 ? "one transaction" : batch.partitions() + " Spark partitions";
     return new BrokenSinkException(
         "batch " + batch.batchId() + " of query " + batch.queryId() + " is in Kafka in part: " + written

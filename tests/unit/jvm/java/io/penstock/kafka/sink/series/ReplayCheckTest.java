@@ -76,14 +76,14 @@ class ReplayCheckTest {
     assertThrows(BrokenSinkException.class, () -> ReplayCheck.ofPartition(batch(3), ofAnotherTry));
   }
 
-  private static void assertFails(String words, PlannedBatch batch, Marker whole, Map<Integer, Marker> parts) {
+  private static void assertFails(String words, Marker batch, Marker whole, Map<Integer, Marker> parts) {
     BrokenSinkException error =
         assertThrows(BrokenSinkException.class, () -> ReplayCheck.ofBatch(batch, whole, parts));
     assertTrue(error.getMessage().contains(words), error.getMessage());
   }
 
-  private static PlannedBatch batch(int partitions) {
-    return new PlannedBatch(QUERY, "run", 5, "h", partitions);
+  private static Marker batch(int partitions) {
+    return marker(5, partitions);
   }
 
   private static Marker marker(long batchId, int partitions) {
