@@ -36,7 +36,7 @@ final class NewStores implements AutoCloseable {
     return open;
   }
 
-  void put(int keyGroup, int partition, Family family, UnsafeRow key, UnsafeRow value) {
+  void put(int keyGroup, int partition, StoreLayout.Family family, UnsafeRow key, UnsafeRow value) {
     StateStore store = byKeyGroup[keyGroup][partition].store;
     synchronized (store) {
       if (family.isList() && store.keyExists(key, family.name())) {

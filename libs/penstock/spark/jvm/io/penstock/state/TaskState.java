@@ -14,9 +14,9 @@ final class TaskState {
   final int lowestKeyGroup;
   final int endOfKeyGroups;
   final long version;
-  private final String root;
+  final String root;
   private final StateStoreConf settings;
-  private final Configuration files;
+  final Configuration files;
 
   TaskState(SparkSession session, String checkpoint, int partitions, long version, int lowest, int end) {
     // Starts the coordinator to which state stores report. Spark otherwise starts it with the first query.
@@ -34,22 +34,14 @@ final class TaskState {
     return lowestKeyGroup <= keyGroup && keyGroup < endOfKeyGroups;
   }
 
-  StateStoreProviderId storeId(Store store, int partition) {
+  StateStoreProviderId storeId(StoreLayout.Store store, int partition) {
     return new StateStoreProviderId(
         new StateStoreId(root, store.operator(), partition, store.name()), UUID.randomUUID());
   }
 
-  String root() {
-    return root;
-  }
-
-  Configuration files() {
-    return files;
-  }
-
   /** Opens a store. The caller must close it. */
   StateStoreProvider open(StoreLayout layout, int partition) {
-    Family first = layout.first();
+    StoreLayout.Family first = layout.first();
     return StateStoreProvider.createAndInit(
         storeId(layout.store(), partition), first.schema().keySchema(), first.schema().valueSchema(), first.encoding(),
         layout.hasFamilies(), settings, files, false, layout.schemas());
