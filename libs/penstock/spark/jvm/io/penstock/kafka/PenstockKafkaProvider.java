@@ -1,10 +1,20 @@
 package io.penstock.kafka;
 
+import io.penstock.kafka.sink.ExactlyOnceWriteBuilder;
+import io.penstock.kafka.source.BalancedScan;
+import java.util.EnumSet;
 import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.kafka010.KafkaSourceProvider;
 import org.apache.spark.sql.sources.DataSourceRegister;
 import org.apache.spark.sql.types.StructType;
@@ -26,6 +36,44 @@ public final class PenstockKafkaProvider implements TableProvider, DataSourceReg
 
   @Override
   public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
-    return new KafkaTable((SupportsRead) spark.getTable(new CaseInsensitiveStringMap(properties)));
+    return new KafkaTable(spark.getTable(new CaseInsensitiveStringMap(properties)).columns());
+  }
+
+  /** Kafka as a table of Spark: the source reads in order of event time, the sink writes exactly once. */
+  private final class KafkaTable implements SupportsRead, SupportsWrite {
+    private final Column[] columns;
+
+    KafkaTable(Column[] columns) {
+      this.columns = columns;
+    }
+
+    @Override
+    public String name() {
+      return shortName();
+    }
+
+    @Override
+    public Column[] columns() {
+      return columns;
+    }
+
+    @Override
+    public Set<TableCapability> capabilities() {
+      return EnumSet.of(
+          TableCapability.BATCH_READ,
+          TableCapability.MICRO_BATCH_READ,
+          TableCapability.STREAMING_WRITE,
+          TableCapability.ACCEPT_ANY_SCHEMA);
+    }
+
+    @Override
+    public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+      return () -> new BalancedScan(spark, options);
+    }
+
+    @Override
+    public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+      return new ExactlyOnceWriteBuilder(info);
+    }
   }
 }

@@ -6,7 +6,9 @@ import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Properties;
+import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.streaming.Offset;
@@ -27,6 +29,9 @@ import scala.jdk.javaapi.CollectionConverters;
  * lists every internal method used here and fails by name when Spark no longer has one.
  */
 public final class RunningQuery {
+  /** Runs of queries that are about to be stopped. Their source gives them no more rows; their batch runs to its end. */
+  public static final Set<UUID> STOPPING = ConcurrentHashMap.newKeySet();
+
   private final StreamExecution execution;
 
   private RunningQuery(StreamExecution execution) {
@@ -72,7 +77,7 @@ public final class RunningQuery {
 
   /** Whether the query is about to be stopped and must get no more rows. */
   public boolean isStopping() {
-    return StoppingQueries.contains(execution.runId());
+    return STOPPING.contains(execution.runId());
   }
 
   /** The sources in the order of the checkpoint's offset log. */

@@ -61,7 +61,7 @@ record SourceOptions(
     }
     if (hasField && (asked == BalanceMode.INDEX || asked == BalanceMode.SAMPLE)) {
       throw new IllegalArgumentException(
-          "option balanceField: balance=" + asked.word() + " goes by record timestamps; use balance=field");
+          "option balanceField: balance=" + asked + " goes by record timestamps; use balance=field");
     }
   }
 

@@ -1,9 +1,9 @@
 package io.penstock.kafka.sink.options;
 
 import io.penstock.kafka.sink.errors.BrokenSinkException;
-import java.util.Arrays;
 import java.util.Locale;
-import java.util.stream.Collectors;
+import org.apache.commons.lang3.EnumUtils;
+import org.apache.commons.lang3.StringUtils;
 
 /** What one Kafka transaction holds. */
 public enum TransactionScope {
@@ -28,16 +28,16 @@ public enum TransactionScope {
   }
 
   private static TransactionScope parse(String option) {
-    return Arrays.stream(values())
-        .filter(scope -> scope.text().equals(option.toLowerCase(Locale.ROOT)))
-        .findFirst()
-        .orElseThrow(() -> new BrokenSinkException(
-            "option transactionScope: must be one of "
-                + Arrays.stream(values()).map(TransactionScope::text).collect(Collectors.joining(", "))
-                + ", not " + option));
+    TransactionScope scope = EnumUtils.getEnumIgnoreCase(TransactionScope.class, option);
+    if (scope == null) {
+      throw new BrokenSinkException(
+          "option transactionScope: must be one of " + StringUtils.join(values(), ", ") + ", not " + option);
+    }
+    return scope;
   }
 
-  private String text() {
+  @Override
+  public String toString() {
     return name().toLowerCase(Locale.ROOT);
   }
 }

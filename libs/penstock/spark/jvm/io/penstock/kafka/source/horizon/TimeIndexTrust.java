@@ -1,11 +1,11 @@
 package io.penstock.kafka.source.horizon;
 
 import io.penstock.kafka.source.broker.OffsetRange;
-import io.penstock.kafka.source.broker.TimeIndexEntry;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
+import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
 import org.apache.kafka.common.TopicPartition;
 
 /**
@@ -46,8 +46,8 @@ public final class TimeIndexTrust {
    * unread range (disorder or a bogus record), or its time is much later than {@code millis} (a pause or a bogus
    * record).
    */
-  static boolean needsCheck(TimeIndexEntry entry, OffsetRange range, long millis, long toleranceMillis) {
+  static boolean needsCheck(ListOffsetsResultInfo entry, OffsetRange range, long millis, long toleranceMillis) {
     return entry.offset() < range.end()
-        && (entry.offset() < range.start() || entry.millis() - millis > toleranceMillis);
+        && (entry.offset() < range.start() || entry.timestamp() - millis > toleranceMillis);
   }
 }

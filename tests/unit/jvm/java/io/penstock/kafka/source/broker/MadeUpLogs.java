@@ -6,10 +6,12 @@ import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.LongStream;
+import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
 import org.apache.kafka.common.TopicPartition;
 
 /** Logs in memory: the times of records by offset, with markers of transactions. Answers as a broker does. */
@@ -77,14 +79,14 @@ public final class MadeUpLogs implements PartitionLogs {
   }
 
   @Override
-  public Map<TopicPartition, TimeIndexEntry> firstAtOrAfter(Set<TopicPartition> partitions, long asked) {
+  public Map<TopicPartition, ListOffsetsResultInfo> firstAtOrAfter(Set<TopicPartition> partitions, long asked) {
     indexLookups++;
-    Map<TopicPartition, TimeIndexEntry> found = new HashMap<>();
+    Map<TopicPartition, ListOffsetsResultInfo> found = new HashMap<>();
     for (TopicPartition partition : partitions) {
       long[] times = millis.get(partition);
       for (int offset = 0; offset < times.length; offset++) {
         if (times[offset] >= asked) {
-          found.put(partition, new TimeIndexEntry(offset, times[offset]));
+          found.put(partition, new ListOffsetsResultInfo(offset, times[offset], Optional.empty()));
           break;
         }
       }
@@ -123,12 +125,5 @@ public final class MadeUpLogs implements PartitionLogs {
     Set<TopicPartition> found = new HashSet<>(partitions);
     found.retainAll(knownByTransactions);
     return found;
-  }
-
-  @Override
-  public Map<TopicPartition, Long> earliest(Set<TopicPartition> partitions) {
-    Map<TopicPartition, Long> offsets = new HashMap<>();
-    partitions.forEach(partition -> offsets.put(partition, 0L));
-    return offsets;
   }
 }
