@@ -3,10 +3,10 @@ package io.penstock.kafka.sink.clients;
 import io.penstock.kafka.sink.options.SinkOptions;
 import io.penstock.kafka.sink.series.Marker;
 import io.penstock.kafka.sink.series.SeriesNames;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.function.LongConsumer;
 
 /**
  * The open producer of one Spark partition on this executor, and the marker that its consumer group has in Kafka.
@@ -16,7 +16,10 @@ import java.util.function.LongConsumer;
  */
 public final class PartitionProducer {
   private static final Map<Key, PartitionProducer> IDLE = new ConcurrentHashMap<>();
-  private static final LongConsumer CLOSE_IDLE = PartitionProducer::closeIdle;
+
+  static {
+    ClientHousekeeper.everySecond(PartitionProducer::closeIdle);
+  }
 
   public final FencedProducer kafka;
   private final Key key;
@@ -40,7 +43,6 @@ public final class PartitionProducer {
 
   /** The producer of a partition, with the marker that Kafka had when it was opened or last committed. */
   public static PartitionProducer take(SinkOptions options, String runId, Marker batch, int partition) {
-    ClientHousekeeper.add(CLOSE_IDLE);
     Key key = new Key(runId, options.prefix(), partition);
     PartitionProducer idle = IDLE.remove(key);
     if (idle != null && idle.wroteTheBatchBefore(batch)) {
@@ -97,7 +99,7 @@ public final class PartitionProducer {
     FencedProducer opened = FencedProducer.open(options, key.id());
     try {
       // The marker is read after opening: no older producer can commit any more.
-      Optional<Marker> marker = SharedAdmins.with(options, admin -> admin.partitionMarker(queryId, key.partition));
+      Optional<Marker> marker = new SeriesAdmin(options).markers(List.of(key.id()), queryId).stream().findFirst();
       return new PartitionProducer(opened, key, options, marker);
     } catch (RuntimeException error) {
       opened.close();

@@ -6,7 +6,6 @@ import io.penstock.kafka.sink.errors.RetryableSinkException;
 import io.penstock.kafka.sink.options.SinkOptions;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.function.LongConsumer;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerApplicationEnd;
@@ -16,14 +15,16 @@ import org.apache.spark.sql.streaming.StreamingQueryListener;
 /** The runs of queries in this driver, by Spark's run id. A run is closed when its query ends. */
 public final class SinkRuns {
   private static final Map<String, SinkRun> RUNS = new ConcurrentHashMap<>();
-  private static final LongConsumer REFRESH = SinkRuns::refresh;
   private static String listenedTo = "";
+
+  static {
+    ClientHousekeeper.everySecond(nowNanos -> RUNS.values().forEach(run -> run.refresh(nowNanos)));
+  }
 
   private SinkRuns() {}
 
   public static SinkRun of(String runId, SinkOptions options) {
     listen(SparkContext.getOrCreate());
-    ClientHousekeeper.add(REFRESH);
     return RUNS.computeIfAbsent(runId, id -> new SinkRun(options));
   }
 
@@ -34,10 +35,6 @@ public final class SinkRuns {
       throw new RetryableSinkException("the run " + runId + " has ended, or its driver is another JVM");
     }
     return run;
-  }
-
-  private static void refresh(long nowNanos) {
-    RUNS.values().forEach(run -> run.refresh(nowNanos));
   }
 
   public static void end(String runId) {

@@ -1,8 +1,7 @@
 package io.penstock.kafka.sink.series;
 
 import io.penstock.kafka.sink.errors.BrokenSinkException;
-import java.util.Collection;
-import java.util.Map;
+import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
@@ -22,19 +21,17 @@ public final class ReplayCheck {
    * Decides for a whole batch.
    *
    * @param whole the driver's marker, which names the newest batch that was one transaction
-   * @param parts the markers of Spark partitions by number
+   * @param parts the markers of Spark partitions
    */
-  public static Decision ofBatch(Marker batch, Marker whole, Map<Integer, Marker> parts) {
+  public static Decision ofBatch(Marker batch, Marker whole, List<Marker> parts) {
     if (names(batch, whole)) {
       return Decision.SKIP;
     }
-    Map<Integer, Marker> written = parts.entrySet().stream()
-        .filter(part -> names(batch, part.getValue()))
-        .collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue));
+    List<Marker> written = parts.stream().filter(part -> names(batch, part)).toList();
     if (written.isEmpty()) {
       return Decision.WRITE;
     }
-    Set<Integer> counts = counts(written.values());
+    Set<Integer> counts = written.stream().map(Marker::partitions).collect(Collectors.toCollection(TreeSet::new));
     int before = counts.iterator().next();
     if (counts.size() == 1 && written.size() == before) {
       return Decision.SKIP;
@@ -74,10 +71,6 @@ public final class ReplayCheck {
               + " Restore the checkpoint; or start with a new one, and the rows since then are written again");
     }
     return true;
-  }
-
-  private static Set<Integer> counts(Collection<Marker> markers) {
-    return markers.stream().map(Marker::partitions).collect(Collectors.toCollection(TreeSet::new));
   }
 
   private static BrokenSinkException writtenInPart(Marker batch, int written, Set<Integer> counts) {
