@@ -7,6 +7,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import org.apache.commons.lang3.math.NumberUtils;
 import org.apache.kafka.clients.admin.AdminClientConfig;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -86,15 +87,11 @@ public record SinkOptions(
 
   private static Duration seconds(CaseInsensitiveStringMap options, String name, long otherwise) {
     String text = options.getOrDefault(name, Long.toString(otherwise));
-    try {
-      long value = Long.parseLong(text);
-      if (value >= 1) {
-        return Duration.ofSeconds(value);
-      }
-    } catch (NumberFormatException error) {
-      throw new BrokenSinkException("option " + name + ": must be a whole number of seconds, not " + text, error);
+    long value = NumberUtils.toLong(text);
+    if (value < 1) {
+      throw new BrokenSinkException("option " + name + ": must be a whole number of seconds from 1 on, not " + text);
     }
-    throw new BrokenSinkException("option " + name + ": must be at least 1 second, not " + text);
+    return Duration.ofSeconds(value);
   }
 
   private static TreeMap<String, String> kafka(CaseInsensitiveStringMap options) {

@@ -6,6 +6,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.stream.Collectors;
 import org.apache.commons.codec.digest.DigestUtils;
+import org.apache.commons.lang3.math.NumberUtils;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 
 /**
@@ -41,30 +42,24 @@ public record Marker(String queryId, long batchId, String offsetsHash, int parti
   }
 
   public OffsetAndMetadata toOffset() {
-    String text = String.join(";", VERSION, queryId, Long.toString(batchId), offsetsHash, Integer.toString(partitions));
-    return new OffsetAndMetadata(batchId + 1, text);
+    return new OffsetAndMetadata(batchId + 1, text());
   }
 
   /** Parses a marker. Raises BrokenSinkException for an offset that another program committed. */
   public static Marker of(String group, OffsetAndMetadata offset) {
     String[] fields = offset.metadata().split(";", -1);
-    if (fields.length != FIELDS || !fields[0].equals(VERSION)) {
-      throw foreign(group, offset);
-    }
-    try {
-      Marker marker = new Marker(fields[1], Long.parseLong(fields[2]), fields[3], Integer.parseInt(fields[4]));
-      if (marker.batchId + 1 != offset.offset()) {
-        throw foreign(group, offset);
+    if (fields.length == FIELDS) {
+      Marker marker = new Marker(fields[1], NumberUtils.toLong(fields[2]), fields[3], NumberUtils.toInt(fields[4]));
+      if (marker.text().equals(offset.metadata()) && marker.batchId + 1 == offset.offset()) {
+        return marker;
       }
-      return marker;
-    } catch (NumberFormatException error) {
-      throw foreign(group, offset);
     }
-  }
-
-  private static BrokenSinkException foreign(String group, OffsetAndMetadata offset) {
-    return new BrokenSinkException(
+    throw new BrokenSinkException(
         "the offset " + offset.offset() + " with metadata '" + offset.metadata() + "' of the consumer group " + group
             + " was not written by this sink: choose a transactionalIdPrefix that no consumer has as its group");
+  }
+
+  private String text() {
+    return String.join(";", VERSION, queryId, Long.toString(batchId), offsetsHash, Integer.toString(partitions));
   }
 }

@@ -22,7 +22,7 @@ public record RowWriterFactory(
   @Override
   public DataWriter<InternalRow> createWriter(int partition, long attempt, long epoch) {
     if (decision == Decision.SKIP) {
-      return new SkippingWriter(attempt);
+      return new SkippingWriter(partition, attempt);
     }
     return switch (options.scope()) {
       case PARTITION -> new PartitionWriter(partition, attempt);
@@ -39,11 +39,13 @@ public record RowWriterFactory(
 
   /** Counts the records and the bytes of keys and values that it sends, before compression. */
   private abstract class RowWriter implements DataWriter<InternalRow> {
-    private final long attempt;
+    final int partition;
+    final long attempt;
     private long records;
     private long bytes;
 
-    RowWriter(long attempt) {
+    RowWriter(int partition, long attempt) {
+      this.partition = partition;
       this.attempt = attempt;
     }
 
@@ -79,8 +81,8 @@ public record RowWriterFactory(
 
   /** Ignores the rows of a batch that is in Kafka already. */
   private final class SkippingWriter extends RowWriter {
-    SkippingWriter(long attempt) {
-      super(attempt);
+    SkippingWriter(int partition, long attempt) {
+      super(partition, attempt);
     }
 
     @Override
@@ -93,15 +95,11 @@ public record RowWriterFactory(
    */
   private final class BatchWriter extends RowWriter {
     private final BatchTransaction transaction;
-    private final int partition;
-    private final long attempt;
     private boolean joined;
 
     BatchWriter(BatchTransaction transaction, int partition, long attempt) {
-      super(attempt);
+      super(partition, attempt);
       this.transaction = transaction;
-      this.partition = partition;
-      this.attempt = attempt;
     }
 
     @Override
@@ -119,13 +117,11 @@ public record RowWriterFactory(
    * markers of all partitions show whether a batch is complete.
    */
   private final class PartitionWriter extends RowWriter {
-    private final int partition;
     private PartitionProducer producer;
     private boolean skip;
 
     PartitionWriter(int partition, long attempt) {
-      super(attempt);
-      this.partition = partition;
+      super(partition, attempt);
     }
 
     @Override

@@ -14,27 +14,23 @@ import org.apache.kafka.common.TopicPartition;
  * the records behind it, so its partition is not trusted for horizons up to that time.
  */
 public final class TimeIndexTrust {
-  private final Set<TopicPartition> decided = new HashSet<>();
-  private final Set<TopicPartition> trusted = new HashSet<>();
+  private final Map<TopicPartition, Boolean> trusted = new HashMap<>();
   private final Map<TopicPartition, Long> distrustedUntil = new HashMap<>();
 
   /** Those of the partitions for which {@link #decide} was not called yet. */
   public Set<TopicPartition> undecided(Set<TopicPartition> partitions) {
     Set<TopicPartition> others = new HashSet<>(partitions);
-    others.removeAll(decided);
+    others.removeAll(trusted.keySet());
     return others;
   }
 
   public void decide(Set<TopicPartition> partitions, boolean trustworthy) {
-    decided.addAll(partitions);
-    if (trustworthy) {
-      trusted.addAll(partitions);
-    }
+    partitions.forEach(partition -> trusted.put(partition, trustworthy));
   }
 
   boolean isTrusted(TopicPartition partition, long millis) {
     Long until = distrustedUntil.get(partition);
-    return trusted.contains(partition) && (until == null || millis > until);
+    return trusted.getOrDefault(partition, false) && (until == null || millis > until);
   }
 
   void distrustUntil(TopicPartition partition, long untilMillis) {
