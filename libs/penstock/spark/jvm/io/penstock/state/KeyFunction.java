@@ -46,9 +46,8 @@ public record KeyFunction(String name, int count, List<Integer> places) {
     DataType type = partitionKey.fields()[places.get(0)].dataType();
     if (places.size() != 1 || !(type instanceof StringType || type instanceof BinaryType)) {
       throw new UnmovableStateException(
-
-              "state cannot be moved because key_function kafka hashes the bytes of the record's key. These are known only for"
-              + " one key column of type STRING or BINARY, not for " + partitionKey.simpleString());
+          "state cannot be moved because key_function kafka hashes the bytes of the record's key. These are known only"
+              + " for one key column of type STRING or BINARY, not for " + partitionKey.simpleString());
     }
     return type;
   }

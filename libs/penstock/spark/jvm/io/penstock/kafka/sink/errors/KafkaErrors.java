@@ -2,6 +2,8 @@ package io.penstock.kafka.sink.errors;
 
 import java.io.UncheckedIOException;
 import java.nio.channels.ClosedByInterruptException;
+import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import org.apache.commons.lang3.exception.ExceptionUtils;
 import org.apache.kafka.common.errors.ClusterAuthorizationException;
@@ -22,14 +24,29 @@ import org.slf4j.LoggerFactory;
 public final class KafkaErrors {
   private static final Logger LOG = LoggerFactory.getLogger(KafkaErrors.class);
 
-  private final String topic;
-  private final String prefix;
   private final String transactionalId;
+  private final Map<Class<?>, String> remedies;
 
   public KafkaErrors(String topic, String prefix, String transactionalId) {
-    this.topic = topic;
-    this.prefix = prefix;
     this.transactionalId = transactionalId;
+    remedies = Map.of(
+        TopicAuthorizationException.class, "kafka denies the topic " + topic + ": the ACL WRITE on it is needed",
+        GroupAuthorizationException.class,
+        "kafka denies the markers: the ACL READ on the groups with the prefix " + prefix + " is needed",
+        TransactionalIdAuthorizationException.class,
+        "kafka denies transactions: the ACLs WRITE and DESCRIBE on the transactional ids with the prefix " + prefix
+            + " are needed",
+        ClusterAuthorizationException.class,
+        "kafka denies idempotent writes: the ACL IDEMPOTENT_WRITE on the cluster is needed",
+        UnknownTopicOrPartitionException.class,
+        "option topic: the topic " + topic + " does not exist; make it first",
+        InvalidTxnTimeoutException.class,
+        "option kafka.transaction.timeout.ms: is larger than the brokers' transaction.max.timeout.ms; lower the option,"
+            + " or raise the brokers' setting",
+        RecordTooLargeException.class,
+        "a row is too large for the topic " + topic + ": raise kafka.max.request.size and the topic's"
+            + " max.message.bytes, or make the row smaller",
+        UnsupportedVersionException.class, "the kafka brokers are too old: at least 3.0 is needed");
   }
 
   /** The exception to throw for {@code error}. {@code timedOut}: the transaction was open longer than its timeout. */
@@ -48,50 +65,21 @@ public final class KafkaErrors {
       return timedOut ? expired(error) : new FencedSinkException(
           "the transactional id " + transactionalId + " has a newer producer: another run of the query writes", error);
     }
-    return denied(error)
-        .or(() -> wronglySet(error))
-        .map(message -> (RuntimeException) new BrokenSinkException(message, error))
+    return remedy(error)
+        .map(remedy -> (RuntimeException) new BrokenSinkException(remedy + " (" + innermost(error) + ")", error))
         .orElseGet(() -> new RetryableSinkException(
             "kafka: " + step + " failed for the transactional id " + transactionalId + ": " + innermost(error), error));
   }
 
-  private Optional<String> denied(Throwable error) {
-    if (has(error, TopicAuthorizationException.class)) {
-      return Optional.of("kafka denies the topic " + topic + ": the ACL WRITE on it is needed");
+  // Kafka's client wraps the error of a timeout that is too large in a plain KafkaException, so the message counts too.
+  private Optional<String> remedy(Throwable error) {
+    if (innermost(error).contains("transaction.max.timeout.ms")) {
+      return Optional.of(remedies.get(InvalidTxnTimeoutException.class));
     }
-    if (has(error, GroupAuthorizationException.class)) {
-      return Optional.of(
-          "kafka denies the markers: the ACL READ on the groups with the prefix " + prefix + " is needed");
-    }
-    if (has(error, TransactionalIdAuthorizationException.class)) {
-      return Optional.of(
-          "kafka denies transactions: the ACLs WRITE and DESCRIBE on the transactional ids with the prefix " + prefix
-              + " are needed");
-    }
-    if (has(error, ClusterAuthorizationException.class)) {
-      return Optional.of("kafka denies idempotent writes: the ACL IDEMPOTENT_WRITE on the cluster is needed");
-    }
-    return Optional.empty();
-  }
-
-  private Optional<String> wronglySet(Throwable error) {
-    if (has(error, UnknownTopicOrPartitionException.class)) {
-      return Optional.of("option topic: the topic " + topic + " does not exist; make it first");
-    }
-    if (isTimeoutTooLarge(error)) {
-      return Optional.of(
-          "option kafka.transaction.timeout.ms: is larger than the brokers' transaction.max.timeout.ms; lower the"
-              + " option, or raise the brokers' setting");
-    }
-    if (has(error, RecordTooLargeException.class)) {
-      return Optional.of(
-          "a row is too large for the topic " + topic + ": raise kafka.max.request.size and the topic's"
-              + " max.message.bytes, or make the row smaller (" + innermost(error) + ")");
-    }
-    if (has(error, UnsupportedVersionException.class)) {
-      return Optional.of("the kafka brokers are too old: at least 3.0 is needed (" + innermost(error) + ")");
-    }
-    return Optional.empty();
+    return ExceptionUtils.getThrowableList(error).stream()
+        .map(cause -> remedies.get(cause.getClass()))
+        .filter(Objects::nonNull)
+        .findFirst();
   }
 
   // The cause is left out: it says "fenced", which the host would take for a newer owner.
@@ -106,12 +94,6 @@ public final class KafkaErrors {
   private static RuntimeException interrupted() {
     Thread.currentThread().interrupt();
     return new UncheckedIOException(new ClosedByInterruptException());
-  }
-
-  // Kafka's client wraps this error in a plain KafkaException, so the message is compared too.
-  private static boolean isTimeoutTooLarge(Throwable error) {
-    return has(error, InvalidTxnTimeoutException.class)
-        || innermost(error).contains("transaction.max.timeout.ms");
   }
 
   private static boolean has(Throwable error, Class<? extends Throwable> type) {

@@ -95,11 +95,9 @@ public final class SampleReader implements AutoCloseable {
     double bytes = records.stream()
         .mapToInt(record -> Math.max(0, record.serializedKeySize()) + Math.max(0, record.serializedValueSize()))
         .average().orElse(0);
-    return Sample.of(
-        asked,
-        records.stream().map(ConsumerRecord::offset).toList(),
-        records.stream().map(times::of).toList(),
-        followed,
-        bytes);
+    List<Sample.Point> timed = records.stream()
+        .flatMap(record -> times.of(record).stream().mapToObj(millis -> new Sample.Point(record.offset(), millis)))
+        .toList();
+    return Sample.of(asked, timed, followed, bytes);
   }
 }

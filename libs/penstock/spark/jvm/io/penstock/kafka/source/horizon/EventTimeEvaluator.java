@@ -14,8 +14,9 @@ import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * Computes the candidate batch for a given horizon by the event-time curves of the partitions. Measuring a candidate adds points to the curves:
- * from one look-up in the time index for trusted partitions, from samples of records for the others.
+ * Computes the candidate batch for a given horizon by the event-time curves of the partitions. Measuring a candidate
+ * adds points to the curves: from one look-up in the time index for trusted partitions, from samples of records for the
+ * others.
  */
 public final class EventTimeEvaluator {
   /** Later than any event, and far enough from the largest long to calculate with. */
@@ -31,8 +32,12 @@ public final class EventTimeEvaluator {
   private final long toleranceMillis;
   private final Map<TopicPartition, Long> caps = new LinkedHashMap<>();
   private final Set<Map.Entry<TopicPartition, Long>> sampled = new HashSet<>();
-  private final BatchCandidate empty;
-  private final BatchCandidate full;
+
+  /** The candidate that reads nothing. */
+  final BatchCandidate empty;
+
+  /** The candidate at {@link #AFTER_ALL_EVENTS}: the end of each partition is bounded by the budget for it alone. */
+  public final BatchCandidate full;
 
   /** Every partition of {@code ranges} needs a curve with at least one point. */
   public EventTimeEvaluator(
@@ -51,16 +56,6 @@ public final class EventTimeEvaluator {
     ranges.forEach((partition, range) -> caps.put(partition, budget.capOf(partition, range)));
     empty = new BatchCandidate(earliestMillis(), OffsetRange.starts(ranges), 0);
     full = new BatchCandidate(AFTER_ALL_EVENTS, caps, budget.loadOf(ranges, caps));
-  }
-
-  /** The candidate that reads nothing. */
-  BatchCandidate empty() {
-    return empty;
-  }
-
-  /** The candidate at {@link #AFTER_ALL_EVENTS}: the end of each partition is bounded by the budget for it alone. */
-  public BatchCandidate full() {
-    return full;
   }
 
   /** The candidate at this horizon, by what is known now. Looks nothing up. */
@@ -118,7 +113,8 @@ public final class EventTimeEvaluator {
     Map<TopicPartition, ListOffsetsResultInfo> doubtful = new HashMap<>();
     for (TopicPartition partition : unknown) {
       OffsetRange range = ranges.get(partition);
-      ListOffsetsResultInfo entry = answers.getOrDefault(partition, new ListOffsetsResultInfo(range.end(), millis, Optional.empty()));
+      ListOffsetsResultInfo none = new ListOffsetsResultInfo(range.end(), millis, Optional.empty());
+      ListOffsetsResultInfo entry = answers.getOrDefault(partition, none);
       if (TimeIndexTrust.needsCheck(entry, range, millis, toleranceMillis)) {
         doubtful.put(partition, entry);
       } else {

@@ -22,8 +22,8 @@ public final class HorizonSearch {
 
   /** A candidate that reads rows and fits. The full candidate must not fit. */
   public BatchCandidate find() {
-    BatchCandidate low = candidates.empty();
-    BatchCandidate high = candidates.full();
+    BatchCandidate low = candidates.empty;
+    BatchCandidate high = candidates.full;
     for (rounds = 0; isOpen(low, high) && !isEnough(low); rounds++) {
       BatchCandidate measured = candidates.measure(nextHorizon(low, high));
       if (measured.load() > 1) {
@@ -46,7 +46,7 @@ public final class HorizonSearch {
   }
 
   private boolean hasRows(BatchCandidate candidate) {
-    return !candidate.ends().equals(candidates.empty().ends());
+    return !candidate.ends().equals(candidates.empty.ends());
   }
 
   private long nextHorizon(BatchCandidate low, BatchCandidate high) {

@@ -103,9 +103,9 @@ public final class BatchPlanner {
   private Map<TopicPartition, Long> search(
       Map<TopicPartition, OffsetRange> timed, BatchBudget budget, long maxHorizonMillis) {
     EventTimeEvaluator candidates = new EventTimeEvaluator(timed, curves, budget, logs, trust, toleranceMillis);
-    if (timed.isEmpty() || candidates.full().load() <= 1) {
+    if (timed.isEmpty() || candidates.full.load() <= 1) {
       lastHorizon = BatchHorizon.NONE;
-      return candidates.full().ends();
+      return candidates.full.ends();
     }
     BatchCandidate chosen = new HorizonSearch(candidates, SLACK).find();
     if (chosen.horizonMillis() > maxHorizonMillis) {

@@ -7,7 +7,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.OptionalLong;
 import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.LongStream;
@@ -107,17 +106,14 @@ public final class MadeUpLogs implements PartitionLogs {
           long[] there = LongStream.concat(Arrays.stream(before), Arrays.stream(from))
               .filter(at -> !isMarker(partition, at)).toArray();
           if (from.length > 0) {
-            List<OptionalLong> times =
-                Arrays.stream(there).mapToObj(at -> timeAt(partition, at)).map(MadeUpLogs::known).toList();
-            runs.put(partition, Sample.of(
-                offset, Arrays.stream(there).boxed().toList(), times, from.length == Sample.RECORDS, RECORD_BYTES));
+            List<Sample.Point> timed = Arrays.stream(there)
+                .mapToObj(at -> new Sample.Point(at, timeAt(partition, at)))
+                .filter(point -> point.millis() != NO_TIME)
+                .toList();
+            runs.put(partition, Sample.of(offset, timed, from.length == Sample.RECORDS, RECORD_BYTES));
           }
         });
     return runs;
-  }
-
-  private static OptionalLong known(long time) {
-    return time == NO_TIME ? OptionalLong.empty() : OptionalLong.of(time);
   }
 
   @Override
