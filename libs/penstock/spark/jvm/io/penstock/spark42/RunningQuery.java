@@ -29,7 +29,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * lists every internal method used here and fails by name when Spark no longer has one.
  */
 public final class RunningQuery {
-  /** Runs of queries that are about to be stopped. Their source gives them no more rows; their batch runs to its end. */
+  /** Runs of queries that are about to be stopped. They get no more rows; the batch in progress runs to its end. */
   public static final Set<UUID> STOPPING = ConcurrentHashMap.newKeySet();
 
   private final StreamExecution execution;

@@ -51,7 +51,7 @@ public final class StateMove {
     return new KeyFunction(function, keyGroups, places);
   }
 
-  /** Reads the layout of a store from the first old task's checkpoint. {@link StoreLayout.Store} describes the arguments. */
+  /** Reads the layout of a {@link StoreLayout.Store} from the first old task's checkpoint. */
   public StoreLayout layout(
       long operator, String operatorName, String name, int prefixColumns, int formatVersion, String properties,
       List<String> schemaFiles) {
@@ -141,7 +141,7 @@ public final class StateMove {
       StateStoreProvider provider = task.open(layout, partition);
       try {
         // Families can only be registered with a store that is open for writing.
-        if (layout.hasFamilies()) {
+        if (layout.store().hasVariables()) {
           StateStore store = provider.getStore(task.version, Option.empty(), false, false);
           layout.register(store);
           rows(store);

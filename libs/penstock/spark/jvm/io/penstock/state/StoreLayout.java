@@ -110,10 +110,6 @@ public record StoreLayout(Store store, List<Family> families, Option<StateSchema
     return families.get(0);
   }
 
-  boolean hasFamilies() {
-    return store.hasVariables();
-  }
-
   /** Registers the families with an open store. */
   void register(StateStore open) {
     families.forEach(family -> family.register(open));

@@ -44,6 +44,6 @@ final class TaskState {
     StoreLayout.Family first = layout.first();
     return StateStoreProvider.createAndInit(
         storeId(layout.store(), partition), first.schema().keySchema(), first.schema().valueSchema(), first.encoding(),
-        layout.hasFamilies(), settings, files, false, layout.schemas());
+        layout.store().hasVariables(), settings, files, false, layout.schemas());
   }
 }

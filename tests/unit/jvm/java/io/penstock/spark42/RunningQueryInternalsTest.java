@@ -53,9 +53,9 @@ class RunningQueryInternalsTest {
     "KafkaMicroBatchStream, kafkaOffsetReader, " + KAFKA + "KafkaOffsetReader, broker.KafkaLogs",
     "KafkaOffsetReader, driverKafkaParams, java.util.Map, broker.KafkaLogs",
     "KafkaOffsetReaderAdmin, admin, org.apache.kafka.clients.admin.Admin, broker.KafkaLogs",
-    "KafkaBatchInputPartition, offsetRange, " + KAFKA + "KafkaOffsetRange, OrderedPartitions",
-    "KafkaOffsetRange, topicPartition, org.apache.kafka.common.TopicPartition, OrderedPartitions",
-    "KafkaOffsetRange, fromOffset, long, OrderedPartitions",
+    "KafkaBatchInputPartition, offsetRange, " + KAFKA + "KafkaOffsetRange, BalancedStream",
+    "KafkaOffsetRange, topicPartition, org.apache.kafka.common.TopicPartition, BalancedStream",
+    "KafkaOffsetRange, fromOffset, long, BalancedStream",
   })
   void theKafkaConnectorHasWhatTheSourceUses(String type, String method, String result, String user) {
     requireMethod(KAFKA + type, method, result, "io.penstock.kafka.source." + user);

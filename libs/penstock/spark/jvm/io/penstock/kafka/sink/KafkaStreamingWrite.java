@@ -70,8 +70,8 @@ final class KafkaStreamingWrite implements StreamingWrite {
   }
 
   /**
-   * The requirement of scope {@code partition}: a replayed batch has the same rows in the same Spark partitions. Spark's
-   * own Kafka source breaks it: after a restart it may plan up to four partitions in another order.
+   * The requirement of scope {@code partition}: a replayed batch has the same rows in the same Spark partitions.
+   * Spark's own Kafka source breaks it: after a restart it may plan up to four partitions in another order.
    */
   private static void requireRepeatable(List<SparkDataStream> sources) {
     if (sources.stream().anyMatch(KafkaMicroBatchStream.class::isInstance)) {

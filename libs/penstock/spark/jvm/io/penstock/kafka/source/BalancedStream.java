@@ -12,6 +12,8 @@ import io.penstock.kafka.source.plan.BatchPlanner;
 import io.penstock.kafka.source.plan.OtherSources;
 import io.penstock.kafka.source.skew.SkewGauge;
 import io.penstock.spark42.RunningQuery;
+import java.util.Arrays;
+import java.util.Comparator;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -29,13 +31,20 @@ import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+import org.apache.spark.sql.kafka010.KafkaBatchInputPartition;
 import org.apache.spark.sql.kafka010.KafkaMicroBatchStream;
+import org.apache.spark.sql.kafka010.KafkaOffsetRange;
 
 /**
  * Spark's Kafka stream with other ends of batches. The checkpoint has Spark's own form, so Spark's source and this one
  * can continue each other's queries. State that is kept from batch to batch only saves look-ups.
  */
 final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
+  private static final Comparator<KafkaOffsetRange> BY_OFFSET =
+      Comparator.<KafkaOffsetRange, String>comparing(range -> range.topicPartition().topic())
+          .thenComparingInt(range -> range.topicPartition().partition())
+          .thenComparingLong(KafkaOffsetRange::fromOffset);
+
   private final KafkaMicroBatchStream spark;
   private final SourceOptions options;
   private final KafkaLogs logs;
@@ -116,7 +125,7 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
-    return OrderedPartitions.of(spark.planInputPartitions(start, toSparks(end)));
+    return inOrder(spark.planInputPartitions(start, toSparks(end)));
   }
 
   @Override
@@ -223,6 +232,17 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
 
   private static Map<TopicPartition, Long> parse(Offset offset) {
     return OffsetsJson.parse(offset.json(), "offsets of the checkpoint");
+  }
+
+  /**
+   * Input partitions in a fixed order: topic, partition, offset. Spark plans up to four of them in the order in which it
+   * discovered the topic's partitions, and this order may differ when a batch is repeated. The Kafka sink's scope
+   * {@code partition} remembers which Spark partitions it wrote, so their numbers must not change.
+   */
+  static InputPartition[] inOrder(InputPartition[] planned) {
+    InputPartition[] ordered = planned.clone();
+    Arrays.sort(ordered, Comparator.comparing(part -> ((KafkaBatchInputPartition) part).offsetRange(), BY_OFFSET));
+    return ordered;
   }
 
   /** The text of the same offsets with a space at the end added or removed. */

@@ -25,8 +25,8 @@ import org.apache.kafka.common.KafkaFuture;
 /**
  * Kafka's admin calls for one series: check its topic, read its markers, fence older producers.
  *
- * <p>The series of a JVM share one client for each Kafka cluster. It is closed after 10 minutes without a call, which is
- * longer than any call lasts.
+ * <p>The series of a JVM share one client for each Kafka cluster. It is closed after 10 minutes without a call, which
+ * is longer than any call lasts.
  */
 public final class SeriesAdmin {
   private static final Cache<Map<String, String>, Admin> CLIENTS = CacheBuilder.newBuilder()
@@ -59,8 +59,8 @@ public final class SeriesAdmin {
   }
 
   /**
-   * The newest marker of {@code queryId} in each of these groups that has one. Reads offsets that no open transaction can
-   * change. If the query's topic was changed, a group has markers on both topics, and the newest counts.
+   * The newest marker of {@code queryId} in each of these groups that has one. Reads offsets that no open transaction
+   * can change. If the query's topic was changed, a group has markers on both topics, and the newest counts.
    */
   public List<Marker> markers(List<String> groups, String queryId) {
     if (groups.isEmpty()) {

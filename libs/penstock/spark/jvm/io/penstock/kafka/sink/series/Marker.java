@@ -10,9 +10,9 @@ import org.apache.commons.lang3.math.NumberUtils;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 
 /**
- * A batch of a series: one that is about to be written, or the newest one in Kafka. There a marker is a committed offset
- * of a consumer group, written in the transaction of the batch's rows. The offset is the batch id + 1; the metadata has
- * the other fields.
+ * A batch of a series: one that is about to be written, or the newest one in Kafka. There a marker is a committed
+ * offset of a consumer group, written in the transaction of the batch's rows. The offset is the batch id + 1; the
+ * metadata has the other fields.
  *
  * @param queryId Spark's id of the checkpoint
  * @param batchId -1: no batch yet
@@ -25,7 +25,7 @@ public record Marker(String queryId, long batchId, String offsetsHash, int parti
   private static final int FIELDS = 5;
   private static final int HASH_CHARACTERS = 32;
 
-  /** {@code endOffsets}: the ends of the sources in the order of the query, which tell a repeated batch from another. */
+  /** {@code endOffsets}: the ends of the sources in the order of the query. A repeated batch has the same. */
   public static Marker ofBatch(String queryId, long batchId, List<String> endOffsets, int partitions) {
     String sized = endOffsets.stream()
         .map(text -> text.getBytes(StandardCharsets.UTF_8).length + ":" + text)

@@ -90,8 +90,8 @@ public record RowWriterFactory(
   }
 
   /**
-   * Writes one Spark partition into the transaction of the whole batch, which the driver commits. The driver also aborts
-   * it, when an attempt that sent rows did not finish.
+   * Writes one Spark partition into the transaction of the whole batch, which the driver commits. The driver aborts it
+   * when an attempt that sent rows did not finish.
    */
   private final class BatchWriter extends RowWriter {
     private final BatchTransaction transaction;

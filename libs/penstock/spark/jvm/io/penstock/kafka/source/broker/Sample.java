@@ -20,7 +20,6 @@ public record Sample(List<Point> points, double meanBytes) {
 
   private static final int NEIGHBOURS = 2;
 
-  /** An offset and the event time there. */
   public record Point(long offset, long millis) {}
 
   /**

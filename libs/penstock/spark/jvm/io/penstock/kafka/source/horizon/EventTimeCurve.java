@@ -12,8 +12,8 @@ import java.util.TreeMap;
  */
 public final class EventTimeCurve {
   /**
-   * An offset of a partition whose event time is known. For each time in {@code [fromMillis, toMillis]}, the rows before
-   * that time are the rows before {@code offset}.
+   * An offset of a partition whose event time is known. For each time in {@code [fromMillis, toMillis]}, the rows
+   * before that time are the rows before {@code offset}.
    *
    * @param exact true when the time index gave the point; false when it is a median of a sample
    */
@@ -40,18 +40,20 @@ public final class EventTimeCurve {
   }
 
   /**
-   * The interval of a curve that contains some event time. A side without a point is open ({@code null}). Both sides are
-   * the same point if that covers the time.
+   * The interval of a curve that contains some event time. A side without a point is open ({@code null}). Both sides
+   * are the same point if that covers the time.
    */
   record Interval(Point below, Point above) {
     boolean isPoint() {
       return below != null && below == above;
     }
 
-    boolean isShorterThanRows(long rows, long start, long cap) {
-      long low = below == null ? start : Math.max(start, below.offset);
-      long high = above == null ? cap : Math.min(cap, above.offset);
-      return high - low < rows;
+    long low(long start) {
+      return below == null ? start : Math.max(start, below.offset);
+    }
+
+    long high(long cap) {
+      return above == null ? cap : Math.min(cap, above.offset);
     }
 
     boolean isShorterThanMillis(long millis) {

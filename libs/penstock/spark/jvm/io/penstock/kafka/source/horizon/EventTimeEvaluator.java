@@ -10,6 +10,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
 import org.apache.kafka.common.TopicPartition;
 
@@ -100,12 +101,10 @@ public final class EventTimeEvaluator {
   }
 
   private void askTimeIndex(long millis) {
-    Set<TopicPartition> unknown = new HashSet<>();
-    for (TopicPartition partition : ranges.keySet()) {
-      if (trust.isTrusted(partition, millis) && !curves.get(partition).intervalAt(millis).isPoint()) {
-        unknown.add(partition);
-      }
-    }
+    Set<TopicPartition> unknown = ranges.keySet().stream()
+        .filter(partition -> trust.isTrusted(partition, millis))
+        .filter(partition -> !curves.get(partition).intervalAt(millis).isPoint())
+        .collect(Collectors.toSet());
     if (unknown.isEmpty()) {
       return;
     }
@@ -179,7 +178,7 @@ public final class EventTimeEvaluator {
 
   private boolean isWide(EventTimeCurve.Interval interval, long start, long cap) {
     return !interval.isPoint()
-        && !interval.isShorterThanRows(2, start, cap)
+        && interval.high(cap) - interval.low(start) >= 2
         && !interval.isShorterThanMillis(toleranceMillis);
   }
 
@@ -189,8 +188,8 @@ public final class EventTimeEvaluator {
     if (interval.above() == null) {
       return ranges.get(partition).lastSampleOffset(cap);
     }
-    long low = interval.below() == null ? start : Math.max(start, interval.below().offset());
-    long high = Math.min(cap, interval.above().offset());
+    long low = interval.low(start);
+    long high = interval.high(cap);
     if (high - low <= OffsetRange.SHORT_ROWS) {
       return low;
     }

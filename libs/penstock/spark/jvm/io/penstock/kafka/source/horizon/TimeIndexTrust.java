@@ -24,8 +24,8 @@ public final class TimeIndexTrust {
     return others;
   }
 
-  public void decide(Set<TopicPartition> partitions, boolean trustworthy) {
-    partitions.forEach(partition -> trusted.put(partition, trustworthy));
+  public void decide(TopicPartition partition, boolean trustworthy) {
+    trusted.put(partition, trustworthy);
   }
 
   boolean isTrusted(TopicPartition partition, long millis) {

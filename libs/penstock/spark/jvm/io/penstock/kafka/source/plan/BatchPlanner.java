@@ -44,7 +44,6 @@ public final class BatchPlanner {
     this.sizes = new MeanRecordSizes(logs);
   }
 
-  /** The horizon of the last batch. */
   public BatchHorizon lastHorizon() {
     return lastHorizon;
   }
@@ -132,14 +131,12 @@ public final class BatchPlanner {
     if (undecided.isEmpty()) {
       return;
     }
-    switch (mode) {
-      case INDEX -> trust.decide(undecided, true);
-      case AUTO -> {
-        trust.decide(logs.writtenByTransactions(undecided), false);
-        trust.decide(trust.undecided(undecided), true);
-      }
-      default -> trust.decide(undecided, false);
-    }
+    Set<TopicPartition> distrusted = switch (mode) {
+      case INDEX -> Set.of();
+      case AUTO -> logs.writtenByTransactions(undecided);
+      default -> undecided;
+    };
+    undecided.forEach(partition -> trust.decide(partition, !distrusted.contains(partition)));
   }
 
   /**
