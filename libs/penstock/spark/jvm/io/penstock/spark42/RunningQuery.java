@@ -1,6 +1,5 @@
 package io.penstock.spark42;
 
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
@@ -11,11 +10,11 @@ import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
 import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution;
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
+import org.apache.spark.sql.execution.streaming.runtime.StreamProgress;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper;
 import org.apache.spark.sql.streaming.StateOperatorProgress;
 import org.apache.spark.sql.streaming.StreamingQuery;
@@ -92,12 +91,8 @@ public final class RunningQuery {
 
   /** The end offsets of the current batch, one text for each source in the order of {@link #sources}. */
   public List<String> endOffsets() {
-    List<String> ends = new ArrayList<>();
-    for (SparkDataStream source : sources()) {
-      Option<Offset> end = execution.getLatestExecutionContext().endOffsets().get(source);
-      ends.add(end.isEmpty() ? "" : end.get().json());
-    }
-    return ends;
+    StreamProgress ends = execution.getLatestExecutionContext().endOffsets();
+    return sources().stream().map(ends::get).map(end -> end.isEmpty() ? "" : end.get().json()).toList();
   }
 
   /** Milliseconds since 1970; 0 before the first row. Only for queries from {@link #ofThisThread}. */

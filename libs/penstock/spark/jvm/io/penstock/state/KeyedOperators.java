@@ -4,10 +4,10 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.util.ArrayList;
-import java.util.Collections;
 import java.util.List;
+import java.util.Objects;
 import java.util.UUID;
+import java.util.stream.IntStream;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
@@ -92,13 +92,11 @@ public final class KeyedOperators {
   }
 
   private static List<Long> agreed(List<Long> one, List<Long> other) {
-    List<Long> agreed = new ArrayList<>(Collections.nCopies(one.size(), null));
-    for (int place = 0; place < Math.min(one.size(), other.size()); place++) {
-      if (one.get(place) != null && one.get(place).equals(other.get(place))) {
-        agreed.set(place, one.get(place));
-      }
-    }
-    return agreed;
+    return IntStream.range(0, one.size())
+        .mapToObj(place -> place < other.size() && Objects.equals(one.get(place), other.get(place))
+            ? one.get(place)
+            : null)
+        .toList();
   }
 
   /** A field of a decoded record counts too: Spark may push an operator below the projection of that field. */

@@ -38,12 +38,12 @@ public final class StateMove {
    * Adds an old task with its state after batch {@code batch}. It has the key groups {@code lowest} to {@code end - 1}.
    */
   public void addOld(SparkSession session, String checkpoint, int partitions, long batch, int lowest, int end) {
-    from.add(new TaskState(session, checkpoint, partitions, batch + 1, lowest, end));
+    from.add(TaskState.of(session, checkpoint, partitions, batch + 1, lowest, end));
   }
 
   /** Adds a new task. Its state will be that after its batch 0. */
   public void addNew(SparkSession session, String checkpoint, int partitions, int lowest, int end) {
-    to.add(new TaskState(session, checkpoint, partitions, 1, lowest, end));
+    to.add(TaskState.of(session, checkpoint, partitions, 1, lowest, end));
   }
 
   /** The function that gives the key group of a row: see {@link KeyFunction}. */
@@ -68,7 +68,7 @@ public final class StateMove {
   public String move(StoreLayout layout, KeyFunction keys) throws Exception {
     try (NewStores target = new NewStores(layout, to, keys.count())) {
       Tally tally = forEachPartition(from, keys.count(), (task, partition, own) ->
-          new Scan(layout, keys, to.get(0).partitions, (family, router, key, value) -> {
+          new Scan(layout, keys, to.get(0).partitions(), (family, router, key, value) -> {
             requireOwn(task, router.keyGroup(), key, layout.families().get(family));
             own.add(router.keyGroup(), family, key, value);
             target.put(router.keyGroup(), router.partition(), layout.families().get(family), key, value);
@@ -85,7 +85,7 @@ public final class StateMove {
    */
   public String verify(StoreLayout layout, KeyFunction keys) throws Exception {
     return forEachPartition(to, keys.count(), (task, partition, own) ->
-        new Scan(layout, keys, task.partitions, (family, router, key, value) -> {
+        new Scan(layout, keys, task.partitions(), (family, router, key, value) -> {
           if (!task.has(router.keyGroup()) || router.partition() != partition) {
             throw new IllegalStateException("after the move, a row of " + layout.store()
                 + " is in the wrong task or partition");
@@ -107,7 +107,7 @@ public final class StateMove {
   private Tally forEachPartition(List<TaskState> tasks, int keyGroups, PartitionWork work) throws Exception {
     List<Callable<Tally>> calls = new ArrayList<>();
     for (TaskState task : tasks) {
-      for (int partition = 0; partition < task.partitions; partition++) {
+      for (int partition = 0; partition < task.partitions(); partition++) {
         int number = partition;
         calls.add(() -> {
           Tally own = new Tally(keyGroups);
@@ -142,11 +142,11 @@ public final class StateMove {
       try {
         // Families can only be registered with a store that is open for writing.
         if (layout.store().hasVariables()) {
-          StateStore store = provider.getStore(task.version, Option.empty(), false, false);
+          StateStore store = provider.getStore(task.version(), Option.empty(), false, false);
           layout.register(store);
           rows(store);
         } else {
-          rows(provider.getReadStore(task.version, Option.empty()));
+          rows(provider.getReadStore(task.version(), Option.empty()));
         }
       } finally {
         provider.close();
@@ -187,8 +187,8 @@ public final class StateMove {
   private static void requireOwn(TaskState task, int keyGroup, UnsafeRow key, StoreLayout.Family family) {
     if (!task.has(keyGroup)) {
       throw new UnmovableStateException(
-          "state cannot be moved because the task of key groups " + task.lowestKeyGroup + " to "
-              + (task.endOfKeyGroups - 1) + " keeps the key " + text(key, family) + " of key group " + keyGroup
+          "state cannot be moved because the task of key groups " + task.lowestKeyGroup() + " to "
+              + (task.endOfKeyGroups() - 1) + " keeps the key " + text(key, family) + " of key group " + keyGroup
               + " (operator " + family.store().operator() + "). Either the input's records are not partitioned as"
               + " key_function and key_columns say, or some have a null key: the query should filter those");
     }

@@ -98,7 +98,7 @@ public record StoreLayout(Store store, List<Family> families, Option<StateSchema
     Seq<Path> files = CollectionConverters.asScala(store.schemaFiles.stream().map(Path::new).toList()).toSeq();
     List<StateStoreColFamilySchema> schemas = CollectionConverters.asJava(
         new StateSchemaCompatibilityChecker(
-            task.storeId(store, 0), task.files, files.toList(), Option.empty(), false).readSchemaFile());
+            task.storeId(store, 0), task.files(), files.toList(), Option.empty(), false).readSchemaFile());
     Map<String, TransformWithStateVariableInfo> variables = variables(store);
     List<Family> families =
         schemas.stream().map(schema -> new Family(store, schema, variableOf(schema, variables))).toList();
@@ -118,7 +118,7 @@ public record StoreLayout(Store store, List<Family> families, Option<StateSchema
   private static Option<StateSchemaProvider> provider(Store store, TaskState task) {
     Seq<String> files = CollectionConverters.asScala(store.schemaFiles).toSeq();
     return Option.apply(new InMemoryStateSchemaProvider(
-        StateSchemaMetadata$.MODULE$.createStateSchemaMetadata(task.root, task.files, files.toList())));
+        StateSchemaMetadata$.MODULE$.createStateSchemaMetadata(task.root(), task.files(), files.toList())));
   }
 
   private static Map<String, TransformWithStateVariableInfo> variables(Store store) {

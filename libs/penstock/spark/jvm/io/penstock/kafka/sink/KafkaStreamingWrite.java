@@ -3,7 +3,7 @@ package io.penstock.kafka.sink;
 import io.penstock.kafka.sink.errors.BrokenSinkException;
 import io.penstock.kafka.sink.errors.RetryableSinkException;
 import io.penstock.kafka.sink.options.SinkOptions;
-import io.penstock.kafka.sink.options.TransactionScope;
+import io.penstock.kafka.sink.options.SinkOptions.TransactionScope;
 import io.penstock.kafka.sink.run.SinkRun;
 import io.penstock.kafka.sink.run.SinkRuns;
 import io.penstock.kafka.sink.series.Marker;

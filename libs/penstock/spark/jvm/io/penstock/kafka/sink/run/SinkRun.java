@@ -31,7 +31,7 @@ public final class SinkRun {
 
   SinkRun(SinkOptions options) {
     this.options = options;
-    driver = SeriesNames.ofDriver(options.prefix());
+    driver = options.prefix();
   }
 
   /** Begins a batch. Only the first batch of a run can be in Kafka already, so only then the markers are read. */

@@ -6,15 +6,10 @@ import java.util.stream.IntStream;
 
 /**
  * The names of a series of batches in Kafka. The transactional id of a writer is also the consumer group that holds
- * its marker, so one prefixed ACL of each kind covers a series.
+ * its marker, so one prefixed ACL of each kind covers a series. The driver's is the prefix itself.
  */
 public final class SeriesNames {
   private SeriesNames() {}
-
-  /** The transactional id and marker group of the driver. */
-  public static String ofDriver(String prefix) {
-    return prefix;
-  }
 
   /** The transactional id and marker group of the task that writes Spark's partition {@code partition}. */
   public static String ofPartition(String prefix, int partition) {

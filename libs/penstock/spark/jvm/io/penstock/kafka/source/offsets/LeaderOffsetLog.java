@@ -47,7 +47,8 @@ public final class LeaderOffsetLog {
   public Optional<Map<TopicPartition, Long>> next(Map<TopicPartition, Long> starts) {
     try {
       FileSystem files = folder.getFileSystem(settings);
-      for (FileStatus status : list(files)) {
+      // The leader has not planned its first batch while there is no folder.
+      for (FileStatus status : files.exists(folder) ? files.listStatus(folder) : new FileStatus[0]) {
         String name = status.getPath().getName();
         if (name.matches("[0-9]+") && !ends.containsKey(Long.parseLong(name))) {
           take(files, Long.parseLong(name), status.getPath());
@@ -57,15 +58,6 @@ public final class LeaderOffsetLog {
       throw new UncheckedIOException("option followOffsetLog: cannot read " + folder, error);
     }
     return next(ends, starts);
-  }
-
-  private FileStatus[] list(FileSystem files) throws IOException {
-    try {
-      return files.listStatus(folder);
-    } catch (FileNotFoundException error) {
-      // The leader has not planned its first batch yet.
-      return new FileStatus[0];
-    }
   }
 
   private void take(FileSystem files, long batch, Path path) throws IOException {

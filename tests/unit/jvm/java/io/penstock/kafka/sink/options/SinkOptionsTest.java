@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.penstock.kafka.sink.options.SinkOptions.TransactionScope;
 import io.penstock.kafka.sink.errors.BrokenSinkException;
 import java.time.Duration;
 import java.util.HashMap;
