@@ -5,9 +5,6 @@ import io.penstock.kafka.source.BalancedScan;
 import java.util.EnumSet;
 import java.util.Map;
 import java.util.Set;
-import org.apache.spark.sql.connector.catalog.Column;
-import org.apache.spark.sql.connector.catalog.SupportsRead;
-import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableProvider;
@@ -15,6 +12,7 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.kafka010.KafkaSourceProvider$;
 import org.apache.spark.sql.kafka010.KafkaSourceProvider;
 import org.apache.spark.sql.sources.DataSourceRegister;
 import org.apache.spark.sql.types.StructType;
@@ -36,25 +34,19 @@ public final class PenstockKafkaProvider implements TableProvider, DataSourceReg
 
   @Override
   public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
-    return new KafkaTable(spark.getTable(new CaseInsensitiveStringMap(properties)).columns());
+    var options = new CaseInsensitiveStringMap(properties);
+    return new BalancedTable(options.getBoolean(KafkaSourceProvider$.MODULE$.INCLUDE_HEADERS(), false));
   }
 
   /** Kafka as a table of Spark: the source reads in order of event time, the sink writes exactly once. */
-  private final class KafkaTable implements SupportsRead, SupportsWrite {
-    private final Column[] columns;
-
-    KafkaTable(Column[] columns) {
-      this.columns = columns;
+  private final class BalancedTable extends KafkaSourceProvider.KafkaTable {
+    BalancedTable(boolean includeHeaders) {
+      spark.super(includeHeaders);
     }
 
     @Override
     public String name() {
       return shortName();
-    }
-
-    @Override
-    public Column[] columns() {
-      return columns;
     }
 
     @Override

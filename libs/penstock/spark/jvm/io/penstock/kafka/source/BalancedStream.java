@@ -235,8 +235,8 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
   }
 
   /**
-   * Input partitions in a fixed order: topic, partition, offset. Spark plans up to four of them in the order in which it
-   * discovered the topic's partitions, and this order may differ when a batch is repeated. The Kafka sink's scope
+   * Input partitions in a fixed order: topic, partition, offset. Spark plans up to four of them in the order in which
+   * it discovered the topic's partitions, and this order may differ when a batch is repeated. The Kafka sink's scope
    * {@code partition} remembers which Spark partitions it wrote, so their numbers must not change.
    */
   static InputPartition[] inOrder(InputPartition[] planned) {

@@ -87,7 +87,6 @@ public record SinkOptions(
         kafka(options));
   }
 
-  /** The settings of the producer of one transactional id. */
   public Map<String, Object> producer(String transactionalId) {
     Map<String, Object> settings = new TreeMap<>(kafka);
     settings.put(ProducerConfig.TRANSACTIONAL_ID_CONFIG, transactionalId);

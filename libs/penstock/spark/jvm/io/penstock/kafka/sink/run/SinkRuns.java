@@ -5,6 +5,7 @@ import io.penstock.kafka.sink.clients.PartitionProducer;
 import io.penstock.kafka.sink.errors.RetryableSinkException;
 import io.penstock.kafka.sink.options.SinkOptions;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListener;
@@ -30,11 +31,8 @@ public final class SinkRuns {
 
   /** The run for a task that runs inside the driver's JVM. */
   public static SinkRun get(String runId) {
-    SinkRun run = RUNS.get(runId);
-    if (run == null) {
-      throw new RetryableSinkException("the run " + runId + " has ended, or its driver is another JVM");
-    }
-    return run;
+    return Optional.ofNullable(RUNS.get(runId)).orElseThrow(
+        () -> new RetryableSinkException("the run " + runId + " has ended, or its driver is another JVM"));
   }
 
   public static void end(String runId) {

@@ -130,7 +130,6 @@ public final class KafkaLogs implements PartitionLogs, AutoCloseable {
     return timed(() -> spark.admin().listOffsets(specs, new ListOffsetsOptions(isolation)).all().get());
   }
 
-  /** A look-up at the broker. */
   @FunctionalInterface
   private interface Lookup<T> {
     T run() throws InterruptedException, ExecutionException;

@@ -120,12 +120,11 @@ public final class EventTimeCurve {
 
   /** The latest known time, at least {@code millis}, for which {@link #offsetAt} still gives {@code offset}. */
   long lastTimeAt(long millis, long offset) {
-    for (Point point : monotone) {
-      if (point.offset() >= offset) {
-        return Math.max(millis, point.offset() == offset ? point.toMillis() : millis);
-      }
-    }
-    return millis;
+    return monotone.stream()
+        .filter(point -> point.offset == offset)
+        .mapToLong(point -> Math.max(millis, point.toMillis))
+        .findFirst()
+        .orElse(millis);
   }
 
   /** The interval between known points that contains {@code millis}. */
