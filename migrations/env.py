@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from alembic import context
 
-from penstock.store.schema import metadata
-
-context.configure(
-    connection=context.config.attributes["connection"], target_metadata=metadata, compare_server_default=True
-)
+context.configure(connection=context.config.attributes["connection"])
 with context.begin_transaction():
     context.run_migrations()

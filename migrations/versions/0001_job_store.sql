@@ -1,44 +1,36 @@
--- The job store. `libs/penstock/store/tables.py` and `cluster_tables.py` describe the same tables to the code; the README
--- beside them says who writes and who reads each table. There is no release yet, so this file is still edited in place.
+-- The job store. The README of `libs/penstock/store` says who writes and who reads each table. There is no release yet,
+-- so this file is still edited in place.
 
 CREATE TABLE counters (
-    name TEXT NOT NULL,
-    value BIGINT NOT NULL,
-    CONSTRAINT pk_counters PRIMARY KEY (name),
-    CONSTRAINT ck_counters_value_not_negative CHECK (value >= 0)
+    name TEXT PRIMARY KEY,
+    value BIGINT NOT NULL CHECK (value >= 0)
 );
 COMMENT ON TABLE counters IS 'One row for each counter. Taking a number locks the row until commit, so numbers become visible in order.';
 COMMENT ON COLUMN counters.value IS 'the number that was handed out last';
 
 CREATE TABLE cluster (
-    key TEXT NOT NULL,
-    value JSONB NOT NULL,
-    CONSTRAINT pk_cluster PRIMARY KEY (key)
+    key TEXT PRIMARY KEY,
+    value JSONB NOT NULL
 );
 COMMENT ON TABLE cluster IS 'Facts that every process of the cell must agree on, such as shard_count (penstock.store.cluster).';
 
 CREATE TABLE layers (
-    name TEXT NOT NULL,
-    rank INTEGER NOT NULL,
-    default_expiry_seconds INTEGER,
-    documentation TEXT DEFAULT '' NOT NULL,
-    CONSTRAINT pk_layers PRIMARY KEY (name),
-    CONSTRAINT ck_layers_default_expiry_positive CHECK (default_expiry_seconds > 0),
-    CONSTRAINT uq_layers_rank UNIQUE (rank)
+    name TEXT PRIMARY KEY,
+    rank INTEGER NOT NULL UNIQUE,
+    default_expiry_seconds INTEGER CHECK (default_expiry_seconds > 0),
+    documentation TEXT DEFAULT '' NOT NULL
 );
 COMMENT ON TABLE layers IS 'The layers that a configuration can have. An administrator can add one.';
 COMMENT ON COLUMN layers.rank IS 'a layer of a higher rank overrides lower ones';
 COMMENT ON COLUMN layers.default_expiry_seconds IS 'when a write expires by default; NULL: never';
 
 CREATE TABLE jobs (
-    name TEXT NOT NULL,
+    name TEXT PRIMARY KEY,
     revision BIGINT NOT NULL,
-    restarts INTEGER DEFAULT '0' NOT NULL,
+    restarts INTEGER DEFAULT 0 NOT NULL CHECK (restarts >= 0),
     deleting BOOLEAN DEFAULT false NOT NULL,
     owner TEXT DEFAULT '' NOT NULL,
-    created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-    CONSTRAINT pk_jobs PRIMARY KEY (name),
-    CONSTRAINT ck_jobs_restarts_not_negative CHECK (restarts >= 0)
+    created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL
 );
 CREATE INDEX ix_jobs_owner ON jobs (owner);
 CREATE INDEX ix_jobs_revision ON jobs (revision);
@@ -48,19 +40,16 @@ COMMENT ON COLUMN jobs.restarts IS 'how often a restart was asked for';
 COMMENT ON COLUMN jobs.deleting IS 'true: the State Syncer stops the tasks and then forgets the job';
 
 CREATE TABLE expected_layers (
-    job TEXT NOT NULL,
-    layer TEXT NOT NULL,
+    job TEXT NOT NULL REFERENCES jobs ON DELETE CASCADE,
+    layer TEXT NOT NULL REFERENCES layers,
     config JSONB,
-    version BIGINT NOT NULL,
+    version BIGINT NOT NULL CHECK (version >= 1),
     revision BIGINT NOT NULL,
     author TEXT NOT NULL,
     reason TEXT DEFAULT '' NOT NULL,
     written_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
     expires_at TIMESTAMP WITH TIME ZONE,
-    CONSTRAINT pk_expected_layers PRIMARY KEY (job, layer),
-    CONSTRAINT ck_expected_layers_version_positive CHECK (version >= 1),
-    CONSTRAINT fk_expected_layers_job FOREIGN KEY(job) REFERENCES jobs (name) ON DELETE CASCADE,
-    CONSTRAINT fk_expected_layers_layer FOREIGN KEY(layer) REFERENCES layers (name)
+    PRIMARY KEY (job, layer)
 );
 CREATE INDEX ix_expected_layers_expires_at ON expected_layers (expires_at) WHERE expires_at IS NOT NULL;
 COMMENT ON TABLE expected_layers IS 'What each layer of each job sets.';
@@ -69,16 +58,13 @@ COMMENT ON COLUMN expected_layers.version IS 'grows by one with each write; used
 COMMENT ON COLUMN expected_layers.expires_at IS 'when the layer is dropped; NULL: never';
 
 CREATE TABLE expected_configs (
-    job TEXT NOT NULL,
+    job TEXT PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
     config JSONB NOT NULL,
     revision BIGINT NOT NULL,
     basis TEXT NOT NULL,
-    digests JSONB DEFAULT '{}' NOT NULL,
+    digests JSONB DEFAULT '{}' NOT NULL CHECK (jsonb_typeof(digests) = 'object'),
     asks_for_tasks BOOLEAN GENERATED ALWAYS AS (coalesce(config->>'desired_state', '') = 'running') STORED NOT NULL,
-    priority INTEGER GENERATED ALWAYS AS (coalesce((config->>'priority')::integer, 0)) STORED NOT NULL,
-    CONSTRAINT pk_expected_configs PRIMARY KEY (job),
-    CONSTRAINT fk_expected_configs_job FOREIGN KEY(job) REFERENCES jobs (name) ON DELETE CASCADE,
-    CONSTRAINT ck_expected_configs_digests_by_name CHECK (jsonb_typeof(digests) = 'object')
+    priority INTEGER GENERATED ALWAYS AS (coalesce((config->>'priority')::integer, 0)) STORED NOT NULL
 );
 COMMENT ON TABLE expected_configs IS 'The complete, valid configuration that the layers of a job merge to. A row that is older than a layer of the job, or on another basis, is stale: it must be merged again.';
 COMMENT ON COLUMN expected_configs.revision IS 'revision of the newest layer that was merged';
@@ -86,20 +72,19 @@ COMMENT ON COLUMN expected_configs.basis IS 'what else the merge depends on (pen
 COMMENT ON COLUMN expected_configs.digests IS 'digest of config by change kind (penstock.tasks.digests); {}: not computed';
 
 CREATE TABLE history (
-    id BIGINT GENERATED ALWAYS AS IDENTITY,
+    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     job TEXT NOT NULL,
     layer TEXT,
     version BIGINT,
     revision BIGINT NOT NULL,
-    action TEXT NOT NULL,
+    action TEXT NOT NULL CHECK (action IN (
+        'create','put','patch','drop','expire','revert','delete','forget','restart','release','restore')),
     author TEXT NOT NULL,
     reason TEXT DEFAULT '' NOT NULL,
     at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
     "old" JSONB,
     "new" JSONB,
-    expires_at TIMESTAMP WITH TIME ZONE,
-    CONSTRAINT pk_history PRIMARY KEY (id),
-    CONSTRAINT ck_history_action_known CHECK (action IN ('create','put','patch','drop','expire','revert','delete','forget','restart','release','restore'))
+    expires_at TIMESTAMP WITH TIME ZONE
 );
 CREATE INDEX ix_history_job_id ON history (job, id);
 CREATE INDEX ix_history_job_layer_version ON history (job, layer, version);
@@ -110,17 +95,13 @@ COMMENT ON COLUMN history."old" IS 'the layer before the write';
 COMMENT ON COLUMN history."new" IS 'the layer after the write';
 
 CREATE TABLE tokens (
-    id BIGINT GENERATED ALWAYS AS IDENTITY,
-    name TEXT NOT NULL,
-    hash TEXT NOT NULL,
-    role TEXT NOT NULL,
+    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    hash TEXT NOT NULL UNIQUE,
+    role TEXT NOT NULL CHECK (role IN ('reader','provisioner','scaler','oncall','admin')),
     layers TEXT[] NOT NULL,
     created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-    revoked_at TIMESTAMP WITH TIME ZONE,
-    CONSTRAINT pk_tokens PRIMARY KEY (id),
-    CONSTRAINT ck_tokens_role_known CHECK (role IN ('reader','provisioner','scaler','oncall','admin')),
-    CONSTRAINT uq_tokens_name UNIQUE (name),
-    CONSTRAINT uq_tokens_hash UNIQUE (hash)
+    revoked_at TIMESTAMP WITH TIME ZONE
 );
 COMMENT ON TABLE tokens IS 'Bearer tokens for the Job Service.';
 COMMENT ON COLUMN tokens.hash IS 'hash of the secret, which is not stored';
@@ -134,7 +115,7 @@ CREATE TABLE idempotency (
     headers JSONB NOT NULL,
     body JSONB,
     at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-    CONSTRAINT pk_idempotency PRIMARY KEY (principal, key)
+    PRIMARY KEY (principal, key)
 );
 CREATE INDEX ix_idempotency_at ON idempotency (at);
 COMMENT ON TABLE idempotency IS 'Answers to writes, so that a repeated request gets the same answer and has no further effect.';
@@ -143,24 +124,21 @@ COMMENT ON COLUMN idempotency.key IS 'the Idempotency-Key of the request';
 COMMENT ON COLUMN idempotency.fingerprint IS 'hash of the request: another request must not use the key';
 
 CREATE TABLE running (
-    job TEXT NOT NULL,
+    job TEXT PRIMARY KEY,
     config JSONB NOT NULL,
     revision BIGINT NOT NULL,
-    generation BIGINT NOT NULL,
+    generation BIGINT NOT NULL CHECK (generation >= 1),
     restarts INTEGER NOT NULL,
     stopping BOOLEAN DEFAULT false NOT NULL,
     started BOOLEAN DEFAULT true NOT NULL,
     commit_number BIGINT NOT NULL,
     leader_epoch BIGINT NOT NULL,
     committed_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-    newest_generation BIGINT DEFAULT '0' NOT NULL,
+    newest_generation BIGINT DEFAULT 0 NOT NULL,
     rescale_seconds JSONB,
     rollout JSONB,
-    digests JSONB DEFAULT '{}' NOT NULL,
-    asks_for_tasks BOOLEAN GENERATED ALWAYS AS (coalesce(config->>'desired_state', '') = 'running') STORED NOT NULL,
-    CONSTRAINT pk_running PRIMARY KEY (job),
-    CONSTRAINT ck_running_digests_by_name CHECK (jsonb_typeof(digests) = 'object'),
-    CONSTRAINT ck_running_generation_positive CHECK (generation >= 1)
+    digests JSONB DEFAULT '{}' NOT NULL CHECK (jsonb_typeof(digests) = 'object'),
+    asks_for_tasks BOOLEAN GENERATED ALWAYS AS (coalesce(config->>'desired_state', '') = 'running') STORED NOT NULL
 );
 CREATE INDEX ix_running_commit_number ON running (commit_number);
 CREATE INDEX ix_running_rescaled ON running (job) WHERE generation > 1 OR newest_generation > 1;
@@ -177,37 +155,32 @@ COMMENT ON COLUMN running.rollout IS 'which tasks do not run config yet, and wha
 COMMENT ON COLUMN running.digests IS 'digest of config by change kind (penstock.tasks.digests); {}: not computed';
 
 CREATE TABLE forgotten (
-    job TEXT NOT NULL,
+    job TEXT PRIMARY KEY,
     commit_number BIGINT NOT NULL,
     generation BIGINT NOT NULL,
-    at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-    CONSTRAINT pk_forgotten PRIMARY KEY (job)
+    at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL
 );
 CREATE INDEX ix_forgotten_commit_number ON forgotten (commit_number);
 COMMENT ON TABLE forgotten IS 'Jobs that were deleted, so that a delta can say that they are gone.';
 COMMENT ON COLUMN forgotten.generation IS 'the last that the job took: a new job goes on above it';
 
+-- A release changes all rows. Half-full pages let rows change in place, without a write to their index.
 CREATE TABLE sync_state (
-    job TEXT NOT NULL,
-    state TEXT NOT NULL,
+    job TEXT PRIMARY KEY,
+    state TEXT NOT NULL CHECK (state IN (
+        'pending','synced','waiting','queued','rescaling','rolling','failed','quarantined','deleting')),
     detail TEXT DEFAULT '' NOT NULL,
     revision BIGINT NOT NULL,
-    change_kind TEXT DEFAULT 'none' NOT NULL,
+    change_kind TEXT DEFAULT 'none' NOT NULL CHECK (change_kind IN ('none','live','restart','rescale','forbidden')),
     changed_fields TEXT[],
     changed_from BIGINT,
-    plan JSONB,
+    plan JSONB CHECK (plan->>'kind' IN ('rescale','rollout')),
     step INTEGER,
-    failures INTEGER DEFAULT '0' NOT NULL,
+    failures INTEGER DEFAULT 0 NOT NULL CHECK (failures >= 0),
     next_attempt_at TIMESTAMP WITH TIME ZONE,
     updated_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-    rejected JSONB,
-    CONSTRAINT pk_sync_state PRIMARY KEY (job),
-    CONSTRAINT ck_sync_state_state_known CHECK (state IN ('pending','synced','waiting','queued','rescaling','rolling','failed','quarantined','deleting')),
-    CONSTRAINT ck_sync_state_change_kind_known CHECK (change_kind IN ('none','live','restart','rescale','forbidden')),
-    CONSTRAINT ck_sync_state_plan_known CHECK (plan->>'kind' IN ('rescale','rollout')),
-    CONSTRAINT ck_sync_state_failures_not_negative CHECK (failures >= 0)
-)
- WITH (fillfactor = 50);
+    rejected JSONB
+) WITH (fillfactor = 50);
 CREATE INDEX ix_sync_state_plan ON sync_state (job) WHERE plan IS NOT NULL;
 CREATE INDEX ix_sync_state_rejected ON sync_state (job) WHERE rejected IS NOT NULL;
 COMMENT ON TABLE sync_state IS 'How far the State Syncer is with each job. No row: the job is pending.';
@@ -222,24 +195,22 @@ COMMENT ON COLUMN sync_state.next_attempt_at IS 'the job backs off until then';
 COMMENT ON COLUMN sync_state.rejected IS 'package that a rollout was halted with (penstock.tasks.rollout.Rejected), until it is released';
 
 CREATE TABLE savepoints (
-    number BIGINT GENERATED ALWAYS AS IDENTITY,
+    number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     job TEXT NOT NULL,
     name TEXT NOT NULL,
-    state TEXT DEFAULT 'asked' NOT NULL,
+    state TEXT DEFAULT 'asked' NOT NULL CHECK (state IN ('asked','ready','failed','deleting')),
     detail TEXT DEFAULT '' NOT NULL,
     generation BIGINT,
     revision BIGINT,
     config JSONB,
     container TEXT,
-    attempts INTEGER DEFAULT '0' NOT NULL,
+    attempts INTEGER DEFAULT 0 NOT NULL,
     tasks JSONB,
     bytes BIGINT,
     author TEXT NOT NULL,
     reason TEXT DEFAULT '' NOT NULL,
     created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-    finished_at TIMESTAMP WITH TIME ZONE,
-    CONSTRAINT pk_savepoints PRIMARY KEY (number),
-    CONSTRAINT ck_savepoints_state_known CHECK (state IN ('asked','ready','failed','deleting'))
+    finished_at TIMESTAMP WITH TIME ZONE
 );
 CREATE INDEX ix_savepoints_open ON savepoints (number) WHERE state IN ('asked','deleting');
 CREATE UNIQUE INDEX uq_savepoints_job_name ON savepoints (job, name);
@@ -251,16 +222,14 @@ COMMENT ON COLUMN savepoints.tasks IS 'its tasks (penstock.tasks.savepoint.Saved
 COMMENT ON COLUMN savepoints.bytes IS 'its size, once ready';
 
 CREATE TABLE restores (
-    job TEXT NOT NULL,
+    job TEXT PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
     number BIGINT GENERATED ALWAYS AS IDENTITY,
     savepoint BIGINT NOT NULL,
     savepoint_job TEXT NOT NULL,
     savepoint_name TEXT NOT NULL,
     generation BIGINT NOT NULL,
     config JSONB NOT NULL,
-    created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-    CONSTRAINT pk_restores PRIMARY KEY (job),
-    CONSTRAINT fk_restores_job FOREIGN KEY(job) REFERENCES jobs (name) ON DELETE CASCADE
+    created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL
 );
 CREATE INDEX ix_restores_savepoint ON restores (savepoint);
 COMMENT ON TABLE restores IS 'Restores that are asked for and not done yet, at most one for each job.';
@@ -274,11 +243,11 @@ CREATE TABLE generations (
     attempted BOOLEAN DEFAULT false NOT NULL,
     unused_since TIMESTAMP WITH TIME ZONE,
     container TEXT,
-    attempts INTEGER DEFAULT '0' NOT NULL,
+    attempts INTEGER DEFAULT 0 NOT NULL,
     detail TEXT DEFAULT '' NOT NULL,
     next_attempt_at TIMESTAMP WITH TIME ZONE,
     collected_at TIMESTAMP WITH TIME ZONE,
-    CONSTRAINT pk_generations PRIMARY KEY (job, generation)
+    PRIMARY KEY (job, generation)
 );
 COMMENT ON TABLE generations IS 'Generations of checkpoints of jobs that have had several, or are forgotten, until their files are deleted. The newest row of a job stays: numbers up to it are known.';
 COMMENT ON COLUMN generations.attempted IS 'true: a plan took the generation and no commit ever named it';
@@ -289,7 +258,7 @@ COMMENT ON COLUMN generations.next_attempt_at IS 'when another container may be 
 COMMENT ON COLUMN generations.collected_at IS 'when the files were deleted';
 
 CREATE TABLE decisions (
-    id BIGINT GENERATED ALWAYS AS IDENTITY,
+    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     job TEXT NOT NULL,
     at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
     symptom TEXT NOT NULL,
@@ -297,8 +266,7 @@ CREATE TABLE decisions (
     inputs JSONB NOT NULL,
     change JSONB,
     outcome TEXT NOT NULL,
-    leader_epoch BIGINT NOT NULL,
-    CONSTRAINT pk_decisions PRIMARY KEY (id)
+    leader_epoch BIGINT NOT NULL
 );
 CREATE INDEX ix_decisions_job_id ON decisions (job, id);
 COMMENT ON TABLE decisions IS 'What the Auto Scaler decided about each job.';
@@ -307,16 +275,15 @@ COMMENT ON COLUMN decisions.change IS 'merge patch of the layer scaler; NULL: no
 COMMENT ON COLUMN decisions.outcome IS 'pending, or what came of the decision';
 
 CREATE TABLE alerts (
-    id BIGINT GENERATED ALWAYS AS IDENTITY,
+    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     kind TEXT NOT NULL,
     subject TEXT NOT NULL,
     message TEXT NOT NULL,
     details JSONB DEFAULT '{}' NOT NULL,
-    times INTEGER DEFAULT '1' NOT NULL,
+    times INTEGER DEFAULT 1 NOT NULL,
     raised_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
     last_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-    cleared_at TIMESTAMP WITH TIME ZONE,
-    CONSTRAINT pk_alerts PRIMARY KEY (id)
+    cleared_at TIMESTAMP WITH TIME ZONE
 );
 CREATE UNIQUE INDEX uq_alerts_open ON alerts (kind, subject) WHERE cleared_at IS NULL;
 COMMENT ON TABLE alerts IS 'Alerts. One open row for each kind and subject: raising it again only counts.';
@@ -326,12 +293,11 @@ COMMENT ON COLUMN alerts.times IS 'how often it was raised while open';
 COMMENT ON COLUMN alerts.cleared_at IS 'NULL: the alert is open';
 
 CREATE TABLE leases (
-    name TEXT NOT NULL,
+    name TEXT PRIMARY KEY,
     holder TEXT NOT NULL,
     epoch BIGINT NOT NULL,
     url TEXT DEFAULT '' NOT NULL,
-    expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
-    CONSTRAINT pk_leases PRIMARY KEY (name)
+    expires_at TIMESTAMP WITH TIME ZONE NOT NULL
 );
 COMMENT ON TABLE leases IS 'Who leads each loop, and until when.';
 COMMENT ON COLUMN leases.name IS 'the loop or service';
@@ -339,7 +305,7 @@ COMMENT ON COLUMN leases.epoch IS 'grows with every new holder, and fences its w
 COMMENT ON COLUMN leases.url IS 'where the holder is reached';
 
 CREATE TABLE containers (
-    name TEXT NOT NULL,
+    name TEXT PRIMARY KEY,
     incarnation TEXT NOT NULL,
     url TEXT NOT NULL,
     region TEXT NOT NULL,
@@ -348,20 +314,17 @@ CREATE TABLE containers (
     disk_bytes BIGINT NOT NULL,
     further_capacity JSONB DEFAULT '{}' NOT NULL,
     labels JSONB DEFAULT '{}' NOT NULL,
-    state TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('live','lost')),
     registered_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
     heartbeat_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
     lease_renewed_at TIMESTAMP WITH TIME ZONE,
-    availability TEXT DEFAULT 'open' NOT NULL,
+    availability TEXT DEFAULT 'open' NOT NULL CHECK (availability IN ('open','cordoned','draining')),
     drain_until TIMESTAMP WITH TIME ZONE,
     availability_reason TEXT,
     availability_by TEXT,
     availability_at TIMESTAMP WITH TIME ZONE,
     placement JSONB,
-    CONSTRAINT pk_containers PRIMARY KEY (name),
-    CONSTRAINT ck_containers_state_known CHECK (state IN ('live','lost')),
-    CONSTRAINT ck_containers_availability_known CHECK (availability IN ('open','cordoned','draining')),
-    CONSTRAINT ck_containers_drain_until_of_a_drain CHECK (drain_until IS NULL OR availability = 'draining')
+    CHECK (drain_until IS NULL OR availability = 'draining')
 );
 COMMENT ON TABLE containers IS 'The containers (Task Managers) that ever registered and were not forgotten.';
 COMMENT ON COLUMN containers.incarnation IS 'names one life of the Task Manager process';
@@ -374,11 +337,10 @@ COMMENT ON COLUMN containers.availability_at IS 'since when it has this availabi
 COMMENT ON COLUMN containers.placement IS 'load that the Shard Manager placed here; NULL: unknown';
 
 CREATE TABLE assignment (
-    shard SERIAL NOT NULL,
+    shard INTEGER PRIMARY KEY,
     container TEXT,
     epoch BIGINT NOT NULL,
-    moved_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-    CONSTRAINT pk_assignment PRIMARY KEY (shard)
+    moved_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL
 );
 CREATE INDEX ix_assignment_container ON assignment (container);
 COMMENT ON TABLE assignment IS 'Which container owns each shard.';
@@ -386,12 +348,11 @@ COMMENT ON COLUMN assignment.container IS 'NULL: nobody owns the shard';
 COMMENT ON COLUMN assignment.epoch IS 'from the counter assignment; new at every change of owner';
 
 CREATE TABLE reports (
-    container TEXT NOT NULL,
+    container TEXT PRIMARY KEY,
     incarnation TEXT NOT NULL,
     commit_number BIGINT NOT NULL,
     version BIGINT NOT NULL,
-    reported_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-    CONSTRAINT pk_reports PRIMARY KEY (container)
+    reported_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL
 );
 COMMENT ON TABLE reports IS 'The newest full report of each container; the table tasks has the tasks of the report.';
 COMMENT ON COLUMN reports.commit_number IS 'newest commit that the container knew';
@@ -401,18 +362,17 @@ CREATE TABLE tasks (
     job TEXT NOT NULL,
     index INTEGER NOT NULL,
     container TEXT NOT NULL,
-    state TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('starting','running','stopping','crashed','held')),
     revision BIGINT NOT NULL,
     generation BIGINT NOT NULL,
     restarts INTEGER NOT NULL,
     epoch BIGINT NOT NULL,
-    crashes INTEGER DEFAULT '0' NOT NULL,
+    crashes INTEGER DEFAULT 0 NOT NULL,
     error TEXT,
     out_of_memory BOOLEAN DEFAULT false NOT NULL,
     progress JSONB,
     reported_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-    CONSTRAINT pk_tasks PRIMARY KEY (job, index, container),
-    CONSTRAINT ck_tasks_state_known CHECK (state IN ('starting','running','stopping','crashed','held'))
+    PRIMARY KEY (job, index, container)
 );
 CREATE INDEX ix_tasks_container ON tasks (container);
 COMMENT ON TABLE tasks IS 'The tasks of each container, as its newest report tells them.';
@@ -424,7 +384,7 @@ CREATE TABLE task_loads (
     generation BIGINT NOT NULL,
     load JSONB NOT NULL,
     measured_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-    CONSTRAINT pk_task_loads PRIMARY KEY (job, index)
+    PRIMARY KEY (job, index)
 );
 COMMENT ON TABLE task_loads IS 'What each task uses. A row outlives the report: a task that moves is placed by what it used before.';
 COMMENT ON COLUMN task_loads.generation IS 'generation that was measured';
@@ -444,7 +404,7 @@ CREATE TABLE task_metrics (
     state_memory_bytes BIGINT,
     batch_seconds DOUBLE PRECISION,
     out_of_memory BOOLEAN DEFAULT false NOT NULL,
-    CONSTRAINT pk_task_metrics PRIMARY KEY (job, index, minute)
+    PRIMARY KEY (job, index, minute)
 );
 CREATE INDEX ix_task_metrics_minute ON task_metrics (minute);
 COMMENT ON TABLE task_metrics IS 'One sample for each task and minute. NULL is unknown, never zero.';

@@ -7,9 +7,9 @@ from datetime import datetime
 from functools import reduce
 from typing import Any, NamedTuple
 
-from penstock.config.fields import dotted
 from penstock.config.merge import leaves, overlay
 from penstock.config.model import JobConfig, Resources
+from penstock.config.tree import dotted
 from services.auto_scaler.algorithm import ScalerState
 
 

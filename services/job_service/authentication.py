@@ -57,7 +57,7 @@ class Authenticator:
             row = tokens.find(connection, digest)
         if row is None:
             return None
-        principal = Principal(row.name, row.role, row.layers)
+        principal = Principal(row.name, row.role, tuple(row.layers))
         with self._lock:
             self._found[digest] = (now + self._cache_seconds, principal)
             self._found.move_to_end(digest)

@@ -27,7 +27,6 @@ LOOP = "job_service.expiry"
 AUTHOR = "job_service"
 ALERT = "expiry_blocked"
 _MOST_AT_ONCE = 500
-_MOST_ALERTS = 1000
 _SWEEP_SECONDS = 60.0
 
 
@@ -86,9 +85,7 @@ def _subject(layer: Due) -> str:
 
 def _clear_settled(connection: Connection, due_subjects: set[str]) -> None:
     """Closes the alerts of layers that were dropped, renewed or forgotten, by whomever."""
-    for alert in alerts.page(connection, kind=ALERT, limit=_MOST_ALERTS):
-        if alert.subject not in due_subjects:
-            alerts.clear_alert(connection, ALERT, alert.subject)
+    alerts.clear_alerts(connection, ALERT, alerts.open_subjects(connection, ALERT) - due_subjects)
 
 
 def _write(layer: Due) -> Write:

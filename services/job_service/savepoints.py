@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.config.classify import classify
-from penstock.config.fields import dotted
 from penstock.config.model import JobConfig
+from penstock.config.tree import dotted
 from penstock.control.errors import Conflict, InvalidConfig
 from penstock.tasks.rollout import code_changes, good_values
 from services.job_service.writes import forbidden_changes

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic import ValidationError
-
 from penstock.config.model import DesiredState
-from penstock.tasks.dimensions import CPU, DISK, MEMORY
 from penstock.tasks.loads import TaskLoad
 from penstock.tasks.selectors import selector_of
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import task_id
-from penstock.wire.containers import ContainerView, PlacementView
 from penstock.wire.overview import GenerationView, SyncView, TaskView
 
 if TYPE_CHECKING:
@@ -65,13 +61,13 @@ def sync_view(
     status: Any,
     sync: SyncRow | None,
     running: RunningRow | None,
-    noted: Iterable[Any],
+    noted: Sequence[GenerationView],
     changed_fields: list[str] | None,
 ) -> SyncView:
     """How far a job is; None where the State Syncer has not been yet."""
     same = ("detail", "change_kind", "step", "failures", "next_attempt_at", "updated_at")
     return SyncView(
-        job=status.name,
+        job=status.job,
         state=status.state,
         expected_revision=status.revision,
         running_revision=status.running_revision,
@@ -82,7 +78,7 @@ def sync_view(
         changed_fields=changed_fields,
         rejected=None if sync is None else sync.rejected,
         plan=None if sync is None or sync.plan is None else _plan(sync.plan),
-        generations=[GenerationView.model_validate(row) for row in noted],
+        generations=list(noted),
         **{name: None if sync is None else getattr(sync, name) for name in same},
     )
 
@@ -114,18 +110,3 @@ def _task_count(running: RunningRow | None) -> int:
     if running is None or running.stopping or running.config.get("desired_state") == DesiredState.STOPPED:
         return 0
     return int(running.config.get("task_count", 1))
-
-
-def container_view(row: Any) -> ContainerView:
-    """A `services.job_service.store.fleet.ContainerRow` with its capacity in every dimension."""
-    own = {CPU: row.cpu_cores, MEMORY: float(row.memory_bytes), DISK: float(row.disk_bytes)}
-    made = {"capacity": {**own, **row.further_capacity}, "placement": _placement(row.placement)}
-    return ContainerView(**made, **{name: getattr(row, name) for name in ContainerView.model_fields.keys() - made})
-
-
-def _placement(written: Any) -> PlacementView | None:
-    """None, unknown, as well for what another version has written."""
-    try:
-        return None if written is None else PlacementView.model_validate(written)
-    except ValidationError:
-        return None

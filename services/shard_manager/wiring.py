@@ -20,10 +20,9 @@ from services.shard_manager.leader.loop import ShardManager
 from services.shard_manager.leader.orders import Orders
 from services.shard_manager.leader.view import View
 from services.shard_manager.settings import ShardManagerSettings
-from services.shard_manager.store.health import PostgresHealthStore
-from services.shard_manager.store.housekeeping import PostgresHousekeepingStore
-from services.shard_manager.store.port import LEASE
-from services.shard_manager.store.postgres import PostgresShardStore
+from services.shard_manager.store.health import HealthStore
+from services.shard_manager.store.housekeeping import HousekeepingStore
+from services.shard_manager.store.port import LEASE, ShardStore
 
 RENEWALS_PER_LEASE = 3
 
@@ -65,11 +64,11 @@ def build(settings: ShardManagerSettings, clock: Clock | None = None) -> ShardMa
     engine = engine_of(settings)
     election = StoreElection(engine, LEASE, settings.identity(), url=settings.url(), lease_seconds=lease_seconds)
     leadership = Leadership(LEASE, election, lease_seconds, clock.monotonic)
-    store, view = PostgresShardStore(engine), View(add_limit_seconds=settings.add_limit_seconds)
-    health = HealthReconciler(PostgresHealthStore(engine), view, settings, clock)
+    store, view = ShardStore(engine), View(add_limit_seconds=settings.add_limit_seconds)
+    health = HealthReconciler(HealthStore(engine), view, settings, clock)
     orders = Orders(clock, health.order_answered)
     manager = ShardManager(store, view, orders, settings, clock, wake=lambda: loop.wake())
-    housekeeping = Housekeeping(PostgresHousekeepingStore(engine), view, settings, clock)
+    housekeeping = Housekeeping(HousekeepingStore(engine), view, settings, clock)
     loop = LeaderLoop(
         LEASE,
         in_turn(manager.round, health.step, housekeeping.step),

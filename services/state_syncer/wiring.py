@@ -20,12 +20,12 @@ from services.state_syncer.generations.gc import GenerationGc
 from services.state_syncer.generations.rules import Retention
 from services.state_syncer.host_tasks.dispatcher import Dispatcher, HostTasks
 from services.state_syncer.rollback.reconciler import RollbackReconciler
-from services.state_syncer.rollback.store import PostgresRollbackStore
+from services.state_syncer.rollback.store import RollbackStore
 from services.state_syncer.round.loop import StateSyncer, run_parts
 from services.state_syncer.savepoints.reconciler import SavepointReconciler
-from services.state_syncer.savepoints.store import PostgresSavepointStore
+from services.state_syncer.savepoints.store import SavepointStore
 from services.state_syncer.settings import StateSyncerSettings
-from services.state_syncer.store.port import PostgresSyncStore
+from services.state_syncer.store.port import SyncStore
 
 
 def build(settings: StateSyncerSettings) -> LeaderLoop:
@@ -36,7 +36,7 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
     writer = JobClient(settings.job_service_url, settings.state_syncer_token.get_secret_value() or None)
     parts = (
         _syncer(engine, dispatcher.part(), settings, clock),
-        RollbackReconciler(PostgresRollbackStore(engine), writer, await_seconds=settings.state_syncer_await_seconds),
+        RollbackReconciler(RollbackStore(engine), writer, await_seconds=settings.state_syncer_await_seconds),
         _savepoint_reconciler(engine, dispatcher.part(), settings),
         _generation_gc(engine, dispatcher.part(), settings, clock),
     )
@@ -69,7 +69,7 @@ def _dispatcher(settings: StateSyncerSettings, clock: Clock) -> Dispatcher:
 
 def _syncer(engine: Engine, host_tasks: HostTasks, settings: StateSyncerSettings, clock: Clock) -> StateSyncer:
     return StateSyncer(
-        PostgresSyncStore(engine),
+        SyncStore(engine),
         clock.now,
         await_seconds=settings.state_syncer_await_seconds,
         host_tasks=host_tasks,
@@ -88,7 +88,7 @@ def _syncer(engine: Engine, host_tasks: HostTasks, settings: StateSyncerSettings
 def _savepoint_reconciler(engine: Engine, host_tasks: HostTasks, settings: StateSyncerSettings) -> SavepointReconciler:
     days = settings.state_syncer_savepoint_days
     return SavepointReconciler(
-        PostgresSavepointStore(engine),
+        SavepointStore(engine),
         host_tasks,
         await_seconds=settings.state_syncer_await_seconds,
         keep_count=settings.state_syncer_savepoints_kept,

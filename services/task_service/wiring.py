@@ -13,7 +13,7 @@ from penstock.store.engine import CHANGED_RUNNING, engine_of
 from services.task_service.api import build_app
 from services.task_service.cache import TemplateCache
 from services.task_service.settings import TaskServiceSettings
-from services.task_service.store.port import PostgresTemplateStore
+from services.task_service.store.port import TemplateStore
 from services.task_service.waiters import Waiters
 
 
@@ -42,7 +42,7 @@ def build(settings: TaskServiceSettings, clock: Clock | None = None) -> TaskServ
     engine = engine_of(settings)
     waiters = Waiters()
     cache = TemplateCache(
-        PostgresTemplateStore(engine),
+        TemplateStore(engine),
         clock or SystemClock(),
         waiters,
         expiry_seconds=settings.task_service_cache_seconds,

@@ -41,7 +41,7 @@ from services.job_service.writer import write_many
 from services.job_service.writes import Precondition, Write
 from services.state_syncer.decide.budget import Budget
 from services.state_syncer.round.loop import StateSyncer
-from services.state_syncer.store.port import PostgresSyncStore
+from services.state_syncer.store.port import SyncStore
 from tests.bench.report import finish, say
 from tests.support.job_configs import job
 
@@ -85,7 +85,7 @@ def main() -> None:
 def measure(jobs: int, *, release_rounds: int = 4) -> dict[str, float]:
     """The figures of a cell of so many jobs; seconds. Raises RuntimeError when a round left something undone."""
     with _store() as engine:
-        syncer = StateSyncer(PostgresSyncStore(engine), lambda: datetime.now(UTC), await_seconds=1.0)
+        syncer = StateSyncer(SyncStore(engine), lambda: datetime.now(UTC), await_seconds=1.0)
         epoch = _lead(engine)
         syncer.round(epoch)
         first_s = _first(engine, jobs, lambda: syncer.round(epoch))

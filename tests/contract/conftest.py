@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Engine
 
-from penstock.store.cluster import set_shard_count
+from penstock.store.cluster import ask_for_shards
 from penstock.store.engine import connect, transaction
 from services.shard_manager.store.owners import ensure_shards
 from tests.support.memory.store import MemoryStore
@@ -21,7 +21,7 @@ def engine(database_url: str) -> Iterator[Engine]:
     """A real job store with four shards that nobody owns."""
     engine = connect(database_url)
     with transaction(engine) as connection:
-        set_shard_count(connection, SHARDS)
+        ask_for_shards(connection, SHARDS)
         ensure_shards(connection, SHARDS)
     yield engine
     engine.dispose()

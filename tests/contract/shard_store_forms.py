@@ -9,15 +9,14 @@ import orjson
 from sqlalchemy import Engine, text
 
 from penstock.model.reports import TaskReportBatch
-from penstock.store.alerts import page
 from penstock.store.availability import set_availability
 from penstock.store.cluster import ask_for_shards
 from penstock.store.election import StoreElection
 from penstock.store.engine import transaction
 from penstock.store.running import RUNNING_COMMIT, CommitRow
 from penstock.tasks.ownership import DRAINING
+from services.job_service.store.overview import alerts_page
 from services.shard_manager.store.port import LEASE, ShardStore
-from services.shard_manager.store.postgres import PostgresShardStore
 from services.task_manager.membership.stored_lease import StoredLease
 from services.task_manager.ports import StoredShards
 from services.task_service.store.reports import save_report
@@ -37,8 +36,8 @@ URL = "http://leader"
 class PostgresForm:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.store: ShardStore = PostgresShardStore(engine)
-        self.away: ShardStore = PostgresShardStore(unreachable_engine())
+        self.store: ShardStore = ShardStore(engine)
+        self.away: ShardStore = ShardStore(unreachable_engine())
 
     def elect(self, holder: str) -> int:
         with transaction(self.engine) as connection:
@@ -73,7 +72,7 @@ class PostgresForm:
 
     def open_alerts(self) -> dict[tuple[str, str], tuple[Any, int]]:
         with transaction(self.engine) as connection:
-            return {(row.kind, row.subject): (row.details, row.times) for row in page(connection, limit=9)}
+            return {(row.kind, row.subject): (row.details, row.times) for row in alerts_page(connection, limit=9)}
 
     def drain(self, container: str) -> None:
         with transaction(self.engine) as connection:

@@ -16,7 +16,7 @@ from penstock.tasks.ownership import Member
 from penstock.tasks.redistribution import SavepointName
 from services.state_syncer.decide.progress import Restore
 from services.state_syncer.decide.view import JobView, SyncRecord, SyncState
-from services.state_syncer.store.port import Batch, PostgresSyncStore, SyncStore
+from services.state_syncer.store.port import Batch, SyncStore
 from services.state_syncer.store.states import SyncWrite
 from tests.support import jobs
 from tests.support.memory.store import LeaseEntry, MemoryStore, ReportEntry
@@ -31,8 +31,8 @@ class PostgresForm:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.epoch = elect(engine, "first")
-        self.store: SyncStore = PostgresSyncStore(engine)
-        self.away: SyncStore = PostgresSyncStore(unreachable_engine())
+        self.store: SyncStore = SyncStore(engine)
+        self.away: SyncStore = SyncStore(unreachable_engine())
         cell = Cell(engine, self.epoch)
         self.container, self.report = cell.container, cell.report
 

@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, text
 
 from penstock.control.process import wait_until
 from penstock.local.ports import free_port
-from penstock.store.cluster_tables import tasks
 from penstock.store.engine import connect, transaction
 from penstock.store.running import STATE_SYNCER, CommitRow
 from penstock.tasks.ownership import Member
@@ -69,7 +68,7 @@ class TaskServiceForm:
 
     def reported(self) -> set[str]:
         with transaction(self.engine) as connection:
-            return {f"{row.job}/{row.index}" for row in connection.execute(select(tasks.c.job, tasks.c.index))}
+            return {f"{row.job}/{row.index}" for row in connection.execute(text("SELECT job, index FROM tasks"))}
 
     def _once_read(self, number: int) -> int:
         self._wake()

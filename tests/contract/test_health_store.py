@@ -9,15 +9,15 @@ from sqlalchemy import Engine, text
 
 from penstock.control.errors import Fenced, Unavailable
 from penstock.model.reports import TaskReport, TaskReportBatch, TaskState
-from penstock.store import alerts
 from penstock.store.availability import set_availability
 from penstock.store.election import StoreElection
 from penstock.store.engine import transaction
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member
+from services.job_service.store.overview import alerts_page
 from services.shard_manager.health.failure_stats import CrashedTask
 from services.shard_manager.health.faults import CONTAINER_FAILING, CONTAINER_OUTLIER, Fault
 from services.shard_manager.store import members as stored_members
-from services.shard_manager.store.health import HealthStore, PostgresHealthStore
+from services.shard_manager.store.health import HealthStore
 from services.shard_manager.store.port import LEASE
 from services.task_service.store.reports import save_report
 from tests.support.memory.election import MemoryElection
@@ -30,8 +30,8 @@ from tests.support.unreachable import unreachable_engine
 class PostgresForm:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.store: HealthStore = PostgresHealthStore(engine)
-        self.away: HealthStore = PostgresHealthStore(unreachable_engine())
+        self.store: HealthStore = HealthStore(engine)
+        self.away: HealthStore = HealthStore(unreachable_engine())
 
     def elect(self, holder: str = "leader") -> int:
         with transaction(self.engine) as connection:
@@ -65,7 +65,7 @@ class PostgresForm:
 
     def alerts(self) -> dict[tuple[str, str], Any]:
         with transaction(self.engine) as connection:
-            return {(row.kind, row.subject): row.details for row in alerts.page(connection, limit=100)}
+            return {(row.kind, row.subject): row.details for row in alerts_page(connection, limit=100)}
 
 
 class MemoryForm:

@@ -13,7 +13,7 @@ from penstock.store.engine import transaction
 from penstock.tasks.ownership import Member
 from services.shard_manager.moves.drains import DRAIN_OVERDUE, DrainAlert
 from services.shard_manager.placement.alerts import UNPLACEABLE, PlacementAlert
-from services.shard_manager.store.housekeeping import HousekeepingStore, PostgresHousekeepingStore
+from services.shard_manager.store.housekeeping import HousekeepingStore
 from services.shard_manager.store.owners import Change
 from tests.contract import shard_store_forms
 from tests.support.memory.housekeeping import MemoryHousekeepingStore
@@ -25,10 +25,10 @@ WEEK_SECONDS = 7 * 86_400.0
 
 class PostgresForm(shard_store_forms.PostgresForm):
     def housekeeping(self) -> HousekeepingStore:
-        return PostgresHousekeepingStore(self.engine)
+        return HousekeepingStore(self.engine)
 
     def housekeeping_away(self) -> HousekeepingStore:
-        return PostgresHousekeepingStore(unreachable_engine())
+        return HousekeepingStore(unreachable_engine())
 
     def silent_for(self, name: str, seconds: float) -> None:
         with transaction(self.engine) as connection:

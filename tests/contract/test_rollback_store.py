@@ -12,7 +12,7 @@ from penstock.tasks.rollout import LeafChange, Rejected
 from penstock.wire.jobs import BatchAction, BatchWrite
 from services.state_syncer.decide.effects import PlanWrite
 from services.state_syncer.decide.view import SyncState
-from services.state_syncer.rollback.store import PostgresRollbackStore, Rejection, RollbackStore
+from services.state_syncer.rollback.store import Rejection, RollbackStore
 from tests.contract.sync_store_forms import FORMS, PostgresForm, make_form, state, write
 from tests.support.job_service import job_service
 from tests.support.jobs import make_layer
@@ -42,7 +42,7 @@ def reject(form: Any, rejected: Rejected = REJECTED) -> None:
 
 def rollbacks(form: Any, *, away: bool = False) -> RollbackStore:
     if isinstance(form, PostgresForm):
-        return PostgresRollbackStore(unreachable_engine() if away else form.engine)
+        return RollbackStore(unreachable_engine() if away else form.engine)
     store = MemoryRollbackStore(form.memory)
     store.down = away
     return store

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine
 
 from penstock.control.errors import Unavailable
+from penstock.store.alerts import open_subjects
 from penstock.store.engine import transaction
-from penstock.store.tables import alerts
-from services.task_service.store.port import PostgresTemplateStore, TemplateStore
+from services.task_service.store.port import BROKEN_ALERT, TemplateStore
 from tests.contract.conftest import SHARDS
 from tests.contract.task_service_forms import MemoryForm as MemoryCell
 from tests.support.memory.specs import MemoryTemplateStore
@@ -22,8 +22,8 @@ from tests.support.unreachable import unreachable_engine
 class PostgresForm:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.store: TemplateStore = PostgresTemplateStore(engine)
-        self.away: TemplateStore = PostgresTemplateStore(unreachable_engine())
+        self.store: TemplateStore = TemplateStore(engine)
+        self.away: TemplateStore = TemplateStore(unreachable_engine())
 
     def commit(self, job: str) -> int:
         return commit_job(self.engine, job)
@@ -33,7 +33,7 @@ class PostgresForm:
 
     def alerts(self) -> set[str]:
         with transaction(self.engine) as connection:
-            return set(connection.execute(select(alerts.c.subject).where(alerts.c.cleared_at.is_(None))).scalars())
+            return open_subjects(connection, BROKEN_ALERT)
 
 
 class MemoryForm:

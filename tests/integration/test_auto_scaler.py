@@ -20,7 +20,7 @@ from services.auto_scaler.loop import AutoScaler
 from services.auto_scaler.store.decisions import AUTO_SCALER
 from services.auto_scaler.store.port import ScalingStore
 from services.state_syncer.round.loop import StateSyncer
-from services.state_syncer.store.port import PostgresSyncStore
+from services.state_syncer.store.port import SyncStore
 from tests.support.job_service import job_service
 from tests.support.jobs import make_layer, write_layer
 
@@ -51,7 +51,7 @@ class Cell:
         self.writer = FakeWriter()
         self.syncer_epoch = self._elect(STATE_SYNCER)
         self.epoch = self._elect(AUTO_SCALER)
-        self.syncer = StateSyncer(PostgresSyncStore(engine), lambda: self.now, await_seconds=1)
+        self.syncer = StateSyncer(SyncStore(engine), lambda: self.now, await_seconds=1)
         self.container("a", 8 * 2**30)
 
     def _elect(self, loop: str) -> int:

@@ -17,7 +17,7 @@ from penstock.local.kafka import EmbeddedKafka
 from penstock.local.ports import free_port
 from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskState
 from penstock.store.alerts import raise_alert
-from penstock.store.cluster import set_shard_count
+from penstock.store.cluster import ask_for_shards
 from penstock.store.engine import transaction
 from penstock.store.leases import take
 from penstock.tasks.ownership import Member
@@ -200,7 +200,7 @@ def _run_one_task_of(job: str, service: RunningJobService) -> None:
     )
     batch = TaskReportBatch(container="tm-1", incarnation="life", commit_number=1, version=1, tasks=(report,))
     with transaction(service.engine) as connection:
-        set_shard_count(connection, SHARDS)
+        ask_for_shards(connection, SHARDS)
         ensure_shards(connection, SHARDS)
         register(connection, Member("tm-1", "life", "http://127.0.0.1:7100", "local", 2.0, 2**32, 2**34), empty=True)
         record_owners(connection, {shard: Change("tm-1", read_owners(connection)[shard].epoch)})

@@ -12,12 +12,12 @@ from sqlalchemy import Engine
 
 from penstock.control.process import wait_until
 from penstock.model.reports import TaskReport, TaskReportBatch, TaskState
-from penstock.store import alerts
 from penstock.store.availability import set_availability
-from penstock.store.cluster import set_shard_count
+from penstock.store.cluster import ask_for_shards
 from penstock.store.engine import connect, transaction
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member
 from penstock.wire.cluster import HeartbeatAnswer
+from services.job_service.store.overview import alerts_page
 from services.shard_manager.health.faults import CONTAINER_FAILING, CONTAINER_OUTLIER, KINDS
 from services.shard_manager.store import members as stored_members
 from services.shard_manager.store import owners as stored_owners
@@ -47,7 +47,7 @@ class DeafTaskManager(SmallTaskManager):
 def engine(database_url: str) -> Iterator[Engine]:
     engine = connect(database_url)
     with transaction(engine) as connection:
-        set_shard_count(connection, SHARDS)
+        ask_for_shards(connection, SHARDS)
     yield engine
     engine.dispose()
 
@@ -78,7 +78,7 @@ def members(engine: Engine) -> dict[str, Member]:
 
 def open_alerts(engine: Engine) -> dict[tuple[str, str], Any]:
     with transaction(engine) as connection:
-        rows = alerts.page(connection, limit=100)
+        rows = alerts_page(connection, limit=100)
     return {(row.kind, row.subject): row.details for row in rows if row.kind in KINDS}
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from penstock.control.process import wait_until
-from penstock.store.cluster import ask_for_shards, set_shard_count
+from penstock.store.cluster import ask_for_shards
 from penstock.store.engine import transaction
 from penstock.wire.containers import ContainerView
 from penstock.wire.job_client import JobClient
@@ -69,7 +69,7 @@ def cell(database_url: str, *names: str, **settings: Any) -> Iterator[Cell]:
     with ExitStack() as stack:
         service = stack.enter_context(job_service(database_url))
         with transaction(service.engine) as connection:
-            set_shard_count(connection, SHARDS)
+            ask_for_shards(connection, SHARDS)
         manager = stack.enter_context(shard_manager(database_url, **settings)).lead()
         found = Cell(service, stack.enter_context(service.client()), manager, {}, stack)
         for name in names:

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from penstock.control.errors import Fenced
-from penstock.store import generations
 from penstock.store.engine import connect, transaction
 from penstock.tasks.host_task import POLICIES, REMOVE_GENERATION
 from penstock.tasks.redistribution import GenerationRemoval
+from services.job_service.store.overview import noted_generations
 from services.state_syncer.decide.progress import Step
 from services.state_syncer.generations.gc import GenerationGc
 from services.state_syncer.generations.rules import Retention
@@ -71,7 +71,7 @@ class Collecting:
     def noted(self, job: str = "j") -> dict[int, str]:
         """The generations whose files are there."""
         with transaction(self.cell.engine) as connection:
-            rows = generations.of_job(connection, job)
+            rows = noted_generations(connection, job)
         return {
             row.generation: "used" if row.unused_since is None else "attempted" if row.attempted else "left"
             for row in rows

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine
 
 from penstock.control.process import wait_until
-from penstock.store.cluster import set_shard_count
+from penstock.store.cluster import ask_for_shards
 from penstock.store.engine import connect, transaction
 from penstock.wire.cluster import ShardAnswers, ShardOrders
 from tests.support.database import read_assignment
@@ -49,7 +49,7 @@ class InterruptedTaskManager(SmallTaskManager):
 def engine(database_url: str) -> Iterator[Engine]:
     engine = connect(database_url)
     with transaction(engine) as connection:
-        set_shard_count(connection, SHARDS)
+        ask_for_shards(connection, SHARDS)
     yield engine
     engine.dispose()
 

@@ -13,10 +13,9 @@ from penstock.store.loads import read_loads
 from penstock.tasks.dimensions import CPU, DISK, MEMORY, NETWORK
 from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import Member
-from services.shard_manager.store.jobs import read_job_tasks
 from services.shard_manager.store.members import declare_lost, read_members, register
-from services.task_service.store.loads import purge_loads
-from services.task_service.store.reports import save_report
+from services.shard_manager.store.port import ShardStore
+from services.task_service.store.reports import purge_loads, save_report
 from tests.support.task_service import break_row, commit_job
 
 LOAD = {CPU: 0.0, MEMORY: 2.5e6}
@@ -90,8 +89,7 @@ def test_only_jobs_whose_tasks_should_run_are_read(engine: Engine) -> None:
     commit_job(engine, "gone", stopping=True)
     break_row(engine, "broken")
     commit_job(engine, "off", desired_state="stopped")
-    with transaction(engine) as connection:
-        first, second = read_job_tasks(connection)
+    first, second = ShardStore(engine).jobs()
     assert first == JobTasks("a", 1, 1, False, {CPU: 2.0, MEMORY: 2**30, DISK: 0})
     assert (second.job, second.task_count, second.has_own_processes) == ("b", 2, True)
     assert second.reserved.keys() == {CPU, MEMORY, DISK}

@@ -13,15 +13,15 @@ from sqlalchemy import Engine, text
 
 from penstock.control.process import wait_until
 from penstock.model.reports import TaskReport, TaskState
-from penstock.store import alerts
 from penstock.store.availability import set_availability
-from penstock.store.cluster import read_facts, set_shard_count
+from penstock.store.cluster import ask_for_shards, read_facts
 from penstock.store.engine import connect, transaction
 from penstock.tasks.dimensions import CPU
 from penstock.tasks.ownership import CORDONED, DRAINING
+from services.job_service.store.overview import alerts_page
 from services.shard_manager.placement.alerts import SELECTOR_UNMET
 from services.shard_manager.store import owners as stored_owners
-from services.task_service.store.loads import save_loads
+from services.task_service.store.reports import save_loads
 from tests.support.cells import jobs_in
 from tests.support.database import read_assignment
 from tests.support.shard_manager import RunningShardManager, SmallTaskManager, shard_manager
@@ -37,7 +37,7 @@ EVERY_ROUND = {"load_check_seconds": 0.01, "job_check_seconds": 0.0}
 def engine(database_url: str) -> Iterator[Engine]:
     engine = connect(database_url)
     with transaction(engine) as connection:
-        set_shard_count(connection, SHARDS)
+        ask_for_shards(connection, SHARDS)
     yield engine
     engine.dispose()
 
@@ -98,7 +98,7 @@ def tell(engine: Engine, loads: Mapping[str, float]) -> None:
 
 def region_alerts(engine: Engine) -> dict[str, str]:
     with transaction(engine) as connection:
-        return {alert.subject: alert.message for alert in alerts.page(connection, kind=SELECTOR_UNMET, limit=9)}
+        return {alert.subject: alert.message for alert in alerts_page(connection, kind=SELECTOR_UNMET, limit=9)}
 
 
 def test_shards_move_off_a_container_that_turns_out_to_be_hot(engine, database_url):

@@ -17,7 +17,7 @@ from services.job_service.store import jobs
 from services.state_syncer.decide.budget import Budget
 from services.state_syncer.decide.progress import Step
 from services.state_syncer.host_tasks.outcomes import Lost, Unanswered
-from services.state_syncer.store.port import PostgresSyncStore
+from services.state_syncer.store.port import SyncStore
 from tests.support.jobs import delete_job, make_config, make_layer, release_job, write_layer
 from tests.support.rescales import RescaleCell, everything_works, fails_at, silent
 from tests.support.syncer_cell import Interfering, Killed, depose, die, elect
@@ -139,7 +139,7 @@ def test_a_paused_leader_is_fenced_at_every_step(cell: RescaleCell, round_: int)
     """1. A leader decides on a plan and is paused. 2. Another leads and goes on. 3. The first writes: refused whole."""
     cell.rescaling()
     cell.rounds(round_)
-    successor = cell.make_syncer(PostgresSyncStore(cell.engine))
+    successor = cell.make_syncer(SyncStore(cell.engine))
 
     def take_over() -> None:
         depose(cell.engine)

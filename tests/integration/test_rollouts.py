@@ -12,7 +12,7 @@ import pytest
 from penstock.store.engine import connect, transaction
 from services.job_service.store import jobs
 from services.state_syncer.decide.budget import Budget
-from services.state_syncer.store.port import PostgresSyncStore
+from services.state_syncer.store.port import SyncStore
 from tests.support.job_service import job_service
 from tests.support.rollouts import Away, RolloutCell
 from tests.support.syncer_cell import Interfering, Killed, depose, die, elect
@@ -252,7 +252,7 @@ def test_a_rollout_that_an_older_state_syncer_committed_over_is_over(cell: Rollo
     cell.do("UPDATE running SET revision = revision + 1, commit_number = commit_number + 1")
     cell.report_all()
     assert cell.changes[-1] == ["2", "2", "2"]
-    with PostgresSyncStore(cell.engine).read() as found:
+    with SyncStore(cell.engine).read() as found:
         (view,) = found.named(["j"])
     assert view.running is not None
     assert view.running.rollout is None

@@ -14,7 +14,7 @@ from penstock.control.errors import LeaseLost
 from penstock.control.process import wait_until
 from penstock.local.postgres import EmbeddedPostgres
 from penstock.store import shards
-from penstock.store.cluster import set_shard_count
+from penstock.store.cluster import ask_for_shards
 from penstock.store.engine import connect, transaction
 from penstock.store.migrate import upgrade
 from services.shard_manager.store import members as stored_members
@@ -37,7 +37,7 @@ def own_postgres(servers_dir: Path) -> Iterator[EmbeddedPostgres]:
 def engine(database_url: str) -> Iterator[Engine]:
     engine = connect(database_url)
     with transaction(engine) as connection:
-        set_shard_count(connection, SHARDS)
+        ask_for_shards(connection, SHARDS)
     yield engine
     engine.dispose()
 

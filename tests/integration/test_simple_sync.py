@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from penstock.store.engine import connect, listen
 from services.state_syncer.decide.budget import Budget
-from services.state_syncer.store.port import Batch, PostgresSyncStore
+from services.state_syncer.store.port import Batch, SyncStore
 from tests.support.database import fresh_database
 from tests.support.jobs import delete_job, make_config, make_layer, restart_job, write_layer
 from tests.support.syncer_cell import Cell, elect
@@ -170,7 +170,7 @@ def test_both_ways_begin_the_same_rollouts_in_a_small_budget(
         assert at_once.rows(STATES) == one_by_one.rows(STATES)
 
 
-class NothingElse(PostgresSyncStore):
+class NothingElse(SyncStore):
     """Knows simple commits only."""
 
     def write(self, batch: Batch, leader_epoch: int) -> int | None:

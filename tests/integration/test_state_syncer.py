@@ -12,7 +12,7 @@ from penstock.control.errors import Fenced, Unavailable
 from penstock.store.engine import connect, listen, transaction
 from penstock.store.running import CommitRow, commit_many
 from services.state_syncer.round.loop import StateSyncer
-from services.state_syncer.store.port import PostgresSyncStore
+from services.state_syncer.store.port import SyncStore
 from tests.support.jobs import delete_job, make_config, make_layer, release_job, restart_job, write_layer
 from tests.support.syncer_cell import Cell, Interfering, Killed, depose, die, elect
 
@@ -221,7 +221,7 @@ def test_a_syncer_that_dies_around_its_commit_is_carried_on_by_the_next(cell: Ce
         cell.round()
     depose(cell.engine)
     cell.epoch = elect(cell.engine, "second")
-    cell.syncer = cell.make_syncer(PostgresSyncStore(cell.engine))
+    cell.syncer = cell.make_syncer(SyncStore(cell.engine))
     cell.round()
     cell.round()
     assert cell.running("old")["config"]["priority"] == 9
@@ -234,7 +234,7 @@ def test_a_paused_leader_is_fenced(cell: Cell) -> None:
     """1. A leader reads and decides. 2. It is paused; its lease ends; another leads and commits a newer revision.
     3. The first goes on: its write is refused whole."""
     write_layer(cell.engine, "j", make_layer(priority=1))
-    successor = cell.make_syncer(PostgresSyncStore(cell.engine))
+    successor = cell.make_syncer(SyncStore(cell.engine))
 
     def take_over() -> None:
         write_layer(cell.engine, "j", make_layer(priority=2))
@@ -268,6 +268,6 @@ def test_an_older_revision_never_replaces_a_newer(cell: Cell) -> None:
 
 def test_a_store_that_cannot_be_reached_is_unavailable() -> None:
     engine = connect("postgresql://127.0.0.1:1/nowhere")
-    syncer = StateSyncer(PostgresSyncStore(engine), lambda: datetime.now(UTC), await_seconds=1)
+    syncer = StateSyncer(SyncStore(engine), lambda: datetime.now(UTC), await_seconds=1)
     with pytest.raises(Unavailable):
         syncer.round(1)

@@ -16,13 +16,12 @@ from typing import Any
 import httpx
 import psutil
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, text
 
 from penstock.control.process import kill_group, start_child, stop_group, wait_until
 from penstock.local.jars import share_dir
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.ports import free_port
-from penstock.store.cluster_tables import containers
 from penstock.store.engine import connect, transaction
 from penstock.tasks.spec import TaskTemplate
 from tests.support.fake_cell import FakeCell, fake_cell
@@ -153,7 +152,7 @@ def runs(process: psutil.Process) -> bool:
 def renewed_at(engine: Engine) -> Any:
     """When the container last renewed its lease by itself; None before it ever had to."""
     with transaction(engine) as connection:
-        return connection.execute(select(containers.c.lease_renewed_at)).scalar_one()
+        return connection.execute(text("SELECT lease_renewed_at FROM containers")).scalar_one()
 
 
 def test_hosts_services_and_the_task_manager_itself_are_killed_and_no_row_is_lost(

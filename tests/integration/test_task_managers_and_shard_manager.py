@@ -16,7 +16,7 @@ from penstock.control.process import wait_until
 from penstock.local.ports import free_port
 from penstock.model.reports import TaskReportBatch
 from penstock.spark.channel import Command, Start
-from penstock.store.cluster import ask_for_shards, read_facts, set_shard_count
+from penstock.store.cluster import ask_for_shards, read_facts
 from penstock.store.engine import connect, transaction
 from penstock.wire.cluster import Snapshot
 from penstock.wire.shard_client import ShardManagerClient
@@ -125,7 +125,7 @@ class Member:
 def engine(database_url: str) -> Iterator[Engine]:
     engine = connect(database_url)
     with transaction(engine) as connection:
-        set_shard_count(connection, SHARDS)
+        ask_for_shards(connection, SHARDS)
     yield engine
     engine.dispose()
 

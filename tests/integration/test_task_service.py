@@ -10,13 +10,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from sqlalchemy import Engine, select, text
+from sqlalchemy import Engine, text
 
 from penstock.control.process import wait_until
 from penstock.local.ports import free_port
 from penstock.local.postgres import EmbeddedPostgres
 from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskState
-from penstock.store.cluster_tables import reports, tasks
 from penstock.store.engine import REPORTED_STOP, connect, listen, notify, transaction
 from penstock.store.migrate import upgrade
 from penstock.tasks.ownership import Member
@@ -202,7 +201,7 @@ def post(client: httpx.Client, report: TaskReportBatch) -> httpx.Response:
 
 def stored_tasks(engine: Engine) -> list[tuple[str, int]]:
     with transaction(engine) as connection:
-        rows = connection.execute(select(tasks.c.container, tasks.c.index).order_by(tasks.c.container, tasks.c.index))
+        rows = connection.execute(text("SELECT container, index FROM tasks ORDER BY container, index"))
         return [(row.container, row.index) for row in rows]
 
 
@@ -216,7 +215,7 @@ def test_a_report_replaces_the_containers_last_one_and_no_other(engine, client):
     assert post(client, batch("x", "1")).status_code == 204
     assert stored_tasks(engine) == [("y", 2)]
     with transaction(engine) as connection:
-        newest = connection.execute(select(reports).where(reports.c.container == "x")).one()
+        newest = connection.execute(text("SELECT * FROM reports WHERE container = 'x'")).one()
     assert (newest.incarnation, newest.commit_number, newest.version) == ("1", 7, 4)
 
 

@@ -6,10 +6,11 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import psycopg
 from sqlalchemy import Connection, Engine, text
 
-from penstock.local.postgres import create_database, drop_database
-from penstock.store.engine import transaction
+from penstock.local.postgres import create_database
+from penstock.store.engine import libpq_url, transaction
 from penstock.store.migrate import upgrade
 
 TEMPLATE = "penstock_template"
@@ -30,7 +31,8 @@ def fresh_database(server_url: str, template: str | None = None) -> Iterator[str
     try:
         yield url
     finally:
-        drop_database(server_url, name)
+        with psycopg.connect(libpq_url(server_url), autocommit=True) as connection:
+            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
 
 def waits_for_a_lock(engine: Engine) -> bool:

@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 
 from penstock.local.ports import free_port
 from penstock.model.reports import TaskReport, TaskReportBatch
-from penstock.store.cluster import set_shard_count
+from penstock.store.cluster import ask_for_shards
 from penstock.store.engine import transaction
 from penstock.tasks.ownership import Member, Membership
 from penstock.tasks.spec import TaskTemplate
@@ -136,7 +136,7 @@ def _app(cell: FakeCell) -> FastAPI:
 def fake_cell(engine: Engine, lease_seconds: float) -> Iterator[FakeCell]:
     """A cell with four shards on the store of `engine`; `url` is that of both services."""
     with transaction(engine) as connection:
-        set_shard_count(connection, SHARDS)
+        ask_for_shards(connection, SHARDS)
         ensure_shards(connection, SHARDS)
     cell = FakeCell(engine, lease_seconds)
     with serving(_app(cell), free_port()) as url:

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.tasks.redistribution import RedistributionReport
 from services.state_syncer.decide.progress import Step
 from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Lost, Outcome, Unanswered
-from services.state_syncer.store.port import PostgresSyncStore
+from services.state_syncer.store.port import SyncStore
 from tests.support.jobs import make_layer, write_layer
 from tests.support.syncer_cell import Cell
 
@@ -78,7 +78,7 @@ class RescaleCell(Cell):
     def restart(self, store: Any = None) -> None:
         """Another syncer process: it knows what the store says and nothing else."""
         self.host_tasks = MemoryHostTasks(self.containers)
-        self.syncer = self.make_syncer(store or PostgresSyncStore(self.engine))
+        self.syncer = self.make_syncer(store or SyncStore(self.engine))
 
     def applied(self, *names: str) -> None:
         """These containers have applied all commits: tasks that are not served are gone."""

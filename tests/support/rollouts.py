@@ -9,14 +9,13 @@ from typing import Any
 import orjson
 
 from penstock.control.errors import Unavailable
-from penstock.store.engine import transaction
 from penstock.tasks.spec import TaskSpec, expand
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import BatchResult, BatchWrite
 from services.state_syncer.rollback.reconciler import RollbackReconciler
-from services.state_syncer.rollback.store import PostgresRollbackStore
-from services.state_syncer.store.port import PostgresSyncStore
-from services.task_service.store.changes import read_changes
+from services.state_syncer.rollback.store import RollbackStore
+from services.state_syncer.store.port import SyncStore
+from services.task_service.store.port import TemplateStore
 from services.task_service.templates import template_of
 from tests.support.jobs import make_layer
 from tests.support.syncer_cell import Cell
@@ -48,8 +47,8 @@ class RolloutCell(Cell):
 
     def restart(self, store: Any = None, writer: Any = None) -> None:
         """Another syncer process: it knows what the store says and nothing else."""
-        self.syncer = self.make_syncer(store or PostgresSyncStore(self.engine))
-        self.keeper = RollbackReconciler(PostgresRollbackStore(self.engine), writer or self.writer, await_seconds=1.0)
+        self.syncer = self.make_syncer(store or SyncStore(self.engine))
+        self.keeper = RollbackReconciler(RollbackStore(self.engine), writer or self.writer, await_seconds=1.0)
         self.keeper.wake_in = self.wanted_wake_ups.append
 
     def release(self, version: str, *, job: str = "j", **overrides: Any) -> int:
@@ -66,8 +65,7 @@ class RolloutCell(Cell):
 
     def report_all(self) -> None:
         """The container runs what it is served now, and says so."""
-        with transaction(self.engine) as connection:
-            found = read_changes(connection)
+        found = TemplateStore(self.engine).read()
         specs = [spec for stored in found.stored for spec in expand(template_of(stored))]
         self.report("a", found.commit_number)
         for spec in specs:

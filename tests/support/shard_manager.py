@@ -134,14 +134,16 @@ class SmallTaskManager:
         return answer
 
     def beat(self, manager: RunningShardManager, seconds: float = 0.1) -> SmallTaskManager:
-        """Heartbeats for ever, on a thread."""
+        """Heartbeats for ever, on a thread. When its life is over for the Shard Manager, it begins another, empty."""
 
         def loop() -> None:
             while not self._stopping.wait(seconds):
                 try:
-                    self.heartbeat(manager)
+                    answer = self.heartbeat(manager)
                 except httpx.HTTPError:
                     continue
+                if answer is not None and not answer.known:
+                    self._begin_another_life()
 
         self._run(loop)
         return self
@@ -168,6 +170,11 @@ class SmallTaskManager:
             for shard in self.held.keys() - answer.shards.keys():
                 self.dropped[shard] = self.held.pop(shard)
             self._add(answer.shards)
+
+    def _begin_another_life(self) -> None:
+        with self._lock:
+            self.incarnation += "'"
+            self.held, self.dropped, self._version, self.answer = {}, {}, -1, None
 
     def _add(self, shards: dict[int, int]) -> None:
         for shard, epoch in shards.items():

@@ -14,7 +14,7 @@ from penstock.store.engine import transaction
 from penstock.store.running import STATE_SYNCER
 from services.state_syncer.decide.budget import Budget
 from services.state_syncer.round.loop import StateSyncer
-from services.state_syncer.store.port import Batch, PostgresSyncStore
+from services.state_syncer.store.port import Batch, SyncStore
 from services.state_syncer.store.simple import SimpleCommits
 
 
@@ -33,8 +33,8 @@ class Cell:
         self.budget = Budget()
         self.syncer = self.make_syncer(self.make_store())
 
-    def make_store(self) -> PostgresSyncStore:
-        return OneByOne(self.engine) if self.one_by_one else PostgresSyncStore(self.engine)
+    def make_store(self) -> SyncStore:
+        return OneByOne(self.engine) if self.one_by_one else SyncStore(self.engine)
 
     def make_syncer(self, store: Any) -> StateSyncer:
         syncer = StateSyncer(
@@ -120,14 +120,14 @@ def die() -> None:
     raise Killed
 
 
-class OneByOne(PostgresSyncStore):
+class OneByOne(SyncStore):
     """Leaves simple commits to the decisions."""
 
     def commit_simple(self, leader_epoch: int, *args: Any, **options: Any) -> SimpleCommits:
         return SimpleCommits()
 
 
-class Interfering(PostgresSyncStore):
+class Interfering(SyncStore):
     """Does something once, between the decisions of a round and their writing; dies there when that raises.
 
     `after_write`: what was to be written is written first. `simple`: at the simple commits, not at the other writes;

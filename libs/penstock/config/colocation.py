@@ -22,7 +22,7 @@ MAX_NAMINGS = 16
 
 
 class ColumnRef(NamedTuple):
-    """A column inside one SELECT: the alias of its source and its name, both in lower case."""
+    """A column, in lower case: its name and, inside one SELECT, the alias of its source."""
 
     source: str
     name: str
@@ -30,15 +30,7 @@ class ColumnRef(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Rows with equal `columns` are in the key group that `function` gives for them. Lower case names."""
-
-    function: str
-    columns: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ScopedKey:
-    """A key inside one SELECT, where several sources may have columns of one name."""
+    """Rows with equal `columns` are in the key group that `function` gives for them."""
 
     function: str
     columns: tuple[ColumnRef, ...]
@@ -48,20 +40,12 @@ class ScopedKey:
 class Relation:
     """Rows with named columns. `inputs` are the inputs it streams from, none for a static one.
 
-    `names` are the columns in order, None when they cannot be seen.
+    `names` are the columns in order, None when they cannot be seen, or while several sources are being joined.
     """
 
     inputs: frozenset[str] = frozenset()
     keys: frozenset[Key] = frozenset()
     names: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What a SELECT reads: the inputs behind its FROM, and the keys of the joined rows."""
-
-    inputs: frozenset[str] = frozenset()
-    keys: frozenset[ScopedKey] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +64,15 @@ class StatefulStep:
 Equal = Callable[[ColumnRef, ColumnRef], bool]
 
 
-def scoped(relation: Relation, alias: str) -> Scope:
+def key_of(function: str, names: Iterable[str], source: str = "") -> Key:
+    """A key of the columns with these names, of one source."""
+    return Key(function, tuple(ColumnRef(source, name) for name in names))
+
+
+def scoped(relation: Relation, alias: str) -> Relation:
     """A relation as the source `alias` of a SELECT."""
-    keys = (ScopedKey(key.function, tuple(ColumnRef(alias, name) for name in key.columns)) for key in relation.keys)
-    return Scope(relation.inputs, frozenset(keys))
+    keys = (key_of(key.function, (column.name for column in key.columns), alias) for key in relation.keys)
+    return Relation(relation.inputs, frozenset(keys))
 
 
 def renamed(relation: Relation, names: tuple[str, ...]) -> Relation:
@@ -91,40 +80,41 @@ def renamed(relation: Relation, names: tuple[str, ...]) -> Relation:
     if relation.names is None or len(names) != len(set(relation.names)) or len(names) != len(relation.names):
         return Relation(relation.inputs, frozenset(), names)
     new_name = dict(zip(relation.names, names, strict=True))
-    keys = (Key(key.function, tuple(new_name[name] for name in key.columns)) for key in relation.keys)
+    keys = (key_of(key.function, (new_name[column.name] for column in key.columns)) for key in relation.keys)
     return Relation(relation.inputs, frozenset(keys), names)
 
 
-def joins_colocated(left: Scope, right: Scope, equal: Equal) -> bool:
+def joins_colocated(left: Relation, right: Relation, equal: Equal) -> bool:
     """Whether an equality of the join pairs a key of one side with a key of the other, column by column."""
-    return any(_paired(one, other, equal) for one, other in product(left.keys, right.keys))
+    return any(
+        one.function == other.function
+        and len(one.columns) == len(other.columns)
+        and all(equal(mine, its) for mine, its in zip(one.columns, other.columns, strict=True))
+        for one, other in product(left.keys, right.keys)
+    )
 
 
-def _paired(one: ScopedKey, other: ScopedKey, equal: Equal) -> bool:
-    if one.function != other.function or len(one.columns) != len(other.columns):
-        return False
-    return all(equal(left, right) for left, right in zip(one.columns, other.columns, strict=True))
-
-
-def joined(left: Scope, right: Scope, side: str) -> Scope:
+def joined(left: Relation, right: Relation, side: str) -> Relation:
     """The rows of a join of which at most one side streams, or both colocated.
 
     `side` is LEFT, RIGHT, FULL or empty: the columns of a side that may be filled with nulls no longer tell where a
     row is.
     """
-    kept = {"LEFT": left.keys, "RIGHT": right.keys, "FULL": frozenset[ScopedKey]()}
-    return Scope(left.inputs | right.inputs, kept.get(side, left.keys | right.keys))
+    kept = {"LEFT": left.keys, "RIGHT": right.keys, "FULL": frozenset[Key]()}
+    return Relation(left.inputs | right.inputs, kept.get(side, left.keys | right.keys))
 
 
-def keys_within(scope: Scope, covers: Callable[[ColumnRef], bool]) -> frozenset[ScopedKey]:
+def keys_within(scope: Relation, covers: Callable[[ColumnRef], bool]) -> frozenset[Key]:
     """The keys all of whose columns are among those that `covers` accepts."""
     return frozenset(key for key in scope.keys if all(covers(column) for column in key.columns))
 
 
-def projected(keys: Iterable[ScopedKey], outputs: Callable[[ColumnRef], list[str]]) -> frozenset[Key]:
+def projected(keys: Iterable[Key], outputs: Callable[[ColumnRef], list[str]]) -> frozenset[Key]:
     """The keys whose columns are all passed on unchanged; `outputs` gives the names a column is passed on under."""
     found = {key: product(*(outputs(column) for column in key.columns)) for key in keys}
-    return frozenset(Key(key.function, names) for key, named in found.items() for names in islice(named, MAX_NAMINGS))
+    return frozenset(
+        key_of(key.function, names) for key, named in found.items() for names in islice(named, MAX_NAMINGS)
+    )
 
 
 def united(left: Relation, right: Relation) -> Relation:

@@ -13,12 +13,11 @@ from sqlglot import exp
 
 from penstock.config.colocation import (
     ColumnRef,
-    Key,
     Relation,
-    Scope,
     StatefulStep,
     joined,
     joins_colocated,
+    key_of,
     keys_within,
     projected,
     renamed,
@@ -119,17 +118,17 @@ def _select(select: exp.Select, names: Names, found: Dataflow) -> Relation:
     return relation
 
 
-def _from(select: exp.Select, names: Names, found: Dataflow) -> Scope:
+def _from(select: exp.Select, names: Names, found: Dataflow) -> Relation:
     source = select.args.get("from_")
     if source is None:
-        return Scope()
+        return Relation()
     where = select.args.get("where")
     return _joined_source(source.this, select.args.get("joins") or [], where, names, found)
 
 
 def _joined_source(
     first: exp.Expr, joins: list[exp.Join], where: exp.Where | None, names: Names, found: Dataflow
-) -> Scope:
+) -> Relation:
     alias, relation = _source(first, names, found)
     scope = scoped(relation, alias)
     for join in [*(first.args.get("joins") or []), *joins]:
@@ -175,7 +174,7 @@ def _pivoted(relation: Relation, source: exp.Expr, found: Dataflow) -> Relation:
     return Relation(relation.inputs)
 
 
-def _join(left: Scope, right: Scope, join: exp.Join, where: exp.Where | None, found: Dataflow) -> Scope:
+def _join(left: Relation, right: Relation, join: exp.Join, where: exp.Where | None, found: Dataflow) -> Relation:
     both = joined(left, right, "LEFT" if join.kind in ("SEMI", "ANTI") else join.side)
     if not (left.inputs and right.inputs):
         return both
@@ -227,13 +226,13 @@ def _expression_subqueries(select: exp.Select, names: Names, found: Dataflow) ->
                 found.steps.append(StatefulStep("a subquery over a stream", relation.inputs, (), colocated=False))
 
 
-def _window_steps(select: exp.Select, scope: Scope, found: Dataflow) -> None:
+def _window_steps(select: exp.Select, scope: Relation, found: Dataflow) -> None:
     for node in own_nodes(*select.expressions, select.args.get("qualify")):
         if isinstance(node, exp.Window):
             _step("OVER", list(node.args.get("partition_by") or []), scope, found)
 
 
-def _aggregated(select: exp.Select, scope: Scope, found: Dataflow) -> Scope:
+def _aggregated(select: exp.Select, scope: Relation, found: Dataflow) -> Relation:
     """The scope after GROUP BY or a global aggregate: only keys that are grouped by survive."""
     if select.args.get("group"):
         return _step("GROUP BY", grouping(select), scope, found)
@@ -242,7 +241,7 @@ def _aggregated(select: exp.Select, scope: Scope, found: Dataflow) -> Scope:
     return scope
 
 
-def _step(operation: str, by: list[exp.Expr], scope: Scope, found: Dataflow) -> Scope:
+def _step(operation: str, by: list[exp.Expr], scope: Relation, found: Dataflow) -> Relation:
     keys = keys_within(scope, lambda column: any(_is(expression, column) for expression in by))
     plain = tuple(expression.name.lower() for expression in by if isinstance(expression, exp.Column))
     found.steps.append(StatefulStep(operation, scope.inputs, plain, colocated=bool(keys)))
@@ -268,5 +267,5 @@ def _star_passes(item: exp.Expr, column: ColumnRef) -> bool:
 def input_relation(name: str, function: str, key_columns: tuple[str, ...]) -> Relation:
     """An input as the query sees it: keyed as its producers keyed it, its column names unknown."""
     known = function != "none" and key_columns
-    key = frozenset({Key(function, tuple(column.lower() for column in key_columns))}) if known else frozenset[Key]()
-    return Relation(frozenset({name}), key)
+    keys = [key_of(function, (column.lower() for column in key_columns))] if known else []
+    return Relation(frozenset({name}), frozenset(keys))

@@ -26,18 +26,13 @@ DECLARED_BY_USER: tuple[str, ...] = ("*", "!scaler", f"!{ROLLBACK_LAYER}")
 OF_THE_PACKAGE: tuple[str, ...] = ("*", "!scaler")
 
 
-def declare(
-    doc: str, change: ChangeKind, *, unit: str | None = None, layers: tuple[str, ...] = ANY_LAYER
-) -> dict[str, Any]:
-    """Keyword arguments for `Field`: documentation plus the penstock declaration of a leaf.
+def declare(change: ChangeKind, layers: tuple[str, ...] = ANY_LAYER, *, unit: str | None = None) -> dict[str, Any]:
+    """Keyword arguments for `Field`: the penstock declaration of a leaf.
 
     `layers` names the layers that may set the field: `*` is every layer, also ones added later as rows;
     `!scaler` takes one out again.
     """
-    return {
-        "description": doc,
-        "json_schema_extra": {"penstock": {"change": change.name.lower(), "unit": unit, "layers": list(layers)}},
-    }
+    return {"json_schema_extra": {"penstock": {"change": change.name.lower(), "unit": unit, "layers": list(layers)}}}
 
 
 class Model(BaseModel):

@@ -8,23 +8,19 @@ from typing import Any
 NAMES = {"string": "text", "integer": "integer", "number": "number", "boolean": "true or false", "null": "nothing"}
 
 
-def readable_type(schema: Mapping[str, Any]) -> str:
-    """The type that a JSON Schema describes, with its limits, in words."""
-    definitions = schema.get("$defs", {})
-    return _describe(schema, definitions)
-
-
-def _describe(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+def readable_type(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None) -> str:
+    """The type that a JSON Schema describes, with its limits, in words. `definitions`: those of its `$defs`."""
+    known = schema.get("$defs", {}) if definitions is None else definitions
     if "$ref" in schema:
-        return _describe(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+        return readable_type(known[schema["$ref"].rpartition("/")[2]], known)
     choices = _choices(schema)
     if choices:
         return choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}"
     if "anyOf" in schema:
-        members = [_describe(member, definitions) for member in schema["anyOf"]]
+        members = [readable_type(member, known) for member in schema["anyOf"]]
         return " or ".join(member for member in dict.fromkeys(members) if member != NAMES["null"])
     if schema.get("type") == "array":
-        return f"list of {_describe(schema['items'], definitions)}"
+        return f"list of {readable_type(schema['items'], known)}"
     return NAMES[schema["type"]] + _limits(schema)
 
 

@@ -14,7 +14,6 @@ class KeyGroupRange(NamedTuple):
     hi: int
 
     def members(self) -> range:
-        """The key groups of the range."""
         return range(self.lo, self.hi)
 
 

@@ -29,18 +29,18 @@ Path = tuple[str, ...]
 class LayerConfig:
     """One layer of one job: a partial configuration (plain JSON maps), and who wrote it when and why.
 
-    `version` is the layer's own, `revision` the global number of the write.
+    `version` is the layer's own, `revision` the global number of the write. None where nobody wrote it.
     """
 
     name: str
     rank: int
-    version: int
+    version: int | None
     config: Mapping[str, Any]
-    author: str = ""
-    reason: str = ""
+    author: str | None = None
+    reason: str | None = None
     written_at: datetime | None = None
     expires_at: datetime | None = None
-    revision: int = 0
+    revision: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """`JobConfig`: all that Penstock knows of a job, as a frozen, typed model.
 
-Every leaf declares, once and beside its type, its unit, its change kind and the layers that may set it
-(`declare`). The field table (`penstock.config.fields`), validation, classification, API docs and CLI help are
-drawn from these declarations. Inputs and outputs have their own modules; import all of them from here.
+Every leaf declares once its type, unit, change kind, the layers that may set it (`declare`) and, as the docstring below
+it, its documentation. The field table (`penstock.config.tree`), validation, classification, API docs and CLI help are
+drawn from these declarations.
 """
 
 from __future__ import annotations
@@ -10,46 +10,13 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from penstock.config.declare import (
-    ANY_LAYER,
-    DECLARED_BY_USER,
-    OF_THE_PACKAGE,
-    ChangeKind,
-    Identifier,
-    Model,
-    Name,
-    Topic,
-    declare,
-)
-from penstock.config.inputs import Input, Table
-from penstock.config.outputs import DeltaOutput, FilesOutput, KafkaOutput, Output, PostgresOutput
+from penstock.config.declare import DECLARED_BY_USER, OF_THE_PACKAGE, Identifier, Name, Topic, declare
+from penstock.config.declare import ChangeKind as ChangeKind
+from penstock.config.declare import Model as Model
 
-__all__ = [
-    "ANY_LAYER",
-    "DECLARED_BY_USER",
-    "ChangeKind",
-    "DeltaOutput",
-    "DesiredState",
-    "FilesOutput",
-    "Identifier",
-    "Input",
-    "JobConfig",
-    "KafkaOutput",
-    "Model",
-    "Name",
-    "Output",
-    "Package",
-    "PostgresOutput",
-    "Query",
-    "Resources",
-    "Slo",
-    "Table",
-    "Topic",
-    "declare",
-]
-
+NONE, LIVE, RESTART, RESCALE, FORBIDDEN = ChangeKind
 ShortText = Annotated[str, Field(max_length=1000)]
 Bound = Annotated[int, Field(ge=1, le=9_999)]
 ArgumentText = Annotated[str, Field(max_length=100_000)]
@@ -62,240 +29,224 @@ class DesiredState(StrEnum):
     STOPPED = "stopped"
 
 
-class Package(Model):
+class DeclaredModel(Model):
+    """A part of a job's configuration. The docstring below a field is its documentation."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class Input(DeclaredModel):
+    """One Kafka topic, read by key group (partition)."""
+
+    topic: Topic = Field(..., **declare(FORBIDDEN, DECLARED_BY_USER))
+    """Kafka topic to read."""
+    key_groups: int = Field(..., ge=1, le=10_000, **declare(FORBIDDEN, DECLARED_BY_USER, unit="key groups"))
+    """Number of partitions of the topic. Input and state move between tasks in this unit, so it limits the number of
+    tasks."""
+    format: Literal["json", "csv", "avro", "raw"] = Field("json", **declare(RESTART, DECLARED_BY_USER))
+    """Encoding of the record value; `raw` gives Kafka's own columns."""
+    value_schema: str | None = Field(None, min_length=1, max_length=100_000, **declare(RESTART, DECLARED_BY_USER))
+    """Schema of the record value: Spark DDL for json and csv, Avro's JSON for avro. Not allowed for raw."""
+    key_function: Literal["spark", "kafka", "none"] = Field("none", **declare(FORBIDDEN, DECLARED_BY_USER))
+    """How the writer chose the partition of a key: `spark` by Spark's hash of key_columns (as jobs do), `kafka` by
+    murmur2 of the key bytes (as most other producers do), `none` unknown. With `none` a job with keyed state can have
+    one task only."""
+    key_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(FORBIDDEN, DECLARED_BY_USER))
+    """Columns from which the partition was computed, in their order."""
+    starting_position: Literal["earliest", "latest"] = Field("earliest", **declare(NONE, DECLARED_BY_USER))
+    """Where a task without a checkpoint starts to read."""
+    event_time_column: str | None = Field(None, min_length=1, max_length=200, **declare(RESTART, DECLARED_BY_USER))
+    """Timestamp column with the event time. Needs watermark_delay."""
+    watermark_delay: str | None = Field(
+        None, pattern=r"^\d{1,9} (second|minute|hour|day)s?$", **declare(RESTART, DECLARED_BY_USER)
+    )
+    """How late a row may be, such as `10 minutes`. Needs event_time_column."""
+    balance: Literal["auto", "index", "field", "sample", "off"] = Field("auto", **declare(RESTART, DECLARED_BY_USER))
+    """How partitions stay at the same event time during a catch-up: by Kafka's time index (`index`), by a field of the
+    value (`field`), by sampled record timestamps (`sample`), or not at all (`off`). `auto` chooses by the input;
+    without event time it is `off`."""
+    balance_field: str | None = Field(
+        None, max_length=1000, pattern=r"^(/[^/]+)+$", **declare(RESTART, DECLARED_BY_USER)
+    )
+    """JSON pointer to the event time in the value (a timestamp text or seconds). Default: the field of
+    event_time_column."""
+    idle_timeout_seconds: float | None = Field(
+        None, ge=1, le=604_800, **declare(RESTART, DECLARED_BY_USER, unit="seconds")
+    )
+    """After this time without any input, the watermark advances with the clock. Older rows that arrive later are late.
+    Default: never."""
+
+
+class Table(DeclaredModel):
+    """A static table to join with, read at the start of each task."""
+
+    path: str = Field(..., min_length=1, max_length=4096, **declare(RESTART, DECLARED_BY_USER))
+    """Hadoop path of the table; `${name}` is replaced by an argument."""
+    format: Literal["parquet", "csv", "json", "delta"] = Field("parquet", **declare(RESTART, DECLARED_BY_USER))
+    """File format."""
+    table_schema: str | None = Field(None, min_length=1, max_length=100_000, **declare(RESTART, DECLARED_BY_USER))
+    """Spark DDL of the table. Default: as the files have it."""
+
+
+class KafkaOutput(DeclaredModel):
+    """A topic of JSON records."""
+
+    type: Literal["kafka"] = Field("kafka", **declare(FORBIDDEN, DECLARED_BY_USER))
+    """Kind of output."""
+    topic: Topic = Field(..., **declare(RESTART, DECLARED_BY_USER))
+    """Topic to write to."""
+    key_groups: int | None = Field(None, ge=1, le=10_000, **declare(FORBIDDEN, DECLARED_BY_USER, unit="key groups"))
+    """Number of partitions of the topic. A row goes to partition pmod(hash(key_columns), n), by Spark's hash."""
+    key_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(FORBIDDEN, DECLARED_BY_USER))
+    """Columns that form the record key and decide the partition."""
+    delivery: Literal["exactly_once", "at_least_once"] = Field("exactly_once", **declare(RESTART, DECLARED_BY_USER))
+    """`exactly_once` writes in Kafka transactions, for readers with read_committed. `at_least_once` is Spark's own
+    sink, which writes the rows of a repeated batch twice."""
+
+
+class DeltaOutput(DeclaredModel):
+    """A Delta table, appended to exactly once."""
+
+    type: Literal["delta"] = Field("delta", **declare(FORBIDDEN, DECLARED_BY_USER))
+    """Kind of output."""
+    path: str = Field(..., min_length=1, max_length=4096, **declare(RESTART, DECLARED_BY_USER))
+    """Hadoop path of the Delta table."""
+    partition_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(FORBIDDEN, DECLARED_BY_USER))
+    """Columns that partition the table."""
+
+
+class FilesOutput(DeclaredModel):
+    """Files below `path`, one sub-folder a task, exactly once by Spark's own log."""
+
+    type: Literal["files"] = Field("files", **declare(FORBIDDEN, DECLARED_BY_USER))
+    """Kind of output."""
+    path: str = Field(..., min_length=1, max_length=4096, **declare(RESTART, DECLARED_BY_USER))
+    """Hadoop path of a folder; each task writes to its own folder in it."""
+    format: Literal["parquet", "json", "csv"] = Field("parquet", **declare(RESTART, DECLARED_BY_USER))
+    """File format."""
+
+
+class PostgresOutput(DeclaredModel):
+    """A Postgres table; rows and batch marker go into one transaction."""
+
+    type: Literal["postgres"] = Field("postgres", **declare(FORBIDDEN, DECLARED_BY_USER))
+    """Kind of output."""
+    connection: Name = Field("default", **declare(RESTART, DECLARED_BY_USER))
+    """Name of a connection in the setting PENSTOCK_CONNECTIONS of the containers, so that no secret is in the job."""
+    table: str = Field(
+        ...,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$",
+        **declare(RESTART, DECLARED_BY_USER),
+    )
+    """Table to write to; it is created with the columns of the query when it is missing."""
+    upsert_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(RESTART, DECLARED_BY_USER))
+    """Columns of a unique key: a row replaces the row with the same key. Default: rows are appended."""
+
+
+Output = Annotated[KafkaOutput | DeltaOutput | FilesOutput | PostgresOutput, Field(discriminator="type")]
+
+
+class Package(DeclaredModel):
     """The code of a job. `builtin` has none: its jobs are SQL only."""
 
-    name: Name = Field(
-        "builtin",
-        **declare(
-            "Name of the package with the job's Python code; `builtin` for a job that has only SQL.",
-            ChangeKind.RESTART,
-            layers=OF_THE_PACKAGE,
-        ),
-    )
-    version: str = Field(
-        "0",
-        min_length=1,
-        max_length=100,
-        **declare("Version of the package.", ChangeKind.RESTART, layers=OF_THE_PACKAGE),
-    )
-    digest: str | None = Field(
-        None,
-        pattern=r"^sha256:[0-9a-f]{64}$",
-        **declare(
-            "SHA-256 of the package file as `sha256:<hex>`; checked before the code runs.",
-            ChangeKind.RESTART,
-            layers=OF_THE_PACKAGE,
-        ),
-    )
+    name: Name = Field("builtin", **declare(RESTART, OF_THE_PACKAGE))
+    """Name of the package with the job's Python code; `builtin` for a job that has only SQL."""
+    version: str = Field("0", min_length=1, max_length=100, **declare(RESTART, OF_THE_PACKAGE))
+    """Version of the package."""
+    digest: str | None = Field(None, pattern=r"^sha256:[0-9a-f]{64}$", **declare(RESTART, OF_THE_PACKAGE))
+    """SHA-256 of the package file as `sha256:<hex>`; checked before the code runs."""
 
 
-class Query(Model):
+class Query(DeclaredModel):
     """What a task computes: exactly one of `sql` and `python`."""
 
-    sql: str | None = Field(
-        None,
-        min_length=1,
-        max_length=100_000,
-        **declare(
-            "One SELECT in Spark SQL. Each input and each table is a view with its own name.",
-            ChangeKind.RESTART,
-            layers=OF_THE_PACKAGE,
-        ),
-    )
+    sql: str | None = Field(None, min_length=1, max_length=100_000, **declare(RESTART, OF_THE_PACKAGE))
+    """One SELECT in Spark SQL. Each input and each table is a view with its own name."""
     python: str | None = Field(
         None,
         max_length=500,
         pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$",
-        **declare(
-            "`module:function` in the package; called as `function(session, inputs, args)`, returns a DataFrame.",
-            ChangeKind.RESTART,
-            layers=OF_THE_PACKAGE,
-        ),
+        **declare(RESTART, OF_THE_PACKAGE),
     )
+    """`module:function` in the package; called as `function(session, inputs, args)`, returns a DataFrame."""
 
 
-class Resources(Model):
+class Resources(DeclaredModel):
     """Reserved for each task."""
 
-    cpu_cores: float = Field(
-        0.25,
-        gt=0,
-        le=256,
-        **declare(
-            "CPU reserved for a task. Placement goes by the measured use; this limits its growth.",
-            ChangeKind.LIVE,
-            unit="cores",
-        ),
-    )
-    memory_bytes: int = Field(
-        400 * 2**20,
-        ge=64 * 2**20,
-        le=2**42,
-        **declare(
-            "Memory of a task. For an isolated task it is the limit of the process.", ChangeKind.RESTART, unit="bytes"
-        ),
-    )
-    disk_bytes: int = Field(2**30, ge=0, le=2**50, **declare("Local disk of a task.", ChangeKind.LIVE, unit="bytes"))
+    cpu_cores: float = Field(0.25, gt=0, le=256, **declare(LIVE, unit="cores"))
+    """CPU reserved for a task. Placement goes by the measured use; this limits its growth."""
+    memory_bytes: int = Field(400 * 2**20, ge=64 * 2**20, le=2**42, **declare(RESTART, unit="bytes"))
+    """Memory of a task. For an isolated task it is the limit of the process."""
+    disk_bytes: int = Field(2**30, ge=0, le=2**50, **declare(LIVE, unit="bytes"))
+    """Local disk of a task."""
 
 
-class Slo(Model):
+class Slo(DeclaredModel):
     """What users are promised."""
 
-    max_lag_seconds: float = Field(
-        90.0,
-        gt=0,
-        le=604_800,
-        **declare(
-            "The job is unhealthy when it lags behind by more than this.",
-            ChangeKind.NONE,
-            unit="seconds",
-            layers=DECLARED_BY_USER,
-        ),
-    )
+    max_lag_seconds: float = Field(90.0, gt=0, le=604_800, **declare(NONE, DECLARED_BY_USER, unit="seconds"))
+    """The job is unhealthy when it lags behind by more than this."""
 
 
-class JobConfig(Model):
+class JobConfig(DeclaredModel):
     """The merged configuration of a job (DESIGN.md section 4)."""
 
     package: Package = Field(default_factory=Package)
     query: Query
     args: dict[Identifier, ArgumentText | int | float | bool] = Field(
-        default_factory=dict,
-        max_length=1000,
-        **declare(
-            "Arguments: `:name` in SQL, `${name}` in the paths of tables, the third parameter of a Python query.",
-            ChangeKind.RESTART,
-            layers=DECLARED_BY_USER,
-        ),
+        default_factory=dict, max_length=1000, **declare(RESTART, DECLARED_BY_USER)
     )
+    """Arguments: `:name` in SQL, `${name}` in the paths of tables, the third parameter of a Python query."""
     inputs: dict[Identifier, Input] = Field(..., min_length=1, max_length=100)
     tables: dict[Identifier, Table] = Field(default_factory=dict, max_length=100)
     output: Output
-    output_mode: Literal["append", "update", "complete"] = Field(
-        "append", **declare("Spark's output mode.", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER)
-    )
-    task_count: int = Field(
-        1,
-        ge=1,
-        le=10_000,
-        **declare("Number of tasks. Each task reads its own key groups.", ChangeKind.RESCALE, unit="tasks"),
-    )
+    output_mode: Literal["append", "update", "complete"] = Field("append", **declare(FORBIDDEN, DECLARED_BY_USER))
+    """Spark's output mode."""
+    task_count: int = Field(1, ge=1, le=10_000, **declare(RESCALE, unit="tasks"))
+    """Number of tasks. Each task reads its own key groups."""
     key_group_bounds: tuple[Bound, ...] | None = Field(
-        None,
-        min_length=1,
-        max_length=9_999,
-        **declare(
-            "First key group of each task but the first, ascending: with `[2, 5]` three tasks read 0-1, 2-4 "
-            "and the rest. Default: equal ranges. Bounds for another number of tasks than task_count are "
-            "ignored.",
-            ChangeKind.RESCALE,
-            unit="key groups",
-        ),
+        None, min_length=1, max_length=9_999, **declare(RESCALE, unit="key groups")
     )
-    max_task_count: int = Field(
-        32,
-        ge=1,
-        le=10_000,
-        **declare(
-            "Limit of task_count, so that no job takes the whole cluster.",
-            ChangeKind.NONE,
-            unit="tasks",
-            layers=DECLARED_BY_USER,
-        ),
-    )
-    threads_per_task: int = Field(
-        1,
-        ge=1,
-        le=64,
-        **declare(
-            "Number of shuffle partitions: the largest parallelism inside a task.", ChangeKind.RESCALE, unit="threads"
-        ),
-    )
+    """First key group of each task but the first, ascending: with `[2, 5]` three tasks read 0-1, 2-4 and the rest.
+    Default: equal ranges. Bounds for another number of tasks than task_count are ignored."""
+    max_task_count: int = Field(32, ge=1, le=10_000, **declare(NONE, DECLARED_BY_USER, unit="tasks"))
+    """Limit of task_count, so that no job takes the whole cluster."""
+    threads_per_task: int = Field(1, ge=1, le=64, **declare(RESCALE, unit="threads"))
+    """Number of shuffle partitions: the largest parallelism inside a task."""
     resources: Resources = Field(default_factory=Resources)
-    trigger_interval_seconds: float = Field(
-        5.0,
-        ge=0,
-        le=86_400,
-        **declare("Time between micro-batches; 0 means as fast as possible.", ChangeKind.RESTART, unit="seconds"),
-    )
-    max_records_per_trigger: int | None = Field(
-        None,
-        ge=1,
-        le=10**9,
-        **declare("Most records in a micro-batch of a task. Default: unlimited.", ChangeKind.RESTART, unit="records"),
-    )
-    max_bytes_per_trigger: int | None = Field(
-        None,
-        ge=1,
-        le=2**50,
-        **declare(
-            "Most bytes in a micro-batch of a task, by the mean record size before compression. Default: unlimited.",
-            ChangeKind.RESTART,
-            unit="bytes",
-        ),
-    )
-    isolation: Literal["shared", "process"] = Field(
-        "shared",
-        **declare("`process` gives each task a Spark host of its own, with its own memory limit.", ChangeKind.RESTART),
-    )
-    state_backend: Literal["heap", "rocksdb"] = Field(
-        "heap",
-        **declare("Spark's state store: on the heap, or RocksDB.", ChangeKind.FORBIDDEN, layers=DECLARED_BY_USER),
-    )
-    completeness: Literal["wait", "drop_late"] = Field(
-        "wait",
-        **declare(
-            "What a rescale does when the watermarks of the tasks differ. `wait`: the tasks that are behind "
-            "first read up to the others; the rescale is put off when they do not get there. `drop_late`: "
-            "state moves at once, and rows behind the greatest watermark are late.",
-            ChangeKind.LIVE,
-            layers=DECLARED_BY_USER,
-        ),
-    )
+    trigger_interval_seconds: float = Field(5.0, ge=0, le=86_400, **declare(RESTART, unit="seconds"))
+    """Time between micro-batches; 0 means as fast as possible."""
+    max_records_per_trigger: int | None = Field(None, ge=1, le=10**9, **declare(RESTART, unit="records"))
+    """Most records in a micro-batch of a task. Default: unlimited."""
+    max_bytes_per_trigger: int | None = Field(None, ge=1, le=2**50, **declare(RESTART, unit="bytes"))
+    """Most bytes in a micro-batch of a task, by the mean record size before compression. Default: unlimited."""
+    isolation: Literal["shared", "process"] = Field("shared", **declare(RESTART))
+    """`process` gives each task a Spark host of its own, with its own memory limit."""
+    state_backend: Literal["heap", "rocksdb"] = Field("heap", **declare(FORBIDDEN, DECLARED_BY_USER))
+    """Spark's state store: on the heap, or RocksDB."""
+    completeness: Literal["wait", "drop_late"] = Field("wait", **declare(LIVE, DECLARED_BY_USER))
+    """What a rescale does when the watermarks of the tasks differ. `wait`: the tasks that are behind first read up to
+    the others; the rescale is put off when they do not get there. `drop_late`: state moves at once, and rows behind the
+    greatest watermark are late."""
     slo: Slo = Field(default_factory=Slo)
-    priority: int = Field(
-        0,
-        ge=-1000,
-        le=1000,
-        **declare("When capacity is short, jobs with a higher priority get it first.", ChangeKind.LIVE),
-    )
-    region: Name | None = Field(
-        None,
-        **declare(
-            "Run only on containers of this region. Default: any. Changing this moves the job's tasks to "
-            "other shards, so all of them stop first.",
-            ChangeKind.RESCALE,
-            layers=DECLARED_BY_USER,
-        ),
-    )
+    priority: int = Field(0, ge=-1000, le=1000, **declare(LIVE))
+    """When capacity is short, jobs with a higher priority get it first."""
+    region: Name | None = Field(None, **declare(RESCALE, DECLARED_BY_USER))
+    """Run only on containers of this region. Default: any. Changing this moves the job's tasks to other shards, so all
+    of them stop first."""
     container_labels: dict[Name, Name] = Field(
-        default_factory=dict,
-        max_length=10,
-        **declare(
-            "Run only on containers with all these labels (their setting PENSTOCK_CONTAINER_LABELS). A "
-            "change costs as much as one of `region`.",
-            ChangeKind.RESCALE,
-            layers=DECLARED_BY_USER,
-        ),
+        default_factory=dict, max_length=10, **declare(RESCALE, DECLARED_BY_USER)
     )
-    desired_state: DesiredState = Field(
-        DesiredState.RUNNING, **declare("Whether the tasks should run.", ChangeKind.RESTART)
-    )
+    """Run only on containers with all these labels (their setting PENSTOCK_CONTAINER_LABELS). A change costs as much as
+    one of `region`."""
+    desired_state: DesiredState = Field(DesiredState.RUNNING, **declare(RESTART))
+    """Whether the tasks should run."""
     spark_settings: dict[ShortText, ShortText] = Field(
-        default_factory=dict,
-        max_length=100,
-        **declare(
-            "Spark SQL settings of the task's session. Only settings of an allow-list are accepted.",
-            ChangeKind.RESTART,
-            layers=DECLARED_BY_USER,
-        ),
+        default_factory=dict, max_length=100, **declare(RESTART, DECLARED_BY_USER)
     )
-    owner: str = Field(
-        "",
-        max_length=200,
-        **declare("Person or team that is responsible for the job.", ChangeKind.NONE, layers=DECLARED_BY_USER),
-    )
-    labels: dict[Name, ShortText] = Field(
-        default_factory=dict, max_length=100, **declare("Labels for your own use.", ChangeKind.NONE)
-    )
+    """Spark SQL settings of the task's session. Only settings of an allow-list are accepted."""
+    owner: str = Field("", max_length=200, **declare(NONE, DECLARED_BY_USER))
+    """Person or team that is responsible for the job."""
+    labels: dict[Name, ShortText] = Field(default_factory=dict, max_length=100, **declare(NONE))
+    """Labels for your own use."""

@@ -11,16 +11,12 @@ from penstock.control.errors import InvalidConfig
 MAX_DEPTH = 32
 
 
-def apply_merge_patch(target: Any, patch: Any) -> Any:
+def apply_merge_patch(target: Any, patch: Any, *, depth_left: int = MAX_DEPTH) -> Any:
     """`target` changed by `patch`, by the pseudo-code of RFC 7386 section 2; neither is changed in place.
 
     The result shares unchanged values with both. A patch that is no map replaces the target. Raises InvalidConfig
     (rule `too_deep`) when the patch nests more than MAX_DEPTH maps.
     """
-    return _apply(target, patch, MAX_DEPTH)
-
-
-def _apply(target: Any, patch: Any, depth_left: int) -> Any:
     if not isinstance(patch, Mapping):
         return patch
     if depth_left == 0:
@@ -30,5 +26,5 @@ def _apply(target: Any, patch: Any, depth_left: int) -> Any:
         if value is None:
             patched.pop(key, None)
         else:
-            patched[key] = _apply(patched.get(key), value, depth_left - 1)
+            patched[key] = apply_merge_patch(patched.get(key), value, depth_left=depth_left - 1)
     return patched

@@ -10,7 +10,6 @@ from itertools import pairwise
 from penstock.config.model import DeltaOutput, FilesOutput, Input, JobConfig, PostgresOutput
 from penstock.config.problems import Problem
 from penstock.config.query_rules import query_problems
-from penstock.config.reading_rules import reading_problems
 from penstock.config.spark_settings import is_allowed
 from penstock.config.value_schema import SchemaError, column_names
 
@@ -94,6 +93,8 @@ def _inputs(config: JobConfig) -> Iterator[Problem]:
             yield Problem(f"{field}.key_columns", "key_columns_required", detail)
         schema_problems = tuple(_value_schema(field, source))
         yield from schema_problems or _known_columns(field, source)
+        yield from _balance(field, source)
+        yield from _idle(field, source, config)
 
 
 def _known_columns(field: str, source: Input) -> Iterator[Problem]:
@@ -149,6 +150,42 @@ def _is_json(text: str) -> bool:
     return True
 
 
+def _balance(field: str, source: Input) -> Iterator[Problem]:
+    if source.balance_field is not None and source.format != "json":
+        detail = f"{field}.balance_field is a field of a JSON value, but the format is {source.format}"
+        yield Problem(f"{field}.balance_field", "balance_field_json", detail)
+    if source.balance_field is not None and source.balance not in ("auto", "field"):
+        detail = f"{field}.balance_field has no effect when balance is {source.balance}: set balance to field or auto"
+        yield Problem(f"{field}.balance_field", "balance_field_unused", detail)
+    if source.balance == "field":
+        yield from _by_field(field, source)
+
+
+def _by_field(field: str, source: Input) -> Iterator[Problem]:
+    if source.format != "json":
+        detail = (
+            f"{field}.balance is field, which needs a JSON value; the format is {source.format}: use index or sample"
+        )
+        yield Problem(f"{field}.balance", "balance_needs_json", detail)
+    elif source.balance_field is None and source.event_time_column is None:
+        detail = f"{field}.balance is field: balance_field or event_time_column must name the field"
+        yield Problem(f"{field}.balance_field", "balance_field_required", detail)
+
+
+def _idle(field: str, source: Input, config: JobConfig) -> Iterator[Problem]:
+    if source.idle_timeout_seconds is None:
+        if any(other.idle_timeout_seconds is not None for other in config.inputs.values()):
+            detail = f"{field} has no idle_timeout_seconds, but another input has: set it for all inputs"
+            yield Problem(f"{field}.idle_timeout_seconds", "idle_timeout_of_all", detail)
+    elif config.query.python is None and not _any_event_time(config):
+        detail = f"{field}.idle_timeout_seconds: needs an event_time_column: there is no watermark without"
+        yield Problem(f"{field}.idle_timeout_seconds", "idle_timeout_needs_event_time", detail)
+
+
+def _any_event_time(config: JobConfig) -> bool:
+    return any(source.event_time_column is not None for source in config.inputs.values())
+
+
 def _output_mode(config: JobConfig) -> Iterator[Problem]:
     mode, output = config.output_mode, config.output
     if mode == "append":
@@ -182,7 +219,6 @@ RULES: tuple[Rule, ...] = (
     _different_names,
     _table_paths,
     _inputs,
-    reading_problems,
     _output_mode,
     _spark_settings,
     query_problems,

@@ -53,7 +53,6 @@ HOST_WIDE_SETTINGS: frozenset[str] = frozenset(
 
 
 def is_allowed(setting: str) -> bool:
-    """Whether a job may set this Spark setting."""
     if setting.lower().endswith("class") or setting in HOST_WIDE_SETTINGS:
         return False
     return setting in ALLOWED_SETTINGS or setting.startswith(ALLOWED_PREFIXES)

@@ -1,8 +1,10 @@
-"""The shape of `JobConfig` as a tree of nodes, read from the model's declarations once, at import.
+"""The shape of `JobConfig` as a tree of nodes, read from the model's declarations once, at import, and the field table.
 
 Three kinds of node: a `Leaf` has a row of the field table; a `Group` has the fields of a model; a `FreeMap` has
 keys that users choose (`inputs.*`, `labels.*`). The sinks of `output` share one group: a field that several sinks
 have is one leaf, and `only_for` says which sinks have it.
+
+`GET /v1/fields`, CLI help, layer checks and the classifier all read the field table, which has a row for each leaf.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from operator import or_
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.fields import FieldInfo
@@ -46,6 +48,10 @@ class FieldRow:
     def may_be_set_by(self, layer: str) -> bool:
         """Whether the layer may set the field; a layer that is not named is judged by `*`."""
         return layer in self.layers or (ANY_KEY in self.layers and f"!{layer}" not in self.layers)
+
+    def has_default(self, sink: Any) -> bool:
+        """Whether a job with this `output.type` has the field when no layer sets it."""
+        return not self.required and not self.path.endswith(ANY_KEY) and (not self.only_for or sink in self.only_for)
 
     def as_json(self) -> dict[str, Any]:
         """The row as a JSON object, the change kind by its lower case name."""
@@ -115,15 +121,68 @@ def rows(node: Node) -> Iterator[FieldRow]:
             yield from rows(node.element)
 
 
-def default_of(node: Node, sink: Any) -> Any:
-    """The JSON value that an absent `node` stands for: a leaf's default, `{}` for maps.
+def row_for(path: Path) -> FieldRow | None:
+    """The row of a concrete path, such as `("inputs", "flights", "topic")`; None for unknown fields and for maps.
 
-    `sink` is the job's `output.type`: a leaf of other sinks has no default. Groups stand for the defaults of their
-    fields, which the callers reach by walking into `{}`.
+    A free map of plain values (`args`, `labels`, `container_labels`) that is empty is itself a leaf of a
+    configuration: it has the row of its values.
+    """
+    node = find(path)
+    if isinstance(node, FreeMap) and isinstance(node.element, Leaf):
+        return node.element.row
+    return node.row if isinstance(node, Leaf) else None
+
+
+def dotted(path: Path) -> str:
+    """A path for people: `inputs.flights.topic`. Keys may hold dots themselves, so programs keep the tuple."""
+    return ".".join(path)
+
+
+class Entry(NamedTuple):
+    """A leaf of a configuration. `leaf` None: this version does not know the field. Where the configuration does not
+    set the leaf, `is_set` is False and `value` is the default."""
+
+    path: Path
+    leaf: Leaf | None
+    value: Any
+    is_set: bool
+
+
+def entries(config: Mapping[str, Any]) -> Iterator[Entry]:
+    """All leaves of a configuration, given as JSON, also those that it does not set."""
+    return _entries(ROOT, config, (), sink_of(config), is_set=True)
+
+
+def sink_of(config: Mapping[str, Any]) -> Any:
+    """The type of the job's output, on which defaults depend."""
+    output = config.get("output")
+    return output.get("type") if isinstance(output, dict) else None
+
+
+def _entries(node: Node | None, value: Any, path: Path, sink: Any, *, is_set: bool) -> Iterator[Entry]:
+    match node:
+        case Group() if isinstance(value, dict):
+            for key in dict.fromkeys((*node.fields, *value)):
+                below = node.fields.get(key)
+                found = value[key] if key in value else default_of(below, sink)
+                yield from _entries(below, found, (*path, key), sink, is_set=key in value)
+        case FreeMap() if isinstance(value, dict):
+            for key, element in value.items():
+                yield from _entries(node.element, element, (*path, key), sink, is_set=True)
+        case Leaf():
+            yield Entry(path, node, value, is_set)
+        case _:
+            yield Entry(path, None, value, is_set)
+
+
+def default_of(node: Node | None, sink: Any) -> Any:
+    """The JSON value that an absent node stands for: a leaf's default, `{}` for maps and groups.
+
+    `sink` is the job's `output.type`: a leaf of other sinks has no default.
     """
     if not isinstance(node, Leaf):
         return {}
-    return None if node.row.only_for and sink not in node.row.only_for else node.row.default
+    return node.row.default if node.row.has_default(sink) else None
 
 
 def build_tree(model: type[BaseModel]) -> Group:
@@ -154,39 +213,32 @@ def _free_map(info: FieldInfo, path: Path) -> FreeMap:
 
 
 def _variants(models: tuple[type[BaseModel], ...], discriminator: str, path: Path) -> Group:
-    groups = [_only_for(_group(model, path), model.model_fields[discriminator].default) for model in models]
-    merged: dict[str, Leaf] = reduce(_join_variants, groups, {})
-    kind = merged[discriminator]
+    variants: dict[str, dict[str, Leaf]] = {}
+    for model in models:
+        for name, info in model.model_fields.items():
+            leaf = _leaf(info, info.annotation, info.metadata, (*path, name))
+            variants.setdefault(name, {})[model.model_fields[discriminator].default] = leaf
+    fields: dict[str, Node] = {name: _shared_leaf(leaves) for name, leaves in variants.items()}
+    kind = _shared_leaf(variants[discriminator])
     # The one field whose default cannot be used: without it nobody knows which sink is meant.
-    merged[discriminator] = replace(kind, row=replace(kind.row, required=True, default=None, only_for=()))
-    return Group(merged, discriminator)
+    fields[discriminator] = replace(kind, row=replace(kind.row, required=True, default=None, only_for=()))
+    return Group(fields, discriminator)
 
 
-def _only_for(group: Group, variant: str) -> dict[str, Leaf]:
-    flat = {name: leaf for name, leaf in group.fields.items() if isinstance(leaf, Leaf)}
-    if len(flat) != len(group.fields):
-        raise TypeError(f"the variants of a union may have plain fields only: {variant}")
-    return {name: replace(leaf, row=replace(leaf.row, only_for=(variant,))) for name, leaf in flat.items()}
-
-
-def _join_variants(known: dict[str, Leaf], variant: dict[str, Leaf]) -> dict[str, Leaf]:
-    joined = {name: _join(known[name], leaf) if name in known else leaf for name, leaf in variant.items()}
-    return {**known, **joined}
-
-
-def _join(one: Leaf, other: Leaf) -> Leaf:
-    """One leaf for a field that two variants have; they must agree on all but type and documentation."""
-    if (one.row.change, one.row.layers, one.row.unit) != (other.row.change, other.row.layers, other.row.unit):
-        raise TypeError(f"{one.row.path} is declared differently by {one.row.only_for} and {other.row.only_for}")
-    annotation = reduce(or_, (one.annotation, other.annotation))
-    documentation = (one.row.documentation, other.row.documentation)
+def _shared_leaf(leaves: Mapping[str, Leaf]) -> Leaf:
+    """One leaf for a field of several variants; they must agree on all but type and documentation."""
+    first = next(iter(leaves.values()))
+    if len({(leaf.row.change, leaf.row.layers, leaf.row.unit) for leaf in leaves.values()}) > 1:
+        raise TypeError(f"{first.row.path} is declared differently by {', '.join(leaves)}")
+    annotation = reduce(or_, (leaf.annotation for leaf in leaves.values()))
+    adapter = _adapter(annotation)
     row = replace(
-        one.row,
-        type=readable_type(_adapter(annotation).json_schema()),
-        documentation="; ".join(dict.fromkeys(documentation)),
-        only_for=one.row.only_for + other.row.only_for,
+        first.row,
+        type=readable_type(adapter.json_schema()),
+        documentation="; ".join(dict.fromkeys(leaf.row.documentation for leaf in leaves.values())),
+        only_for=tuple(leaves),
     )
-    return Leaf(row, annotation, _adapter(annotation))
+    return Leaf(row, annotation, adapter)
 
 
 def _leaf(info: FieldInfo, annotation: Any, metadata: list[Any], path: Path) -> Leaf:
@@ -202,7 +254,7 @@ def _leaf(info: FieldInfo, annotation: Any, metadata: list[Any], path: Path) -> 
         unit=declared["unit"],
         default=default,
         required=required and not in_free_map,
-        documentation=info.description or "",
+        documentation=" ".join((info.description or "").split()),
         layers=tuple(declared["layers"]),
         change=ChangeKind[declared["change"].upper()],
     )
@@ -222,3 +274,4 @@ def _adapter(annotation: Any) -> TypeAdapter[Any]:
 
 
 ROOT = build_tree(JobConfig)
+FIELD_TABLE: tuple[FieldRow, ...] = tuple(rows(ROOT))

@@ -18,13 +18,12 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from penstock.config.bounds import with_bounds_in_force
 from penstock.config.declare import ROLLBACK_LAYER
-from penstock.config.fields import dotted
+from penstock.config.keygroups import bounds_in_force
 from penstock.config.model import JobConfig
 from penstock.config.problems import Problem, refusal
 from penstock.config.rules import broken_rules
-from penstock.config.tree import ROOT, FreeMap, Group, Leaf, Node, Path, child
+from penstock.config.tree import ROOT, FreeMap, Group, Leaf, Node, Path, child, dotted
 from penstock.control.errors import InvalidConfig
 
 JOB_NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?")
@@ -68,7 +67,17 @@ def check_merged(merged: Mapping[str, Any]) -> JobConfig:
     problems = broken_rules(config)
     if problems:
         raise refusal(problems)
-    return with_bounds_in_force(config)
+    return _with_bounds_in_force(config)
+
+
+def _with_bounds_in_force(config: JobConfig) -> JobConfig:
+    """Bounds are made for a number of tasks. When another layer changes `task_count` (the Auto Scaler does) they do not
+    fit, and that must not refuse its write: they are left out, and count again when the number does."""
+    if config.key_group_bounds is None:
+        return config
+    key_groups = min(source.key_groups for source in config.inputs.values())
+    found = bounds_in_force(key_groups, config.task_count, config.key_group_bounds)
+    return config.model_copy(update={"key_group_bounds": found})
 
 
 def _layer_problems(node: Node, value: Any, path: Path, layer: str) -> Iterator[Problem]:

@@ -24,8 +24,7 @@ _SIMPLE_TYPES = {
     "string", "char", "character", "varchar", "binary",
     "date", "time", "timestamp", "timestamp_ntz", "timestamp_ltz", "interval",
 }  # fmt: skip
-_INNER_TYPES = {"array": 1, "map": 2}
-_WHOLE_TYPES = ("struct", "array", "map")
+_NESTED_TYPES = ("struct", "array", "map")
 _DIALECT = Dialect.get_or_raise("spark")
 
 
@@ -87,7 +86,7 @@ def ddl_names(text: str) -> tuple[str, ...] | None:
         words = _words(text)
     except TokenError as error:
         raise SchemaError("a quote is not closed") from error
-    if len(words) > 1 and words[0].text.lower() in _WHOLE_TYPES and words[1].is_sign("<"):
+    if len(words) > 1 and words[0].text.lower() in _NESTED_TYPES and words[1].is_sign("<"):
         return None
     reader = _Reader(words)
     names = reader.columns()
@@ -138,53 +137,47 @@ class _Reader:
         return tuple(names)
 
     def _column(self) -> str:
-        name = self.next
-        if name.kind != "name":
-            raise SchemaError(f"the name of a column is missing before {name.text}")
-        self._at += 1
+        name = self._name("the name of a column is missing")
         self._takes(":")
-        self._type(name.text)
-        self._skip_to_the_end_of_the_column()
-        return name.text
+        self._type(name)
+        return name
 
     def _type(self, column: str) -> None:
-        if self.next.kind != "name":
-            raise SchemaError(f"column {column}: a type is missing before {self.next.text}")
-        kind = self.next.text.lower()
-        self._at += 1
-        if kind == "struct":
-            self._open(column, kind)
-            if not self.next.is_sign(">"):
-                self.columns()
-            self._close(column, kind)
-        elif kind in _INNER_TYPES:
-            self._open(column, kind)
+        kind = self._name(f"column {column}: a type is missing").lower()
+        if kind in _NESTED_TYPES:
+            self._needs("<", f"column {column}: {kind} needs its types in <>")
             self._inner_types(column, kind)
-            self._close(column, kind)
+            self._needs(">", f"column {column}: the < of {kind} is not closed")
         elif kind not in _SIMPLE_TYPES:
             raise SchemaError(f"column {column}: Spark has no type {kind}")
+        self._skip_to_the_end_of_the_type()
 
     def _inner_types(self, column: str, kind: str) -> None:
-        for number in range(_INNER_TYPES[kind]):
-            if number and not self._takes(","):
-                raise SchemaError(f"column {column}: map needs a key type and a value type")
+        if kind != "struct":
             self._type(column)
-            self._skip_to_the_end_of_the_column()
+        elif not self.next.is_sign(">"):
+            self.columns()
+        if kind == "map":
+            self._needs(",", f"column {column}: map needs a key type and a value type")
+            self._type(column)
 
-    def _skip_to_the_end_of_the_column(self) -> None:
+    def _name(self, missing: str) -> str:
+        name = self.next
+        if name.kind != "name":
+            raise SchemaError(f"{missing} before {name.text}")
+        self._at += 1
+        return name.text
+
+    def _skip_to_the_end_of_the_type(self) -> None:
         """Leaves precisions, NOT NULL, COMMENT and the like to Spark."""
         depth = 0
         while self.next is not _END and (depth or not self.next.is_sign(",", ">")):
             depth += self.next.is_sign("(") - self.next.is_sign(")")
             self._at += 1
 
-    def _open(self, column: str, kind: str) -> None:
-        if not self._takes("<"):
-            raise SchemaError(f"column {column}: {kind} needs its types in <>")
-
-    def _close(self, column: str, kind: str) -> None:
-        if not self._takes(">"):
-            raise SchemaError(f"column {column}: the < of {kind} is not closed")
+    def _needs(self, sign: str, otherwise: str) -> None:
+        if not self._takes(sign):
+            raise SchemaError(otherwise)
 
     def _takes(self, sign: str) -> bool:
         taken = self.next.is_sign(sign)

@@ -50,32 +50,22 @@ class UserError(PenstockError):
 
 
 class InvalidConfig(UserError):
-    """A configuration, or the merge it would give, breaks a rule of the field table."""
-
     status = 422
 
 
 class Unauthenticated(UserError):
-    """No bearer token, or one that is unknown or revoked."""
-
     status = 401
 
 
 class Forbidden(UserError):
-    """The token is good, but may not do this."""
-
     status = 403
 
 
 class NotFound(UserError):
-    """The thing named does not exist."""
-
     status = 404
 
 
 class Conflict(UserError):
-    """The call contradicts the present state."""
-
     status = 409
 
 
@@ -88,14 +78,10 @@ class VersionConflict(Conflict):
 
 
 class PreconditionRequired(UserError):
-    """A layer write without `If-Match` (RFC 6585)."""
-
     status = 428
 
 
 class RetryableError(PenstockError):
-    """The same call may succeed later."""
-
     status = 503
 
 
@@ -106,14 +92,9 @@ class Unavailable(RetryableError):
 class StatementTimedOut(RetryableError):
     """The store answers, but ended a statement at its time limit; the transaction changed nothing.
 
-    `statement` is the beginning of what ran, `limit_seconds` its limit. If this recurs, the statement is too slow for
-    the amount of data, or waits for a lock that somebody keeps.
+    `extra` has `statement`, the beginning of what ran, and `limit_seconds`, its limit. If this recurs, the statement is
+    too slow for the amount of data, or waits for a lock that somebody keeps.
     """
-
-    def __init__(self, detail: str, *, statement: str = "", limit_seconds: float | None = None) -> None:
-        super().__init__(detail, statement=statement, limit_seconds=limit_seconds)
-        self.statement = statement
-        self.limit_seconds = limit_seconds
 
 
 class NotLeader(RetryableError):

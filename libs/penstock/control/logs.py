@@ -13,7 +13,11 @@ def configure(service: str, *, log_format: Literal["json", "console"] = "console
     """Sets up logging of this process to standard error; every line carries `service`."""
     number = logging.getLevelNamesMapping()[level.upper()]
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
-    renderer = _json() if log_format == "json" else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    renderer = (
+        structlog.processors.JSONRenderer()
+        if log_format == "json"
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -27,10 +31,6 @@ def configure(service: str, *, log_format: Literal["json", "console"] = "console
         cache_logger_on_first_use=True,
     )
     structlog.contextvars.bind_contextvars(service=service)
-
-
-def _json() -> structlog.processors.JSONRenderer:
-    return structlog.processors.JSONRenderer()
 
 
 def logger(name: str) -> Any:

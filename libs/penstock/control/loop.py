@@ -68,7 +68,6 @@ class Leadership:
         return self.epoch
 
     def resign(self) -> None:
-        """Gives the lease up."""
         held, self._epoch = self._epoch, None
         if held is not None:
             self._election.release()

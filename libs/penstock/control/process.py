@@ -61,7 +61,7 @@ def start_child(
     log_path: Path | None = None,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-    death_signal: signal.Signals | None = signal.SIGKILL,
+    death_signal: signal.Signals = signal.SIGKILL,
     user: str | None = None,
     stdin: int | IO[Any] = subprocess.DEVNULL,
     stdout: int | IO[Any] | None = None,
@@ -69,7 +69,7 @@ def start_child(
 ) -> subprocess.Popen[bytes]:
     """Start `command` as leader of its own session and process group (group id = its pid).
 
-    `death_signal` is what the kernel sends it when this process dies in any way; None lets it live on. Output and
+    `death_signal` is what the kernel sends it when this process dies in any way. Output and
     errors are appended to `log_path`, else inherited; `stdout` overrides the former. `user` is the account to run as
     (only root may choose). May be called from any thread. Raises what `subprocess.Popen` raises.
     """
@@ -145,9 +145,9 @@ def _open_log(log_path: Path | None) -> IO[bytes] | AbstractContextManager[None]
     return log_path.open("ab")
 
 
-def _bind_to_parent(death_signal: signal.Signals | None) -> Callable[[], None] | None:
+def _bind_to_parent(death_signal: signal.Signals) -> Callable[[], None] | None:
     """What the child runs between `fork` and `exec`: only calls that were bound beforehand, for it holds no locks."""
-    if death_signal is None or _prctl is None:
+    if _prctl is None:
         return None
     prctl, parent, number = _prctl, os.getpid(), int(death_signal)
 

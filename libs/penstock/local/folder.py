@@ -11,8 +11,6 @@ import os
 import signal
 from pathlib import Path
 
-import psutil
-
 from penstock.control.errors import TerminalError
 from penstock.control.logs import logger
 from penstock.control.process import wait_until
@@ -58,15 +56,8 @@ def end_orphan(pid: int, words: list[str], first_signal: signal.Signals, timeout
     log.warning("ending a server whose owner died", pid=pid)
     process.send_signal(first_signal)
     try:
-        wait_until(lambda: not _runs(process), timeout_s, f"process {pid} to end")
+        wait_until(lambda: find_process(pid, words) is None, timeout_s, f"process {pid} to end")
     except TimeoutError:
         process.kill()
-        wait_until(lambda: not _runs(process), timeout_s, f"process {pid} to die")
+        wait_until(lambda: find_process(pid, words) is None, timeout_s, f"process {pid} to die")
     return True
-
-
-def _runs(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False

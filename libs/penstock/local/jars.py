@@ -130,12 +130,6 @@ def compile_java(sources: list[Path], more_jars: list[Path], classes: Path) -> N
     _run([_tool("javac"), *options, *map(str, sources)], "the java sources do not compile")
 
 
-def junit_jar() -> Path:
-    """The JUnit console that runs the Java unit tests. Raises `TerminalError` when it was not fetched."""
-    (jar,) = _jars_of("junit")
-    return jar
-
-
 def pyspark_home() -> Path:
     """The folder of the installed pyspark package, found without importing it. Raises `TerminalError` if missing."""
     spec = importlib.util.find_spec("pyspark")

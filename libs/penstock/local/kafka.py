@@ -22,14 +22,11 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from penstock.control.errors import TerminalError
-from penstock.control.logs import logger
-from penstock.control.process import start_child, wait_until
-from penstock.local.folder import end_orphan
+from penstock.control.process import start_child
 from penstock.local.jars import java_home, kafka_classpath
 from penstock.local.ports import LOOPBACK, accepts, free_port
-from penstock.local.server import STOP_TIMEOUT_S, EmbeddedServer
+from penstock.local.server import EmbeddedServer
 
-_START_TIMEOUT_S = 90.0
 _JVM = ["-Xmx512m", "-Xms128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"]
 _YEAR_MINUTES = 365 * 24 * 60
 
@@ -56,50 +53,43 @@ _SETTINGS = {
     "log.cleaner.dedupe.buffer.size": str(16 * 1024 * 1024),
 }
 
-log = logger(__name__)
-
 
 class EmbeddedKafka(EmbeddedServer):
     """One Kafka broker on `data_dir`, which is formatted at the first start and survives.
 
-    `port` is the TCP port for clients, by default a free one that stays the same over restarts of this object.
+    `bootstrap` is `host:port` for clients. `port` is by default a free one, the same over restarts of this object.
     `settings` are broker settings above those of this module.
     """
 
+    name = "kafka"
+    pid_file = "kafka.pid"
     shutdown_signal = signal.SIGTERM
 
     def __init__(self, data_dir: Path, port: int | None = None, settings: Mapping[str, str] | None = None) -> None:
-        super().__init__(data_dir)
-        self._settings = {**_SETTINGS, **(settings or {})}
         self._port = port if port is not None else free_port()
+        self.bootstrap = f"{LOOPBACK}:{self._port}"
+        data = data_dir.absolute()
+        self._server_properties = data / "server.properties"
+        super().__init__(data, self.bootstrap, data / "kafka.log", ["kafka.Kafka", str(self._server_properties)])
+        self._settings = {**_SETTINGS, **(settings or {})}
 
-    @property
-    def bootstrap(self) -> str:
-        """`host:port` for clients."""
-        return f"{LOOPBACK}:{self._port}"
-
-    @property
-    def address(self) -> str:
-        """`bootstrap`."""
-        return self.bootstrap
-
-    @property
-    def log_path(self) -> Path:
-        """The broker's log: warnings and errors."""
-        return self._data / "kafka.log"
-
-    def _launch(self) -> None:
-        self._end_stale_broker()
-        properties = self._data / "server.properties"
-        properties.write_text(self._properties(free_port()))
+    def _launch(self) -> subprocess.Popen[bytes]:
+        self._server_properties.write_text(self._properties(free_port()))
         if not (self._data / "log" / "meta.properties").exists():
-            _format(properties)
-        command = _java("kafka.Kafka", str(properties))
-        self._process = start_child(command, log_path=self.log_path, death_signal=self.shutdown_signal)
-        self._pid_path.write_text(str(self._process.pid))
-        wait_until(self._listens, _START_TIMEOUT_S, "kafka to listen")
-        wait_until(self._serves, _START_TIMEOUT_S, "kafka to serve metadata")
-        log.info("kafka is ready", bootstrap=self.bootstrap, data=str(self._data), pid=self._process.pid)
+            _format(self._server_properties)
+        command = _java("kafka.Kafka", str(self._server_properties))
+        process = start_child(command, log_path=self.log_path, death_signal=self.shutdown_signal)
+        (self._data / self.pid_file).write_text(str(process.pid))
+        return process
+
+    def _answers(self) -> bool:
+        if not accepts(self._port):
+            return False
+        client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        try:
+            return bool(client.list_topics(timeout=2).brokers)
+        except KafkaException:
+            return False
 
     def _properties(self, controller_port: int) -> str:
         own = {
@@ -109,27 +99,6 @@ class EmbeddedKafka(EmbeddedServer):
             "controller.quorum.voters": f"1@{LOOPBACK}:{controller_port}",
         }
         return "".join(f"{name}={value}\n" for name, value in (self._settings | own).items())
-
-    @property
-    def _pid_path(self) -> Path:
-        return self._data / "kafka.pid"
-
-    def _end_stale_broker(self) -> None:
-        """We own the folder, so a broker that still runs on it has lost its owner."""
-        if self._pid_path.exists():
-            words = ["kafka.Kafka", str(self._data / "server.properties")]
-            end_orphan(int(self._pid_path.read_text()), words, self.shutdown_signal, STOP_TIMEOUT_S)
-
-    def _listens(self) -> bool:
-        self._require_alive("kafka")
-        return accepts(self._port)
-
-    def _serves(self) -> bool:
-        client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        try:
-            return bool(client.list_topics(timeout=2).brokers)
-        except KafkaException:
-            return False
 
 
 def _format(properties: Path) -> None:

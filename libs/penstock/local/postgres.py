@@ -32,10 +32,8 @@ from psycopg import sql
 from sqlalchemy.engine import make_url
 
 from penstock.control.errors import TerminalError
-from penstock.control.logs import logger
-from penstock.control.process import run_as, start_child, wait_until
-from penstock.local.folder import end_orphan
-from penstock.local.server import STOP_TIMEOUT_S, EmbeddedServer
+from penstock.control.process import run_as, start_child
+from penstock.local.server import EmbeddedServer
 from penstock.store.engine import libpq_url
 
 _PROGRAMS = Path("pginstall18") / "bin"
@@ -43,7 +41,6 @@ _ACCOUNT_FOR_ROOT = "pgserver"
 _SUPERUSER = "postgres"
 _SOCKET_NAME = ".s.PGSQL.5432"
 _LONGEST_SOCKET_PATH = 100
-_START_TIMEOUT_S = 60.0
 
 _SETTINGS = {
     "listen_addresses": "",
@@ -56,52 +53,36 @@ _SETTINGS = {
 }
 _UNSAFE_SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
-log = logger(__name__)
-
 
 class EmbeddedPostgres(EmbeddedServer):
     """One PostgreSQL server on `data_dir`, which is made at the first start and survives.
 
+    `url` is the `postgresql://` address of the database `postgres` (SQLAlchemy: `store.engine.sqlalchemy_url`).
     `durable=False` trades safety against power loss for speed: for tests.
     """
 
+    name = "postgres"
+    pid_file = "postmaster.pid"
     shutdown_signal = signal.SIGINT
 
     def __init__(self, data_dir: Path, *, durable: bool = True) -> None:
-        super().__init__(data_dir)
+        data = data_dir.absolute()
+        self.url = f"postgresql://{_SUPERUSER}@/postgres?host={quote(str(_socket_dir(data)), safe='/')}"
+        super().__init__(data, self.url, data.with_name(data.name + ".log"), ["-D", str(data)])
         self._settings = _SETTINGS if durable else _SETTINGS | _UNSAFE_SETTINGS
 
-    @property
-    def url(self) -> str:
-        """`postgresql://` address of the database `postgres` (SQLAlchemy: `penstock.store.engine.sqlalchemy_url`)."""
-        return f"postgresql://{_SUPERUSER}@/postgres?host={quote(str(_socket_dir(self._data)), safe='/')}"
-
-    @property
-    def address(self) -> str:
-        """`url`."""
-        return self.url
-
-    @property
-    def log_path(self) -> Path:
-        """The server's log."""
-        return self._data.with_name(self._data.name + ".log")
-
-    def _launch(self) -> None:
+    def _launch(self) -> subprocess.Popen[bytes]:
         account = _account()
         if account is not None:
             _open_to(account, self._data)
-        _end_stale_postmaster(self._data)
         if not (self._data / "PG_VERSION").exists():
             _init(self._data, account)
         _make_socket_dir(self._data, account)
         options = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
         command: list[str | Path] = [_program("postgres"), "-D", self._data, "-k", _socket_dir(self._data), *options]
-        self._process = start_child(command, log_path=self.log_path, death_signal=self.shutdown_signal, user=account)
-        wait_until(self._answers, _START_TIMEOUT_S, "postgres to answer")
-        log.info("postgres is ready", data=str(self._data), pid=self._process.pid)
+        return start_child(command, log_path=self.log_path, death_signal=self.shutdown_signal, user=account)
 
     def _answers(self) -> bool:
-        self._require_alive("postgres")
         try:
             psycopg.connect(self.url, connect_timeout=2).close()
         except psycopg.OperationalError:
@@ -117,23 +98,14 @@ def create_database(url: str, name: str, template: str | None = None) -> str:
     """
     source = sql.Identifier(template or "template1")
     statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
-    _execute(url, statement.format(sql.Identifier(name), source))
+    with psycopg.connect(libpq_url(url), autocommit=True) as connection:
+        connection.execute(statement.format(sql.Identifier(name), source))
     return database_url(url, name)
-
-
-def drop_database(url: str, name: str) -> None:
-    """Drop the database `name` on the server of `url` if it is there, and end all connections to it."""
-    _execute(url, sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 def database_url(url: str, name: str) -> str:
     """The address of the database `name` on the server of `url`."""
     return make_url(url).set(database=name).render_as_string(hide_password=False)
-
-
-def _execute(url: str, statement: sql.SQL | sql.Composed) -> None:
-    with psycopg.connect(libpq_url(url), autocommit=True) as connection:
-        connection.execute(statement)
 
 
 def _init(data: Path, account: str | None) -> None:
@@ -143,14 +115,6 @@ def _init(data: Path, account: str | None) -> None:
     result = subprocess.run(command, **run_as(account), capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise TerminalError(f"initdb failed:\n{result.stderr[-2000:]}")
-
-
-def _end_stale_postmaster(data: Path) -> None:
-    """We own the folder, so a postmaster that still runs on it has lost its owner."""
-    record = data / "postmaster.pid"
-    if record.exists():
-        pid = int(record.read_text().split()[0])
-        end_orphan(pid, ["-D", str(data)], EmbeddedPostgres.shutdown_signal, STOP_TIMEOUT_S)
 
 
 def _program(name: str) -> str:

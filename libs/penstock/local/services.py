@@ -38,7 +38,6 @@ class StackPlan:
     environment: Mapping[str, str]
 
     def url(self, name: str) -> str:
-        """The base address of a process."""
         return f"http://{HOST}:{self.ports[name]}"
 
 

@@ -11,16 +11,12 @@ from pydantic import AliasChoices, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
-def _default_share() -> Path:
-    return Path(sys.prefix) / "share" / "penstock"
-
-
 class LocalSettings(BaseSettings):
     """Read from the environment (`PENSTOCK_*`, and `JAVA_HOME`)."""
 
     model_config = SettingsConfigDict(env_prefix="PENSTOCK_", extra="ignore")
 
-    share: Path = Field(default_factory=_default_share, description="folder of jars and other fetched parts")
+    share: Path = Field(Path(sys.prefix) / "share" / "penstock", description="folder of jars and other fetched parts")
     java_home: Path | None = Field(
         default=None,
         validation_alias=AliasChoices("PENSTOCK_JAVA_HOME", "JAVA_HOME"),

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import orjson
@@ -21,9 +21,9 @@ from penstock.local.postgres import EmbeddedPostgres, create_database, database_
 from penstock.local.services import HOST, StackPlan, process_specs, standard_ports, task_manager_name
 from penstock.local.settings import child_environment
 from penstock.local.supervisor import ProcessSpec, Supervisor
-from penstock.store import tokens
 from penstock.store.engine import connect, libpq_url, transaction
 from penstock.store.migrate import upgrade
+from penstock.store.tokens import ADMIN, ANY_LAYER, create
 from penstock.wire.job_client import JobClient
 
 READY_S = 90.0
@@ -70,9 +70,7 @@ class LocalStack:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     def start(self) -> None:
@@ -81,7 +79,7 @@ class LocalStack:
         store_url, demo_url = self._start_postgres()
         bootstrap = self._kafka or self._start_kafka()
         upgrade(store_url)
-        self.token = admin_token(store_url, self.data_dir)
+        self.token = _kept_token(store_url, self.data_dir / "admin.token", "local-admin", ADMIN, (ANY_LAYER,))
         self.plan = self._make_plan(store_url, demo_url, bootstrap)
         self._write_stack_file()
         specs = self.processes()
@@ -99,7 +97,6 @@ class LocalStack:
                 server.stop()
 
     def processes(self) -> tuple[ProcessSpec, ...]:
-        """What is started, in this order."""
         return process_specs(self.plan)
 
     def client(self) -> JobClient:
@@ -118,12 +115,16 @@ class LocalStack:
             database_url=store_url,
             kafka_bootstrap=bootstrap,
             connections={"default": demo_url, "demo": demo_url},
-            token=scaler_token(store_url, self.data_dir),
-            syncer_token=syncer_token(store_url, self.data_dir),
+            token=self._loop_token(store_url, "auto-scaler", "scaler.token", "scaler"),
+            syncer_token=self._loop_token(store_url, "state-syncer", "state-syncer.token", ROLLBACK_LAYER),
             task_managers=self.task_managers,
             ports={name: free_port() for name in ports} if self._free_ports else ports,
             environment=self._environment,
         )
+
+    def _loop_token(self, store_url: str, name: str, file: str, layer: str) -> str:
+        """A loop's own token: it may write this layer and no other."""
+        return _kept_token(store_url, self.data_dir / file, name, "scaler", (layer,))
 
     def _start_postgres(self) -> tuple[str, str]:
         if self._database is None:
@@ -154,36 +155,19 @@ class LocalStack:
 
 def ensure_database(server_url: str, name: str) -> str:
     """The address of database `name` on a server, created when it is missing."""
-    url = database_url(server_url, name)
-    try:
+    with suppress(psycopg.errors.DuplicateDatabase):
         create_database(server_url, name)
-    except psycopg.errors.DuplicateDatabase:
-        return url
-    return url
-
-
-def admin_token(store_url: str, data_dir: Path) -> str:
-    """The admin token of this data folder. The first start creates it in `admin.token` (mode 600)."""
-    return _kept_token(store_url, data_dir / "admin.token", "local-admin", tokens.ADMIN, (tokens.ANY_LAYER,))
-
-
-def scaler_token(store_url: str, data_dir: Path) -> str:
-    """The Auto Scaler's own token: it may write the `scaler` layer and no other."""
-    return _kept_token(store_url, data_dir / "scaler.token", "auto-scaler", "scaler", ("scaler",))
-
-
-def syncer_token(store_url: str, data_dir: Path) -> str:
-    """The State Syncer's own token: it may write the `rollback` layer and no other."""
-    return _kept_token(store_url, data_dir / "state-syncer.token", "state-syncer", "scaler", (ROLLBACK_LAYER,))
+    return database_url(server_url, name)
 
 
 def _kept_token(store_url: str, path: Path, name: str, role: str, layers: tuple[str, ...]) -> str:
+    """The token of this data folder. The first start creates it in the file `path` (mode 600)."""
     if path.exists():
         return path.read_text().strip()
     engine = connect(store_url)
     try:
         with transaction(engine) as connection:
-            token = tokens.create(connection, f"{name}-{secrets.token_hex(3)}", role, layers)
+            token = create(connection, f"{name}-{secrets.token_hex(3)}", role, layers)
     finally:
         engine.dispose()
     path.touch(mode=0o600)

@@ -6,6 +6,7 @@ started again later and later, so that a broken one does not take the machine.
 
 from __future__ import annotations
 
+import math
 import subprocess
 import threading
 import time
@@ -40,7 +41,6 @@ class _Child:
     started_at: float
     quick_ends: int = 0
     start_again_at: float | None = None
-    held_down: bool = False
 
 
 def pause_seconds(quick_ends: int) -> float:
@@ -80,18 +80,15 @@ class Supervisor:
         """Kills a process (`kill -9` of its whole group) and leaves it down until `bring_up`."""
         child = self._children[name]
         with self._lock:
-            child.held_down = True
+            child.start_again_at = math.inf
             kill_group(child.process)
 
     def bring_up(self, name: str) -> None:
-        """Starts a process again that was taken down."""
         child = self._children[name]
         with self._lock:
             child.start_again_at = time.monotonic()
-            child.held_down = False
 
     def log_path(self, name: str) -> Path:
-        """Where a process logs."""
         return self._log_dir / f"{name}.log"
 
     def stop(self) -> None:
@@ -117,7 +114,7 @@ class Supervisor:
 
     def _look_after(self, child: _Child) -> str | None:
         """A line about the end of a process and what follows; None when there is nothing to say."""
-        if child.held_down or child.process.poll() is None:
+        if child.process.poll() is None:
             return None
         now = time.monotonic()
         if child.start_again_at is None:

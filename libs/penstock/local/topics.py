@@ -18,13 +18,13 @@ _silent.addHandler(logging.NullHandler())
 _silent.propagate = False
 
 
-def create_topics(bootstrap: str, partitions: Mapping[str, int], *, replication: int = 1) -> None:
+def create_topics(bootstrap: str, partitions: Mapping[str, int]) -> None:
     """Creates each topic with its number of partitions. Raises Conflict when one exists, Unavailable on other failures.
 
     All are tried before anything is raised.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap}, logger=_silent)
-    topics = [NewTopic(name, count, replication) for name, count in partitions.items()]
+    topics = [NewTopic(name, count, 1) for name, count in partitions.items()]
     made = admin.create_topics(topics, request_timeout=_TIMEOUT_S)
     failures: dict[str, KafkaError] = {}
     for name, future in made.items():

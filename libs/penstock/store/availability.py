@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, text
 
 from penstock.control.errors import NotFound
-from penstock.store.cluster_tables import containers
 
 SHARD_MANAGER = "shard_manager"
+
+_PRESENT = text("SELECT availability FROM containers WHERE name = :name FOR UPDATE")
+_SET = text(
+    """
+    UPDATE containers SET availability = :availability, drain_until = :drain_until, availability_reason = :reason,
+        availability_by = :author,
+        availability_at = CASE WHEN availability = :availability THEN availability_at ELSE clock_timestamp() END
+    WHERE name = :name
+    """
+)
 
 
 def set_availability(
@@ -27,18 +36,11 @@ def set_availability(
     `drain_until` is for DRAINING only. `only_if`: changes nothing if the container has another availability by now. A
     repeated call replaces reason, author and limit, and keeps `availability_at`. Raises NotFound.
     """
-    row = containers.c
-    present = connection.execute(select(row.availability).where(row.name == name).with_for_update()).scalar()
+    present = connection.execute(_PRESENT, {"name": name}).scalar()
     if present is None:
         raise NotFound(f"there is no container {name}", field="container", rule="known")
     if only_if is not None and present != only_if:
         return False
-    values = {
-        "availability": availability,
-        "drain_until": drain_until,
-        "availability_reason": reason,
-        "availability_by": author,
-    }
-    since = {} if present == availability else {"availability_at": func.clock_timestamp()}
-    connection.execute(update(containers).where(row.name == name).values(**values, **since))
+    values = {"name": name, "availability": availability, "drain_until": drain_until}
+    connection.execute(_SET, {**values, "reason": reason, "author": author})
     return True

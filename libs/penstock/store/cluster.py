@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, exists, select, update
-from sqlalchemy.dialects.postgresql import insert
+from psycopg.types.json import Jsonb
+from sqlalchemy import Connection, text
 
 from penstock.control.errors import Conflict
-from penstock.store.cluster_tables import assignment
-from penstock.store.tables import cluster
 from penstock.tasks.selectors import in_words
 from penstock.tasks.shards import Sharding
 
@@ -26,6 +24,14 @@ SHARDING_VERSION = "sharding_version"
 
 FACTS = "(SELECT jsonb_object_agg(key, value) FROM cluster)"
 """All facts in the form of `facts_of`, for a statement that also reads shards."""
+
+_HOLD = text("SELECT value FROM cluster WHERE key = :key FOR UPDATE")
+_READ = text("SELECT key, value FROM cluster")
+_WRITE = text(
+    "INSERT INTO cluster (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+)
+_FORGET = text("DELETE FROM cluster WHERE key = :key")
+_IS_ASSIGNED = text("SELECT EXISTS (SELECT FROM assignment)")
 
 
 class ShardingFacts(NamedTuple):
@@ -46,8 +52,8 @@ def facts_of(rows: Mapping[str, Any]) -> ShardingFacts:
 def read_facts(connection: Connection, *, hold: bool = False) -> ShardingFacts:
     """The facts. With `hold` no other transaction changes them until this one ends."""
     if hold:
-        connection.execute(select(cluster.c.value).where(cluster.c.key == SHARD_COUNT).with_for_update())
-    return facts_of({row.key: row.value for row in connection.execute(select(cluster.c.key, cluster.c.value))})
+        connection.execute(_HOLD, {"key": SHARD_COUNT})
+    return facts_of({row.key: row.value for row in connection.execute(_READ)})
 
 
 def ask_for_shards(connection: Connection, count: int) -> ShardingFacts:
@@ -59,9 +65,9 @@ def ask_for_shards(connection: Connection, count: int) -> ShardingFacts:
     """
     facts = read_facts(connection, hold=True)
     present = facts.sharding.count
-    if not connection.execute(select(exists().select_from(assignment))).scalar_one():
-        connection.execute(delete(cluster).where(cluster.c.key == WANTED_SHARD_COUNT))
-        _write(connection, SHARD_COUNT, count)
+    if not connection.execute(_IS_ASSIGNED).scalar_one():
+        connection.execute(_FORGET, {"key": WANTED_SHARD_COUNT})
+        write_fact(connection, SHARD_COUNT, count)
     elif count % present and present % count:
         raise Conflict(
             f"the shard count is {present}: {count} is neither a multiple nor a divisor of it",
@@ -76,20 +82,10 @@ def ask_for_shards(connection: Connection, count: int) -> ShardingFacts:
             rule="selectors_apart",
         )
     else:
-        _write(connection, WANTED_SHARD_COUNT, count)
+        write_fact(connection, WANTED_SHARD_COUNT, count)
     return read_facts(connection)
 
 
-def set_shard_count(connection: Connection, count: int) -> None:
-    """Sets the number of shards of a new cell. Raises Conflict once shards are assigned: use `ask_for_shards` then."""
-    read_facts(connection, hold=True)
-    if connection.execute(select(exists().select_from(assignment))).scalar_one():
-        raise Conflict("shards are assigned: ask for another count", field=SHARD_COUNT, rule="unassigned")
-    connection.execute(update(cluster).where(cluster.c.key == SHARD_COUNT).values(value=count))
-
-
-def _write(connection: Connection, key: str, value: Any) -> None:
-    statement = insert(cluster).values(key=key, value=value)
-    connection.execute(
-        statement.on_conflict_do_update(index_elements=["key"], set_={"value": statement.excluded.value})
-    )
+def write_fact(connection: Connection, key: str, value: Any) -> None:
+    """Writes a fact, as JSON."""
+    connection.execute(_WRITE, {"key": key, "value": Jsonb(value)})

@@ -13,13 +13,12 @@ from typing import Any
 
 import orjson
 import psycopg
-from sqlalchemy import Connection, Engine, create_engine, select, text, update
+from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from penstock.control.errors import StatementTimedOut, Unavailable
 from penstock.control.settings import CommonSettings
-from penstock.store.tables import counters
 
 CHANGED_EXPECTED = "penstock_expected"
 CHANGED_RUNNING = "penstock_running"
@@ -139,19 +138,14 @@ def snapshot(engine: Engine) -> Iterator[Connection]:
 
 def next_number(connection: Connection, counter: str) -> int:
     """The next number of a counter; the row stays locked until the transaction ends, so no number is seen late."""
-    statement = (
-        update(counters)
-        .where(counters.c.name == counter)
-        .values(value=counters.c.value + 1)
-        .returning(counters.c.value)
-    )
-    return int(connection.execute(statement).scalar_one())
+    statement = text("UPDATE counters SET value = value + 1 WHERE name = :name RETURNING value")
+    return int(connection.execute(statement, {"name": counter}).scalar_one())
 
 
 def present_number(connection: Connection, counter: str, *, hold: bool = False) -> int:
     """The last number that a counter handed out. With `hold` there is no next one until the transaction ends."""
-    statement = select(counters.c.value).where(counters.c.name == counter)
-    return int(connection.execute(statement.with_for_update(read=True) if hold else statement).scalar_one())
+    statement = text(f"SELECT value FROM counters WHERE name = :name {'FOR SHARE' if hold else ''}")
+    return int(connection.execute(statement, {"name": counter}).scalar_one())
 
 
 def notify(connection: Connection, channel: str, payload: str = "") -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, Engine, text
 
 from penstock.control.errors import Fenced
-from penstock.store.cluster_tables import leases
+from penstock.store.engine import transaction
+from penstock.store.rows import read_first
 
 # The lock modes matter. A checked transaction has the row FOR KEY SHARE. A renewal changes no key column, so it never
 # waits for one: a long transaction of the leader cannot cost the leader its lease. A take-over waits, since it first
@@ -33,6 +36,9 @@ _CREATE = text(
     ON CONFLICT (name) DO NOTHING RETURNING epoch
     """
 )
+_RELEASE = text("UPDATE leases SET expires_at = '-infinity' WHERE name = :name AND holder = :holder")
+_CHECK = text("SELECT epoch FROM leases WHERE name = :name FOR KEY SHARE")
+_READ = text("SELECT holder, epoch, url FROM leases WHERE name = :name")
 
 
 class LeaseRow(NamedTuple):
@@ -60,19 +66,23 @@ def take(connection: Connection, name: str, holder: str, *, url: str, seconds: f
 
 def release(connection: Connection, name: str, holder: str) -> None:
     """Gives the lease up at once, so that a successor need not wait."""
-    statement = leases.update().where(leases.c.name == name, leases.c.holder == holder)
-    connection.execute(statement.values(expires_at=text("'-infinity'::timestamptz")))
+    connection.execute(_RELEASE, {"name": name, "holder": holder})
 
 
 def check_epoch(connection: Connection, name: str, epoch: int) -> None:
     """Raises Fenced when a newer leader exists. Until the transaction ends an election waits, a renewal does not."""
-    share = select(leases.c.epoch).where(leases.c.name == name).with_for_update(read=True, key_share=True)
-    current = connection.execute(share)
-    if current.scalar_one_or_none() != epoch:
+    if connection.execute(_CHECK, {"name": name}).scalar_one_or_none() != epoch:
         raise Fenced(f"the lease of {name} has moved on from epoch {epoch}")
+
+
+@contextmanager
+def fenced(engine: Engine, name: str, epoch: int) -> Iterator[Connection]:
+    """A transaction of a leader, with `check_epoch`. Raises what `transaction` raises, too."""
+    with transaction(engine) as connection:
+        check_epoch(connection, name, epoch)
+        yield connection
 
 
 def read(connection: Connection, name: str) -> LeaseRow | None:
     """The newest lease row of a loop, expired or not."""
-    row = connection.execute(select(leases.c.holder, leases.c.epoch, leases.c.url).where(leases.c.name == name)).first()
-    return None if row is None else LeaseRow(row.holder, row.epoch, row.url)
+    return read_first(connection, LeaseRow, _READ, {"name": name})

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, text
 
-from penstock.store.cluster_tables import task_loads
 from penstock.tasks.loads import TaskLoad
+
+_ALL = "SELECT job, index, generation, load FROM task_loads"
 
 
 def read_loads(connection: Connection, job: str | None = None) -> list[TaskLoad]:
     """The loads of all tasks, or of one job's tasks, in no order. Includes tasks that no longer run."""
-    columns = (task_loads.c.job, task_loads.c.index, task_loads.c.generation, task_loads.c.load)
-    statement = select(*columns)
-    if job is not None:
-        statement = statement.where(task_loads.c.job == job)
-    return [TaskLoad(*row) for row in connection.execute(statement)]
+    statement = text(_ALL if job is None else f"{_ALL} WHERE job = :job")
+    return [TaskLoad(*row) for row in connection.execute(statement, {"job": job})]

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlalchemy import Connection, func, or_, text, update
+from sqlalchemy import Connection, text
 
 from penstock.control.errors import LeaseLost
 from penstock.store.cluster import FACTS, facts_of
-from penstock.store.cluster_tables import assignment, containers
 from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify, present_number
 from penstock.store.running import RUNNING_COMMIT
 from penstock.tasks.ownership import DRAIN_GRACE, DRAINING
@@ -28,6 +27,14 @@ _OWN_LEASE = text(
         (SELECT value FROM counters WHERE name = :commits) AS commit_number
     FROM counters LEFT JOIN assignment ON assignment.container = :container
     WHERE counters.name = :counter
+    """
+)
+_REISSUE = text("UPDATE assignment SET epoch = :epoch, moved_at = clock_timestamp() WHERE container = :container")
+_TAKE_OWN_LEASE = text(
+    """
+    UPDATE containers SET incarnation = :incarnation, lease_renewed_at = clock_timestamp()
+    WHERE name = :container AND incarnation = ANY(:lives) AND state = 'live'
+        AND (availability <> :draining OR drain_until IS NULL OR drain_until > clock_timestamp() - :grace)
     """
 )
 
@@ -68,19 +75,13 @@ def adopt_own_lease(connection: Connection, container: str, former: str, incarna
 def reissue(connection: Connection, container: str) -> None:
     """Gives all shards of a container to it again, under a new epoch. The new number locks out other changes."""
     epoch = next_number(connection, ASSIGNMENT_COUNTER)
-    is_mine = assignment.c.container == container
-    connection.execute(update(assignment).where(is_mine).values(epoch=epoch, moved_at=func.clock_timestamp()))
+    connection.execute(_REISSUE, {"epoch": epoch, "container": container})
     notify(connection, CHANGED_ASSIGNMENT)
 
 
 def _take_own_lease(connection: Connection, container: str, lives: tuple[str, ...], incarnation: str) -> None:
-    row = containers.c
-    is_mine = (row.name == container) & row.incarnation.in_(lives) & (row.state == "live")
-    may_go_on = or_(
-        row.availability != DRAINING, row.drain_until.is_(None), row.drain_until > func.clock_timestamp() - DRAIN_GRACE
-    )
-    renewed = {"incarnation": incarnation, "lease_renewed_at": func.clock_timestamp()}
-    if connection.execute(update(containers).where(is_mine, may_go_on).values(renewed)).rowcount != 1:
+    values = {"container": container, "lives": list(lives), "draining": DRAINING, "grace": DRAIN_GRACE}
+    if connection.execute(_TAKE_OWN_LEASE, {"incarnation": incarnation, **values}).rowcount != 1:
         raise LeaseLost(f"{container} was declared lost or replaced, was never registered, or its drain is over")
 
 

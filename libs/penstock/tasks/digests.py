@@ -22,9 +22,9 @@ from typing import Any
 import orjson
 
 from penstock.config.basis import MODEL_FINGERPRINT
-from penstock.config.classify import ARGS, sink_of
+from penstock.config.classify import ARGS
 from penstock.config.declare import ChangeKind
-from penstock.config.tree import ROOT, FreeMap, Group, Leaf, Node, Path, default_of
+from penstock.config.tree import Path, entries
 from penstock.tasks.rollout import PACKAGE
 from penstock.tasks.sinks import needs_sink
 
@@ -37,37 +37,24 @@ ChangedLeaf = tuple[Path, ChangeKind, Any]
 
 def digests_of(config: Mapping[str, Any]) -> dict[str, str]:
     """The digests of a complete configuration, given as JSON, by the lower case name of the kind."""
-    leaves = sorted(_leaves(ROOT, config, (), sink_of(config)), key=lambda leaf: leaf[0])
+    leaves = sorted(_leaves(config), key=lambda leaf: leaf[0])
     digests = {kind.name.lower(): _digest([leaf for leaf in leaves if leaf[1] is kind]) for kind in ChangeKind}
     digests[PACKAGE] = _digest([leaf for leaf in leaves if leaf[0][0] == PACKAGE])
     digests[OUTPUT] = _digest([leaf for leaf in leaves if leaf[0][0] == OUTPUT]) if needs_sink(config) else ""
     return digests
 
 
-def kind_of(old: Mapping[str, str], new: Mapping[str, str]) -> ChangeKind:
-    """The greatest kind whose digests differ."""
-    return max((kind for kind in ChangeKind if old[kind.name.lower()] != new[kind.name.lower()]), default=ChangeKind(0))
-
-
-def _leaves(node: Node | None, value: Any, path: Path, sink: Any) -> Iterator[ChangedLeaf]:
+def _leaves(config: Mapping[str, Any]) -> Iterator[ChangedLeaf]:
     """The leaves that are not at their default."""
-    match node:
-        case Group() if isinstance(value, dict):
-            for key in dict.fromkeys((*node.fields, *value)):
-                below = node.fields.get(key)
-                given = value.get(key) if key in value or below is None else default_of(below, sink)
-                yield from _leaves(below, given, (*path, key), sink)
-        case FreeMap() if isinstance(value, dict):
-            for key, element in value.items():
-                yield from _leaves(node.element, element, (*path, key), sink)
-        case Leaf():
-            # Of another sink's field an absent value is no default: the field does not apply there.
-            absent = None if node.row.only_for else node.row.default
-            if value != absent or (path[0] == ARGS and value is not None):
-                yield path, node.row.change, value
-        case _:
+    for path, leaf, value, _ in entries(config):
+        if leaf is None:
             # As `classify` has it: a field that this version does not know is removed by a restart.
             yield path, ChangeKind.RESTART, value
+            continue
+        # Of another sink's field an absent value is no default: the field does not apply there.
+        absent = None if leaf.row.only_for else leaf.row.default
+        if value != absent or (path[0] == ARGS and value is not None):
+            yield path, leaf.row.change, value
 
 
 def _digest(leaves: Sequence[ChangedLeaf]) -> str:

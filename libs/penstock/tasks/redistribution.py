@@ -68,7 +68,6 @@ class RedistributionRequest(HostRequest):
 
     @property
     def key_number(self) -> int:
-        """The target's generation."""
         return self.target.generation
 
     @property
@@ -78,17 +77,14 @@ class RedistributionRequest(HostRequest):
 
     @property
     def known_state_bytes(self) -> int | None:
-        """See the base."""
         return self.state_bytes
 
     @property
     def writes_generation(self) -> int:
-        """See the base."""
         return self.target.generation
 
     @property
     def after_commit(self) -> int | None:
-        """See the base."""
         return self.stopped_at
 
 
@@ -101,12 +97,10 @@ class SealRequest(HostRequest):
 
     @property
     def key_number(self) -> int:
-        """The sealed generation."""
         return self.layout.generation
 
     @property
     def host_config(self) -> JobConfig:
-        """See the base."""
         return self.layout.config
 
 
@@ -123,7 +117,6 @@ class GenerationRemoval(HostRequest):
 
     @property
     def key_number(self) -> int:
-        """The removed generation."""
         return self.generation
 
     @property
@@ -133,5 +126,4 @@ class GenerationRemoval(HostRequest):
 
     @property
     def removes_generation(self) -> int:
-        """See the base."""
         return self.generation

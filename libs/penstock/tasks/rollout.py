@@ -57,7 +57,6 @@ class Rejected(Model):
 
     @property
     def package(self) -> str:
-        """The package for people."""
         return ", ".join(f"{'.'.join(leaf.path)} {leaf.new}" for leaf in self.leaves if leaf.path[0] == PACKAGE)
 
 

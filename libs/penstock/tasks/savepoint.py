@@ -51,12 +51,10 @@ class SavepointRequest(HostRequest):
 
     @property
     def key_number(self) -> int:
-        """The savepoint's own number."""
         return self.number
 
     @property
     def known_state_bytes(self) -> int | None:
-        """See the base."""
         return self.state_bytes
 
 
@@ -70,7 +68,6 @@ class SavepointRemoval(HostRequest):
 
     @property
     def key_number(self) -> int:
-        """The savepoint's own number."""
         return self.number
 
 

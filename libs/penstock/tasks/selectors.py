@@ -19,7 +19,6 @@ def selector(region: str | None, labels: Mapping[str, str]) -> str | None:
 
 
 def selector_of(config: Mapping[str, Any]) -> str | None:
-    """The selector of a job's configuration, which is JSON."""
     return selector(config.get("region"), config.get("container_labels") or {})
 
 

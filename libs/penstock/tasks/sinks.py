@@ -24,7 +24,6 @@ class SinkRequest(HostRequest):
 
     @property
     def key_number(self) -> int:
-        """The write's revision."""
         return self.revision
 
     @property

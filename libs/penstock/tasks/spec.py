@@ -35,7 +35,6 @@ class TaskTemplate(Model):
     before: Before | None = None
 
     def of(self, index: int) -> TaskTemplate | Before:
-        """What the task `index` runs."""
         return self if self.before is None or index < self.before.upgraded else self.before
 
 

@@ -7,13 +7,13 @@ from typing import Any
 from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
-from penstock.config.fields import FIELD_TABLE
+from penstock.config.tree import FIELD_TABLE
 from penstock.control.errors import InvalidConfig
 from penstock.model.jobs import LayerRow
-from penstock.store import alerts, cluster
+from penstock.store import cluster
 from penstock.store.engine import snapshot
 from penstock.wire.jobs import Fields, FieldView, LayerAdd, LayerRowView, Layers
-from penstock.wire.overview import AlertPage, AlertView, ShardCount, ShardCountWrite, ShardPage
+from penstock.wire.overview import AlertPage, ShardCount, ShardCountWrite, ShardPage
 from services.job_service import access, requests
 from services.job_service.answers import Answer, answer
 from services.job_service.requests import CallOf, PageOf100, PageOf1000, PartsOf, PrincipalOf, respond
@@ -63,9 +63,8 @@ def list_alerts(
     """Open alerts, newest first; cleared ones when asked for."""
     asked: dict[str, Any] = {"limit": page.limit, "before_id": page.after_number()}
     with snapshot(parts.engine) as connection:
-        rows = alerts.page(connection, include_cleared=include_cleared, kind=kind, subject=subject, **asked)
-    found = [AlertView.model_validate(row) for row in rows]
-    return AlertPage(alerts=found, next=page.next(rows, lambda row: row.id))
+        rows = overview.alerts_page(connection, include_cleared=include_cleared, kind=kind, subject=subject, **asked)
+    return AlertPage(alerts=rows, next=page.next(rows, lambda row: row.id))
 
 
 @router.get("/v1/fields", response_model=Fields)

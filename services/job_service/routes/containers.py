@@ -18,7 +18,6 @@ from services.job_service import access, requests
 from services.job_service.answers import Answer, answer
 from services.job_service.requests import CallOf, PageOf1000, PartsOf, ReasonBody, respond
 from services.job_service.store import fleet
-from services.job_service.views import container_view
 from services.job_service.writer import Call
 
 log = logger(__name__)
@@ -33,7 +32,7 @@ def list_containers(parts: PartsOf, page: PageOf1000) -> ContainerPage:
     after = page.after_name()
     with snapshot(parts.engine) as connection:
         rows = fleet.containers_page(connection, limit=page.limit, after=after)
-    return ContainerPage(containers=[container_view(row) for row in rows], next=page.next(rows, lambda row: row.name))
+    return ContainerPage(containers=rows, next=page.next(rows, lambda row: row.name))
 
 
 @router.get("/v1/containers/{container}", response_model=ContainerView)
@@ -86,7 +85,7 @@ def _set(
 
 
 def _view(connection: Connection, container: str) -> ContainerView:
-    row = fleet.container(connection, container)
-    if row is None:
+    found = fleet.container(connection, container)
+    if found is None:
         raise NotFound(f"there is no container {container}", field="container", rule="known")
-    return container_view(row)
+    return found

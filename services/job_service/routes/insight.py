@@ -10,18 +10,18 @@ from fastapi import APIRouter, Query
 from sqlalchemy import Connection
 
 from penstock.config.classify import Config, classify
-from penstock.config.explain import explain
 from penstock.config.merge import LayerConfig, merge
 from penstock.config.validate import check_merged
 from penstock.control.errors import InvalidConfig, NotFound
 from penstock.model.jobs import Action, StoredJob, layer_configs
-from penstock.store import cluster, generations
+from penstock.store import cluster
 from penstock.store.engine import snapshot
 from penstock.store.loads import read_loads
 from penstock.tasks.rates import Rates
-from penstock.wire.jobs import ExplainedLeafView, Explanation, HistoryPage, PlanRequest, PlanView
+from penstock.wire.jobs import Explanation, HistoryPage, PlanRequest, PlanView
 from penstock.wire.overview import DecisionPage, Series, SyncView, Tasks
 from services.job_service import requests, views
+from services.job_service.explain import explain
 from services.job_service.plans import plan
 from services.job_service.requests import JobName, PageOf100, PartsOf, known_job
 from services.job_service.store import history, jobs, overview
@@ -42,8 +42,7 @@ def explain_job(job: JobName, parts: PartsOf) -> Explanation:
     with snapshot(parts.engine) as connection:
         stored = known_job(connection, job)
         layers = all_layers(connection)
-    leaves = [ExplainedLeafView(**leaf.as_json()) for leaf in explain(layer_configs(stored, layers))]
-    return Explanation(job=job, revision=stored.revision, leaves=leaves)
+    return Explanation(job=job, revision=stored.revision, leaves=explain(layer_configs(stored, layers)))
 
 
 @router.post("/v1/jobs/{job}/plans", response_model=PlanView)
@@ -116,7 +115,7 @@ def job_sync(job: JobName, parts: PartsOf) -> SyncView:
         status = jobs.status(connection, job)
         sync = overview.sync(connection, job)
         running = overview.running_job(connection, job)
-        noted = generations.of_job(connection, job)
+        noted = overview.noted_generations(connection, job)
         fields = None if sync is None else _changed_fields(connection, job, sync, running)
     if status is None:
         raise NotFound(f"there is no job {job}", field="job", rule="known")

@@ -9,7 +9,7 @@ from penstock.config.validate import check_merged
 from penstock.control.errors import Conflict, NotFound
 from penstock.model.jobs import Action, JobState
 from penstock.store.engine import snapshot
-from penstock.wire.jobs import JobPage, JobSummary, JobView, JobWrite, Written
+from penstock.wire.jobs import JobPage, JobView, JobWrite, Written
 from services.job_service import access, requests
 from services.job_service.answers import Answer, answer, etag, layer_versions
 from services.job_service.requests import CallOf, JobName, PageOf100, PartsOf, ReasonBody, respond
@@ -46,7 +46,7 @@ def list_jobs(
     after = page.after_name()
     with snapshot(parts.engine) as connection:
         rows = jobs.page(connection, limit=page.limit, after=after, prefix=prefix, owner=owner, state=state)
-    return JobPage(jobs=[_summary(row) for row in rows], next=page.next(rows, lambda row: row.name))
+    return JobPage(jobs=list(rows), next=page.next(rows, lambda row: row.job))
 
 
 @router.get("/v1/jobs/{job}", response_model=JobView)
@@ -60,7 +60,7 @@ def get_job(job: JobName, parts: PartsOf, response: Response) -> JobView:
         raise NotFound(f"there is no job {job}", field="job", rule="known")
     response.headers["ETag"] = etag(stored.version(BASE))
     return JobView(
-        **dict(_summary(status)),
+        **dict(status),
         created_at=stored.created_at,
         config=check_merged(merged_of(stored, layers)).model_dump(mode="json"),
         layers=layer_versions(stored),
@@ -98,8 +98,3 @@ def release_job(job: JobName, body: ReasonBody, call: CallOf) -> Response:
         return answer(202, done)
 
     return respond(call.run(work))
-
-
-def _summary(row: jobs.JobStatus) -> JobSummary:
-    named = {name: getattr(row, name) for name in JobSummary.model_fields if name != "job"}
-    return JobSummary(job=row.name, **named)

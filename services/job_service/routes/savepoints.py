@@ -9,9 +9,8 @@ from sqlalchemy import Connection
 
 from penstock.control.errors import Conflict, NotFound
 from penstock.model.jobs import Action
-from penstock.store import restores, savepoints
 from penstock.store.engine import snapshot
-from penstock.store.savepoints import SavepointRow
+from penstock.store.savepoints import DELETING, READY, SavepointRow
 from penstock.wire.jobs import Written
 from penstock.wire.savepoints import RestoreWrite, SavepointPage, SavepointView, SavepointWrite
 from services.job_service import access, requests
@@ -19,7 +18,7 @@ from services.job_service.answers import Answer, answer
 from services.job_service.requests import CallOf, JobName, PageOf100, PartsOf, expected_config, known_job, respond
 from services.job_service.routes.rescale import write_patch
 from services.job_service.savepoints import code_of, require_compatible
-from services.job_service.store import expected, overview
+from services.job_service.store import expected, overview, savepoints
 from services.job_service.store.layers import all_layers
 from services.job_service.writes import Write
 
@@ -68,14 +67,14 @@ def delete_savepoint(job: JobName, savepoint: SavepointName, call: CallOf) -> Re
 
     def work(connection: Connection) -> Answer:
         row = _require(connection, job, savepoint, lock=True)
-        users = restores.users(connection, row.number)
+        users = savepoints.restoring(connection, row.number)
         if users:
             raise Conflict(
                 f"a restore from this savepoint is in progress: {', '.join(users)}",
                 field="savepoint",
                 rule="not_in_use",
             )
-        if row.state != savepoints.DELETING:
+        if row.state != DELETING:
             savepoints.ask_to_delete(connection, row.number)
         return answer(202, SavepointView.model_validate(_require(connection, job, savepoint)))
 
@@ -90,7 +89,7 @@ def restore_job(job: JobName, body: RestoreWrite, call: CallOf) -> Response:
     def work(connection: Connection) -> Answer:
         expected.lock(connection, [job])
         row = _require(connection, body.of or job, body.savepoint, lock=True)
-        if row.state != savepoints.READY or row.config is None:
+        if row.state != READY or row.config is None:
             raise Conflict(
                 f"the savepoint {row.name} of {row.job} is {row.state}; only a ready one can be restored",
                 field="savepoint",
@@ -104,7 +103,7 @@ def restore_job(job: JobName, body: RestoreWrite, call: CallOf) -> Response:
             write_patch(connection, call, job, layer, patch, body.reason)
         done = call.write_in(connection, Write(Action.RESTORE, job, call.author, reason=body.reason))
         require_compatible(row.config, expected_config(connection, job))
-        restores.ask(connection, job, row)
+        savepoints.ask_to_restore(connection, job, row)
         return answer(202, done)
 
     return respond(call.run(work))

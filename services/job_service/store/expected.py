@@ -12,34 +12,21 @@ from dataclasses import fields
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, delete, exists, select, text
+from sqlalchemy import Connection, text
 
 from penstock.model.jobs import Change, Committed, StoredJob, StoredLayer
 from penstock.store.engine import CHANGED_EXPECTED
-from penstock.store.tables import expected_layers, jobs, running
+from penstock.store.rows import columns
 from penstock.tasks.digests import digests_of
 
-_HAS_RUN = exists().where(running.c.job == jobs.c.name).label("has_run")
-_JOB = (
-    jobs.c.name,
-    jobs.c.revision,
-    jobs.c.restarts,
-    jobs.c.deleting,
-    jobs.c.owner,
-    jobs.c.created_at,
-    _HAS_RUN,
-)
-_LAYER = (
-    expected_layers.c.job,
-    expected_layers.c.layer,
-    expected_layers.c.config,
-    expected_layers.c.version,
-    expected_layers.c.revision,
-    expected_layers.c.author,
-    expected_layers.c.reason,
-    expected_layers.c.written_at,
-    expected_layers.c.expires_at,
-)
+_JOBS = """
+    SELECT name, revision, restarts, deleting, owner, created_at,
+        EXISTS (SELECT FROM running WHERE running.job = jobs.name) AS has_run
+    FROM jobs WHERE name = ANY(:names)
+"""
+_READ = text(_JOBS)
+_LOCK = text(f"{_JOBS} ORDER BY name FOR UPDATE OF jobs")
+_LAYERS = text(f"SELECT job, {columns(StoredLayer)} FROM expected_layers WHERE job = ANY(:names)")
 _NOT_YET_WRITTEN = 0
 
 _CLAIM = text(
@@ -90,6 +77,7 @@ _COMMIT = text(
     SELECT revision, version, pg_notify('{CHANGED_EXPECTED}', job) FROM given ORDER BY position
     """
 )
+_UNCLAIM = text("DELETE FROM jobs WHERE name = ANY(:names) AND revision = :revision")
 
 
 def claim(connection: Connection, names: Sequence[str]) -> None:
@@ -103,20 +91,18 @@ def claim(connection: Connection, names: Sequence[str]) -> None:
 
 def unclaim(connection: Connection, names: Sequence[str]) -> None:
     """Removes the claims among `names` that nothing was written to."""
-    claimed = delete(jobs).where(jobs.c.name.in_(set(names)), jobs.c.revision == _NOT_YET_WRITTEN)
-    connection.execute(claimed)
+    connection.execute(_UNCLAIM, {"names": list(names), "revision": _NOT_YET_WRITTEN})
 
 
 def lock(connection: Connection, names: Sequence[str]) -> dict[str, StoredJob]:
     """The jobs among `names` that exist or are claimed, with their layers, locked until the transaction ends."""
-    wanted = select(*_JOB).where(jobs.c.name.in_(set(names))).order_by(jobs.c.name)
     # The layers are read by a later statement, so that it sees what the previous holder of the lock wrote.
-    return _with_layers(connection, connection.execute(wanted.with_for_update(of=jobs)).all())
+    return _with_layers(connection, connection.execute(_LOCK, {"names": list(names)}).all())
 
 
 def read(connection: Connection, names: Sequence[str]) -> dict[str, StoredJob]:
     """The jobs among `names` that exist, with their layers."""
-    return _with_layers(connection, connection.execute(select(*_JOB).where(jobs.c.name.in_(set(names)))).all())
+    return _with_layers(connection, connection.execute(_READ, {"names": list(names)}).all())
 
 
 def commit(connection: Connection, changes: Sequence[Change], basis: str) -> list[Committed]:
@@ -142,6 +128,6 @@ def _as_row(position: int, change: Change) -> dict[str, Any]:
 def _with_layers(connection: Connection, rows: Sequence[Any]) -> dict[str, StoredJob]:
     found: dict[str, dict[str, StoredLayer]] = {row.name: {} for row in rows}
     if found:
-        for job, *values in connection.execute(select(*_LAYER).where(expected_layers.c.job.in_(found))):
+        for job, *values in connection.execute(_LAYERS, {"names": list(found)}):
             found[job][values[0]] = StoredLayer(*values)
     return {row.name: StoredJob(**row._mapping, layers=found[row.name]) for row in rows}

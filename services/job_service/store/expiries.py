@@ -5,11 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, text
 
-from penstock.store.tables import expected_layers, jobs
+from penstock.store.rows import read_all
 
 _MOST = 10_000
+_DUE = text(
+    """
+    SELECT e.job, e.layer, e.reason, j.revision FROM expected_layers e JOIN jobs j ON j.name = e.job
+    WHERE e.expires_at <= :now AND e.config IS NOT NULL AND NOT j.deleting
+    ORDER BY e.expires_at, e.job LIMIT :most
+    """
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +31,4 @@ class Due:
 
 def due(connection: Connection, now: datetime) -> list[Due]:
     """Layers that expired by `now`, longest ago first; at most 10,000. By an index on the few that can expire."""
-    columns = (expected_layers.c.job, expected_layers.c.layer, expected_layers.c.reason, jobs.c.revision)
-    wanted = (
-        select(*columns)
-        .join(jobs, jobs.c.name == expected_layers.c.job)
-        .where(expected_layers.c.expires_at <= now, expected_layers.c.config.is_not(None), ~jobs.c.deleting)
-        .order_by(expected_layers.c.expires_at, expected_layers.c.job)
-        .limit(_MOST)
-    )
-    return [Due(*row) for row in connection.execute(wanted)]
+    return read_all(connection, Due, _DUE, {"now": now, "most": _MOST})

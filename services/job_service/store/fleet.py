@@ -2,43 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
+from pydantic import ValidationError
 from sqlalchemy import Connection, text
 
-
-@dataclass(frozen=True, slots=True)
-class ContainerRow:
-    """A container, with the number of shards that it owns and of tasks that it reports.
-
-    `placement`: as the Shard Manager wrote it; None: unknown. `lease_age_seconds`: by the store's clock.
-    """
-
-    name: str
-    url: str
-    region: str
-    labels: Mapping[str, str]
-    cpu_cores: float
-    memory_bytes: int
-    disk_bytes: int
-    further_capacity: Mapping[str, float]
-    placement: Any
-    state: str
-    availability: str
-    drain_until: datetime | None
-    availability_reason: str | None
-    availability_by: str | None
-    availability_at: datetime | None
-    registered_at: datetime
-    heartbeat_at: datetime
-    lease_renewed_at: datetime | None
-    lease_age_seconds: float
-    shards: int
-    tasks: int
-
+from penstock.tasks.dimensions import CPU, DISK, MEMORY
+from penstock.wire.containers import ContainerView, PlacementView
 
 _ROWS = """
     WITH page AS (SELECT * FROM containers WHERE {chosen}),
@@ -50,23 +20,36 @@ _ROWS = """
         SELECT container AS name, count(*) AS tasks FROM tasks
         WHERE container IN (SELECT name FROM page) GROUP BY container
     )
-    SELECT name, url, region, labels, cpu_cores, memory_bytes, disk_bytes, further_capacity, placement, state,
-        availability, drain_until, availability_reason, availability_by, availability_at, registered_at, heartbeat_at,
-        lease_renewed_at, CAST(greatest(0, extract(epoch FROM
-            clock_timestamp() - greatest(heartbeat_at, lease_renewed_at))) AS double precision),
-        coalesce(shards, 0), coalesce(tasks, 0)
+    SELECT page.*, CAST(greatest(0, extract(epoch FROM
+            clock_timestamp() - greatest(heartbeat_at, lease_renewed_at))) AS double precision) AS lease_age_seconds,
+        coalesce(owned.shards, 0) AS shards, coalesce(reported.tasks, 0) AS tasks
     FROM page LEFT JOIN owned USING (name) LEFT JOIN reported USING (name) ORDER BY name
 """
 _PAGE = text(_ROWS.format(chosen="name > :after ORDER BY name LIMIT :limit"))
 _ONE = text(_ROWS.format(chosen="name = :name"))
 
 
-def containers_page(connection: Connection, *, limit: int, after: str = "") -> Sequence[ContainerRow]:
+def containers_page(connection: Connection, *, limit: int, after: str = "") -> list[ContainerView]:
     """At most `limit` containers by name, from after `after`, lost ones too."""
-    return [ContainerRow(*row) for row in connection.execute(_PAGE, {"limit": limit, "after": after})]
+    return [_view(row) for row in connection.execute(_PAGE, {"limit": limit, "after": after})]
 
 
-def container(connection: Connection, name: str) -> ContainerRow | None:
+def container(connection: Connection, name: str) -> ContainerView | None:
     """One container; None when there is none of that name."""
     row = connection.execute(_ONE, {"name": name}).first()
-    return None if row is None else ContainerRow(*row)
+    return None if row is None else _view(row)
+
+
+def _view(row: Any) -> ContainerView:
+    """A row with its capacity in every dimension."""
+    own = {CPU: row.cpu_cores, MEMORY: float(row.memory_bytes), DISK: float(row.disk_bytes)}
+    made = {"capacity": {**own, **row.further_capacity}, "placement": _placement(row.placement)}
+    return ContainerView(**made, **{name: getattr(row, name) for name in ContainerView.model_fields.keys() - made})
+
+
+def _placement(written: Any) -> PlacementView | None:
+    """None, unknown, as well for what another version has written."""
+    try:
+        return None if written is None else PlacementView.model_validate(written)
+    except ValidationError:
+        return None

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection, CursorResult, delete, func, select, update
-from sqlalchemy.dialects.postgresql import insert
+from psycopg.types.json import Jsonb
+from sqlalchemy import Connection, text
 
-from penstock.store.tables import idempotency
+from penstock.store.rows import columns, read_first
 
 _UNDER_WAY = 0
 
@@ -29,26 +29,38 @@ class Kept:
     body: Any
 
 
+_BEGIN = text(
+    """
+    INSERT INTO idempotency (principal, key, fingerprint, status, headers)
+    VALUES (:principal, :key, :fingerprint, :status, '{}') ON CONFLICT DO NOTHING
+    """
+)
+_READ = text(f"SELECT {columns(Kept)} FROM idempotency WHERE principal = :principal AND key = :key")
+_FINISH = text(
+    """
+    UPDATE idempotency SET status = :status, headers = :headers, body = :body
+    WHERE principal = :principal AND key = :key
+    """
+)
+_FORGET = text("DELETE FROM idempotency WHERE at < now() - :age")
+
+
 def begin(connection: Connection, principal: str, key: str, fingerprint: str) -> Kept | None:
     """None when the caller must do the write and then call `finish`; else the answer that the key got before."""
-    row = {"principal": principal, "key": key, "fingerprint": fingerprint, "status": _UNDER_WAY, "headers": {}}
-    begun = insert(idempotency).values(row).on_conflict_do_nothing().returning(idempotency.c.key)
-    if connection.execute(begun).first() is not None:
+    row = {"principal": principal, "key": key, "fingerprint": fingerprint, "status": _UNDER_WAY}
+    if connection.execute(_BEGIN, row).rowcount:
         return None
-    kept = select(idempotency.c.fingerprint, idempotency.c.status, idempotency.c.headers, idempotency.c.body)
-    found = connection.execute(kept.where(idempotency.c.principal == principal, idempotency.c.key == key)).one()
-    return Kept(*found)
+    return read_first(connection, Kept, _READ, {"principal": principal, "key": key})
 
 
 def finish(
     connection: Connection, principal: str, key: str, *, status: int, headers: Mapping[str, str], body: Any
 ) -> None:
     """Keeps the answer to a write that `begin` allowed."""
-    row = update(idempotency).where(idempotency.c.principal == principal, idempotency.c.key == key)
-    connection.execute(row.values(status=status, headers=dict(headers), body=body))
+    answer = {"status": status, "headers": Jsonb(dict(headers)), "body": None if body is None else Jsonb(body)}
+    connection.execute(_FINISH, {"principal": principal, "key": key, **answer})
 
 
 def forget_older_than(connection: Connection, age: timedelta) -> int:
     """Drops answers older than `age`; the number dropped."""
-    dropped: CursorResult[Any] = connection.execute(delete(idempotency).where(idempotency.c.at < func.now() - age))
-    return dropped.rowcount
+    return connection.execute(_FORGET, {"age": age}).rowcount

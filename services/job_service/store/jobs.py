@@ -16,27 +16,12 @@ container reports a task of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from sqlalchemy import Connection, RowMapping, text, update
+from sqlalchemy import Connection, text
 
 from penstock.model.jobs import JobState
-from penstock.store.tables import sync_state
-
-
-@dataclass(frozen=True, slots=True)
-class JobStatus:
-    """A job's row with its state. `running_revision` and `generation` None: it never ran."""
-
-    name: str
-    owner: str
-    revision: int
-    restarts: int
-    state: JobState
-    converged: bool
-    running_revision: int | None
-    generation: int | None
-
+from penstock.store.rows import read_all, read_first
+from penstock.wire.jobs import JobSummary
 
 _STATUS = """
     WITH status AS (
@@ -63,7 +48,7 @@ _STATUS = """
         WHERE (CAST(:state AS text) IS NULL OR state = :state)
         ORDER BY name LIMIT :limit
     )
-    SELECT name, owner, revision, restarts, state, running_revision, generation,
+    SELECT name AS job, owner, revision, restarts, state, running_revision, generation,
         CASE state
             WHEN 'synced' THEN NOT mixed AND task_count = (
                 SELECT count(DISTINCT tasks.index) FROM tasks
@@ -87,12 +72,18 @@ _PAGE = text(
         " AND (CAST(:owner AS text) IS NULL OR jobs.owner = :owner)"
     )
 )
+_RELEASE = text(
+    """
+    UPDATE sync_state SET state = 'pending', detail = 'released', failures = 0, next_attempt_at = NULL,
+        revision = :revision
+    WHERE job = :name AND state IN ('quarantined', 'failed')
+    """
+)
 
 
-def status(connection: Connection, name: str) -> JobStatus | None:
+def status(connection: Connection, name: str) -> JobSummary | None:
     """One job; None when there is none of this name."""
-    row = connection.execute(_ONE, {"name": name, "state": None, "limit": 1}).mappings().first()
-    return None if row is None else _job_status(row)
+    return read_first(connection, JobSummary, _ONE, {"name": name, "state": None, "limit": 1})
 
 
 def page(
@@ -103,19 +94,12 @@ def page(
     prefix: str = "",
     owner: str | None = None,
     state: JobState | None = None,
-) -> Sequence[JobStatus]:
+) -> Sequence[JobSummary]:
     """At most `limit` jobs by name, from after `after`, that match all the filters given."""
     parameters = {"limit": limit, "after": after, "prefix": prefix, "owner": owner, "state": state}
-    return [_job_status(row) for row in connection.execute(_PAGE, parameters).mappings()]
+    return read_all(connection, JobSummary, _PAGE, parameters)
 
 
 def release(connection: Connection, name: str, revision: int) -> bool:
     """Lets the State Syncer try the job again at `revision`; False if the job was neither quarantined nor failed."""
-    given_up = (sync_state.c.job == name, sync_state.c.state.in_((JobState.QUARANTINED, JobState.FAILED)))
-    fresh = {"state": "pending", "detail": "released", "failures": 0, "next_attempt_at": None, "revision": revision}
-    released = update(sync_state).where(*given_up).values(fresh).returning(sync_state.c.job)
-    return connection.execute(released).first() is not None
-
-
-def _job_status(row: RowMapping) -> JobStatus:
-    return JobStatus(**{**row, "state": JobState(row["state"])})
+    return connection.execute(_RELEASE, {"name": name, "revision": revision}).rowcount > 0

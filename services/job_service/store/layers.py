@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, select
-from sqlalchemy.dialects.postgresql import insert
+from dataclasses import asdict
+
+from sqlalchemy import Connection, text
 
 from penstock.control.errors import Conflict
 from penstock.model.jobs import LayerRow
-from penstock.store.tables import layers
+from penstock.store.rows import columns, read_all
 
-_COLUMNS = (layers.c.name, layers.c.rank, layers.c.default_expiry_seconds, layers.c.documentation)
+_ALL = text(f"SELECT {columns(LayerRow)} FROM layers ORDER BY rank")
+_ADD = text(
+    """
+    INSERT INTO layers (name, rank, default_expiry_seconds, documentation)
+    VALUES (:name, :rank, :default_expiry_seconds, :documentation) ON CONFLICT DO NOTHING
+    """
+)
 
 
 def all_layers(connection: Connection) -> dict[str, LayerRow]:
     """Every layer by name, lowest rank first."""
-    rows = connection.execute(select(*_COLUMNS).order_by(layers.c.rank))
-    return {row.name: LayerRow(*row) for row in rows}
+    return {row.name: row for row in read_all(connection, LayerRow, _ALL)}
 
 
 def add(connection: Connection, row: LayerRow) -> None:
     """Adds a layer. Raises Conflict when its name or its rank is taken."""
-    statement = insert(layers).values(
-        name=row.name,
-        rank=row.rank,
-        default_expiry_seconds=row.default_expiry_seconds,
-        documentation=row.documentation,
-    )
-    added = connection.execute(statement.on_conflict_do_nothing().returning(layers.c.name)).first()
-    if added is None:
+    if connection.execute(_ADD, asdict(row)).rowcount == 0:
         raise Conflict("a layer of this name or of this rank exists already", field="name", rule="unique")

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, text
 
-from penstock.store.cluster_tables import task_metrics, tasks
-from penstock.store.tables import decisions, running, sync_state
-from penstock.wire.overview import DecisionView, SampleView, ShardView
+from penstock.store.rows import columns, read_all, read_first, read_page
+from penstock.wire.overview import AlertView, DecisionView, GenerationView, SampleView, ShardView
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,62 +77,78 @@ _SHARDS = text(
     ORDER BY shard LIMIT :limit
     """
 )
+_RUNNING = text(f"SELECT {columns(RunningRow)} FROM running WHERE job = :job")
+_SYNC = text(f"SELECT {columns(SyncRow)} FROM sync_state WHERE job = :job")
+_GENERATIONS = text(
+    """
+    SELECT generation, attempted, unused_since, container IS NOT NULL AS collecting, detail
+    FROM generations WHERE job = :job AND collected_at IS NULL ORDER BY generation
+    """
+)
+_TASKS = text(f"SELECT {columns(ReportedTask)} FROM tasks WHERE job = :job ORDER BY index, container")
+_SAMPLES = text(
+    f"""
+    SELECT {columns(SampleView)} FROM task_metrics WHERE job = :job AND minute >= now() - :window
+    ORDER BY minute DESC, index LIMIT :limit
+    """
+)
+_OWNERS = text("SELECT shard, container FROM assignment WHERE shard = ANY(:shards)")
 
 
 def running_job(connection: Connection, job: str) -> RunningRow | None:
     """The running configuration of a job; None when it has none."""
-    columns = [running.c[name] for name in RunningRow.__slots__]
-    row = connection.execute(select(*columns).where(running.c.job == job)).first()
-    return None if row is None else RunningRow(*row)
+    return read_first(connection, RunningRow, _RUNNING, {"job": job})
 
 
 def sync(connection: Connection, job: str) -> SyncRow | None:
     """The sync state of a job; None before the first round about the job."""
-    columns = [sync_state.c[name] for name in SyncRow.__slots__]
-    row = connection.execute(select(*columns).where(sync_state.c.job == job)).first()
-    return None if row is None else SyncRow(*row)
+    return read_first(connection, SyncRow, _SYNC, {"job": job})
 
 
-def reported_tasks(connection: Connection, job: str) -> Sequence[ReportedTask]:
+def noted_generations(connection: Connection, job: str) -> list[GenerationView]:
+    """A job's generations of checkpoints whose files are there, as far as the State Syncer noted them."""
+    return read_all(connection, GenerationView, _GENERATIONS, {"job": job})
+
+
+def reported_tasks(connection: Connection, job: str) -> list[ReportedTask]:
     """All tasks of a job that containers report, by index and container."""
-    columns = [tasks.c[name] for name in ReportedTask.__slots__]
-    wanted = select(*columns).where(tasks.c.job == job).order_by(tasks.c.index, tasks.c.container)
-    return [ReportedTask(*row) for row in connection.execute(wanted)]
+    return read_all(connection, ReportedTask, _TASKS, {"job": job})
 
 
-def samples(connection: Connection, job: str, *, window: timedelta, limit: int) -> Sequence[SampleView]:
+def samples(connection: Connection, job: str, *, window: timedelta, limit: int) -> list[SampleView]:
     """At most `limit` samples of a job's tasks from the last `window`, newest first."""
-    columns = [task_metrics.c[name] for name in SampleView.model_fields]
-    recent = (task_metrics.c.job == job, task_metrics.c.minute >= func.now() - window)
-    order = (task_metrics.c.minute.desc(), task_metrics.c.index)
-    return [
-        SampleView(**row._mapping)
-        for row in connection.execute(select(*columns).where(*recent).order_by(*order).limit(limit))
-    ]
+    return read_all(connection, SampleView, _SAMPLES, {"job": job, "window": window, "limit": limit})
 
 
-def decisions_page(
-    connection: Connection, job: str, *, limit: int, before_id: int | None = None
-) -> Sequence[DecisionView]:
+def decisions_page(connection: Connection, job: str, *, limit: int, before_id: int | None = None) -> list[DecisionView]:
     """At most `limit` scaling decisions of a job, newest first, from below `before_id`."""
-    columns = [decisions.c[name] for name in DecisionView.model_fields]
-    statement = select(*columns).where(decisions.c.job == job).order_by(decisions.c.id.desc()).limit(limit)
-    if before_id is not None:
-        statement = statement.where(decisions.c.id < before_id)
-    return [DecisionView(**row._mapping) for row in connection.execute(statement)]
+    return read_page(connection, DecisionView, "decisions", {"job": job}, key="id", limit=limit, below=before_id)
+
+
+def alerts_page(
+    connection: Connection,
+    *,
+    limit: int,
+    before_id: int | None = None,
+    include_cleared: bool = False,
+    kind: str | None = None,
+    subject: str | None = None,
+) -> list[AlertView]:
+    """At most `limit` alerts, newest first, from below `before_id`; only open ones unless asked otherwise."""
+    table = "alerts" if include_cleared else "(SELECT * FROM alerts WHERE cleared_at IS NULL) AS open"
+    where = {"kind": kind, "subject": subject}
+    return read_page(connection, AlertView, table, where, key="id", limit=limit, below=before_id)
 
 
 def shards_page(
     connection: Connection, *, limit: int, after: int = -1, container: str | None = None
-) -> Sequence[ShardView]:
+) -> list[ShardView]:
     """At most `limit` shards by number, from after `after`; of one container when it is given."""
     parameters = {"limit": limit, "after": after, "container": container}
-    return [ShardView(**row._mapping) for row in connection.execute(_SHARDS, parameters)]
+    return read_all(connection, ShardView, _SHARDS, parameters)
 
 
 def owners(connection: Connection, shards: Sequence[int]) -> dict[int, str | None]:
     """The containers that own these shards; shards that were never assigned are left out."""
-    rows = connection.execute(
-        text("SELECT shard, container FROM assignment WHERE shard = ANY(:shards)"), {"shards": list(set(shards))}
-    )
+    rows = connection.execute(_OWNERS, {"shards": list(set(shards))})
     return {row.shard: row.container for row in rows}

@@ -11,10 +11,9 @@ from penstock.tasks.rates import Rates
 # A minute without input says nothing about how fast a task can be, so its rate of 0 does not count.
 _RATES = text(
     """
-    SELECT count(*) AS tasks,
-        CASE WHEN count(input) = count(*) THEN sum(input) END AS input,
-        CASE WHEN count(processed) = count(*) THEN sum(processed) END AS processed,
-        CASE WHEN count(backlog) = count(*) THEN sum(backlog) END AS backlog
+    SELECT CASE WHEN count(input) = :task_count THEN sum(input) END,
+        CASE WHEN count(processed) = :task_count THEN sum(processed) END,
+        CASE WHEN count(backlog) = :task_count THEN CAST(sum(backlog) AS bigint) END
     FROM (
         SELECT avg(input_rows_per_second) AS input, avg(NULLIF(processed_rows_per_second, 0)) AS processed,
             (array_agg(backlog_records ORDER BY minute DESC))[1] AS backlog
@@ -28,7 +27,5 @@ _RATES = text(
 
 def read_rates(connection: Connection, job: str, *, task_count: int, window: timedelta) -> Rates:
     """Sums over tasks 0 to `task_count` - 1 in the last `window`. A figure is None if a task did not measure it."""
-    row = connection.execute(_RATES, {"job": job, "task_count": task_count, "window": window}).one()
-    if row.tasks < task_count:
-        return Rates()
-    return Rates(row.input, row.processed, None if row.backlog is None else int(row.backlog))
+    values = {"job": job, "task_count": task_count, "window": window}
+    return Rates(*connection.execute(_RATES, values).one())

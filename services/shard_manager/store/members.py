@@ -7,19 +7,37 @@ first wins. The caller checks the leader epoch in the same transaction.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Any
 
-import orjson
-from sqlalchemy import Connection, Row, Select, delete, func, select, text
-from sqlalchemy.dialects.postgresql import insert
+from psycopg.types.json import Jsonb
+from sqlalchemy import Connection, text
 
-from penstock.store.cluster_tables import containers, reports, tasks
+from penstock.store.rows import read_all, read_first
 from penstock.store.shards import reissue
 from penstock.tasks.ownership import Member, Membership, membership
 
-# A container that registers does not write these: a restart must not end a cordon (`penstock.store.availability`).
-_NOT_REGISTERED = ("live", "availability", "drain_until")
+_MEMBERS = """
+    SELECT name, incarnation, url, region, cpu_cores, memory_bytes, disk_bytes, state = 'live' AS live,
+        further_capacity, labels, availability, drain_until
+    FROM containers
+"""
+_READ = text(_MEMBERS)
+_LOCK = text(f"{_MEMBERS} WHERE name = :name FOR UPDATE")
+# The availability stays as it is: a restart must not end a cordon (`penstock.store.availability`).
+_WRITE = text(
+    """
+    INSERT INTO containers
+        (name, incarnation, url, region, cpu_cores, memory_bytes, disk_bytes, further_capacity, labels, state)
+    VALUES (:name, :incarnation, :url, :region, :cpu_cores, :memory_bytes, :disk_bytes, :further_capacity, :labels,
+        'live')
+    ON CONFLICT (name) DO UPDATE SET
+        incarnation = excluded.incarnation, url = excluded.url, region = excluded.region,
+        cpu_cores = excluded.cpu_cores, memory_bytes = excluded.memory_bytes, disk_bytes = excluded.disk_bytes,
+        further_capacity = excluded.further_capacity, labels = excluded.labels, state = excluded.state,
+        registered_at = clock_timestamp(), heartbeat_at = clock_timestamp(), lease_renewed_at = NULL
+    """
+)
+_DELETE_TASKS = text("DELETE FROM tasks WHERE container = ANY(:containers)")
+_DELETE_REPORTS = text("DELETE FROM reports WHERE container = ANY(:containers)")
 
 # A container that renewed its own lease within the interval stays live. The times are of the store's clock.
 _DECLARE_LOST = text(
@@ -31,20 +49,6 @@ _DECLARE_LOST = text(
       AND (containers.lease_renewed_at IS NULL
            OR containers.lease_renewed_at < clock_timestamp() - make_interval(secs => :seconds))
     RETURNING containers.name
-    """
-)
-_SAVE_HEARTBEATS = text(
-    """
-    UPDATE containers SET heartbeat_at = heard.at
-    FROM unnest(CAST(:names AS text[]), CAST(:times AS timestamptz[])) AS heard (name, at)
-    WHERE containers.name = heard.name AND containers.heartbeat_at < heard.at
-    """
-)
-_SAVE_PLACEMENTS = text(
-    """
-    UPDATE containers SET placement = placed.placement
-    FROM json_to_recordset(CAST(:rows AS json)) AS placed (name text, placement jsonb)
-    WHERE containers.name = placed.name
     """
 )
 _REMOVE_LOST = text(
@@ -61,7 +65,7 @@ _REMOVE_LOST = text(
 
 def read_members(connection: Connection) -> dict[str, Member]:
     """All containers by name, lost ones too."""
-    return {row.name: _member(row) for row in connection.execute(_select_members())}
+    return {member.name: member for member in read_all(connection, Member, _READ)}
 
 
 def register(connection: Connection, member: Member, *, empty: bool) -> Membership:
@@ -69,10 +73,11 @@ def register(connection: Connection, member: Member, *, empty: bool) -> Membersh
 
     A restarted container keeps its shards under new epochs, which fence the tasks of its former incarnation.
     """
-    row = connection.execute(_select_members().where(containers.c.name == member.name).with_for_update()).first()
-    decided = membership(None if row is None else _member(row), member.incarnation, empty=empty)
+    present = read_first(connection, Member, _LOCK, {"name": member.name})
+    decided = membership(present, member.incarnation, empty=empty)
     if decided in (Membership.NEW, Membership.RESTARTED):
-        _write_member(connection, member)
+        json = {"further_capacity": Jsonb(dict(member.further_capacity)), "labels": Jsonb(dict(member.labels))}
+        connection.execute(_WRITE, member._asdict() | json)
     if decided is Membership.RESTARTED:
         reissue(connection, member.name)
     return decided
@@ -90,7 +95,7 @@ def declare_lost(connection: Connection, candidates: Mapping[str, str], interval
         "seconds": interval_seconds,
     }
     lost = set(connection.execute(_DECLARE_LOST, values).scalars())
-    connection.execute(delete(tasks).where(tasks.c.container.in_(lost)))
+    connection.execute(_DELETE_TASKS, {"containers": list(lost)})
     return lost
 
 
@@ -101,36 +106,6 @@ def remove_lost(connection: Connection, older_than_seconds: float) -> set[str]:
     """
     removed = set(connection.execute(_REMOVE_LOST, {"seconds": older_than_seconds}).scalars())
     if removed:
-        connection.execute(delete(reports).where(reports.c.container.in_(removed)))
-        connection.execute(delete(tasks).where(tasks.c.container.in_(removed)))
+        connection.execute(_DELETE_REPORTS, {"containers": list(removed)})
+        connection.execute(_DELETE_TASKS, {"containers": list(removed)})
     return removed
-
-
-def save_heartbeats(connection: Connection, heard_at: Mapping[str, datetime]) -> None:
-    """Writes the times of the last heartbeats, for people."""
-    connection.execute(_SAVE_HEARTBEATS, {"names": list(heard_at.keys()), "times": list(heard_at.values())})
-
-
-def save_placements(connection: Connection, placements: Mapping[str, Mapping[str, Any]]) -> None:
-    """Writes the placement figures of containers (by name), as JSON for people; other containers are not changed."""
-    rows = [{"name": name, "placement": placement} for name, placement in placements.items()]
-    connection.execute(_SAVE_PLACEMENTS, {"rows": orjson.dumps(rows).decode()})
-
-
-def _write_member(connection: Connection, member: Member) -> None:
-    values = {key: value for key, value in member._asdict().items() if key not in _NOT_REGISTERED}
-    values |= {"further_capacity": dict(member.further_capacity), "labels": dict(member.labels)}
-    statement = insert(containers).values(**values, state="live")
-    again: dict[str, Any] = {key: statement.excluded[key] for key in (*values, "state")}
-    again |= {"registered_at": func.clock_timestamp(), "heartbeat_at": func.clock_timestamp(), "lease_renewed_at": None}
-    connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=again))
-
-
-def _select_members() -> Select[Any]:
-    row = containers.c
-    own = [row[name] for name in Member._fields if name != "live"]
-    return select(*own, (row.state == "live").label("live"))
-
-
-def _member(row: Row[Any]) -> Member:
-    return Member(**row._mapping)

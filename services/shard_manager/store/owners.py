@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, text
 
-from penstock.store.cluster_tables import assignment
 from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify
 from penstock.store.shards import ASSIGNMENT_COUNTER
 from penstock.tasks.ownership import Owner
 
+_COUNT = text("SELECT count(*) FROM assignment")
+_READ = text("SELECT shard, container, epoch FROM assignment WHERE epoch > :above")
 _ADD_SHARDS = text(
     """
     INSERT INTO assignment (shard, container, epoch)
@@ -42,8 +43,7 @@ class Change(NamedTuple):
 
 def ensure_shards(connection: Connection, shard_count: int) -> None:
     """Adds the rows of shards that were never assigned, without an owner."""
-    known = connection.execute(select(func.count()).select_from(assignment)).scalar_one()
-    if known == shard_count:
+    if connection.execute(_COUNT).scalar_one() == shard_count:
         return
     epoch = next_number(connection, ASSIGNMENT_COUNTER)
     connection.execute(_ADD_SHARDS, {"epoch": epoch, "last": shard_count - 1})
@@ -54,8 +54,7 @@ def read_owners(connection: Connection, *, above: int = -1) -> dict[int, Owner]:
 
     Epochs become visible in order, so a reader that asks above its highest known epoch misses no change.
     """
-    columns = (assignment.c.shard, assignment.c.container, assignment.c.epoch)
-    rows = connection.execute(select(*columns).where(assignment.c.epoch > above))
+    rows = connection.execute(_READ, {"above": above})
     return {row.shard: Owner(row.container, row.epoch) for row in rows}
 
 

@@ -1,18 +1,56 @@
-"""The Shard Manager's port to the job store."""
+"""The Shard Manager's port to the job store. Every call is one transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from penstock.store.cluster import ShardingFacts
+import orjson
+from sqlalchemy import Connection, Engine, text
+
+from penstock.store import leases
+from penstock.store.alerts import replace_alerts
+from penstock.store.cluster import ShardingFacts, read_facts
+from penstock.store.engine import present_number, transaction
+from penstock.store.loads import read_loads
+from penstock.store.running import RUNNING_COMMIT
+from penstock.store.selectors import selector_in
 from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import Member, Membership, Owner
-from services.shard_manager.placement.alerts import PlacementAlert
+from penstock.tasks.selectors import meets
+from services.shard_manager.placement.alerts import KINDS, PlacementAlert
+from services.shard_manager.store import members, owners, sharding
 from services.shard_manager.store.owners import Change
 
 LEASE = "shard_manager"
+
+# A row without a task count is left out.
+_JOBS = text(
+    f"""
+    SELECT job, CAST(config->>'task_count' AS integer), generation, COALESCE(config->>'isolation' = 'process', false),
+        COALESCE(config->'resources', '{{}}'), {selector_in("config")},
+        CASE WHEN config->>'priority' ~ '^-?[0-9]{{1,9}}$' THEN CAST(config->>'priority' AS integer) ELSE 0 END
+    FROM running
+    WHERE NOT stopping AND config->>'desired_state' IS DISTINCT FROM 'stopped'
+        AND config->>'task_count' ~ '^[1-9][0-9]{{0,8}}$'
+    ORDER BY job
+    """
+)
+_SAVE_HEARTBEATS = text(
+    """
+    UPDATE containers SET heartbeat_at = heard.at
+    FROM unnest(CAST(:names AS text[]), CAST(:times AS timestamptz[])) AS heard (name, at)
+    WHERE containers.name = heard.name AND containers.heartbeat_at < heard.at
+    """
+)
+_SAVE_PLACEMENTS = text(
+    """
+    UPDATE containers SET placement = placed.placement
+    FROM json_to_recordset(CAST(:rows AS json)) AS placed (name text, placement jsonb)
+    WHERE containers.name = placed.name
+    """
+)
 
 
 class Cell(NamedTuple):
@@ -45,26 +83,38 @@ class Registered(NamedTuple):
     facts: ShardingFacts
 
 
-class ShardStore(Protocol):
+class ShardStore:
     """The Shard Manager's calls to the job store.
 
     Every call is atomic and raises Unavailable. Calls with a leader epoch raise Fenced once a newer leader was elected.
     """
 
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
     def take_over(self, leader_epoch: int) -> Cell:
         """Reads everything. Shards that were never assigned are added first, without an owner."""
-        ...
+        with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
+            owners.ensure_shards(connection, read_facts(connection, hold=True).sharding.count)
+            regions = {member.region for member in members.read_members(connection).values() if member.live}
+            sharding.give_slots(connection, regions | _selectors_that_are_met(connection))
+            return _cell(connection)
 
     def read(self, above: int) -> Cell:
         """Reads the cell, and the owners of the shards that changed above an assignment epoch."""
-        ...
+        with transaction(self._engine) as connection:
+            return _cell(connection, above=above)
 
     def register(self, member: Member, *, empty: bool, above: int, leader_epoch: int) -> Registered:
         """Writes a container's row as `penstock.tasks.ownership.membership` decides; reads owners `above` an epoch.
 
         The container's region gets a selector slot.
         """
-        ...
+        with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
+            facts = sharding.give_slots(connection, {member.region})
+            decided = members.register(connection, member, empty=empty)
+            changed = owners.read_owners(connection, above=above)
+            return Registered(decided, changed, present_number(connection, RUNNING_COMMIT, hold=True), facts)
 
     def fail_over(
         self,
@@ -77,11 +127,15 @@ class ShardStore(Protocol):
 
         A container that renewed its own lease in the store during the last `interval_seconds` stays live.
         """
-        ...
+        with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
+            lost = members.declare_lost(connection, candidates, interval_seconds)
+            changes = {shard: change for name in lost for shard, change in heirs.get(name, {}).items()}
+            return FailedOver(frozenset(lost), owners.record_owners(connection, changes))
 
     def record(self, changes: Mapping[int, Change], leader_epoch: int) -> dict[int, Owner]:
         """Gives shards new owners; returns those that were changed. A shard with a newer epoch is left alone."""
-        ...
+        with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
+            return owners.record_owners(connection, changes)
 
     def reshard(self, count: int, leader_epoch: int) -> Cell:
         """Changes the number of shards to `count`, a multiple or a divisor, if that is what is wanted now.
@@ -89,30 +143,56 @@ class ShardStore(Protocol):
         The parts of a shard have its owner and epoch. Shards that become one have the greatest epoch of them. Raises
         Conflict when they have different owners.
         """
-        ...
+        with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
+            sharding.reshard(connection, count)
+            return _cell(connection)
 
     def give_slots_to_jobs(self, leader_epoch: int) -> None:
         """Gives the selectors of running jobs a slot, if a known container meets them; the next `read` shows it."""
-        ...
+        with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
+            sharding.give_slots(connection, _selectors_that_are_met(connection))
 
     def save_heartbeats(self, heard_at: Mapping[str, datetime], leader_epoch: int) -> None:
         """Writes the times of the containers' last heartbeats, for people."""
-        ...
+        with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
+            connection.execute(_SAVE_HEARTBEATS, {"names": list(heard_at), "times": list(heard_at.values())})
 
     def jobs(self) -> list[JobTasks]:
-        """The jobs whose tasks should run."""
-        ...
+        """The jobs whose tasks should run, by name."""
+        with transaction(self._engine) as connection:
+            return [JobTasks(*row) for row in connection.execute(_JOBS)]
 
     def loads(self) -> list[TaskLoad]:
         """The loads of tasks as last reported."""
-        ...
+        with transaction(self._engine) as connection:
+            return read_loads(connection)
 
     def save_placement(
         self, placements: Mapping[str, Mapping[str, Any]], alerts: Sequence[PlacementAlert], leader_epoch: int
     ) -> None:
-        """Writes the placement figures by container, and makes `alerts` the open alerts of placement."""
-        ...
+        """Writes the placement figures by container, for people, and makes `alerts` the open alerts of placement."""
+        rows = [{"name": name, "placement": placement} for name, placement in placements.items()]
+        found = {(alert.kind, alert.subject): (alert.message, alert.details) for alert in alerts}
+        with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
+            connection.execute(_SAVE_PLACEMENTS, {"rows": orjson.dumps(rows).decode()})
+            replace_alerts(connection, KINDS, found, refresh=True)
 
     def leader_url(self) -> str | None:
         """The URL of the leader; None when it is unknown."""
-        ...
+        with transaction(self._engine) as connection:
+            row = leases.read(connection, LEASE)
+        return None if row is None or not row.url else row.url
+
+
+def _cell(connection: Connection, *, above: int = -1) -> Cell:
+    """Reads the facts first, so that the owners are not older than the facts."""
+    facts = read_facts(connection)
+    known, changed = members.read_members(connection), owners.read_owners(connection, above=above)
+    return Cell(facts, known, changed, present_number(connection, RUNNING_COMMIT))
+
+
+def _selectors_that_are_met(connection: Connection) -> set[str]:
+    """The selectors of running jobs that a known container meets. Others get no slot: slots are few and never freed."""
+    offers = {member.offers() for member in members.read_members(connection).values()}
+    selectors = sharding.selectors_of_jobs(connection)
+    return {each for each in selectors if any(meets(offer, each) for offer in offers)}

@@ -7,18 +7,15 @@ transaction ends. The caller is the leader and checks its epoch in the same tran
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from sqlalchemy import Connection, text
-from sqlalchemy.dialects.postgresql import insert
 
 from penstock.control.errors import Conflict
 from penstock.store.alerts import raise_alert
-from penstock.store.cluster import SELECTORS, SHARD_COUNT, SHARDING_VERSION, ShardingFacts, read_facts
+from penstock.store.cluster import SELECTORS, SHARD_COUNT, SHARDING_VERSION, ShardingFacts, read_facts, write_fact
 from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify
 from penstock.store.selectors import selector_in
 from penstock.store.shards import ASSIGNMENT_COUNTER
-from penstock.store.tables import cluster
 from penstock.tasks.selectors import in_words
 from penstock.tasks.shards import SLOTS, Sharding
 
@@ -102,14 +99,9 @@ def selectors_of_jobs(connection: Connection) -> set[str]:
 
 def write_sharding(connection: Connection, sharding: Sharding, version: int) -> None:
     """Writes shard count and selectors under an assignment number."""
-    facts: dict[str, Any] = {
-        SHARD_COUNT: sharding.count,
-        SELECTORS: list(sharding.selectors),
-        SHARDING_VERSION: version,
-    }
-    statement = insert(cluster)
-    replaced = statement.on_conflict_do_update(index_elements=["key"], set_={"value": statement.excluded.value})
-    connection.execute(replaced, [{"key": key, "value": value} for key, value in facts.items()])
+    write_fact(connection, SHARD_COUNT, sharding.count)
+    write_fact(connection, SELECTORS, list(sharding.selectors))
+    write_fact(connection, SHARDING_VERSION, version)
 
 
 def _merge(connection: Connection, count: int) -> None:

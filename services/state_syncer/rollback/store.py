@@ -1,23 +1,36 @@
-"""The port of the rollback reconciler to the job store, and its Postgres form."""
+"""The port of the rollback reconciler to the job store."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine, text
 
 from penstock.control.logs import logger
 from penstock.store import leases
-from penstock.store.alerts import raise_alert
-from penstock.store.engine import snapshot, transaction
+from penstock.store.alerts import clear_alerts, raise_alert
+from penstock.store.engine import snapshot
 from penstock.store.running import STATE_SYNCER
 from penstock.tasks.rollout import LayerContent, Rejected
-from services.state_syncer.store import rollouts
 from services.state_syncer.store.rollouts import ROLLED_BACK
 
 log = logger(__name__)
+
+_REJECTED = text(
+    """
+    SELECT s.job, j.revision, s.rejected FROM sync_state s JOIN jobs j ON j.name = s.job
+    WHERE s.rejected IS NOT NULL AND NOT j.deleting ORDER BY s.job
+    """
+)
+_LAYERS = text(
+    """
+    SELECT e.job, e.layer, e.config, e.version FROM expected_layers e JOIN layers l ON l.name = e.layer
+    WHERE e.job = ANY(:jobs) ORDER BY e.job, l.rank
+    """
+)
+_FORGET = text("UPDATE sync_state SET rejected = NULL WHERE job = :job AND rejected = CAST(:seen AS jsonb)")
 
 
 class Rejection(NamedTuple):
@@ -45,51 +58,42 @@ def parse_rejected(job: str, recorded: Mapping[str, Any]) -> Rejected | None:
         return None
 
 
-class RollbackStore(Protocol):
-    """What the reconciler needs of the job store."""
-
-    def read(self, done: Mapping[str, int], limit: int) -> Rejections:
-        """The rejected packages of one moment, by job, `limit` at most; of jobs that are not being deleted, nor `done`
-        at the revision they have. A record that this version cannot read is logged and left out. Raises
-        Unavailable."""
-        ...
-
-    def forget(self, jobs: Mapping[str, Rejected], leader_epoch: int) -> None:
-        """Forgets these rejected packages and closes their alerts. A job is skipped when another package of it was
-        rejected since. Raises Fenced, Unavailable."""
-        ...
-
-    def raise_alerts(self, refused: Mapping[str, str], leader_epoch: int) -> None:
-        """Raises an alert for each package that cannot be rolled back, with the reason. Raises Fenced, Unavailable."""
-        ...
-
-
-class PostgresRollbackStore:
-    """The port on Postgres."""
+class RollbackStore:
+    """What the reconciler asks of the job store."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def read(self, done: Mapping[str, int], limit: int) -> Rejections:
-        """See the port."""
+        """The rejected packages of one moment, by job, `limit` at most; of jobs that are not being deleted, nor `done`
+        at the revision they have. A record that this version cannot read is logged and left out. Raises
+        Unavailable."""
         with snapshot(self._engine) as connection:
-            rows = rollouts.read_rejected(connection)
+            rows = connection.execute(_REJECTED).all()
             fresh = ((row, parse_rejected(row.job, row.rejected)) for row in rows if done.get(row.job) != row.revision)
             wanted = list(islice(((row, rejected) for row, rejected in fresh if rejected is not None), limit))
-            layers = rollouts.read_layers(connection, [row.job for row, _ in wanted]) if wanted else {}
+            layers = _read_layers(connection, [row.job for row, _ in wanted]) if wanted else {}
         found = [Rejection(row.job, row.revision, rejected, layers[row.job]) for row, rejected in wanted]
         return Rejections({row.job for row in rows}, found)
 
     def forget(self, jobs: Mapping[str, Rejected], leader_epoch: int) -> None:
-        """See the port."""
-        with transaction(self._engine) as connection:
-            leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
+        """Forgets these rejected packages and closes their alerts. A job is skipped when another package of it was
+        rejected since. Raises Fenced, Unavailable."""
+        with leases.fenced(self._engine, STATE_SYNCER, leader_epoch) as connection:
             for job, rejected in jobs.items():
-                rollouts.forget_rejected(connection, job, rejected)
+                if connection.execute(_FORGET, {"job": job, "seen": rejected.model_dump_json()}).rowcount:
+                    clear_alerts(connection, ROLLED_BACK, [job])
 
     def raise_alerts(self, refused: Mapping[str, str], leader_epoch: int) -> None:
-        """See the port."""
-        with transaction(self._engine) as connection:
-            leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
+        """Raises an alert for each package that cannot be rolled back, with the reason. Raises Fenced, Unavailable."""
+        with leases.fenced(self._engine, STATE_SYNCER, leader_epoch) as connection:
             for job, why in refused.items():
                 raise_alert(connection, ROLLED_BACK, job, f"the package cannot be rolled back: {why}", {"refused": why})
+
+
+def _read_layers(connection: Connection, jobs: Sequence[str]) -> dict[str, list[LayerContent]]:
+    """The layers of jobs, lowest first."""
+    found: dict[str, list[LayerContent]] = {job: [] for job in jobs}
+    for job, *layer in connection.execute(_LAYERS, {"jobs": list(jobs)}):
+        found[job].append(LayerContent(*layer))
+    return found

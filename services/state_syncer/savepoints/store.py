@@ -1,24 +1,44 @@
-"""The rows of savepoints that are to be taken or removed: a port for the reconciler, and its SQL."""
+"""The rows of savepoints that are to be taken or removed, for the reconciler."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, delete, select, text, update
+from psycopg.types.json import Jsonb
+from sqlalchemy import Connection, Engine, text
 
 from penstock.control.logs import logger
 from penstock.store import leases
-from penstock.store.engine import snapshot, transaction
+from penstock.store.engine import snapshot
+from penstock.store.rows import columns, read_all
 from penstock.store.running import STATE_SYNCER
-from penstock.store.savepoints import ASKED, DELETING, FAILED, READY, SavepointRow, row_of
-from penstock.store.tables import savepoints
+from penstock.store.savepoints import ASKED, DELETING, FAILED, READY, SavepointRow
 from penstock.tasks.savepoint import SavepointReport
 from services.state_syncer.host_tasks.next_attempt import Assign, Decision, Finished, GiveUp, Retry
 from services.state_syncer.host_tasks.store import read_state_bytes
 from services.state_syncer.store.plans import LiveContainer, read_live_containers
 
 log = logger(__name__)
+
+_EXPIRE = text(
+    """
+    UPDATE savepoints SET state = 'deleting', container = NULL, attempts = 0, detail = 'kept long enough'
+    WHERE number IN (
+        SELECT number FROM (
+            SELECT number, created_at, state, rank() OVER (PARTITION BY job, state ORDER BY number DESC) AS place
+            FROM savepoints WHERE state IN ('ready', 'failed')) AS kept
+        WHERE NOT EXISTS (SELECT FROM restores WHERE restores.savepoint = kept.number) AND (place > :count
+            OR (CAST(:seconds AS double precision) IS NOT NULL
+                AND created_at < now() - make_interval(secs => CAST(:seconds AS double precision)))))
+    """
+)
+_OPEN = text(f"SELECT {columns(SavepointRow)} FROM savepoints WHERE state IN ('{ASKED}', '{DELETING}') ORDER BY number")
+_RUNNING = text("SELECT job, config, revision, generation, started FROM running WHERE job = ANY(:jobs)")
+_READY = text(
+    "SELECT job, generation, name FROM savepoints WHERE state = 'ready' AND job = ANY(:jobs) ORDER BY number DESC"
+)
+_REMOVED = text("DELETE FROM savepoints WHERE number = :number AND state = 'deleting'")
 
 
 class Running(NamedTuple):
@@ -50,38 +70,24 @@ class Decided(NamedTuple):
     running: Running | None
 
 
-class SavepointStore(Protocol):
-    """What the reconciler needs of the job store."""
-
-    def expire(self, leader_epoch: int, *, count: int, seconds: float | None) -> int:
-        """Those go that are not kept; how many. Raises Fenced, Unavailable."""
-        ...
-
-    def read(self) -> OpenSavepoints:
-        """All that a round reads, of one moment. Raises Unavailable."""
-        ...
-
-    def write(self, decided: Sequence[Decided], leader_epoch: int) -> None:
-        """Writes all of it or nothing. Raises Fenced, Unavailable."""
-        ...
-
-
-class PostgresSavepointStore:
-    """The port on Postgres."""
+class SavepointStore:
+    """What the reconciler asks of the job store."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def expire(self, leader_epoch: int, *, count: int, seconds: float | None) -> int:
-        """See the port."""
-        with transaction(self._engine) as connection:
-            leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
-            return _expire(connection, count=count, seconds=seconds)
+        """Those go that are older than the newest `count` of their job, or than `seconds` if that is given; how many.
+
+        Raises Fenced, Unavailable.
+        """
+        with leases.fenced(self._engine, STATE_SYNCER, leader_epoch) as connection:
+            return connection.execute(_EXPIRE, {"count": count, "seconds": seconds}).rowcount
 
     def read(self) -> OpenSavepoints:
-        """See the port."""
+        """All that a round reads, of one moment. Raises Unavailable."""
         with snapshot(self._engine) as connection:
-            rows = _read_open(connection)
+            rows = read_all(connection, SavepointRow, _OPEN)
             if not rows:
                 return OpenSavepoints((), {}, {}, {})
             jobs = sorted({row.job for row in rows})
@@ -91,9 +97,8 @@ class PostgresSavepointStore:
             return OpenSavepoints(rows, running, earlier, read_live_containers(connection), state_bytes)
 
     def write(self, decided: Sequence[Decided], leader_epoch: int) -> None:
-        """See the port."""
-        with transaction(self._engine) as connection:
-            leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
+        """Writes all of it or nothing. Raises Fenced, Unavailable."""
+        with leases.fenced(self._engine, STATE_SYNCER, leader_epoch) as connection:
             for each in decided:
                 _write(connection, *each)
 
@@ -101,88 +106,45 @@ class PostgresSavepointStore:
 def _write(connection: Connection, row: SavepointRow, decision: Decision, running: Running | None) -> None:
     match decision:
         case Assign(container):
-            bind(connection, row, container, running)
+            fresh = {"container": container, "attempts": row.attempts + 1}
+            # What is copied is what ran when the first container was chosen.
+            is_first = row.state == ASKED and row.generation is None
+            _update(connection, row, fresh | (_copied(running) if is_first and running is not None else {}))
         case Finished(SavepointReport() as report) if row.state == ASKED:
             log.info("savepoint ready", job=row.job, savepoint=row.name, bytes=report.bytes)
-            taken(connection, row, [task.model_dump(mode="json") for task in report.tasks], report.bytes)
+            tasks = Jsonb([task.model_dump(mode="json") for task in report.tasks])
+            ready = {"state": READY, "tasks": tasks, "bytes": report.bytes, "detail": ""}
+            _update(connection, row, ready, "finished_at = now()")
         case Finished():
             log.info("savepoint removed", job=row.job, savepoint=row.name)
-            removed(connection, row)
+            connection.execute(_REMOVED, {"number": row.number})
         case GiveUp(why):
             log.warning("savepoint failed", job=row.job, savepoint=row.name, error=why)
-            _finish(connection, row, {"state": FAILED, "detail": why})
+            _update(connection, row, {"state": FAILED, "detail": why}, "finished_at = now()")
         case Retry(why):
             log.warning("savepoint stalls", job=row.job, savepoint=row.name, error=why)
             _update(connection, row, {"container": None, "detail": why})
 
 
-def bind(connection: Connection, row: SavepointRow, container: str, running: Running | None) -> None:
-    """`container` is to be asked next. What is copied is what ran when the first container was chosen."""
-    fresh: dict[str, Any] = {"container": container, "attempts": row.attempts + 1}
-    if row.state == ASKED and row.generation is None and running is not None:
-        fresh |= {"config": running.config, "revision": running.revision, "generation": running.generation}
-    _update(connection, row, fresh)
+def _copied(running: Running) -> dict[str, Any]:
+    return {"config": Jsonb(running.config), "revision": running.revision, "generation": running.generation}
 
 
-def taken(connection: Connection, row: SavepointRow, tasks: Sequence[Mapping[str, Any]], size: int) -> None:
-    """It is ready."""
-    _finish(connection, row, {"state": READY, "tasks": list(tasks), "bytes": size, "detail": ""})
-
-
-def removed(connection: Connection, row: SavepointRow) -> None:
-    """Its files are gone."""
-    connection.execute(delete(savepoints).where(savepoints.c.number == row.number, savepoints.c.state == DELETING))
-
-
-def _read_open(connection: Connection) -> list[SavepointRow]:
-    """Those that are to be taken or to go, the oldest first."""
-    statement = select(savepoints).where(savepoints.c.state.in_((ASKED, DELETING))).order_by(savepoints.c.number)
-    return [row_of(found) for found in connection.execute(statement)]
+def _update(connection: Connection, row: SavepointRow, fresh: Mapping[str, Any], *further: str) -> None:
+    """Nothing is done to a row that has another state by now."""
+    changes = ", ".join([*(f"{name} = :{name}" for name in fresh), *further])
+    statement = text(f"UPDATE savepoints SET {changes} WHERE number = :number AND state = :seen")
+    connection.execute(statement, {**fresh, "number": row.number, "seen": row.state})
 
 
 def _read_running(connection: Connection, jobs: Sequence[str]) -> dict[str, Running]:
     """What these jobs run."""
-    statement = text("SELECT job, config, revision, generation, started FROM running WHERE job = ANY(:jobs)")
-    found = connection.execute(statement, {"jobs": list(jobs)})
-    return {row.job: Running(row.config, row.revision, row.generation, row.started) for row in found}
+    return {job: Running(*row) for job, *row in connection.execute(_RUNNING, {"jobs": list(jobs)})}
 
 
 def _read_ready(connection: Connection, jobs: Sequence[str]) -> dict[tuple[str, int], list[str]]:
     """The names of savepoints that are ready, by job and generation, newest first."""
-    statement = text(
-        "SELECT job, generation, name FROM savepoints WHERE state = 'ready' AND job = ANY(:jobs) ORDER BY number DESC"
-    )
     names: dict[tuple[str, int], list[str]] = {}
-    for row in connection.execute(statement, {"jobs": list(jobs)}):
+    for row in connection.execute(_READY, {"jobs": list(jobs)}):
         names.setdefault((row.job, row.generation), []).append(row.name)
     return names
-
-
-_EXPIRE = text(
-    """
-    UPDATE savepoints SET state = 'deleting', container = NULL, attempts = 0, detail = 'kept long enough'
-    WHERE number IN (
-        SELECT number FROM (
-            SELECT number, created_at, state, rank() OVER (PARTITION BY job, state ORDER BY number DESC) AS place
-            FROM savepoints WHERE state IN ('ready', 'failed')) AS kept
-        WHERE NOT EXISTS (SELECT FROM restores WHERE restores.savepoint = kept.number) AND (place > :count
-            OR (CAST(:seconds AS double precision) IS NOT NULL
-                AND created_at < now() - make_interval(secs => CAST(:seconds AS double precision)))))
-    """
-)
-
-
-def _expire(connection: Connection, *, count: int, seconds: float | None) -> int:
-    """Those go that are older than the newest `count` of their job, or than `seconds` if that is given; how many."""
-    return connection.execute(_EXPIRE, {"count": count, "seconds": seconds}).rowcount
-
-
-def _finish(connection: Connection, row: SavepointRow, fresh: Mapping[str, Any]) -> None:
-    statement = update(savepoints).where(savepoints.c.number == row.number, savepoints.c.state == row.state)
-    connection.execute(statement.values(finished_at=text("now()"), **fresh))
-
-
-def _update(connection: Connection, row: SavepointRow, fresh: Mapping[str, Any]) -> None:
-    """Nothing is done to a row that has another state by now."""
-    statement = update(savepoints).where(savepoints.c.number == row.number, savepoints.c.state == row.state)
-    connection.execute(statement.values(fresh))

@@ -1,9 +1,9 @@
-"""The State Syncer's port to the job store, and its Postgres form."""
+"""The State Syncer's port to the job store."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, text
 
 from penstock.config.basis import merge_basis
 from penstock.store import leases
-from penstock.store.alerts import clear_alert
+from penstock.store.alerts import clear_alerts
 from penstock.store.engine import transaction
 from penstock.store.running import STATE_SYNCER, CommitRow, commit_many, forget_many
 from services.state_syncer.decide.budget import Waits
@@ -107,31 +107,8 @@ class Batch:
         return bool(self.commits or self.forget or self.states or self.plans or self.ranks is not None)
 
 
-class SyncStore(Protocol):
-    """What the loop needs of the job store."""
-
-    def read(self) -> AbstractContextManager[RoundInput]:
-        """What a round must read, at one moment; the views are valid inside the context. Raises Unavailable."""
-        ...
-
-    def commit_simple(
-        self, leader_epoch: int, waits: Waits, *, names: Sequence[str] | None, sample: int
-    ) -> SimpleCommits:
-        """Commits simple differences, and notes which other jobs wait for room. Nothing at all is a legal answer: what
-        is left is for `read`. Raises Fenced, Unavailable and StatementTimedOut."""
-        ...
-
-    def write(self, batch: Batch, leader_epoch: int) -> int | None:
-        """Writes all of it or nothing; the commit number. Raises Fenced and Unavailable."""
-        ...
-
-    def count_states(self) -> dict[str, int]:
-        """How many jobs are in each sync state. Raises Unavailable."""
-        ...
-
-
-class PostgresSyncStore:
-    """The port on Postgres."""
+class SyncStore:
+    """What the loop asks of the job store."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -140,7 +117,7 @@ class PostgresSyncStore:
 
     @contextmanager
     def read(self) -> Iterator[RoundInput]:
-        """See the port."""
+        """What a round must read, at one moment; the views are valid inside the context. Raises Unavailable."""
         with transaction(self._snapshot) as connection:
             ranks = states.read_ranks(connection)
             found = jobs.read_survey(connection) if ranks.present == ranks.synced else None
@@ -149,9 +126,12 @@ class PostgresSyncStore:
     def commit_simple(
         self, leader_epoch: int, waits: Waits, *, names: Sequence[str] | None, sample: int
     ) -> SimpleCommits:
-        """See the port. Jobs are merged anew under new ranks, so nothing is done here then."""
-        with transaction(self._engine) as connection:
-            leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
+        """Commits simple differences, and notes which other jobs wait for room. Nothing at all is a legal answer: what
+        is left is for `read`. Raises Fenced, Unavailable and StatementTimedOut.
+
+        Jobs are merged anew under new ranks, so nothing is done here then.
+        """
+        with leases.fenced(self._engine, STATE_SYNCER, leader_epoch) as connection:
             ranks = states.read_ranks(connection)
             if ranks.present != ranks.synced:
                 return SimpleCommits()
@@ -161,9 +141,8 @@ class PostgresSyncStore:
             return committed
 
     def write(self, batch: Batch, leader_epoch: int) -> int | None:
-        """See the port."""
-        with transaction(self._engine) as connection:
-            leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
+        """Writes all of it or nothing; the commit number. Raises Fenced and Unavailable."""
+        with leases.fenced(self._engine, STATE_SYNCER, leader_epoch) as connection:
             forget_many(connection, batch.forget, leader_epoch)
             number = commit_many(connection, batch.commits, leader_epoch, remade=batch.remade)
             states.write_sync_states(connection, batch.states)
@@ -173,13 +152,13 @@ class PostgresSyncStore:
             _alert_of_rollouts(connection, batch)
             _end_restores(connection, batch.restored)
             states.alert_of_quarantines(connection, batch.states)
-            states.clear_quarantine_alerts(connection, batch.forget)
+            clear_alerts(connection, states.QUARANTINED, batch.forget)
             if batch.ranks is not None:
                 states.write_synced_ranks(connection, batch.ranks)
             return number
 
     def count_states(self) -> dict[str, int]:
-        """See the port."""
+        """How many jobs are in each sync state. Raises Unavailable."""
         with transaction(self._engine) as connection:
             return states.count_states(connection)
 
@@ -214,8 +193,7 @@ def _round_input(connection: Connection, found: jobs.Survey | None, ranks: state
 
 
 def _alert_of_rollouts(connection: Connection, batch: Batch) -> None:
-    for job in batch.forget:
-        clear_alert(connection, ROLLED_BACK, job)
+    clear_alerts(connection, ROLLED_BACK, batch.forget)
     for write in batch.plans:
         if write.rejected is not None:
             raise_rolled_back(connection, write.job, write.rejected)

@@ -1,4 +1,4 @@
-"""Rollouts that go on, without configurations; the tasks of their waves; and the record of rejected packages."""
+"""Rollouts that go on, without configurations; the tasks of their waves; and the alert of a rejected package."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, text
 
-from penstock.store.alerts import clear_alert, raise_alert
+from penstock.store.alerts import raise_alert
 from penstock.store.cluster import read_facts
 from penstock.store.selectors import selector_in
-from penstock.tasks.rollout import LayerContent, Rejected, SeenTask
+from penstock.tasks.rollout import Rejected, SeenTask
 from penstock.tasks.spec import task_id
 from services.state_syncer.decide.view import RollingJob
 from services.state_syncer.decide.waves import Rolling, Rollout
@@ -58,27 +58,6 @@ _OWNERS = text(
         AND (SELECT value FROM cluster WHERE key = 'shard_count') = to_jsonb(CAST(:count AS integer))
     """
 )
-_REJECTED = text(
-    """
-    SELECT s.job, j.revision, s.rejected FROM sync_state s JOIN jobs j ON j.name = s.job
-    WHERE s.rejected IS NOT NULL AND NOT j.deleting ORDER BY s.job
-    """
-)
-_LAYERS = text(
-    """
-    SELECT e.job, e.layer, e.config, e.version FROM expected_layers e JOIN layers l ON l.name = e.layer
-    WHERE e.job = ANY(:jobs) ORDER BY e.job, l.rank
-    """
-)
-_CLEAR = text("UPDATE sync_state SET rejected = NULL WHERE job = :job AND rejected = CAST(:seen AS jsonb)")
-
-
-class RejectedRow(NamedTuple):
-    """A job with a rejected package, and the revision of its newest write."""
-
-    job: str
-    revision: int
-    rejected: Mapping[str, Any]
 
 
 class RollingJobs(NamedTuple):
@@ -133,26 +112,6 @@ def read_wave_tasks(connection: Connection, jobs: Sequence[str]) -> dict[str, di
             )
             found.setdefault(row.job, {})[row.number] = task
     return found
-
-
-def read_rejected(connection: Connection) -> list[RejectedRow]:
-    """The jobs with a rejected package that are not being deleted, by name."""
-    return [RejectedRow(*row) for row in connection.execute(_REJECTED)]
-
-
-def read_layers(connection: Connection, jobs: Sequence[str]) -> dict[str, list[LayerContent]]:
-    """The layers of jobs, lowest first."""
-    found: dict[str, list[LayerContent]] = {job: [] for job in jobs}
-    for job, *layer in connection.execute(_LAYERS, {"jobs": list(jobs)}):
-        found[job].append(LayerContent(*layer))
-    return found
-
-
-def forget_rejected(connection: Connection, job: str, seen: Rejected) -> None:
-    """Forgets a rejected package, unless another one was rejected since, and closes its alert."""
-    forgotten = connection.execute(_CLEAR, {"job": job, "seen": seen.model_dump_json()})
-    if forgotten.rowcount:
-        clear_alert(connection, ROLLED_BACK, job)
 
 
 def raise_rolled_back(connection: Connection, job: str, rejected: Rejected) -> None:

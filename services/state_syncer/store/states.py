@@ -9,8 +9,10 @@ import orjson
 from sqlalchemy import Connection, Row, text
 
 from penstock.config.model import ChangeKind
+from penstock.store.alerts import clear_alerts
 from services.state_syncer.decide.view import SyncRecord, SyncState
 
+QUARANTINED = "quarantined"
 Ranks = Mapping[str, int]
 
 # A round may read tens of thousands of rows: a look-up is cheaper than a call of the enumeration.
@@ -42,12 +44,6 @@ _RAISE_QUARANTINED = text(
     LEFT JOIN running r ON r.job = new.job
     ON CONFLICT (kind, subject) WHERE cleared_at IS NULL DO UPDATE SET
         message = excluded.message, details = excluded.details, times = held.times + 1, last_at = now()
-    """
-)
-_CLEAR_QUARANTINED = text(
-    """
-    UPDATE alerts SET cleared_at = now()
-    WHERE kind = 'quarantined' AND subject = ANY(:jobs) AND cleared_at IS NULL
     """
 )
 
@@ -133,13 +129,7 @@ def alert_of_quarantines(connection: Connection, writes: Sequence[SyncWrite]) ->
     raised = [_row(write) for write in writes if write.new.state is SyncState.QUARANTINED]
     if raised:
         connection.execute(_RAISE_QUARANTINED, {"rows": orjson.dumps(raised).decode()})
-    clear_quarantine_alerts(connection, [write.job for write in writes if has_recovered(write)])
-
-
-def clear_quarantine_alerts(connection: Connection, jobs: Sequence[str]) -> None:
-    """Closes the alerts of jobs that are in quarantine no more."""
-    if jobs:
-        connection.execute(_CLEAR_QUARANTINED, {"jobs": list(jobs)})
+    clear_alerts(connection, QUARANTINED, [write.job for write in writes if has_recovered(write)])
 
 
 def has_recovered(write: SyncWrite) -> bool:

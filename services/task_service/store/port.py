@@ -1,58 +1,61 @@
-"""The port of the template cache to the job store, and its Postgres implementation."""
+"""The port of the template cache to the job store."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Protocol
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
-from penstock.store.alerts import clear_alert, raise_alert
+from penstock.store.alerts import clear_alerts, raise_alert
+from penstock.store.cluster import read_facts
 from penstock.store.engine import transaction
-from services.task_service.store.changes import read_changes
 from services.task_service.store.reports import purge_samples
-from services.task_service.store.rows import Changes
+from services.task_service.store.rows import Changes, StoredTemplate
 
 BROKEN_ALERT = "broken_running_row"
 
+# One statement reads one moment, so no commit up to the counter's value is missed. `forgotten` is never purged (it also
+# keeps the generations that were used), so a delta can name every removal.
+_CHANGES = text(
+    """
+    SELECT job, config::text AS config, revision, generation, restarts, stopping, commit_number,
+        rollout::text AS rollout
+    FROM running WHERE commit_number > :after
+    UNION ALL
+    SELECT job, NULL, NULL, NULL, NULL, NULL, commit_number, NULL FROM forgotten WHERE commit_number > :after
+    UNION ALL
+    SELECT NULL, NULL, NULL, NULL, NULL, NULL, value, NULL FROM counters WHERE name = 'running_commit'
+    """
+)
 
-class TemplateStore(Protocol):
+
+class TemplateStore:
     """The job store for the template cache. Every call raises Unavailable."""
-
-    def read(self, after: int = -1) -> Changes:
-        """Everything that was committed above `after`, read at one moment; by default all."""
-        ...
-
-    def alert(self, broken: Mapping[str, str], mended: Collection[str]) -> None:
-        """Raises an alert for each broken running row (job to reason), and clears the alerts of mended jobs."""
-        ...
-
-    def purge_samples(self, keep_days: int) -> int:
-        """Deletes samples and loads older than `keep_days`. Returns the number of samples."""
-        ...
-
-
-class PostgresTemplateStore:
-    """The port on Postgres."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def read(self, after: int = -1) -> Changes:
-        """See the port."""
+        """Everything that was committed above `after`, read at one moment; by default all."""
         with transaction(self._engine) as connection:
-            return read_changes(connection, after=after)
+            rows = connection.execute(_CHANGES, {"after": after}).all()
+            shard_count = read_facts(connection).sharding.count
+        return Changes(
+            commit_number=next(row.commit_number for row in rows if row.job is None),
+            shard_count=shard_count,
+            stored=tuple(StoredTemplate._make(row) for row in rows if row.config is not None),
+            removed={row.job: row.commit_number for row in rows if row.job is not None and row.config is None},
+        )
 
     def alert(self, broken: Mapping[str, str], mended: Collection[str]) -> None:
-        """See the port."""
+        """Raises an alert for each broken running row (job to reason), and clears the alerts of mended jobs."""
         with transaction(self._engine) as connection:
             for job, reason in broken.items():
                 message = f"the running configuration of {job} does not validate: its tasks stay as they are"
                 raise_alert(connection, BROKEN_ALERT, job, message, {"reason": reason})
-            for job in mended:
-                clear_alert(connection, BROKEN_ALERT, job)
+            clear_alerts(connection, BROKEN_ALERT, mended)
 
     def purge_samples(self, keep_days: int) -> int:
-        """See the port."""
+        """Deletes samples and loads older than `keep_days`. Returns the number of samples."""
         with transaction(self._engine) as connection:
             return purge_samples(connection, keep_days=keep_days)

@@ -1,20 +1,33 @@
-"""Task reports: the tasks of each container, and one sample for each task and minute."""
+"""Task reports: the tasks of each container, one sample for each task and minute, and the newest load of each task,
+which is kept when its container is lost."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import orjson
-from sqlalchemy import Connection, select, text
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import Connection, text
 
 from penstock.control.errors import Conflict
-from penstock.model.reports import TaskReportBatch
-from penstock.store.cluster_tables import containers, reports
+from penstock.model.reports import TaskReport, TaskReportBatch
 from penstock.store.engine import REPORTED_STOP
-from services.task_service.store.loads import purge_loads, save_loads
 from services.task_service.store.rows import MEASUREMENTS, TaskSample
 
+_LOCK_CONTAINER = text(
+    """
+    SELECT c.incarnation, r.commit_number FROM containers c LEFT JOIN reports r ON r.container = c.name
+    WHERE c.name = :container FOR SHARE OF c
+    """
+)
+# The first write of the transaction, so that two reports of one container are stored one after the other.
+_WRITE_REPORT = text(
+    """
+    INSERT INTO reports (container, incarnation, commit_number, version, reported_at)
+    VALUES (:container, :incarnation, :commit_number, :version, clock_timestamp())
+    ON CONFLICT (container) DO UPDATE SET incarnation = excluded.incarnation,
+        commit_number = excluded.commit_number, version = excluded.version, reported_at = excluded.reported_at
+    """
+)
 _WRITE_TASKS = text(
     """
     INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch, crashes, error,
@@ -62,7 +75,21 @@ _WRITE_SAMPLES = text(
 # A partial index on plans makes this cheap: few jobs have a plan at a time.
 _WAKE_PLANS = text("SELECT pg_notify(:channel, '') WHERE EXISTS (SELECT FROM sync_state WHERE plan IS NOT NULL)")
 
+# In order of key, as the samples.
+_WRITE_LOADS = text(
+    """
+    INSERT INTO task_loads (job, index, generation, load, measured_at)
+    SELECT new.job, new.index, new.generation, new.load, clock_timestamp()
+    FROM json_to_recordset(CAST(:rows AS json)) AS new(job text, index int, generation bigint, load jsonb)
+    ORDER BY new.job, new.index
+    ON CONFLICT (job, index) DO UPDATE
+    SET generation = excluded.generation, load = excluded.load, measured_at = excluded.measured_at
+    """
+)
+
 _PURGE = text("DELETE FROM task_metrics WHERE minute < clock_timestamp() - make_interval(days => :days)")
+# Only loads of tasks that no longer run become old: the others are reported every few minutes.
+_PURGE_LOADS = text("DELETE FROM task_loads WHERE measured_at < clock_timestamp() - make_interval(days => :days)")
 
 
 def save_report(connection: Connection, batch: TaskReportBatch, samples: Sequence[TaskSample]) -> None:
@@ -75,7 +102,8 @@ def save_report(connection: Connection, batch: TaskReportBatch, samples: Sequenc
     was declared lost is stored, since tasks may still run there.
     """
     commit_before = _commit_before(connection, batch.container, batch.incarnation)
-    _save_newest(connection, batch)
+    newest = batch.model_dump(include={"container", "incarnation", "commit_number", "version"})
+    connection.execute(_WRITE_REPORT, newest)
     rows = orjson.dumps([task.model_dump(mode="json") for task in batch.tasks]).decode()
     ended = connection.execute(_DELETE_UNLISTED, {"container": batch.container, "rows": rows}).rowcount
     connection.execute(_WRITE_TASKS, {"container": batch.container, "rows": rows})
@@ -84,6 +112,22 @@ def save_report(connection: Connection, batch: TaskReportBatch, samples: Sequenc
     save_loads(connection, batch.tasks)
     if ended or commit_before != batch.commit_number:
         connection.execute(_WAKE_PLANS, {"channel": REPORTED_STOP})
+
+
+def save_loads(connection: Connection, tasks: Sequence[TaskReport]) -> None:
+    """Stores the loads in these reports. The loads of other tasks stay."""
+    rows = [
+        {"job": task.job, "index": task.index, "generation": task.generation, "load": task.load}
+        for task in tasks
+        if task.load is not None
+    ]
+    if rows:
+        connection.execute(_WRITE_LOADS, {"rows": orjson.dumps(rows).decode()})
+
+
+def purge_loads(connection: Connection, *, keep_days: int) -> int:
+    """Deletes loads older than `keep_days`. Returns their number."""
+    return connection.execute(_PURGE_LOADS, {"days": keep_days}).rowcount
 
 
 def purge_samples(connection: Connection, *, keep_days: int) -> int:
@@ -97,20 +141,9 @@ def _commit_before(connection: Connection, container: str, incarnation: str) -> 
 
     Locks the container's row until the transaction ends, so that a later incarnation cannot register meanwhile.
     """
-    joined = containers.outerjoin(reports, reports.c.container == containers.c.name)
-    columns = select(containers.c.incarnation, reports.c.commit_number).select_from(joined)
-    locked = columns.where(containers.c.name == container).with_for_update(read=True, of=containers)
-    row = connection.execute(locked).one_or_none()
+    row = connection.execute(_LOCK_CONTAINER, {"container": container}).one_or_none()
     if row is None:
         raise Conflict(f"{container} is not registered", field="container", rule="registered")
     if row.incarnation != incarnation:
         raise Conflict(f"{container} has another incarnation now", field="incarnation", rule="current_incarnation")
     return None if row.commit_number is None else int(row.commit_number)
-
-
-def _save_newest(connection: Connection, batch: TaskReportBatch) -> None:
-    """The first write of the transaction, so that two reports of one container are stored one after the other."""
-    values = batch.model_dump(include={"container", "incarnation", "commit_number", "version"})
-    statement = insert(reports).values(**values, reported_at=text("clock_timestamp()"))
-    again = {name: statement.excluded[name] for name in ("incarnation", "commit_number", "version", "reported_at")}
-    connection.execute(statement.on_conflict_do_update(index_elements=["container"], set_=again))

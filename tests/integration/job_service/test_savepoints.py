@@ -16,7 +16,7 @@ from penstock.tasks.savepoint import SavedTask, SavepointRemoval, SavepointRepor
 from penstock.wire.job_client import JobClient
 from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Lost, Outcome, Unanswered
 from services.state_syncer.savepoints.reconciler import SavepointReconciler
-from services.state_syncer.savepoints.store import PostgresSavepointStore
+from services.state_syncer.savepoints.store import SavepointStore
 from tests.support.job_service import CONFIG, RunningJobService
 from tests.support.rescales import RescaleCell
 from tests.support.rounds import rounds_go_on
@@ -66,7 +66,7 @@ class Keeping:
 
     def reconciler(self, **more: int | float) -> SavepointReconciler:
         settings = {"keep_count": 50, **more}
-        return SavepointReconciler(PostgresSavepointStore(self.engine), self.containers, await_seconds=1.0, **settings)  # type: ignore[arg-type]
+        return SavepointReconciler(SavepointStore(self.engine), self.containers, await_seconds=1.0, **settings)  # type: ignore[arg-type]
 
     def rounds(self, count: int) -> None:
         """Each round is a new process: all that it knows of the ones before is in the store."""

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from penstock.control.errors import Conflict
-from penstock.store.cluster import read_facts, set_shard_count
+from penstock.store.cluster import ask_for_shards, read_facts
 from penstock.store.engine import connect, transaction
 from penstock.tasks.shards import Sharding
 from penstock.wire.job_client import JobClient
@@ -40,7 +40,7 @@ def test_of_a_new_cell_any_number_and_then_multiples_and_divisors(client: JobCli
 def test_a_number_that_would_mix_regions_in_a_shard_is_refused(client: JobClient, database_url: str) -> None:
     engine = connect(database_url)
     with transaction(engine) as connection:
-        set_shard_count(connection, 12)
+        ask_for_shards(connection, 12)
         ensure_shards(connection, 12)
         write_sharding(connection, Sharding(12, ("east", "north", "disk=ssd")), version=1)
     assert client.ask_for_shards(4).wanted_shard_count == 4

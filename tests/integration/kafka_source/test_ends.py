@@ -49,7 +49,7 @@ def test_a_bounded_query_reads_exactly_to_its_ends_and_idles(
 def test_a_query_that_is_about_to_stop_gets_no_more_rows(
     spark: SparkSession, kafka: EmbeddedKafka, topic: str, tmp_path: Path
 ):
-    stopping = spark._jvm.io.penstock.spark42.StoppingQueries
+    stopping = spark._jvm.io.penstock.spark42.RunningQuery.STOPPING
     query = _started(read(spark, kafka.bootstrap, topic, maxOffsetsPerTrigger=2), tmp_path, processingTime="0 seconds")
     try:
         wait_until(partial(_has_planned, tmp_path, 3), 60, "some batches")

@@ -8,7 +8,7 @@ from penstock.tasks.host_task import POLICIES, HostTask
 from penstock.wire.host_task_client import HostTaskClient
 from services.state_syncer.generations import store as generations
 from services.state_syncer.savepoints import store as savepoints
-from services.state_syncer.store.port import Batch, PostgresSyncStore
+from services.state_syncer.store.port import Batch, SyncStore
 from tests.support.faults.orders import Port, named
 
 WRITES = {"await_stopped": "write stop", "redistribute": "write redistribute", "seal": "write seal"}
@@ -28,7 +28,7 @@ def ask_of(_: Any, url: str, task: HostTask, *, wait_seconds: float) -> str:
 
 
 PORTS = (
-    Port(PostgresSyncStore, "write", (*WRITES.values(), END), write_of),
+    Port(SyncStore, "write", (*WRITES.values(), END), write_of),
     Port(HostTaskClient, "put", tuple(f"ask {kind}" for kind in POLICIES), ask_of),
     named(savepoints, "bind", "bind savepoint"),
     named(savepoints, "taken", "savepoint taken"),

@@ -15,7 +15,7 @@ from tests.support.memory.store import AlertEntry, MemoryPort
 
 
 class MemoryHealthStore(MemoryPort):
-    """As `services.shard_manager.store.health.PostgresHealthStore`."""
+    """As `services.shard_manager.store.health.HealthStore`."""
 
     def crashed(self) -> list[CrashedTask]:
         return [CrashedTask(task.job, task.index, name, task.crashes) for name, task in self._tasks() if task.crashes]

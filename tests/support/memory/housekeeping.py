@@ -10,7 +10,7 @@ from tests.support.memory.store import AlertEntry, MemoryPort
 
 
 class MemoryHousekeepingStore(MemoryPort):
-    """As `services.shard_manager.store.housekeeping.PostgresHousekeepingStore`."""
+    """As `services.shard_manager.store.housekeeping.HousekeepingStore`."""
 
     def sync_drain_alerts(self, found: Mapping[str, DrainAlert], leader_epoch: int) -> None:
         with self._transaction() as store:

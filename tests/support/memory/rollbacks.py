@@ -18,7 +18,7 @@ from tests.support.memory.store import JobEntry, MemoryPort, MemoryStore
 
 
 class MemoryRollbackStore(MemoryPort):
-    """As `services.state_syncer.rollback.store.PostgresRollbackStore`. `told`: refusals in alerts, by job."""
+    """As `services.state_syncer.rollback.store.RollbackStore`. `told`: refusals in alerts, by job."""
 
     def __init__(self, store: MemoryStore) -> None:
         super().__init__(store)

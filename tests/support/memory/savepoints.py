@@ -74,7 +74,7 @@ def ask_for_restore(store: MemoryStore, job: str, savepoint: SavepointRow) -> No
 
 
 class MemorySavepointStore(MemoryPort):
-    """As `services.state_syncer.savepoints.store.PostgresSavepointStore`; all savepoints are of one age."""
+    """As `services.state_syncer.savepoints.store.SavepointStore`; all savepoints are of one age."""
 
     def expire(self, leader_epoch: int, *, count: int, seconds: float | None) -> int:
         with self._transaction() as store:

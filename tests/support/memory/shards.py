@@ -19,7 +19,7 @@ from tests.support.memory.store import AlertEntry, MemoryPort, MemoryStore
 
 
 class MemoryShardStore(MemoryPort):
-    """As `services.shard_manager.store.port.PostgresShardStore`."""
+    """As `services.shard_manager.store.port.ShardStore`."""
 
     def take_over(self, leader_epoch: int) -> Cell:
         with self._transaction() as store:

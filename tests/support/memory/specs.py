@@ -58,7 +58,7 @@ class MemoryTaskService(MemoryPort):
 
 
 class MemoryTemplateStore(MemoryPort):
-    """As `services.task_service.store.port.PostgresTemplateStore`, without samples. `alerts`: job to reason."""
+    """As `services.task_service.store.port.TemplateStore`, without samples. `alerts`: job to reason."""
 
     def __init__(self, store: MemoryStore) -> None:
         super().__init__(store)
@@ -79,7 +79,7 @@ class MemoryTemplateStore(MemoryPort):
 
 
 def changes(store: MemoryStore, after: int = -1) -> Changes:
-    """As `services.task_service.store.changes.read_changes`."""
+    """As `services.task_service.store.port.TemplateStore.read`."""
     stored = tuple(stored_template(entry) for entry in store.running.values() if entry.commit_number > after)
     removed = {job: number for job, (number, _) in store.forgotten.items() if number > after}
     return Changes(store.counters["running_commit"], store.facts.sharding.count, stored, removed)

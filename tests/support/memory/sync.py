@@ -26,7 +26,7 @@ from tests.support.memory.store import MemoryPort, MemoryStore, RunningEntry
 
 
 class MemorySyncStore(MemoryPort):
-    """As `services.state_syncer.store.port.PostgresSyncStore`; nothing is committed at once."""
+    """As `services.state_syncer.store.port.SyncStore`; nothing is committed at once."""
 
     @contextmanager
     def read(self) -> Iterator[RoundInput]:

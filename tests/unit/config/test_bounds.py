@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from penstock.config.bounds import why_ignored
 from penstock.config.classify import NO_DIFFERENCE, classify
 from penstock.config.declare import ChangeKind
-from penstock.config.explain import explain
 from penstock.config.merge import LayerConfig
 from penstock.config.validate import check_layer, check_merged
+from services.job_service.explain import explain, why_ignored
 from tests.support.job_configs import job
 
 

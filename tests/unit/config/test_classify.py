@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.config.classify import NO_DIFFERENCE, FieldChange, classify
 from penstock.config.declare import ChangeKind
-from penstock.config.fields import row_for
+from penstock.config.tree import row_for
 from penstock.config.validate import check_merged
 from tests.support.job_configs import job
 

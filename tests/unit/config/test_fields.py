@@ -8,9 +8,8 @@ import pytest
 from pydantic import Field
 
 from penstock.config.declare import ChangeKind, Model, declare
-from penstock.config.fields import FIELD_TABLE, row_for
 from penstock.config.merge import leaves
-from penstock.config.tree import build_tree, rows
+from penstock.config.tree import FIELD_TABLE, build_tree, row_for, rows
 from penstock.config.validate import check_merged
 from tests.support.job_configs import job
 
@@ -115,7 +114,7 @@ def test_a_field_without_declaration_is_refused() -> None:
 
 def test_a_layer_named_alone_is_the_only_one() -> None:
     class Declared(Model):
-        size: int = Field(1, **declare("size", ChangeKind.NONE, layers=("base",)))
+        size: int = Field(1, **declare(ChangeKind.NONE, ("base",)))
 
     (row,) = rows(build_tree(Declared))
     assert (row.may_be_set_by("base"), row.may_be_set_by("oncall")) == (True, False)

@@ -250,7 +250,29 @@ def test_state_of_a_python_query_is_not_seen() -> None:
     assert check_merged(python | {"inputs": {"unkeyed": INPUTS["unkeyed"]}}).task_count == 4
 
 
-@pytest.mark.parametrize("name", sorted(MORE_AGGREGATES))
+SKETCHES = [
+    "bitmap_and_agg",
+    "hll_sketch_agg",
+    "hll_union_agg",
+    "kll_merge_agg_bigint",
+    "kll_merge_agg_double",
+    "kll_merge_agg_float",
+    "kll_sketch_agg_bigint",
+    "kll_sketch_agg_double",
+    "kll_sketch_agg_float",
+    "theta_intersection_agg",
+    "theta_sketch_agg",
+    "theta_union_agg",
+    "tuple_intersection_agg_double",
+    "tuple_intersection_agg_integer",
+    "tuple_sketch_agg_double",
+    "tuple_sketch_agg_integer",
+    "tuple_union_agg_double",
+    "tuple_union_agg_integer",
+]
+
+
+@pytest.mark.parametrize("name", [*sorted(MORE_AGGREGATES), *SKETCHES])
 def test_aggregates_that_the_parser_does_not_know(name: str) -> None:
     facts = query_facts(f"SELECT {name}(x) FROM flights", (InputKeys("flights", "none", ()),), ())
     assert [step.operation for step in facts.steps] == ["an aggregate without GROUP BY"]

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from penstock.config.inputs import Input
+from penstock.config.model import Input
 from penstock.config.spark_settings import is_allowed
 from penstock.config.value_schema import KAFKA_COLUMNS, SchemaError, column_names, ddl_names
 

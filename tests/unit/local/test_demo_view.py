@@ -4,16 +4,37 @@ from __future__ import annotations
 
 import io
 import xml.etree.ElementTree
-from dataclasses import replace
 
 from rich.console import Console
 
 from penstock.local.demo.feed import Fed
-from penstock.local.demo.view import JobLine, View
+from penstock.local.demo.view import ShownJob, View
+from penstock.wire.jobs import JobSummary
+from penstock.wire.overview import TaskView
 
 
-def _line(job: str, *, backlog: float | None = 0.0, rate: float | None = None, where: tuple[str, ...] = ()) -> JobLine:
-    return JobLine(job, "synced, converged", True, 3, 1, len(where), 2, where, backlog, rate)
+def _job(
+    job: str,
+    *,
+    backlog: float | None = 0.0,
+    rate: float | None = None,
+    where: tuple[str, ...] = ("task_manager_1",),
+    generation: int | None = 1,
+    converged: bool = True,
+) -> ShownJob:
+    """A job with a running task on each container of `where`; the figures are those of the first."""
+    tasks = [
+        TaskView(
+            **{"task": f"{job}/{index}", "index": index, "shard": 0, "expected": True, "owner": container},
+            **{"state": "running", "container": container, "generation": generation},
+            progress={
+                "backlog_records": backlog if index == 0 else 0,
+                "processed_rows_per_second": rate if index == 0 else 0,
+            },
+        )
+        for index, container in enumerate(where)
+    ]
+    return ShownJob(JobSummary.model_construct(job=job, state="synced", converged=converged, revision=3), tasks)
 
 
 def _shown(view: View) -> str:
@@ -29,7 +50,7 @@ def _view() -> tuple[View, io.StringIO]:
 
 def test_what_nobody_knows_is_unknown_and_zero_is_zero() -> None:
     view, _ = _view()
-    view.update(Fed(1000, 336_776, False), [_line("enrich", backlog=None, rate=12_345.6), _line("hourly")])
+    view.update(Fed(1000, 336_776, False), [_job("enrich", backlog=None, rate=12_345.6), _job("hourly")])
     shown = _shown(view)
     enrich, hourly = (next(line for line in shown.splitlines() if job in line) for job in ("enrich", "hourly"))
     assert "unknown" in enrich
@@ -41,17 +62,18 @@ def test_what_nobody_knows_is_unknown_and_zero_is_zero() -> None:
 
 def test_tasks_are_counted_by_container() -> None:
     view, _ = _view()
-    view.update(Fed(1, 2, False), [_line("enrich", where=("task_manager_2", "task_manager_1", "task_manager_2"))])
+    view.update(Fed(1, 2, False), [_job("enrich", where=("task_manager_2", "task_manager_1", "task_manager_2"))])
     assert "task_manager_1 x1, task_manager_2 x2" in _shown(view)
-    assert "3/2" in _shown(view)
+    assert "3/3" in _shown(view)
 
 
 def test_a_job_that_runs_in_a_new_generation_is_told_of_once() -> None:
     view, said = _view()
-    first = _line("hourly", where=("task_manager_1",))
-    second = replace(first, generation=2, running=6)
-    for line in (first, replace(second, converged=False), replace(first, generation=None), second, second):
-        view.update(Fed(1, 2, False), [line])
+    many = ("task_manager_1",) * 6
+    first, second = _job("hourly"), _job("hourly", where=many, generation=2)
+    unfinished, unknown = _job("hourly", where=many, generation=2, converged=False), _job("hourly", generation=None)
+    for job in (first, unfinished, unknown, second, second):
+        view.update(Fed(1, 2, False), [job])
     assert said.getvalue().count("hourly runs") == 1
     assert "hourly runs 6 tasks as generation 2" in said.getvalue()
 
@@ -76,7 +98,7 @@ def test_a_live_display_is_drawn_on_its_terminal() -> None:
     said = io.StringIO()
     with View(Console(file=said, width=110, force_terminal=True), live=True) as view:
         view.event("the jobs converged", "ok")
-        view.update(Fed(2, 2, True), [_line("delays")])
+        view.update(Fed(2, 2, True), [_job("delays")])
     assert "the jobs converged" in said.getvalue()
     assert "2 of 2 flights in Kafka" in said.getvalue()
 
@@ -85,7 +107,7 @@ def test_the_picture_is_the_present_display_and_fetches_nothing() -> None:
     """Nothing of it appears on the console, whose own output is not recorded."""
     view, said = _view()
     view.event("exact: 3 of 3 jobs", "ok")
-    view.update(Fed(336_776, 336_776, True), [_line("enrich", where=("task_manager_1",))])
+    view.update(Fed(336_776, 336_776, True), [_job("enrich", where=("task_manager_1",))])
     before = said.getvalue()
     picture = view.picture()
     assert said.getvalue() == before

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from penstock.config.inputs import Input
 from penstock.config.keygroups import KeyGroupRange
+from penstock.config.model import Input
 from penstock.control.errors import BrokenCheckpoint, BrokenTask
 from penstock.spark.checkpoint import commit_text, offsets_text, parse_offsets
 from penstock.spark.fence import Token, next_token

@@ -14,7 +14,7 @@ from penstock.config.declare import ChangeKind
 from penstock.config.tree import ROOT, Group, rows
 from penstock.config.validate import check_merged
 from penstock.tasks import digests
-from penstock.tasks.digests import digests_of, kind_of
+from penstock.tasks.digests import digests_of
 from penstock.tasks.rollout import is_upgrade
 from penstock.tasks.sinks import needs_sink
 from tests.support.job_configs import job
@@ -55,6 +55,11 @@ def complete(changes: dict[str, Any]) -> dict[str, Any]:
     """As the store has it: merged, validated, dumped and read again."""
     config = {**job(), **changes}
     return dict(orjson.loads(orjson.dumps(check_merged(config).model_dump(mode="json"))))
+
+
+def kind_of(old: dict[str, str], new: dict[str, str]) -> ChangeKind:
+    """The greatest kind whose digests differ, as the store determines it."""
+    return max((kind for kind in ChangeKind if old[kind.name.lower()] != new[kind.name.lower()]), default=ChangeKind(0))
 
 
 CHANGES = st.fixed_dictionaries({}, optional=FIELDS)

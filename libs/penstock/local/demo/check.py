@@ -61,7 +61,6 @@ class Comparison:
         return self.missing == 0 and self.unexpected == 0
 
     def line(self) -> str:
-        """One line for people."""
         verdict = "exact" if self.exact else f"WRONG: {self.missing} missing, {self.unexpected} unexpected"
         return f"{self.job}: {self.rows} rows, {verdict}"
 
@@ -112,6 +111,16 @@ def read_delays(database_url: str) -> pd.DataFrame:
 
 def _columns(job: str) -> list[str]:
     return [str(name) for name, *_ in _batch_answer(job).execute("DESCRIBE expected").fetchall()]
+
+
+def topic_ends(bootstrap: str, topic: str) -> dict[int, int]:
+    """The end offset of each partition of a topic."""
+    consumer = Consumer(_READER | {"bootstrap.servers": bootstrap})
+    try:
+        partitions = consumer.list_topics(topic, 10).topics[topic].partitions
+        return {number: consumer.get_watermark_offsets(TopicPartition(topic, number), 10)[1] for number in partitions}
+    finally:
+        consumer.close()
 
 
 def _values(bootstrap: str, topic: str) -> Iterator[bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -34,7 +34,6 @@ class Fed:
 
     @property
     def share(self) -> float:
-        """Between 0 and 1."""
         return self.sent / self.total
 
 
@@ -64,7 +63,6 @@ class Feed:
         return Fed(self._sent, len(self._flights), self._sent == len(self._flights) and not self._thread.is_alive())
 
     def stop(self) -> None:
-        """Ends the thread."""
         self._stopping.set()
         self._thread.join(timeout=10)
 
@@ -101,15 +99,15 @@ class Feed:
             )
             self._producer.flush()
 
-    def _send(self, topic: str, rows: Iterable[tuple[str | None, bytes]] | Iterator[tuple[str | None, bytes]]) -> None:
+    def _send(self, topic: str, rows: Iterable[tuple[str | None, bytes]]) -> None:
         for key, value in rows:
-            self._produce(topic, key, value)
+            while not self._is_taken(topic, key, value):
+                self._producer.poll(0.1)
         self._producer.poll(0)
 
-    def _produce(self, topic: str, key: str | None, value: bytes) -> None:
-        while True:
-            try:
-                self._producer.produce(topic, key=key, value=value)
-                return
-            except BufferError:
-                self._producer.poll(0.1)
+    def _is_taken(self, topic: str, key: str | None, value: bytes) -> bool:
+        try:
+            self._producer.produce(topic, key=key, value=value)
+        except BufferError:
+            return False
+        return True

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -17,8 +18,7 @@ from penstock.local.demo import check
 from penstock.local.demo.data import write_planes
 from penstock.local.demo.feed import Feed, make_topics
 from penstock.local.demo.scenario import INPUTS, JOBS, Scenario, hourly_path, planes_path
-from penstock.local.demo.view import JobLine, View
-from penstock.local.demo.watch import caught_up, job_line, topic_ends
+from penstock.local.demo.view import ShownJob, View
 from penstock.local.stack import LocalStack
 from penstock.wire.job_client import JobClient
 
@@ -79,81 +79,79 @@ def _play(stack: LocalStack, view: View, feed_seconds: float) -> tuple[check.Com
     scenario.create_jobs()
     feed = Feed(stack.plan.kafka_bootstrap, feed_seconds)
     with stack.client() as client:
-        _wait_converged(client, view)
+        play = _Play(stack, client, view, feed)
+        play.await_convergence()
+        view.event(f"converged: {', '.join(JOBS)} run on Spark", "ok")
         feed.start()
         try:
-            _stream(client, view, feed, scenario)
-            return _finish(stack, client, view, feed)
+            play.stream(scenario)
+            return play.finish()
         finally:
             feed.stop()
 
 
-def _wait_converged(client: JobClient, view: View) -> None:
-    wait_until(lambda: all(client.get_job(job).converged for job in JOBS), _DRAIN_S, "the jobs to converge", poll_s=0.2)
-    view.event(f"converged: {', '.join(JOBS)} run on Spark", "ok")
+class _Play:
+    """What the demo does while the flights stream, and after."""
 
+    def __init__(self, stack: LocalStack, client: JobClient, view: View, feed: Feed) -> None:
+        self._stack = stack
+        self._client = client
+        self._view = view
+        self._feed = feed
 
-def _stream(client: JobClient, view: View, feed: Feed, scenario: Scenario) -> None:
-    steps = list(scenario.steps())
-    while not feed.fed().done or steps:
-        if steps and scenario.is_due(steps[0], feed.fed().share):
-            steps.pop(0).act()
-        _refresh(client, view, feed)
-        time.sleep(_REFRESH_S)
+    def await_convergence(self) -> None:
+        wait_until(self._refresh, _DRAIN_S, "the jobs to converge", poll_s=_REFRESH_S)
 
+    def stream(self, scenario: Scenario) -> None:
+        """Until all flights are in Kafka and all steps of the scenario are done."""
+        steps = list(scenario.steps())
+        while not self._feed.fed().done or steps:
+            if steps and scenario.is_due(steps[0], self._feed.fed().share):
+                steps.pop(0).act()
+            self._refresh()
+            time.sleep(_REFRESH_S)
 
-def _refresh(client: JobClient, view: View, feed: Feed) -> None:
-    """Shows the newest figures; while the Job Service cannot answer, the old ones stay."""
-    lines: list[JobLine] = []
-    try:
-        lines = [job_line(client, job) for job in JOBS]
-    except RetryableError as error:
-        view.event(f"no figures: {error.detail}")
-        return
-    view.update(feed.fed(), lines)
+    def finish(self) -> tuple[check.Comparison, ...]:
+        """Waits until all is read, then until the results are exact or the time for that is over."""
+        self._view.event("all flights are in Kafka; the jobs finish reading")
+        self.await_convergence()
+        self._feed.close()
+        for job in JOBS:
+            # The end of its topic stands still once all jobs before it in the chain are read.
+            ends = check.topic_ends(self._stack.plan.kafka_bootstrap, INPUTS[job])
+            wait_until(partial(self._has_read, job, ends), _DRAIN_S, f"{job} to read everything", poll_s=_REFRESH_S)
+        self._view.event("everything is read; comparing each result with DuckDB on the same input")
+        return tuple(self._settled(job) for job in JOBS)
 
+    def _refresh(self) -> bool:
+        """Shows the newest figures; while the Job Service cannot answer, the old ones stay. True if all converged."""
+        try:
+            jobs = [ShownJob(self._client.get_job(job), self._client.tasks(job).tasks) for job in JOBS]
+        except RetryableError as error:
+            self._view.event(f"no figures: {error.detail}")
+            return False
+        self._view.update(self._feed.fed(), jobs)
+        return all(shown.job.converged for shown in jobs)
 
-def _all_converged(client: JobClient, view: View, feed: Feed) -> bool:
-    _refresh(client, view, feed)
-    return all(client.get_job(job).converged for job in JOBS)
+    def _has_read(self, job: str, ends: Mapping[int, int]) -> bool:
+        """Whether the tasks of a job have committed every record of its topic up to `ends`."""
+        self._refresh()
+        offsets: dict[int, int] = {}
+        for task in self._client.tasks(job).tasks:
+            read = (task.progress or {}).get("offsets", {}).get(INPUTS[job], {})
+            offsets |= {int(partition): int(offset) for partition, offset in read.items()}
+        return all(offsets.get(partition, 0) >= end for partition, end in ends.items())
 
+    def _settled(self, job: str) -> check.Comparison:
+        """The last batch, which closes the windows, may still be under way: look again for a while."""
+        with suppress(TimeoutError):
+            wait_until(lambda: self._compare(job).exact, _DRAIN_S / 4, "exact results", poll_s=1.0)
+        return self._compare(job)
 
-def _finish(stack: LocalStack, client: JobClient, view: View, feed: Feed) -> tuple[check.Comparison, ...]:
-    """Waits until all is read, then until the results are exact or the time for that is over."""
-    view.event("all flights are in Kafka; the jobs finish reading")
-    wait_until(lambda: _all_converged(client, view, feed), _DRAIN_S, "the jobs to converge", poll_s=_REFRESH_S)
-    feed.close()
-    for job in JOBS:
-        _wait_read(stack, client, view, feed, job)
-    view.event("everything is read; comparing each result with DuckDB on the same input")
-    return tuple(_settled(partial(_compare, stack, job)) for job in JOBS)
-
-
-def _wait_read(stack: LocalStack, client: JobClient, view: View, feed: Feed, job: str) -> None:
-    """Until the job has read its topic to the end, which stands still once all jobs before it in the chain are read."""
-    ends = topic_ends(stack.plan.kafka_bootstrap, INPUTS[job])
-
-    def is_read() -> bool:
-        _refresh(client, view, feed)
-        return caught_up(client, job, INPUTS[job], ends)
-
-    wait_until(is_read, _DRAIN_S, f"{job} to read everything", poll_s=_REFRESH_S)
-
-
-def _settled(compare: Callable[[], check.Comparison]) -> check.Comparison:
-    """The last batch, which closes the windows, may still be under way: look again for a while."""
-    deadline = time.monotonic() + _DRAIN_S / 4
-    comparison = compare()
-    while not comparison.exact and time.monotonic() < deadline:
-        time.sleep(1.0)
-        comparison = compare()
-    return comparison
-
-
-def _compare(stack: LocalStack, job: str) -> check.Comparison:
-    readers = {
-        "enrich": lambda: check.read_enriched(stack.plan.kafka_bootstrap),
-        "hourly": lambda: check.read_hourly(hourly_path(stack)),
-        "delays": lambda: check.read_delays(stack.plan.connections["demo"]),
-    }
-    return check.compare(job, readers[job]())
+    def _compare(self, job: str) -> check.Comparison:
+        readers = {
+            "enrich": lambda: check.read_enriched(self._stack.plan.kafka_bootstrap),
+            "hourly": lambda: check.read_hourly(hourly_path(self._stack)),
+            "delays": lambda: check.read_delays(self._stack.plan.connections["demo"]),
+        }
+        return check.compare(job, readers[job]())

@@ -64,7 +64,6 @@ class Scenario:
         )
 
     def is_due(self, step: Step, share: float) -> bool:
-        """Whether the step is due now."""
         return share >= step.share and (not step.needs_hourly or self._client.get_job(HOURLY).converged)
 
     def override(self) -> None:
@@ -117,10 +116,8 @@ class Scenario:
 
 
 def planes_path(stack: LocalStack) -> Path:
-    """Where the demo's static table is."""
     return stack.data_dir / "demo" / "planes"
 
 
 def hourly_path(stack: LocalStack) -> Path:
-    """Where the demo's Delta table is."""
     return stack.data_dir / "demo" / "hourly"

@@ -6,8 +6,8 @@ import os
 import re
 import time
 from collections import Counter, deque
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -17,6 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.local.demo.feed import Fed
+from penstock.wire.jobs import JobSummary
+from penstock.wire.overview import TaskView, total
 
 _EVENTS_SHOWN = 12
 _EVENTS_IN_PICTURE = 26
@@ -25,20 +27,19 @@ _FETCHED_FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 _STYLES = {"kill": "bold red", "change": "bold cyan", "ok": "green", "process": "yellow", "info": "white"}
 
 
-@dataclass(frozen=True)
-class JobLine:
-    """One job as the display shows it. None is unknown."""
+class ShownJob(NamedTuple):
+    """A job and its tasks."""
 
-    job: str
-    state: str
-    converged: bool
-    revision: int
-    generation: int | None
-    running: int
-    expected: int
-    where: tuple[str, ...]
-    backlog_records: float | None
-    rows_per_second: float | None
+    job: JobSummary
+    tasks: Sequence[TaskView]
+
+    @property
+    def expected(self) -> list[TaskView]:
+        return [task for task in self.tasks if task.expected]
+
+    @property
+    def running(self) -> list[TaskView]:
+        return [task for task in self.expected if task.state == "running"]
 
 
 class View:
@@ -48,7 +49,7 @@ class View:
         self._console = console
         self._started = time.monotonic()
         self._events: deque[tuple[float, str, str]] = deque(maxlen=_EVENTS_IN_PICTURE)
-        self._jobs: tuple[JobLine, ...] = ()
+        self._jobs: tuple[ShownJob, ...] = ()
         self._fed = Fed(0, 1, False)
         self._generations: dict[str, int] = {}
         self._live = Live(self.render(), console=console, refresh_per_second=4) if live else None
@@ -71,20 +72,21 @@ class View:
         else:
             self._live.update(self.render())
 
-    def update(self, fed: Fed, jobs: Iterable[JobLine]) -> None:
+    def update(self, fed: Fed, jobs: Iterable[ShownJob]) -> None:
         """Shows the newest figures, and tells of jobs that run in a new generation."""
         self._fed, self._jobs = fed, tuple(jobs)
-        for line in self._jobs:
-            self._tell_generation(line)
+        for shown in self._jobs:
+            self._tell_generation(shown.job, shown.running)
         if self._live is not None:
             self._live.update(self.render())
 
-    def _tell_generation(self, line: JobLine) -> None:
-        if not line.converged or line.generation is None:
+    def _tell_generation(self, job: JobSummary, running: Sequence[TaskView]) -> None:
+        known = [task.generation for task in running if task.generation is not None]
+        if not job.converged or not known:
             return
-        before, self._generations[line.job] = self._generations.get(line.job), line.generation
-        if before is not None and line.generation > before:
-            self.event(f"{line.job} runs {line.running} tasks as generation {line.generation}", "ok")
+        before, self._generations[job.job] = self._generations.get(job.job), max(known)
+        if before is not None and max(known) > before:
+            self.event(f"{job.job} runs {len(running)} tasks as generation {max(known)}", "ok")
 
     def picture(self) -> str:
         """The present display as SVG, from a console of its own; it fetches nothing when it is shown."""
@@ -103,16 +105,17 @@ class View:
         return Group(feed, _job_table(self._jobs), Panel(lines, title="what happens", title_align="left"))
 
 
-def _job_table(jobs: Iterable[JobLine]) -> Table:
+def _job_table(jobs: Iterable[ShownJob]) -> Table:
     table = Table(expand=True)
     for heading in ("job", "state", "revision", "tasks", "where", "backlog", "rows/s"):
         table.add_column(heading, justify="right" if heading in ("revision", "backlog", "rows/s") else "left")
-    for line in jobs:
-        state = Text(line.state, style="green" if line.converged else "yellow")
-        where = ", ".join(f"{name} x{count}" for name, count in sorted(Counter(line.where).items()))
-        tasks = f"{line.running}/{line.expected}"
-        cells = (tasks, where, _number(line.backlog_records), _number(line.rows_per_second))
-        table.add_row(line.job, state, str(line.revision), *cells)
+    for shown in jobs:
+        job, running = shown.job, shown.running
+        state = Text(f"{job.state}{', converged' * job.converged}", style="green" if job.converged else "yellow")
+        containers = Counter(task.container or "unknown" for task in running)
+        where = ", ".join(f"{name} x{count}" for name, count in sorted(containers.items()))
+        figures = [_number(total(shown.expected, name)) for name in ("backlog_records", "processed_rows_per_second")]
+        table.add_row(job.job, state, str(job.revision), f"{len(running)}/{len(shown.expected)}", where, *figures)
     return table
 
 

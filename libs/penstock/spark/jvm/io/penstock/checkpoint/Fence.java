@@ -1,7 +1,11 @@
 package io.penstock.checkpoint;
 
+import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import org.apache.commons.io.function.IORunnable;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 
@@ -12,13 +16,13 @@ interface Fence {
   String ALLOW_NOT_ATOMIC = "penstock.fence.allow_not_atomic";
 
   /** Publishes if the token is still the newest. Otherwise throws {@link FencedException} and publishes nothing. */
-  void guard(Unchecked.Action<Void> publish) throws IOException;
+  void guard(IORunnable publish) throws IOException;
 
   /** The fence that the session's settings name. Without one, everything may be published. */
   static Fence of(Configuration settings) throws IOException {
     String path = settings.get(PATH);
     if (path == null) {
-      return Unchecked.Action::run;
+      return IORunnable::run;
     }
     String token = settings.get(TOKEN, "");
     Path file = new Path(path);
@@ -27,10 +31,22 @@ interface Fence {
       return new LockedFence(LocalFiles.of(file), token);
     }
     if (settings.getBoolean(ALLOW_NOT_ATOMIC, false)) {
-      return new CheckedFence(files, file, token);
+      return notAtomic(files, file, token);
     }
     throw new IOException(files.getUri() + " has no file locks: a checkpoint there needs the setting "
         + ALLOW_NOT_ATOMIC);
+  }
+
+  /** The fence on file systems without locks: it checks, then publishes. A new owner may claim in between. */
+  private static Fence notAtomic(FileSystem files, Path file, String token) {
+    return publish -> {
+      try (FSDataInputStream stream = files.open(file)) {
+        require(token, new String(stream.readAllBytes(), StandardCharsets.UTF_8), file);
+      } catch (FileNotFoundException error) {
+        throw new FencedException("there is no " + file);
+      }
+      publish.run();
+    };
   }
 
   /** Throws unless the first line of the FENCE file is the token. */

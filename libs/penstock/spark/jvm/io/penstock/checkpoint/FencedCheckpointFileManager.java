@@ -2,6 +2,8 @@ package io.penstock.checkpoint;
 
 import java.io.IOException;
 import java.nio.file.Files;
+import org.apache.commons.io.function.IORunnable;
+import org.apache.commons.lang3.exception.ExceptionUtils;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.Path;
@@ -30,29 +32,23 @@ public class FencedCheckpointFileManager extends FileSystemBasedCheckpointFileMa
     if (!local) {
       return super.createTempFile(path);
     }
-    return Unchecked.run(() -> new FSDataOutputStream(LocalFiles.create(LocalFiles.of(path)), null));
+    try {
+      return new FSDataOutputStream(LocalFiles.create(LocalFiles.of(path)), null);
+    } catch (IOException error) {
+      return ExceptionUtils.rethrow(error);
+    }
   }
 
   @Override
   public void renameTempFile(Path temporary, Path target, boolean overwrite) {
-    Unchecked.run(
-        () -> {
-          publishOrDelete(temporary, target, overwrite);
-          return null;
-        });
-  }
-
-  private void publishOrDelete(Path temporary, Path target, boolean overwrite) throws IOException {
-    try {
-      fence.guard(
-          () -> {
-            publish(temporary, target, overwrite);
-            return null;
-          });
-    } catch (FencedException error) {
-      delete(temporary);
-      throw error;
-    }
+    unchecked(() -> {
+      try {
+        fence.guard(() -> publish(temporary, target, overwrite));
+      } catch (FencedException error) {
+        delete(temporary);
+        throw error;
+      }
+    });
   }
 
   private void publish(Path temporary, Path target, boolean overwrite) throws IOException {
@@ -65,11 +61,11 @@ public class FencedCheckpointFileManager extends FileSystemBasedCheckpointFileMa
 
   @Override
   public void mkdirs(Path path) {
-    if (!local) {
+    if (local) {
+      unchecked(() -> Files.createDirectories(LocalFiles.of(path)));
+    } else {
       super.mkdirs(path);
-      return;
     }
-    Unchecked.run(() -> Files.createDirectories(LocalFiles.of(path)));
   }
 
   @Override
@@ -79,15 +75,11 @@ public class FencedCheckpointFileManager extends FileSystemBasedCheckpointFileMa
 
   @Override
   public void delete(Path path) {
-    if (!local) {
+    if (local) {
+      unchecked(() -> LocalFiles.deleteTree(LocalFiles.of(path)));
+    } else {
       super.delete(path);
-      return;
     }
-    Unchecked.run(
-        () -> {
-          LocalFiles.deleteTree(LocalFiles.of(path));
-          return null;
-        });
   }
 
   @Override
@@ -98,5 +90,14 @@ public class FencedCheckpointFileManager extends FileSystemBasedCheckpointFileMa
     Path qualified = fs().makeQualified(root);
     mkdirs(qualified);
     return qualified;
+  }
+
+  /** Throws IOException through Spark's Scala interfaces, which expect it but declare no exceptions. */
+  private static void unchecked(IORunnable action) {
+    try {
+      action.run();
+    } catch (IOException error) {
+      ExceptionUtils.rethrow(error);
+    }
   }
 }

@@ -3,13 +3,13 @@ package io.penstock.checkpoint;
 import java.io.BufferedOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
-import java.nio.file.FileVisitResult;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
-import java.nio.file.SimpleFileVisitor;
 import java.nio.file.StandardCopyOption;
-import java.nio.file.attribute.BasicFileAttributes;
+import java.util.Comparator;
+import java.util.List;
+import java.util.stream.Stream;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
 
 /** Local files by java.nio. Hadoop's local file system would fork {@code chmod} and {@code readlink} for each call. */
@@ -50,23 +50,12 @@ final class LocalFiles {
       Files.deleteIfExists(root);
       return;
     }
-    Files.walkFileTree(root, new Deleter());
-  }
-
-  private static final class Deleter extends SimpleFileVisitor<Path> {
-    @Override
-    public FileVisitResult visitFile(Path file, BasicFileAttributes attributes) throws IOException {
-      Files.deleteIfExists(file);
-      return FileVisitResult.CONTINUE;
+    List<Path> childrenFirst;
+    try (Stream<Path> tree = Files.walk(root)) {
+      childrenFirst = tree.sorted(Comparator.reverseOrder()).toList();
     }
-
-    @Override
-    public FileVisitResult postVisitDirectory(Path folder, IOException error) throws IOException {
-      if (error != null) {
-        throw error;
-      }
-      Files.deleteIfExists(folder);
-      return FileVisitResult.CONTINUE;
+    for (Path path : childrenFirst) {
+      Files.deleteIfExists(path);
     }
   }
 }

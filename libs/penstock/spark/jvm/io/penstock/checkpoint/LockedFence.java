@@ -11,6 +11,7 @@ import java.nio.file.StandardOpenOption;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.locks.ReentrantLock;
+import org.apache.commons.io.function.IORunnable;
 
 /**
  * Checks and publishes in one step, while it holds {@code FENCE.lock}. A new owner writes FENCE only while it holds the
@@ -33,7 +34,7 @@ final class LockedFence implements Fence {
   }
 
   @Override
-  public void guard(Unchecked.Action<Void> publish) throws IOException {
+  public void guard(IORunnable publish) throws IOException {
     try {
       threads.lockInterruptibly();
     } catch (InterruptedException error) {
@@ -48,7 +49,7 @@ final class LockedFence implements Fence {
     }
   }
 
-  private void guardAmongProcesses(Unchecked.Action<Void> publish) throws IOException {
+  private void guardAmongProcesses(IORunnable publish) throws IOException {
     try (FileChannel channel = FileChannel.open(lockFile, StandardOpenOption.CREATE, StandardOpenOption.WRITE)) {
       channel.lock();
       Fence.require(token, Files.readString(file), file);

@@ -8,7 +8,6 @@ import com.sun.management.GarbageCollectorMXBean;
 import com.sun.management.GcInfo;
 import com.sun.management.OperatingSystemMXBean;
 import io.penstock.spark42.RunningQuery;
-import io.penstock.spark42.StoppingQueries;
 import java.lang.management.ManagementFactory;
 import java.lang.management.MemoryPoolMXBean;
 import java.lang.management.MemoryType;
@@ -147,14 +146,14 @@ public final class QueryWatch {
    */
   public static void stop(StreamingQuery query, long patienceMillis) throws InterruptedException, TimeoutException {
     long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(patienceMillis);
-    StoppingQueries.add(query.runId());
+    RunningQuery.STOPPING.add(query.runId());
     try {
       while (query.isActive() && query.status().isTriggerActive() && System.nanoTime() < deadline) {
         Thread.sleep(STOP_POLL_MILLIS);
       }
       query.stop();
     } finally {
-      StoppingQueries.remove(query.runId());
+      RunningQuery.STOPPING.remove(query.runId());
     }
   }
 }

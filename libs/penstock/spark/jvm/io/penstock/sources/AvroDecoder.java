@@ -21,7 +21,6 @@ import scala.Option;
  * Spark has Avro's types and deserializer, but {@code from_avro} is in a jar that the registry lacks.
  */
 public final class AvroDecoder implements UDF1<byte[], Object> {
-  private static final long serialVersionUID = 1L;
   private static final String NO_PREFIX = "";
   private static final int NO_RECURSION = -1;
 

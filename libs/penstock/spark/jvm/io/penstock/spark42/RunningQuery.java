@@ -1,19 +1,20 @@
 package io.penstock.spark42;
 
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Properties;
+import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
 import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution;
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
+import org.apache.spark.sql.execution.streaming.runtime.StreamProgress;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper;
 import org.apache.spark.sql.streaming.StateOperatorProgress;
 import org.apache.spark.sql.streaming.StreamingQuery;
@@ -27,6 +28,9 @@ import scala.jdk.javaapi.CollectionConverters;
  * lists every internal method used here and fails by name when Spark no longer has one.
  */
 public final class RunningQuery {
+  /** Runs of queries that are about to be stopped. They get no more rows; the batch in progress runs to its end. */
+  public static final Set<UUID> STOPPING = ConcurrentHashMap.newKeySet();
+
   private final StreamExecution execution;
 
   private RunningQuery(StreamExecution execution) {
@@ -72,7 +76,7 @@ public final class RunningQuery {
 
   /** Whether the query is about to be stopped and must get no more rows. */
   public boolean isStopping() {
-    return StoppingQueries.contains(execution.runId());
+    return STOPPING.contains(execution.runId());
   }
 
   /** The sources in the order of the checkpoint's offset log. */
@@ -87,12 +91,8 @@ public final class RunningQuery {
 
   /** The end offsets of the current batch, one text for each source in the order of {@link #sources}. */
   public List<String> endOffsets() {
-    List<String> ends = new ArrayList<>();
-    for (SparkDataStream source : sources()) {
-      Option<Offset> end = execution.getLatestExecutionContext().endOffsets().get(source);
-      ends.add(end.isEmpty() ? "" : end.get().json());
-    }
-    return ends;
+    StreamProgress ends = execution.getLatestExecutionContext().endOffsets();
+    return sources().stream().map(ends::get).map(end -> end.isEmpty() ? "" : end.get().json()).toList();
   }
 
   /** Milliseconds since 1970; 0 before the first row. Only for queries from {@link #ofThisThread}. */

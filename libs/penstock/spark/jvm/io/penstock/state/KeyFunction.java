@@ -29,6 +29,9 @@ public record KeyFunction(String name, int count, List<Integer> places) {
 
   /** Routes rows of one operator to their key group, and to one of the {@code partitions} of a task. */
   Router router(StructType partitionKey, int partitions) {
+    if (name.equals("kafka")) {
+      requireKnownBytes(partitionKey);
+    }
     List<Expression> all = new ArrayList<>();
     for (int place = 0; place < partitionKey.size(); place++) {
       all.add(new BoundReference(place, partitionKey.fields()[place].dataType(), true));
@@ -36,21 +39,16 @@ public record KeyFunction(String name, int count, List<Integer> places) {
     List<Expression> key = places.stream().map(all::get).toList();
     List<Expression> hashes =
         List.of(new Murmur3Hash(seq(key)), new HashPartitioning(seq(all), partitions).partitionIdExpression());
-    return new Router(this, UnsafeProjection.create(seq(hashes)), dataType(partitionKey));
+    return new Router(UnsafeProjection.create(seq(hashes)));
   }
 
-  private DataType dataType(StructType partitionKey) {
-    if (!name.equals("kafka")) {
-      return null;
-    }
+  private void requireKnownBytes(StructType partitionKey) {
     DataType type = partitionKey.fields()[places.get(0)].dataType();
     if (places.size() != 1 || !(type instanceof StringType || type instanceof BinaryType)) {
       throw new UnmovableStateException(
-
-              "state cannot be moved because key_function kafka hashes the bytes of the record's key. These are known only for"
-              + " one key column of type STRING or BINARY, not for " + partitionKey.simpleString());
+          "state cannot be moved because key_function kafka hashes the bytes of the record's key. These are known only"
+              + " for one key column of type STRING or BINARY, not for " + partitionKey.simpleString());
     }
-    return type;
   }
 
   private static Seq<Expression> seq(List<Expression> expressions) {
@@ -58,17 +56,13 @@ public record KeyFunction(String name, int count, List<Integer> places) {
   }
 
   /** Not safe for use by several threads. */
-  static final class Router {
-    private final KeyFunction function;
+  final class Router {
     private final UnsafeProjection hashes;
-    private final DataType kafkaType;
     private UnsafeRow hashed;
     private UnsafeRow key;
 
-    private Router(KeyFunction function, UnsafeProjection hashes, DataType kafkaType) {
-      this.function = function;
+    private Router(UnsafeProjection hashes) {
       this.hashes = hashes;
-      this.kafkaType = kafkaType;
     }
 
     void at(UnsafeRow partitionKey) {
@@ -78,9 +72,9 @@ public record KeyFunction(String name, int count, List<Integer> places) {
 
     /** -1 for a null key, which Kafka sends to any partition. */
     int keyGroup() {
-      return switch (function.name) {
-        case "spark" -> Math.floorMod(hashed.getInt(0), function.count);
-        case "kafka" -> kafkaKeyGroup(function.places.get(0));
+      return switch (name) {
+        case "spark" -> Math.floorMod(hashed.getInt(0), count);
+        case "kafka" -> kafkaKeyGroup(places.get(0));
         default -> 0;
       };
     }
@@ -89,12 +83,9 @@ public record KeyFunction(String name, int count, List<Integer> places) {
       return hashed.getInt(1);
     }
 
+    // An unsafe row has the same bytes for a text as for a binary.
     private int kafkaKeyGroup(int place) {
-      if (key.isNullAt(place)) {
-        return -1;
-      }
-      byte[] bytes = kafkaType instanceof StringType ? key.getUTF8String(place).getBytes() : key.getBinary(place);
-      return Utils.toPositive(Utils.murmur2(bytes)) % function.count;
+      return key.isNullAt(place) ? -1 : Utils.toPositive(Utils.murmur2(key.getBinary(place))) % count;
     }
   }
 }

@@ -4,10 +4,10 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.util.ArrayList;
-import java.util.Collections;
 import java.util.List;
+import java.util.Objects;
 import java.util.UUID;
+import java.util.stream.IntStream;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
@@ -26,6 +26,7 @@ import org.apache.spark.sql.execution.streaming.runtime.WatermarkPropagator$;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.types.Metadata;
 import scala.Option;
+import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -47,9 +48,9 @@ public final class KeyedOperators {
    */
   public static String describe(Dataset<?> result, String tag) throws JsonProcessingException {
     LogicalPlan plan = result.queryExecution().analyzed();
-    ObjectNode found = JSON.createObjectNode().put("mixed", hasMixedUnion(plan, tag));
+    ObjectNode found = JSON.createObjectNode().put("mixed", plan.exists(node -> isMixed(node, tag)));
     ArrayNode operators = found.putArray("operators");
-    for (SparkPlan node : nodes(planned(result, plan))) {
+    for (SparkPlan node : CollectionConverters.asJava(planned(result, plan).map(node -> node))) {
       if (node instanceof StateStoreWriter operator) {
         ArrayNode columns = operators.addObject()
             .put("operator", operator.getStateInfo().operatorId())
@@ -70,15 +71,6 @@ public final class KeyedOperators {
         new scala.collection.mutable.HashMap<>(), CommandExecutionMode$.MODULE$.SKIP(), false).executedPlan();
   }
 
-  private static List<SparkPlan> nodes(SparkPlan root) {
-    List<SparkPlan> found = new ArrayList<>();
-    found.add(root);
-    for (int next = 0; next < found.size(); next++) {
-      found.addAll(CollectionConverters.asJava(found.get(next).children()));
-    }
-    return found;
-  }
-
   /**
    * A column of a join has a tag only if both sides have the same. The second input of other operators is an initial
    * state.
@@ -90,23 +82,21 @@ public final class KeyedOperators {
   }
 
   private static List<Long> tags(Distribution distribution, String tag) {
-    List<Long> tags = new ArrayList<>();
-    if (distribution instanceof StatefulOpClusteredDistribution clustered) {
-      for (Expression column : CollectionConverters.asJava(clustered.expressions())) {
-        tags.add(tagOf(column, tag));
-      }
-    }
-    return tags;
+    return distribution instanceof StatefulOpClusteredDistribution clustered
+        ? tags(clustered.expressions(), tag)
+        : List.of();
+  }
+
+  private static List<Long> tags(Seq<? extends Expression> columns, String tag) {
+    return CollectionConverters.asJava(columns).stream().map(column -> tagOf(column, tag)).toList();
   }
 
   private static List<Long> agreed(List<Long> one, List<Long> other) {
-    List<Long> agreed = new ArrayList<>(Collections.nCopies(one.size(), null));
-    for (int place = 0; place < Math.min(one.size(), other.size()); place++) {
-      if (one.get(place) != null && one.get(place).equals(other.get(place))) {
-        agreed.set(place, one.get(place));
-      }
-    }
-    return agreed;
+    return IntStream.range(0, one.size())
+        .mapToObj(place -> place < other.size() && Objects.equals(one.get(place), other.get(place))
+            ? one.get(place)
+            : null)
+        .toList();
   }
 
   /** A field of a decoded record counts too: Spark may push an operator below the projection of that field. */
@@ -117,22 +107,9 @@ public final class KeyedOperators {
     return metadata.contains(tag) ? (Long) metadata.getLong(tag) : null;
   }
 
-  private static boolean hasMixedUnion(LogicalPlan plan, String tag) {
-    for (LogicalPlan child : CollectionConverters.asJava(plan.children())) {
-      if (hasMixedUnion(child, tag)) {
-        return true;
-      }
-    }
-    return plan instanceof Union && isMixed(CollectionConverters.asJava(plan.children()), tag);
-  }
-
-  private static boolean isMixed(List<LogicalPlan> branches, String tag) {
-    return branches.stream().map(branch -> outputTags(branch, tag)).distinct().count() > 1;
-  }
-
-  private static List<Long> outputTags(LogicalPlan plan, String tag) {
-    List<Long> tags = new ArrayList<>();
-    CollectionConverters.asJava(plan.output()).forEach(attribute -> tags.add(tagOf(attribute, tag)));
-    return tags;
+  private static boolean isMixed(LogicalPlan node, String tag) {
+    return node instanceof Union
+        && CollectionConverters.asJava(node.children()).stream()
+            .map(branch -> tags(branch.output(), tag)).distinct().count() > 1;
   }
 }

@@ -18,11 +18,11 @@ final class NewStores implements AutoCloseable {
   NewStores(StoreLayout layout, List<TaskState> tasks, int keyGroups) {
     byKeyGroup = new Open[keyGroups][];
     for (TaskState task : tasks) {
-      Open[] partitions = new Open[task.partitions];
-      for (int partition = 0; partition < task.partitions; partition++) {
+      Open[] partitions = new Open[task.partitions()];
+      for (int partition = 0; partition < task.partitions(); partition++) {
         partitions[partition] = open(layout, task, partition);
       }
-      for (int keyGroup = task.lowestKeyGroup; keyGroup < task.endOfKeyGroups; keyGroup++) {
+      for (int keyGroup = task.lowestKeyGroup(); keyGroup < task.endOfKeyGroups(); keyGroup++) {
         byKeyGroup[keyGroup] = partitions;
       }
     }
@@ -36,7 +36,7 @@ final class NewStores implements AutoCloseable {
     return open;
   }
 
-  void put(int keyGroup, int partition, Family family, UnsafeRow key, UnsafeRow value) {
+  void put(int keyGroup, int partition, StoreLayout.Family family, UnsafeRow key, UnsafeRow value) {
     StateStore store = byKeyGroup[keyGroup][partition].store;
     synchronized (store) {
       if (family.isList() && store.keyExists(key, family.name())) {

@@ -38,12 +38,12 @@ public final class StateMove {
    * Adds an old task with its state after batch {@code batch}. It has the key groups {@code lowest} to {@code end - 1}.
    */
   public void addOld(SparkSession session, String checkpoint, int partitions, long batch, int lowest, int end) {
-    from.add(new TaskState(session, checkpoint, partitions, batch + 1, lowest, end));
+    from.add(TaskState.of(session, checkpoint, partitions, batch + 1, lowest, end));
   }
 
   /** Adds a new task. Its state will be that after its batch 0. */
   public void addNew(SparkSession session, String checkpoint, int partitions, int lowest, int end) {
-    to.add(new TaskState(session, checkpoint, partitions, 1, lowest, end));
+    to.add(TaskState.of(session, checkpoint, partitions, 1, lowest, end));
   }
 
   /** The function that gives the key group of a row: see {@link KeyFunction}. */
@@ -51,12 +51,12 @@ public final class StateMove {
     return new KeyFunction(function, keyGroups, places);
   }
 
-  /** Reads the layout of a store from the first old task's checkpoint. {@link Store} describes the arguments. */
+  /** Reads the layout of a {@link StoreLayout.Store} from the first old task's checkpoint. */
   public StoreLayout layout(
       long operator, String operatorName, String name, int prefixColumns, int formatVersion, String properties,
       List<String> schemaFiles) {
-    Store store =
-        new Store(operator, operatorName, name, prefixColumns, formatVersion, properties, List.copyOf(schemaFiles));
+    StoreLayout.Store store = new StoreLayout.Store(
+        operator, operatorName, name, prefixColumns, formatVersion, properties, List.copyOf(schemaFiles));
     return StoreLayout.read(store, from.get(0));
   }
 
@@ -68,11 +68,11 @@ public final class StateMove {
   public String move(StoreLayout layout, KeyFunction keys) throws Exception {
     try (NewStores target = new NewStores(layout, to, keys.count())) {
       Tally tally = forEachPartition(from, keys.count(), (task, partition, own) ->
-          scan(layout, keys, task, partition, to.get(0).partitions, (family, router, key, value) -> {
+          new Scan(layout, keys, to.get(0).partitions(), (family, router, key, value) -> {
             requireOwn(task, router.keyGroup(), key, layout.families().get(family));
             own.add(router.keyGroup(), family, key, value);
             target.put(router.keyGroup(), router.partition(), layout.families().get(family), key, value);
-          }));
+          }).run(task, partition));
       target.commit(threads);
       return tally.toJson();
     }
@@ -85,13 +85,13 @@ public final class StateMove {
    */
   public String verify(StoreLayout layout, KeyFunction keys) throws Exception {
     return forEachPartition(to, keys.count(), (task, partition, own) ->
-        scan(layout, keys, task, partition, task.partitions, (family, router, key, value) -> {
+        new Scan(layout, keys, task.partitions(), (family, router, key, value) -> {
           if (!task.has(router.keyGroup()) || router.partition() != partition) {
             throw new IllegalStateException("after the move, a row of " + layout.store()
                 + " is in the wrong task or partition");
           }
           own.add(router.keyGroup(), family, key, value);
-        })).toJson();
+        }).run(task, partition)).toJson();
   }
 
   @FunctionalInterface
@@ -107,7 +107,7 @@ public final class StateMove {
   private Tally forEachPartition(List<TaskState> tasks, int keyGroups, PartitionWork work) throws Exception {
     List<Callable<Tally>> calls = new ArrayList<>();
     for (TaskState task : tasks) {
-      for (int partition = 0; partition < task.partitions; partition++) {
+      for (int partition = 0; partition < task.partitions(); partition++) {
         int number = partition;
         calls.add(() -> {
           Tally own = new Tally(keyGroups);
@@ -136,66 +136,65 @@ public final class StateMove {
     }
   }
 
-  private static void scan(
-      StoreLayout layout, KeyFunction keys, TaskState task, int partition, int targetPartitions, RowWork work) {
-    StateStoreProvider provider = task.open(layout, partition);
-    try {
-      // Families can only be registered with a store that is open for writing.
-      if (layout.hasFamilies()) {
-        StateStore store = provider.getStore(task.version, Option.empty(), false, false);
-        layout.register(store);
-        scan(layout, keys, store, targetPartitions, work);
-      } else {
-        scan(layout, keys, provider.getReadStore(task.version, Option.empty()), targetPartitions, work);
-      }
-    } finally {
-      provider.close();
-    }
-  }
-
-  private static void scan(
-      StoreLayout layout, KeyFunction keys, ReadStateStore store, int targetPartitions, RowWork work) {
-    try {
-      for (int number = 0; number < layout.families().size(); number++) {
-        scan(layout.families().get(number), number, keys, store, targetPartitions, work);
-      }
-    } finally {
-      store.abort();
-    }
-  }
-
-  private static void scan(
-      Family family, int number, KeyFunction keys, ReadStateStore store, int targetPartitions, RowWork work) {
-    StatePartitionKeyExtractor partitionKeys = family.partitionKeys();
-    KeyFunction.Router router = keys.router(partitionKeys.partitionKeySchema(), targetPartitions);
-    try (StateStoreIterator<UnsafeRowPair> rows = store.iterator(family.name())) {
-      while (rows.hasNext()) {
-        UnsafeRowPair row = rows.next();
-        router.at(partitionKeys.partitionKey(row.key()));
-        if (family.isList()) {
-          UnsafeRow key = row.key().copy();
-          Iterator<UnsafeRow> values = store.valuesIterator(key, family.name());
-          while (values.hasNext()) {
-            work.take(number, router, key, values.next());
-          }
+  private record Scan(StoreLayout layout, KeyFunction keys, int targetPartitions, RowWork work) {
+    void run(TaskState task, int partition) {
+      StateStoreProvider provider = task.open(layout, partition);
+      try {
+        // Families can only be registered with a store that is open for writing.
+        if (layout.store().hasVariables()) {
+          StateStore store = provider.getStore(task.version(), Option.empty(), false, false);
+          layout.register(store);
+          rows(store);
         } else {
-          work.take(number, router, row.key(), row.value());
+          rows(provider.getReadStore(task.version(), Option.empty()));
+        }
+      } finally {
+        provider.close();
+      }
+    }
+
+    private void rows(ReadStateStore store) {
+      try {
+        for (int number = 0; number < layout.families().size(); number++) {
+          rows(store, number, layout.families().get(number));
+        }
+      } finally {
+        store.abort();
+      }
+    }
+
+    private void rows(ReadStateStore store, int number, StoreLayout.Family family) {
+      StatePartitionKeyExtractor partitionKeys = family.partitionKeys();
+      KeyFunction.Router router = keys.router(partitionKeys.partitionKeySchema(), targetPartitions);
+      try (StateStoreIterator<UnsafeRowPair> rows = store.iterator(family.name())) {
+        while (rows.hasNext()) {
+          UnsafeRowPair row = rows.next();
+          router.at(partitionKeys.partitionKey(row.key()));
+          if (family.isList()) {
+            UnsafeRow key = row.key().copy();
+            Iterator<UnsafeRow> values = store.valuesIterator(key, family.name());
+            while (values.hasNext()) {
+              work.take(number, router, key, values.next());
+            }
+          } else {
+            work.take(number, router, row.key(), row.value());
+          }
         }
       }
     }
   }
 
-  private static void requireOwn(TaskState task, int keyGroup, UnsafeRow key, Family family) {
+  private static void requireOwn(TaskState task, int keyGroup, UnsafeRow key, StoreLayout.Family family) {
     if (!task.has(keyGroup)) {
       throw new UnmovableStateException(
-          "state cannot be moved because the task of key groups " + task.lowestKeyGroup + " to "
-              + (task.endOfKeyGroups - 1) + " keeps the key " + text(key, family) + " of key group " + keyGroup
+          "state cannot be moved because the task of key groups " + task.lowestKeyGroup() + " to "
+              + (task.endOfKeyGroups() - 1) + " keeps the key " + text(key, family) + " of key group " + keyGroup
               + " (operator " + family.store().operator() + "). Either the input's records are not partitioned as"
               + " key_function and key_columns say, or some have a null key: the query should filter those");
     }
   }
 
-  private static String text(UnsafeRow key, Family family) {
+  private static String text(UnsafeRow key, StoreLayout.Family family) {
     return key.toSeq(family.schema().keySchema()).mkString("(", ", ", ")");
   }
 }

@@ -5,10 +5,16 @@ import java.util.Map;
 import java.util.function.Function;
 import java.util.stream.Collectors;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatePartitionKeyExtractorFactory$;
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.StateStoreColumnFamilySchemaUtils$;
+import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.StateVariableType;
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateOperatorProperties$;
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateVariableInfo;
 import org.apache.spark.sql.execution.streaming.state.InMemoryStateSchemaProvider;
+import org.apache.spark.sql.execution.streaming.state.KeyStateEncoderSpec;
+import org.apache.spark.sql.execution.streaming.state.NoPrefixKeyStateEncoderSpec;
+import org.apache.spark.sql.execution.streaming.state.PrefixKeyScanStateEncoderSpec;
+import org.apache.spark.sql.execution.streaming.state.StatePartitionKeyExtractor;
 import org.apache.spark.sql.execution.streaming.state.StateSchemaCompatibilityChecker;
 import org.apache.spark.sql.execution.streaming.state.StateSchemaMetadata$;
 import org.apache.spark.sql.execution.streaming.state.StateSchemaProvider;
@@ -24,8 +30,72 @@ import scala.jdk.javaapi.CollectionConverters;
  * @param schemas the schema versions that rows of transformWithState refer to; empty for other operators
  */
 public record StoreLayout(Store store, List<Family> families, Option<StateSchemaProvider> schemas) {
+  /**
+   * One state store of an operator, as described by the operator's metadata in the checkpoint.
+   *
+   * @param operator id of the operator
+   * @param operatorName Spark's name of the operator
+   * @param name name of the store
+   * @param prefixColumns number of leading key columns that a prefix scan uses; 0: none
+   * @param formatVersion version of the format of the operator's state
+   * @param properties JSON of transformWithState's variables; empty for other operators
+   * @param schemaFiles paths of transformWithState's schemas; empty for other operators, whose schema has a fixed path
+   */
+  record Store(
+      long operator, String operatorName, String name, int prefixColumns, int formatVersion, String properties,
+      List<String> schemaFiles) {
+    boolean hasVariables() {
+      return !properties.isEmpty();
+    }
+  }
+
+  /**
+   * A column family: the rows of one schema in a store. A store of a built-in operator has one family. A variable of
+   * transformWithState has one family, and one more for each of its indexes.
+   *
+   * @param variable the variable of transformWithState to which the family belongs; null for built-in operators
+   */
+  record Family(Store store, StateStoreColFamilySchema schema, TransformWithStateVariableInfo variable) {
+    private static final String DEFAULT = "default";
+
+    String name() {
+      return schema.colFamilyName();
+    }
+
+    /** Whether a key has a list of values. In an index of a list variable a key has one value. */
+    boolean isList() {
+      return variable != null
+          && variable.stateName().equals(name())
+          && variable.stateVariableType().equals(StateVariableType.ListState());
+    }
+
+    KeyStateEncoderSpec encoding() {
+      if (schema.keyStateEncoderSpec().isDefined()) {
+        return schema.keyStateEncoderSpec().get();
+      }
+      return store.prefixColumns > 0
+          ? new PrefixKeyScanStateEncoderSpec(schema.keySchema(), store.prefixColumns)
+          : new NoPrefixKeyStateEncoderSpec(schema.keySchema());
+    }
+
+    private void register(StateStore open) {
+      if (!name().equals(DEFAULT)) {
+        boolean internal = StateStoreColumnFamilySchemaUtils$.MODULE$.isInternalColFamily(name());
+        open.createColFamilyIfAbsent(
+            name(), schema.keySchema(), schema.valueSchema(), encoding(), isList(), internal);
+      }
+    }
+
+    /** Extracts from a key the columns by which Spark partitions the operator. Not safe for use by several threads. */
+    StatePartitionKeyExtractor partitionKeys() {
+      return StatePartitionKeyExtractorFactory$.MODULE$.create(
+          store.operatorName, schema.keySchema(), store.name, name(), Option.apply(store.formatVersion),
+          Option.apply(variable));
+    }
+  }
+
   static StoreLayout read(Store store, TaskState task) {
-    Seq<Path> files = CollectionConverters.asScala(store.schemaFiles().stream().map(Path::new).toList()).toSeq();
+    Seq<Path> files = CollectionConverters.asScala(store.schemaFiles.stream().map(Path::new).toList()).toSeq();
     List<StateStoreColFamilySchema> schemas = CollectionConverters.asJava(
         new StateSchemaCompatibilityChecker(
             task.storeId(store, 0), task.files(), files.toList(), Option.empty(), false).readSchemaFile());
@@ -40,16 +110,13 @@ public record StoreLayout(Store store, List<Family> families, Option<StateSchema
     return families.get(0);
   }
 
-  boolean hasFamilies() {
-    return store.hasVariables();
-  }
-
+  /** Registers the families with an open store. */
   void register(StateStore open) {
     families.forEach(family -> family.register(open));
   }
 
   private static Option<StateSchemaProvider> provider(Store store, TaskState task) {
-    Seq<String> files = CollectionConverters.asScala(store.schemaFiles()).toSeq();
+    Seq<String> files = CollectionConverters.asScala(store.schemaFiles).toSeq();
     return Option.apply(new InMemoryStateSchemaProvider(
         StateSchemaMetadata$.MODULE$.createStateSchemaMetadata(task.root(), task.files(), files.toList())));
   }
@@ -59,7 +126,7 @@ public record StoreLayout(Store store, List<Family> families, Option<StateSchema
       return Map.of();
     }
     return CollectionConverters.asJava(
-        TransformWithStateOperatorProperties$.MODULE$.fromJson(store.properties()).stateVariables())
+        TransformWithStateOperatorProperties$.MODULE$.fromJson(store.properties).stateVariables())
         .stream()
         .collect(Collectors.toMap(TransformWithStateVariableInfo::stateName, Function.identity()));
   }

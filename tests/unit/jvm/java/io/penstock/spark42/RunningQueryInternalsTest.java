@@ -50,12 +50,12 @@ class RunningQueryInternalsTest {
 
   @ParameterizedTest(name = "{0}.{1}")
   @CsvSource({
-    "KafkaMicroBatchStream, kafkaOffsetReader, " + KAFKA + "KafkaOffsetReader, SparkKafkaClients",
-    "KafkaOffsetReader, driverKafkaParams, java.util.Map, SparkKafkaClients",
-    "KafkaOffsetReaderAdmin, admin, org.apache.kafka.clients.admin.Admin, SparkKafkaClients",
-    "KafkaBatchInputPartition, offsetRange, " + KAFKA + "KafkaOffsetRange, OrderedPartitions",
-    "KafkaOffsetRange, topicPartition, org.apache.kafka.common.TopicPartition, OrderedPartitions",
-    "KafkaOffsetRange, fromOffset, long, OrderedPartitions",
+    "KafkaMicroBatchStream, kafkaOffsetReader, " + KAFKA + "KafkaOffsetReader, broker.KafkaLogs",
+    "KafkaOffsetReader, driverKafkaParams, java.util.Map, broker.KafkaLogs",
+    "KafkaOffsetReaderAdmin, admin, org.apache.kafka.clients.admin.Admin, broker.KafkaLogs",
+    "KafkaBatchInputPartition, offsetRange, " + KAFKA + "KafkaOffsetRange, BalancedStream",
+    "KafkaOffsetRange, topicPartition, org.apache.kafka.common.TopicPartition, BalancedStream",
+    "KafkaOffsetRange, fromOffset, long, BalancedStream",
   })
   void theKafkaConnectorHasWhatTheSourceUses(String type, String method, String result, String user) {
     requireMethod(KAFKA + type, method, result, "io.penstock.kafka.source." + user);

@@ -14,13 +14,8 @@ import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
  * The entry point of the exactly-once Kafka sink of a streaming query. As in Spark's own sink, update and complete mode
  * append their rows.
  */
-public final class ExactlyOnceWriteBuilder implements SupportsTruncate, SupportsStreamingUpdateAsAppend {
-  private final LogicalWriteInfo info;
-
-  public ExactlyOnceWriteBuilder(LogicalWriteInfo info) {
-    this.info = info;
-  }
-
+public record ExactlyOnceWriteBuilder(LogicalWriteInfo info)
+    implements SupportsTruncate, SupportsStreamingUpdateAsAppend {
   @Override
   public WriteBuilder truncate() {
     return this;

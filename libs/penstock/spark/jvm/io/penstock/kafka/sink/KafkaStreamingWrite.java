@@ -1,28 +1,33 @@
 package io.penstock.kafka.sink;
 
+import io.penstock.kafka.sink.errors.BrokenSinkException;
+import io.penstock.kafka.sink.errors.RetryableSinkException;
 import io.penstock.kafka.sink.options.SinkOptions;
-import io.penstock.kafka.sink.options.TransactionScope;
+import io.penstock.kafka.sink.options.SinkOptions.TransactionScope;
 import io.penstock.kafka.sink.run.SinkRun;
 import io.penstock.kafka.sink.run.SinkRuns;
-import io.penstock.kafka.sink.series.PlannedBatch;
+import io.penstock.kafka.sink.series.Marker;
 import io.penstock.kafka.sink.series.ReplayCheck.Decision;
 import io.penstock.kafka.sink.write.RecordColumns;
 import io.penstock.kafka.sink.write.RowWriterFactory;
-import io.penstock.kafka.sink.write.WrittenAttempt;
+import io.penstock.spark42.RunningQuery;
 import java.util.Arrays;
-import java.util.Set;
+import java.util.List;
 import java.util.stream.Collectors;
+import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+import org.apache.spark.sql.kafka010.KafkaMicroBatchStream;
 
 /** The write of one micro-batch, on the driver. Spark makes a new one for each batch. */
 final class KafkaStreamingWrite implements StreamingWrite {
   private final SinkOptions options;
   private final RecordColumns columns;
   private final String queryId;
-  private PlannedBatch batch;
+  private String runId;
+  private Marker batch;
   private SinkRun run;
   private Decision decision;
 
@@ -34,11 +39,17 @@ final class KafkaStreamingWrite implements StreamingWrite {
 
   @Override
   public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
+    RunningQuery query = RunningQuery.withId(queryId)
+        .orElseThrow(() -> new RetryableSinkException("the query " + queryId + " does not run any more"));
     boolean each = options.scope() == TransactionScope.PARTITION;
-    batch = CurrentBatch.of(queryId, each ? info.numPartitions() : 0);
-    run = SinkRuns.of(batch.runId(), options);
+    if (each) {
+      requireRepeatable(query.sources());
+    }
+    runId = query.runId();
+    batch = Marker.ofBatch(queryId, query.batchId(), query.endOffsets(), each ? info.numPartitions() : 0);
+    run = SinkRuns.of(runId, options);
     decision = run.start(batch);
-    return new RowWriterFactory(options, columns, batch, decision);
+    return new RowWriterFactory(options, columns, runId, batch, decision);
   }
 
   @Override
@@ -48,19 +59,26 @@ final class KafkaStreamingWrite implements StreamingWrite {
     } else if (options.scope() == TransactionScope.PARTITION) {
       run.partitionsCommitted(batch);
     } else {
-      run.commit(batch, attempts(messages));
+      run.commit(batch, Arrays.stream(messages).map(RowWriterFactory::attemptOf).collect(Collectors.toSet()));
     }
   }
 
   /** Ends the run, since the query ends after a failed batch. */
   @Override
   public void abort(long epoch, WriterCommitMessage[] messages) {
-    SinkRuns.end(batch.runId());
+    SinkRuns.end(runId);
   }
 
-  private static Set<Long> attempts(WriterCommitMessage[] messages) {
-    return Arrays.stream(messages)
-        .map(message -> ((WrittenAttempt) message).attempt())
-        .collect(Collectors.toSet());
+  /**
+   * The requirement of scope {@code partition}: a replayed batch has the same rows in the same Spark partitions.
+   * Spark's own Kafka source breaks it: after a restart it may plan up to four partitions in another order.
+   */
+  private static void requireRepeatable(List<SparkDataStream> sources) {
+    if (sources.stream().anyMatch(KafkaMicroBatchStream.class::isInstance)) {
+      throw new BrokenSinkException(
+          "option transactionScope: partition needs sources that plan the partitions of a repeated batch in the same"
+              + " order. Spark's format kafka does not: read with format penstock-kafka, which takes the same options"
+              + " and continues the same checkpoint");
+    }
   }
 }

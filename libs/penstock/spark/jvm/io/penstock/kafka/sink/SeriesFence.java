@@ -5,8 +5,6 @@ import io.penstock.kafka.sink.options.SinkOptions;
 import io.penstock.kafka.sink.series.SeriesNames;
 import java.util.List;
 import java.util.Map;
-import java.util.TreeMap;
-import java.util.TreeSet;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.TransactionListing;
@@ -22,15 +20,14 @@ public final class SeriesFence {
    */
   public static List<String> fence(Map<String, String> kafka, String prefix) {
     KafkaErrors errors = new KafkaErrors("", prefix, prefix);
-    try (Admin admin = Admin.create(SinkOptions.admin(new TreeMap<>(kafka)))) {
-      TreeSet<String> ids = new TreeSet<>();
-      for (TransactionListing listed : admin.listTransactions().all().get()) {
-        if (SeriesNames.belongs(listed.transactionalId(), prefix)) {
-          ids.add(listed.transactionalId());
-        }
-      }
+    try (Admin admin = Admin.create(SinkOptions.admin(kafka))) {
+      List<String> ids = admin.listTransactions().all().get().stream()
+          .map(TransactionListing::transactionalId)
+          .filter(id -> SeriesNames.belongs(id, prefix))
+          .sorted()
+          .toList();
       admin.fenceProducers(ids).all().get();
-      return List.copyOf(ids);
+      return ids;
     } catch (InterruptedException | ExecutionException error) {
       throw errors.explain("fencing the series", error, false);
     }

@@ -2,29 +2,25 @@ package io.penstock.kafka.source;
 
 import io.penstock.host.QueryUse;
 import io.penstock.kafka.source.broker.KafkaLogs;
-import io.penstock.kafka.source.horizon.CandidateEvaluator;
 import io.penstock.kafka.source.idle.IdleInput;
-import io.penstock.kafka.source.limits.MeanRecordSizes;
 import io.penstock.kafka.source.limits.ReadLimits;
-import io.penstock.kafka.source.offsets.LeaderBatches;
 import io.penstock.kafka.source.offsets.LeaderOffsetLog;
 import io.penstock.kafka.source.offsets.OffsetsJson;
 import io.penstock.kafka.source.plan.BalanceMode;
 import io.penstock.kafka.source.plan.BatchHorizon;
 import io.penstock.kafka.source.plan.BatchPlanner;
 import io.penstock.kafka.source.plan.OtherSources;
-import io.penstock.kafka.source.plan.SourcePacing;
 import io.penstock.kafka.source.skew.SkewGauge;
-import io.penstock.kafka.source.skew.SkewMeter;
 import io.penstock.spark42.RunningQuery;
-import io.penstock.kafka.source.plan.HorizonSource;
-import io.penstock.kafka.source.idle.IdleSource;
+import java.util.Arrays;
+import java.util.Comparator;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.stream.Stream;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -35,14 +31,20 @@ import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+import org.apache.spark.sql.kafka010.KafkaBatchInputPartition;
 import org.apache.spark.sql.kafka010.KafkaMicroBatchStream;
+import org.apache.spark.sql.kafka010.KafkaOffsetRange;
 
 /**
  * Spark's Kafka stream with other ends of batches. The checkpoint has Spark's own form, so Spark's source and this one
  * can continue each other's queries. State that is kept from batch to batch only saves look-ups.
  */
-final class BalancedStream
-    implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics, HorizonSource, IdleSource {
+final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
+  private static final Comparator<KafkaOffsetRange> BY_OFFSET =
+      Comparator.<KafkaOffsetRange, String>comparing(range -> range.topicPartition().topic())
+          .thenComparingInt(range -> range.topicPartition().partition())
+          .thenComparingLong(KafkaOffsetRange::fromOffset);
+
   private final KafkaMicroBatchStream spark;
   private final SourceOptions options;
   private final KafkaLogs logs;
@@ -56,23 +58,13 @@ final class BalancedStream
   BalancedStream(KafkaMicroBatchStream spark, SourceOptions options) {
     this.spark = spark;
     this.options = options;
-    this.logs = SparkKafkaClients.logsOf(spark, options.times());
-    this.planner = new BatchPlanner(options.balance(), options.toleranceMillis(), logs, new MeanRecordSizes(logs));
-    this.skew = new SkewGauge(new SkewMeter(logs), options.skewEveryBatches(), options.skewWarningMillis());
+    this.logs = new KafkaLogs(spark, options.times());
+    this.planner = new BatchPlanner(options.balance(), options.toleranceMillis(), logs);
+    this.skew = new SkewGauge(logs, options.skewEveryBatches(), options.skewWarningMillis());
     this.idle = options.idleTimeoutMillis().isEmpty()
         ? Optional.empty()
-        : Optional.of(new IdleInput(options.idleTimeoutMillis().getAsLong(), System::currentTimeMillis));
+        : Optional.of(new IdleInput(options.idleTimeoutMillis().getAsLong()));
     this.leader = options.followOffsetLog().map(this::leaderLog);
-  }
-
-  @Override
-  public Optional<IdleInput> idleInput() {
-    return idle;
-  }
-
-  @Override
-  public BatchHorizon lastHorizon() {
-    return planner.lastHorizon();
   }
 
   @Override
@@ -133,7 +125,7 @@ final class BalancedStream
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
-    return OrderedPartitions.of(spark.planInputPartitions(start, toSparks(end)));
+    return inOrder(spark.planInputPartitions(start, toSparks(end)));
   }
 
   @Override
@@ -158,8 +150,8 @@ final class BalancedStream
   public Map<String, String> metrics(Optional<Offset> latestConsumed) {
     Map<String, String> metrics = new LinkedHashMap<>(spark.metrics(latestConsumed.map(this::toSparks)));
     skew.millis().ifPresent(millis -> metrics.put("eventTimeSkewMillis", Long.toString(millis)));
-    if (lastHorizon().isPresent()) {
-      metrics.put("eventTimeHorizonMillis", Long.toString(lastHorizon().horizonMillis()));
+    if (planner.lastHorizon().isPresent()) {
+      metrics.put("eventTimeHorizonMillis", Long.toString(planner.lastHorizon().horizonMillis()));
     }
     metrics.put("balanceLookups", Long.toString(logs.lookups()));
     metrics.put("balanceLookupMillis", Long.toString(logs.millis()));
@@ -180,7 +172,7 @@ final class BalancedStream
   private Map<TopicPartition, Long> ends(
       Map<TopicPartition, Long> starts, Map<TopicPartition, Long> available, ReadLimits limits) {
     if (leader.isPresent()) {
-      return LeaderBatches.next(leader.get().read(), starts)
+      return leader.get().next(starts)
           .filter(next -> next.entrySet().stream().allMatch(end -> end.getValue() <= available.get(end.getKey())))
           .orElse(starts);
     }
@@ -190,9 +182,10 @@ final class BalancedStream
   }
 
   private OtherSources otherSources() {
-    return RunningQuery.ofThisThread()
-        .map(query -> SourcePacing.othersOf(this, query.sources()))
-        .orElse(OtherSources.NONE);
+    List<SparkDataStream> sources = RunningQuery.ofThisThread().map(RunningQuery::sources).orElse(List.of());
+    return OtherSources.of(sources.indexOf(this), sources.stream()
+        .map(source -> source instanceof BalancedStream other ? other.planner.lastHorizon() : BatchHorizon.NONE)
+        .toList());
   }
 
   private void addNewPartitions(Map<TopicPartition, Long> starts, Set<TopicPartition> partitions) {
@@ -211,12 +204,21 @@ final class BalancedStream
 
   private Offset noNewRows(Offset start, boolean allRead) {
     boolean mustRun = allRead && !availableNow && idle.isPresent()
-        && RunningQuery.ofThisThread().map(query -> idle.get().advance(this, query)).orElse(false);
+        && RunningQuery.ofThisThread().map(this::advancesWatermark).orElse(false);
     String text = startText.isBlank() ? start.json() : startText;
     if (mustRun) {
-      return RewrittenOffset.differentFrom(text);
+      return new RewrittenOffset(otherTextOf(text));
     }
-    return text.equals(start.json()) ? start : RewrittenOffset.withText(text);
+    return text.equals(start.json()) ? start : new RewrittenOffset(text);
+  }
+
+  /** Advances the watermark if all sources are idle. Returns whether Spark must run a batch for it. */
+  private boolean advancesWatermark(RunningQuery query) {
+    List<SparkDataStream> sources = query.sources();
+    List<IdleInput> inputs = sources.stream()
+        .flatMap(source -> source instanceof BalancedStream other ? other.idle.stream() : Stream.empty())
+        .toList();
+    return sources.get(0) == this && inputs.size() == sources.size() && inputs.get(0).advance(inputs, query);
   }
 
   private Offset toSparks(Offset offset) {
@@ -230,5 +232,38 @@ final class BalancedStream
 
   private static Map<TopicPartition, Long> parse(Offset offset) {
     return OffsetsJson.parse(offset.json(), "offsets of the checkpoint");
+  }
+
+  /**
+   * Input partitions in a fixed order: topic, partition, offset. Spark plans up to four of them in the order in which
+   * it discovered the topic's partitions, and this order may differ when a batch is repeated. The Kafka sink's scope
+   * {@code partition} remembers which Spark partitions it wrote, so their numbers must not change.
+   */
+  static InputPartition[] inOrder(InputPartition[] planned) {
+    InputPartition[] ordered = planned.clone();
+    Arrays.sort(ordered, Comparator.comparing(part -> ((KafkaBatchInputPartition) part).offsetRange(), BY_OFFSET));
+    return ordered;
+  }
+
+  /** The text of the same offsets with a space at the end added or removed. */
+  static String otherTextOf(String json) {
+    return json.endsWith(" ") ? json.stripTrailing() : json + " ";
+  }
+
+  /**
+   * The same offsets in another text. Spark compares offsets by their texts, so another text makes Spark run a batch
+   * without rows. The text still parses to the same offsets.
+   */
+  private static final class RewrittenOffset extends Offset {
+    private final String json;
+
+    RewrittenOffset(String json) {
+      this.json = json;
+    }
+
+    @Override
+    public String json() {
+      return json;
+    }
   }
 }

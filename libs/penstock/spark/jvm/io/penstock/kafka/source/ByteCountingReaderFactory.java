@@ -14,17 +14,15 @@ record ByteCountingReaderFactory(PartitionReaderFactory readers,
     LongAccumulator count) implements PartitionReaderFactory {
   @Override
   public PartitionReader<InternalRow> createReader(InputPartition partition) {
-    return new Counted(readers.createReader(partition), count);
+    return new Counted(readers.createReader(partition));
   }
 
-  private static final class Counted implements PartitionReader<InternalRow> {
+  private final class Counted implements PartitionReader<InternalRow> {
     private final PartitionReader<InternalRow> reader;
-    private final LongAccumulator count;
     private long bytes;
 
-    Counted(PartitionReader<InternalRow> reader, LongAccumulator count) {
+    Counted(PartitionReader<InternalRow> reader) {
       this.reader = reader;
-      this.count = count;
     }
 
     @Override

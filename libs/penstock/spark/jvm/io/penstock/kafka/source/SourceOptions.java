@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
+import org.apache.commons.lang3.math.NumberUtils;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -61,7 +62,7 @@ record SourceOptions(
     }
     if (hasField && (asked == BalanceMode.INDEX || asked == BalanceMode.SAMPLE)) {
       throw new IllegalArgumentException(
-          "option balanceField: balance=" + asked.word() + " goes by record timestamps; use balance=field");
+          "option balanceField: balance=" + asked + " goes by record timestamps; use balance=field");
     }
   }
 
@@ -107,15 +108,11 @@ record SourceOptions(
   }
 
   private static long number(CaseInsensitiveStringMap options, String name, long least) {
-    try {
-      long number = Long.parseLong(options.get(name).trim());
-      if (number >= least) {
-        return number;
-      }
-    } catch (NumberFormatException error) {
-      // Falls through to the message for a number that is too small.
+    long number = NumberUtils.toLong(options.get(name).trim(), Long.MIN_VALUE);
+    if (number < least) {
+      throw new IllegalArgumentException(
+          "option " + name + ": must be a whole number from " + least + " on, not '" + options.get(name) + "'");
     }
-    throw new IllegalArgumentException(
-        "option " + name + ": must be a whole number from " + least + " on, not '" + options.get(name) + "'");
+    return number;
   }
 }

@@ -1,11 +1,14 @@
 package io.penstock.kafka.sink.clients;
 
+import com.google.common.cache.Cache;
+import com.google.common.cache.CacheBuilder;
+import com.google.common.cache.RemovalNotification;
 import io.penstock.kafka.sink.errors.KafkaErrors;
 import io.penstock.kafka.sink.options.SinkOptions;
 import io.penstock.kafka.sink.series.Marker;
-import io.penstock.kafka.sink.series.SeriesNames;
+import java.time.Duration;
 import java.util.Collection;
-import java.util.HashMap;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -13,80 +16,62 @@ import java.util.Optional;
 import java.util.concurrent.ExecutionException;
 import java.util.function.Function;
 import java.util.stream.Collectors;
-import java.util.stream.IntStream;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsOptions;
 import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsSpec;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.KafkaFuture;
 
-/** Kafka's admin calls for one series: check its topic, read its markers, fence older producers. */
+/**
+ * Kafka's admin calls for one series: check its topic, read its markers, fence older producers.
+ *
+ * <p>The series of a JVM share one client for each Kafka cluster. It is closed after 10 minutes without a call, which
+ * is longer than any call lasts.
+ */
 public final class SeriesAdmin {
-  private final Admin admin;
+  private static final Cache<Map<String, String>, Admin> CLIENTS = CacheBuilder.newBuilder()
+      .expireAfterAccess(Duration.ofMinutes(10))
+      .removalListener((RemovalNotification<Map<String, String>, Admin> idle) -> idle.getValue().close(Duration.ZERO))
+      .build();
+
+  static {
+    ClientHousekeeper.everySecond(nowNanos -> CLIENTS.cleanUp());
+  }
+
   private final SinkOptions options;
   private final KafkaErrors errors;
 
-  SeriesAdmin(Admin admin, SinkOptions options) {
-    this.admin = admin;
+  public SeriesAdmin(SinkOptions options) {
     this.options = options;
     errors = new KafkaErrors(options.topic(), options.prefix(), options.prefix());
   }
 
   /** Raises BrokenSinkException when the topic is missing. Without this check the producer would retry for a minute. */
   public void requireTopic() {
-    wait("reading the topic", admin.describeTopics(List.of(options.topic())).allTopicNames());
+    wait("reading the topic", client().describeTopics(List.of(options.topic())).allTopicNames());
   }
 
-  /** The newest marker of {@code queryId} in the driver's group. */
-  public Optional<Marker> driverMarker(String queryId) {
-    String group = SeriesNames.ofDriver(options.prefix());
-    return Optional.ofNullable(markers(List.of(group), queryId).get(group));
-  }
-
-  /** The newest marker of {@code queryId} in the group of one Spark partition. */
-  Optional<Marker> partitionMarker(String queryId, int partition) {
-    return Optional.ofNullable(partitionMarkers(queryId, List.of(partition)).get(partition));
-  }
-
-  /** The newest markers of {@code queryId} for Spark partitions below {@code count}, as far as they exist. */
-  public Map<Integer, Marker> partitionMarkers(String queryId, int count) {
-    return partitionMarkers(queryId, IntStream.range(0, count).boxed().toList());
-  }
-
-  /** Fences the producers of Spark partitions below {@code count} and aborts their open transactions. */
-  public void fencePartitions(int count) {
-    if (count > 0) {
-      List<String> ids = IntStream.range(0, count)
-          .mapToObj(partition -> SeriesNames.ofPartition(options.prefix(), partition))
-          .toList();
-      wait("fencing older producers", admin.fenceProducers(ids).all());
+  /** Fences the producers of these transactional ids and aborts their open transactions. */
+  public void fence(List<String> ids) {
+    if (!ids.isEmpty()) {
+      wait("fencing older producers", client().fenceProducers(ids).all());
     }
   }
 
-  private Map<Integer, Marker> partitionMarkers(String queryId, Collection<Integer> partitions) {
-    Map<String, Integer> groups = partitions.stream().collect(Collectors.toMap(
-        partition -> SeriesNames.ofPartition(options.prefix(), partition), Function.identity()));
-    Map<Integer, Marker> found = new HashMap<>();
-    markers(groups.keySet(), queryId).forEach((group, marker) -> found.put(groups.get(group), marker));
-    return found;
-  }
-
   /**
-   * Reads offsets that no open transaction can change. If the query's topic was changed, a group has markers on both
-   * topics, and the newest counts.
+   * The newest marker of {@code queryId} in each of these groups that has one. Reads offsets that no open transaction
+   * can change. If the query's topic was changed, a group has markers on both topics, and the newest counts.
    */
-  private Map<String, Marker> markers(Collection<String> groups, String queryId) {
+  public List<Marker> markers(List<String> groups, String queryId) {
     if (groups.isEmpty()) {
-      return Map.of();
+      return List.of();
     }
     Map<String, ListConsumerGroupOffsetsSpec> wanted =
         groups.stream().collect(Collectors.toMap(Function.identity(), group -> new ListConsumerGroupOffsetsSpec()));
     ListConsumerGroupOffsetsOptions stable = new ListConsumerGroupOffsetsOptions().requireStable(true);
-    Map<String, Marker> newest = new HashMap<>();
-    wait("reading markers", admin.listConsumerGroupOffsets(wanted, stable).all())
-        .forEach((group, offsets) -> newest(group, offsets.values(), queryId)
-            .ifPresent(marker -> newest.put(group, marker)));
-    return newest;
+    return wait("reading markers", client().listConsumerGroupOffsets(wanted, stable).all()).entrySet().stream()
+        .flatMap(group -> newest(group.getKey(), group.getValue().values(), queryId).stream())
+        .toList();
   }
 
   private static Optional<Marker> newest(String group, Collection<OffsetAndMetadata> offsets, String queryId) {
@@ -94,7 +79,11 @@ public final class SeriesAdmin {
         .filter(Objects::nonNull)
         .map(offset -> Marker.of(group, offset))
         .filter(marker -> marker.queryId().equals(queryId))
-        .max((one, other) -> Long.compare(one.batchId(), other.batchId()));
+        .max(Comparator.comparingLong(Marker::batchId));
+  }
+
+  private Admin client() {
+    return CLIENTS.asMap().computeIfAbsent(options.kafka(), kafka -> Admin.create(SinkOptions.admin(kafka)));
   }
 
   private <T> T wait(String step, KafkaFuture<T> answer) {

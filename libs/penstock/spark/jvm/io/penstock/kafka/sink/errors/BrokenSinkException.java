@@ -2,8 +2,6 @@ package io.penstock.kafka.sink.errors;
 
 /** An error that a retry cannot help: an option, a column, an ACL or the checkpoint must be changed. */
 public final class BrokenSinkException extends IllegalStateException {
-  private static final long serialVersionUID = 1L;
-
   public BrokenSinkException(String message) {
     super(message);
   }

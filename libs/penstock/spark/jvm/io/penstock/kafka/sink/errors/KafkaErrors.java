@@ -2,7 +2,10 @@ package io.penstock.kafka.sink.errors;
 
 import java.io.UncheckedIOException;
 import java.nio.channels.ClosedByInterruptException;
+import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
+import org.apache.commons.lang3.exception.ExceptionUtils;
 import org.apache.kafka.common.errors.ClusterAuthorizationException;
 import org.apache.kafka.common.errors.GroupAuthorizationException;
 import org.apache.kafka.common.errors.InterruptException;
@@ -21,72 +24,62 @@ import org.slf4j.LoggerFactory;
 public final class KafkaErrors {
   private static final Logger LOG = LoggerFactory.getLogger(KafkaErrors.class);
 
-  private final String topic;
-  private final String prefix;
   private final String transactionalId;
+  private final Map<Class<?>, String> remedies;
 
   public KafkaErrors(String topic, String prefix, String transactionalId) {
-    this.topic = topic;
-    this.prefix = prefix;
     this.transactionalId = transactionalId;
+    remedies = Map.of(
+        TopicAuthorizationException.class, "kafka denies the topic " + topic + ": the ACL WRITE on it is needed",
+        GroupAuthorizationException.class,
+        "kafka denies the markers: the ACL READ on the groups with the prefix " + prefix + " is needed",
+        TransactionalIdAuthorizationException.class,
+        "kafka denies transactions: the ACLs WRITE and DESCRIBE on the transactional ids with the prefix " + prefix
+            + " are needed",
+        ClusterAuthorizationException.class,
+        "kafka denies idempotent writes: the ACL IDEMPOTENT_WRITE on the cluster is needed",
+        UnknownTopicOrPartitionException.class,
+        "option topic: the topic " + topic + " does not exist; make it first",
+        InvalidTxnTimeoutException.class,
+        "option kafka.transaction.timeout.ms: is larger than the brokers' transaction.max.timeout.ms; lower the option,"
+            + " or raise the brokers' setting",
+        RecordTooLargeException.class,
+        "a row is too large for the topic " + topic + ": raise kafka.max.request.size and the topic's"
+            + " max.message.bytes, or make the row smaller",
+        UnsupportedVersionException.class, "the kafka brokers are too old: at least 3.0 is needed");
   }
 
   /** The exception to throw for {@code error}. {@code timedOut}: the transaction was open longer than its timeout. */
   public RuntimeException explain(String step, Throwable error, boolean timedOut) {
-    if (own(error).isPresent()) {
-      return own(error).get();
+    for (Throwable cause : ExceptionUtils.getThrowableList(error)) {
+      if (cause instanceof BrokenSinkException
+          || cause instanceof FencedSinkException
+          || cause instanceof RetryableSinkException) {
+        return (RuntimeException) cause;
+      }
     }
-    if (find(error, InterruptException.class).isPresent() || find(error, InterruptedException.class).isPresent()) {
+    if (has(error, InterruptException.class) || has(error, InterruptedException.class)) {
       return interrupted();
     }
-    if (isFenced(error)) {
+    if (has(error, ProducerFencedException.class) || has(error, InvalidProducerEpochException.class)) {
       return timedOut ? expired(error) : new FencedSinkException(
           "the transactional id " + transactionalId + " has a newer producer: another run of the query writes", error);
     }
-    return denied(error)
-        .or(() -> wronglySet(error))
-        .map(message -> (RuntimeException) new BrokenSinkException(message, error))
+    return remedy(error)
+        .map(remedy -> (RuntimeException) new BrokenSinkException(remedy + " (" + innermost(error) + ")", error))
         .orElseGet(() -> new RetryableSinkException(
             "kafka: " + step + " failed for the transactional id " + transactionalId + ": " + innermost(error), error));
   }
 
-  private Optional<String> denied(Throwable error) {
-    if (find(error, TopicAuthorizationException.class).isPresent()) {
-      return Optional.of("kafka denies the topic " + topic + ": the ACL WRITE on it is needed");
+  // Kafka's client wraps the error of a timeout that is too large in a plain KafkaException, so the message counts too.
+  private Optional<String> remedy(Throwable error) {
+    if (innermost(error).contains("transaction.max.timeout.ms")) {
+      return Optional.of(remedies.get(InvalidTxnTimeoutException.class));
     }
-    if (find(error, GroupAuthorizationException.class).isPresent()) {
-      return Optional.of(
-          "kafka denies the markers: the ACL READ on the groups with the prefix " + prefix + " is needed");
-    }
-    if (find(error, TransactionalIdAuthorizationException.class).isPresent()) {
-      return Optional.of(
-          "kafka denies transactions: the ACLs WRITE and DESCRIBE on the transactional ids with the prefix " + prefix
-              + " are needed");
-    }
-    if (find(error, ClusterAuthorizationException.class).isPresent()) {
-      return Optional.of("kafka denies idempotent writes: the ACL IDEMPOTENT_WRITE on the cluster is needed");
-    }
-    return Optional.empty();
-  }
-
-  private Optional<String> wronglySet(Throwable error) {
-    if (find(error, UnknownTopicOrPartitionException.class).isPresent()) {
-      return Optional.of("option topic: the topic " + topic + " does not exist; make it first");
-    }
-    if (isTimeoutTooLarge(error)) {
-      return Optional.of(
-          "option kafka.transaction.timeout.ms: is larger than the brokers' transaction.max.timeout.ms; lower the"
-              + " option, or raise the brokers' setting");
-    }
-    if (find(error, RecordTooLargeException.class).isPresent()) {
-      return Optional.of(
-          "a row is too large for the topic " + topic + ": raise kafka.max.request.size and the topic's"
-              + " max.message.bytes, or make the row smaller (" + innermost(error) + ")");
-    }
-    if (find(error, UnsupportedVersionException.class).isPresent()) {
-      return Optional.of("the kafka brokers are too old: at least 3.0 is needed (" + innermost(error) + ")");
-    }
-    return Optional.empty();
+    return ExceptionUtils.getThrowableList(error).stream()
+        .map(cause -> remedies.get(cause.getClass()))
+        .filter(Objects::nonNull)
+        .findFirst();
   }
 
   // The cause is left out: it says "fenced", which the host would take for a newer owner.
@@ -103,37 +96,12 @@ public final class KafkaErrors {
     return new UncheckedIOException(new ClosedByInterruptException());
   }
 
-  // Kafka's client wraps this error in a plain KafkaException, so the message is compared too.
-  private static boolean isTimeoutTooLarge(Throwable error) {
-    return find(error, InvalidTxnTimeoutException.class).isPresent()
-        || innermost(error).contains("transaction.max.timeout.ms");
-  }
-
-  private static boolean isFenced(Throwable error) {
-    return find(error, ProducerFencedException.class).isPresent()
-        || find(error, InvalidProducerEpochException.class).isPresent();
-  }
-
-  private static Optional<RuntimeException> own(Throwable error) {
-    return find(error, BrokenSinkException.class).map(RuntimeException.class::cast)
-        .or(() -> find(error, FencedSinkException.class))
-        .or(() -> find(error, RetryableSinkException.class));
-  }
-
-  private static <T extends Throwable> Optional<T> find(Throwable error, Class<T> type) {
-    for (Throwable cause = error; cause != null; cause = cause.getCause()) {
-      if (type.isInstance(cause)) {
-        return Optional.of(type.cast(cause));
-      }
-    }
-    return Optional.empty();
+  private static boolean has(Throwable error, Class<? extends Throwable> type) {
+    return ExceptionUtils.indexOfType(error, type) >= 0;
   }
 
   private static String innermost(Throwable error) {
-    Throwable cause = error;
-    while (cause.getCause() != null) {
-      cause = cause.getCause();
-    }
+    Throwable cause = ExceptionUtils.getRootCause(error);
     return cause.getClass().getSimpleName() + ": " + cause.getMessage();
   }
 }

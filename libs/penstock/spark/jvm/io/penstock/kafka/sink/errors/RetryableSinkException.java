@@ -2,8 +2,6 @@ package io.penstock.kafka.sink.errors;
 
 /** The batch was not written. A retry can help. */
 public final class RetryableSinkException extends IllegalStateException {
-  private static final long serialVersionUID = 1L;
-
   public RetryableSinkException(String message) {
     super(message);
   }

@@ -7,6 +7,9 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import org.apache.commons.lang3.EnumUtils;
+import org.apache.commons.lang3.StringUtils;
+import org.apache.commons.lang3.math.NumberUtils;
 import org.apache.kafka.clients.admin.AdminClientConfig;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -37,6 +40,43 @@ public record SinkOptions(
       ProducerConfig.KEY_SERIALIZER_CLASS_CONFIG,
       ProducerConfig.VALUE_SERIALIZER_CLASS_CONFIG);
 
+  /** What one Kafka transaction holds. */
+  public enum TransactionScope {
+    /** A whole micro-batch: all tasks write into one transaction, which the driver commits. Needs one JVM. */
+    BATCH,
+    /** The rows of one Spark partition of a micro-batch. Works on a cluster. */
+    PARTITION;
+
+    /** The scope that {@code option} names. When {@code option} is null, the scope that fits {@code master}. */
+    static TransactionScope of(String option, String master) {
+      boolean inProcess = master.equals("local") || master.startsWith("local[");
+      if (option == null) {
+        return inProcess ? BATCH : PARTITION;
+      }
+      TransactionScope scope = parse(option);
+      if (scope == BATCH && !inProcess) {
+        throw new BrokenSinkException(
+            "option transactionScope: batch needs the executors inside the driver (master local[...]), not " + master
+                + "; remove the option or set it to partition");
+      }
+      return scope;
+    }
+
+    private static TransactionScope parse(String option) {
+      TransactionScope scope = EnumUtils.getEnumIgnoreCase(TransactionScope.class, option);
+      if (scope == null) {
+        throw new BrokenSinkException(
+            "option transactionScope: must be one of " + StringUtils.join(values(), ", ") + ", not " + option);
+      }
+      return scope;
+    }
+
+    @Override
+    public String toString() {
+      return name().toLowerCase(Locale.ROOT);
+    }
+  }
+
   public static SinkOptions of(CaseInsensitiveStringMap options, String queryId, String master) {
     return new SinkOptions(
         required(options, "topic"),
@@ -47,7 +87,6 @@ public record SinkOptions(
         kafka(options));
   }
 
-  /** The settings of the producer of one transactional id. */
   public Map<String, Object> producer(String transactionalId) {
     Map<String, Object> settings = new TreeMap<>(kafka);
     settings.put(ProducerConfig.TRANSACTIONAL_ID_CONFIG, transactionalId);
@@ -86,15 +125,11 @@ public record SinkOptions(
 
   private static Duration seconds(CaseInsensitiveStringMap options, String name, long otherwise) {
     String text = options.getOrDefault(name, Long.toString(otherwise));
-    try {
-      long value = Long.parseLong(text);
-      if (value >= 1) {
-        return Duration.ofSeconds(value);
-      }
-    } catch (NumberFormatException error) {
-      throw new BrokenSinkException("option " + name + ": must be a whole number of seconds, not " + text, error);
+    long value = NumberUtils.toLong(text);
+    if (value < 1) {
+      throw new BrokenSinkException("option " + name + ": must be a whole number of seconds from 1 on, not " + text);
     }
-    throw new BrokenSinkException("option " + name + ": must be at least 1 second, not " + text);
+    return Duration.ofSeconds(value);
   }
 
   private static TreeMap<String, String> kafka(CaseInsensitiveStringMap options) {

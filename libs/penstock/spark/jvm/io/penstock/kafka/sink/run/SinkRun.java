@@ -1,15 +1,15 @@
 package io.penstock.kafka.sink.run;
 
 import io.penstock.kafka.sink.clients.FencedProducer;
-import io.penstock.kafka.sink.clients.SharedAdmins;
+import io.penstock.kafka.sink.clients.SeriesAdmin;
 import io.penstock.kafka.sink.errors.RetryableSinkException;
 import io.penstock.kafka.sink.options.SinkOptions;
 import io.penstock.kafka.sink.series.Marker;
-import io.penstock.kafka.sink.series.PlannedBatch;
 import io.penstock.kafka.sink.series.ReplayCheck.Decision;
 import io.penstock.kafka.sink.series.ReplayCheck;
 import io.penstock.kafka.sink.series.SeriesNames;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.slf4j.Logger;
@@ -31,11 +31,11 @@ public final class SinkRun {
 
   SinkRun(SinkOptions options) {
     this.options = options;
-    driver = SeriesNames.ofDriver(options.prefix());
+    driver = options.prefix();
   }
 
   /** Begins a batch. Only the first batch of a run can be in Kafka already, so only then the markers are read. */
-  public synchronized Decision start(PlannedBatch batch) {
+  public synchronized Decision start(Marker batch) {
     writing = true;
     if (failure != null) {
       throw failure;
@@ -55,8 +55,8 @@ public final class SinkRun {
   }
 
   /** Commits the one transaction of a batch. {@code attempts} are the attempts that finished. */
-  public synchronized void commit(PlannedBatch batch, Set<Long> attempts) {
-    Marker marker = batch.marker().withPartitions(driverMarker.partitions());
+  public synchronized void commit(Marker batch, Set<Long> attempts) {
+    Marker marker = batch.withPartitions(driverMarker.partitions());
     if (transaction.commit(Map.of(driver, marker), attempts)) {
       driverMarker = marker;
       committed(Map.of(driver, marker));
@@ -65,11 +65,9 @@ public final class SinkRun {
   }
 
   /** Records that all partitions have committed their transactions of a batch. */
-  public synchronized void partitionsCommitted(PlannedBatch batch) {
+  public synchronized void partitionsCommitted(Marker batch) {
     Map<String, Marker> markers = new HashMap<>();
-    for (int partition = 0; partition < batch.partitions(); partition++) {
-      markers.put(SeriesNames.ofPartition(options.prefix(), partition), batch.marker());
-    }
+    SeriesNames.ofPartitions(options.prefix(), batch.partitions()).forEach(group -> markers.put(group, batch));
     markers.put(driver, driverMarker);
     committed(markers);
     writing = false;
@@ -119,16 +117,16 @@ public final class SinkRun {
     }
   }
 
-  private Decision open(PlannedBatch batch) {
-    return SharedAdmins.with(options, admin -> {
-      admin.requireTopic();
-      producer = FencedProducer.open(options, driver);
-      driverMarker = admin.driverMarker(batch.queryId()).orElse(Marker.none(batch.queryId()));
-      // Fence first, then read: fenced producers cannot commit any more, and no open transaction delays the reading.
-      admin.fencePartitions(driverMarker.partitions());
-      return ReplayCheck.ofBatch(
-          batch, driverMarker, admin.partitionMarkers(batch.queryId(), driverMarker.partitions()));
-    });
+  private Decision open(Marker batch) {
+    SeriesAdmin admin = new SeriesAdmin(options);
+    admin.requireTopic();
+    producer = FencedProducer.open(options, driver);
+    driverMarker = admin.markers(List.of(driver), batch.queryId()).stream().findFirst()
+        .orElse(Marker.none(batch.queryId()));
+    List<String> writers = SeriesNames.ofPartitions(options.prefix(), driverMarker.partitions());
+    // Fence first, then read: fenced producers cannot commit any more, and no open transaction delays the reading.
+    admin.fence(writers);
+    return ReplayCheck.ofBatch(batch, driverMarker, admin.markers(writers, batch.queryId()));
   }
 
   /** Stores a larger number of partitions in the driver's marker before any of their markers can be written. */

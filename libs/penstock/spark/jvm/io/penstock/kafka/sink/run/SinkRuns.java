@@ -1,12 +1,12 @@
 package io.penstock.kafka.sink.run;
 
 import io.penstock.kafka.sink.clients.ClientHousekeeper;
-import io.penstock.kafka.sink.clients.PartitionProducers;
+import io.penstock.kafka.sink.clients.PartitionProducer;
 import io.penstock.kafka.sink.errors.RetryableSinkException;
 import io.penstock.kafka.sink.options.SinkOptions;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.function.LongConsumer;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerApplicationEnd;
@@ -16,28 +16,23 @@ import org.apache.spark.sql.streaming.StreamingQueryListener;
 /** The runs of queries in this driver, by Spark's run id. A run is closed when its query ends. */
 public final class SinkRuns {
   private static final Map<String, SinkRun> RUNS = new ConcurrentHashMap<>();
-  private static final LongConsumer REFRESH = SinkRuns::refresh;
   private static String listenedTo = "";
+
+  static {
+    ClientHousekeeper.everySecond(nowNanos -> RUNS.values().forEach(run -> run.refresh(nowNanos)));
+  }
 
   private SinkRuns() {}
 
   public static SinkRun of(String runId, SinkOptions options) {
     listen(SparkContext.getOrCreate());
-    ClientHousekeeper.add(REFRESH);
     return RUNS.computeIfAbsent(runId, id -> new SinkRun(options));
   }
 
   /** The run for a task that runs inside the driver's JVM. */
   public static SinkRun get(String runId) {
-    SinkRun run = RUNS.get(runId);
-    if (run == null) {
-      throw new RetryableSinkException("the run " + runId + " has ended, or its driver is another JVM");
-    }
-    return run;
-  }
-
-  private static void refresh(long nowNanos) {
-    RUNS.values().forEach(run -> run.refresh(nowNanos));
+    return Optional.ofNullable(RUNS.get(runId)).orElseThrow(
+        () -> new RetryableSinkException("the run " + runId + " has ended, or its driver is another JVM"));
   }
 
   public static void end(String runId) {
@@ -45,7 +40,7 @@ public final class SinkRuns {
     if (run != null) {
       run.close();
     }
-    PartitionProducers.closeAll(runId);
+    PartitionProducer.closeAll(runId);
   }
 
   /** A query listener hears of one session only, and a driver has many. A Spark listener hears of all queries. */

@@ -1,8 +1,7 @@
 package io.penstock.kafka.sink.series;
 
 import io.penstock.kafka.sink.errors.BrokenSinkException;
-import java.util.Collection;
-import java.util.Map;
+import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
@@ -22,19 +21,17 @@ public final class ReplayCheck {
    * Decides for a whole batch.
    *
    * @param whole the driver's marker, which names the newest batch that was one transaction
-   * @param parts the markers of Spark partitions by number
+   * @param parts the markers of Spark partitions
    */
-  public static Decision ofBatch(PlannedBatch batch, Marker whole, Map<Integer, Marker> parts) {
+  public static Decision ofBatch(Marker batch, Marker whole, List<Marker> parts) {
     if (names(batch, whole)) {
       return Decision.SKIP;
     }
-    Map<Integer, Marker> written = parts.entrySet().stream()
-        .filter(part -> names(batch, part.getValue()))
-        .collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue));
+    List<Marker> written = parts.stream().filter(part -> names(batch, part)).toList();
     if (written.isEmpty()) {
       return Decision.WRITE;
     }
-    Set<Integer> counts = counts(written.values());
+    Set<Integer> counts = written.stream().map(Marker::partitions).collect(Collectors.toCollection(TreeSet::new));
     int before = counts.iterator().next();
     if (counts.size() == 1 && written.size() == before) {
       return Decision.SKIP;
@@ -46,7 +43,7 @@ public final class ReplayCheck {
   }
 
   /** Decides for one Spark partition by its own marker alone. */
-  public static Decision ofPartition(PlannedBatch batch, Optional<Marker> own) {
+  public static Decision ofPartition(Marker batch, Optional<Marker> own) {
     if (own.isEmpty() || !names(batch, own.get())) {
       return Decision.WRITE;
     }
@@ -57,7 +54,7 @@ public final class ReplayCheck {
   }
 
   /** Whether {@code marker} names exactly this batch. Raises BrokenSinkException for a later batch or other offsets. */
-  private static boolean names(PlannedBatch batch, Marker marker) {
+  private static boolean names(Marker batch, Marker marker) {
     if (!marker.queryId().equals(batch.queryId()) || marker.batchId() < batch.batchId()) {
       return false;
     }
@@ -76,11 +73,7 @@ public final class ReplayCheck {
     return true;
   }
 
-  private static Set<Integer> counts(Collection<Marker> markers) {
-    return markers.stream().map(Marker::partitions).collect(Collectors.toCollection(TreeSet::new));
-  }
-
-  private static BrokenSinkException writtenInPart(PlannedBatch batch, int written, Set<Integer> counts) {
+  private static BrokenSinkException writtenInPart(Marker batch, int written, Set<Integer> counts) {
     String now = batch.partitions() == 0 ? "one transaction" : batch.partitions() + " Spark partitions";
     return new BrokenSinkException(
         "batch " + batch.batchId() + " of query " + batch.queryId() + " is in Kafka in part: " + written

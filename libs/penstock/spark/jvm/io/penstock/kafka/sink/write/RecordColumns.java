@@ -3,20 +3,15 @@ package io.penstock.kafka.sink.write;
 import io.penstock.kafka.sink.errors.BrokenSinkException;
 import java.io.Serializable;
 import java.util.Arrays;
-import java.util.List;
 import java.util.function.Predicate;
-import java.util.stream.Collectors;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
-import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.IntegerType;
 import org.apache.spark.sql.types.StringType;
-import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
@@ -28,6 +23,7 @@ import org.apache.spark.sql.types.StructType;
 public record RecordColumns(int key, boolean textKey, int value, boolean textValue, int headers, int partition)
     implements Serializable {
   private static final int ABSENT = -1;
+  private static final String HEADERS = "array<struct<key:string,value:binary>>";
   private static final int HEADER_FIELDS = 2;
 
   /** The columns of {@code schema}. Raises BrokenSinkException that names a missing column or one of a wrong type. */
@@ -42,7 +38,7 @@ public record RecordColumns(int key, boolean textKey, int value, boolean textVal
         key != ABSENT && schema.fields()[key].dataType() instanceof StringType,
         value,
         schema.fields()[value].dataType() instanceof StringType,
-        find(schema, "headers", "array<struct<key:string,value:binary>>", RecordColumns::isHeaders),
+        find(schema, "headers", HEADERS, type -> type.sameType(DataType.fromDDL(HEADERS))),
         find(schema, "partition", "int", IntegerType.class::isInstance));
   }
 
@@ -81,8 +77,7 @@ public record RecordColumns(int key, boolean textKey, int value, boolean textVal
   }
 
   private static int find(StructType schema, String name, String wanted, Predicate<DataType> fits) {
-    List<String> names = Arrays.stream(schema.fields()).map(StructField::name).collect(Collectors.toList());
-    int index = names.indexOf(name);
+    int index = Arrays.asList(schema.fieldNames()).indexOf(name);
     if (index == ABSENT) {
       return ABSENT;
     }
@@ -95,17 +90,5 @@ public record RecordColumns(int key, boolean textKey, int value, boolean textVal
 
   private static boolean isBytes(DataType type) {
     return type instanceof StringType || type instanceof BinaryType;
-  }
-
-  private static boolean isHeaders(DataType type) {
-    if (!(type instanceof ArrayType array) || !(array.elementType() instanceof StructType header)) {
-      return false;
-    }
-    StructField[] fields = header.fields();
-    return fields.length == HEADER_FIELDS
-        && fields[0].name().equals("key")
-        && fields[0].dataType() instanceof StringType
-        && fields[1].name().equals("value")
-        && fields[1].dataType().sameType(DataTypes.BinaryType);
   }
 }

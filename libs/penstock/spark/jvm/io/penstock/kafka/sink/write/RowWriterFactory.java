@@ -1,25 +1,180 @@
 package io.penstock.kafka.sink.write;
 
+import io.penstock.kafka.sink.clients.PartitionProducer;
 import io.penstock.kafka.sink.options.SinkOptions;
+import io.penstock.kafka.sink.run.BatchTransaction;
 import io.penstock.kafka.sink.run.SinkRuns;
-import io.penstock.kafka.sink.series.PlannedBatch;
+import io.penstock.kafka.sink.series.Marker;
 import io.penstock.kafka.sink.series.ReplayCheck.Decision;
+import io.penstock.kafka.sink.series.ReplayCheck;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.spark.TaskContext;
+import org.apache.spark.executor.OutputMetrics;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.DataWriter;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
 
 /** Creates the writers of a batch on the executors. Spark sends it there. */
-public record RowWriterFactory(SinkOptions options, RecordColumns columns, PlannedBatch batch, Decision decision)
+public record RowWriterFactory(
+    SinkOptions options, RecordColumns columns, String runId, Marker batch, Decision decision)
     implements StreamingDataWriterFactory {
   @Override
   public DataWriter<InternalRow> createWriter(int partition, long attempt, long epoch) {
     if (decision == Decision.SKIP) {
-      return new SkippingWriter(attempt);
+      return new SkippingWriter(partition, attempt);
     }
     return switch (options.scope()) {
-      case PARTITION -> new PartitionRowWriter(options, columns, batch, partition, attempt);
-      case BATCH -> new BatchRowWriter(
-          SinkRuns.get(batch.runId()).transaction(), options.topic(), columns, partition, attempt);
+      case PARTITION -> new PartitionWriter(partition, attempt);
+      case BATCH -> new BatchWriter(SinkRuns.get(runId).transaction(), partition, attempt);
     };
+  }
+
+  /** The number of the task attempt that sent {@code message} after all its rows. */
+  public static long attemptOf(WriterCommitMessage message) {
+    return ((WrittenAttempt) message).attempt;
+  }
+
+  private record WrittenAttempt(long attempt) implements WriterCommitMessage {}
+
+  /** Counts the records and the bytes of keys and values that it sends, before compression. */
+  private abstract class RowWriter implements DataWriter<InternalRow> {
+    final int partition;
+    final long attempt;
+    private long records;
+    private long bytes;
+
+    RowWriter(int partition, long attempt) {
+      this.partition = partition;
+      this.attempt = attempt;
+    }
+
+    ProducerRecord<byte[], byte[]> counted(InternalRow row) {
+      ProducerRecord<byte[], byte[]> record = columns.record(options.topic(), row);
+      records++;
+      bytes += length(record.key()) + length(record.value());
+      return record;
+    }
+
+    private static long length(byte[] content) {
+      return content == null ? 0 : content.length;
+    }
+
+    /** Adds the counts to Spark's metrics of the task. To be called last, on the task's own thread. */
+    @Override
+    public WriterCommitMessage commit() {
+      TaskContext task = TaskContext.get();
+      if (task != null) {
+        OutputMetrics metrics = task.taskMetrics().outputMetrics();
+        metrics.setRecordsWritten(metrics.recordsWritten() + records);
+        metrics.setBytesWritten(metrics.bytesWritten() + bytes);
+      }
+      return new WrittenAttempt(attempt);
+    }
+
+    @Override
+    public void abort() {}
+
+    @Override
+    public void close() {}
+  }
+
+  /** Ignores the rows of a batch that is in Kafka already. */
+  private final class SkippingWriter extends RowWriter {
+    SkippingWriter(int partition, long attempt) {
+      super(partition, attempt);
+    }
+
+    @Override
+    public void write(InternalRow row) {}
+  }
+
+  /**
+   * Writes one Spark partition into the transaction of the whole batch, which the driver commits. The driver aborts it
+   * when an attempt that sent rows did not finish.
+   */
+  private final class BatchWriter extends RowWriter {
+    private final BatchTransaction transaction;
+    private boolean joined;
+
+    BatchWriter(BatchTransaction transaction, int partition, long attempt) {
+      super(partition, attempt);
+      this.transaction = transaction;
+    }
+
+    @Override
+    public void write(InternalRow row) {
+      if (!joined) {
+        transaction.join(partition, attempt);
+        joined = true;
+      }
+      transaction.send(counted(row));
+    }
+  }
+
+  /**
+   * Writes one Spark partition in a transaction of its own. A partition without rows commits its marker too, so the
+   * markers of all partitions show whether a batch is complete.
+   */
+  private final class PartitionWriter extends RowWriter {
+    private PartitionProducer producer;
+    private boolean skip;
+
+    PartitionWriter(int partition, long attempt) {
+      super(partition, attempt);
+    }
+
+    @Override
+    public void write(InternalRow row) {
+      begin();
+      if (!skip) {
+        producer.kafka.send(counted(row));
+      }
+    }
+
+    @Override
+    public WriterCommitMessage commit() {
+      begin();
+      if (!skip) {
+        producer.commit(batch);
+      }
+      giveBack();
+      return super.commit();
+    }
+
+    @Override
+    public void abort() {
+      if (producer == null) {
+        return;
+      }
+      if (skip) {
+        giveBack();
+      } else {
+        producer.kafka.abort();
+        producer = null;
+      }
+    }
+
+    /** Spark always calls this method, also when it called neither commit nor abort. */
+    @Override
+    public void close() {
+      abort();
+    }
+
+    private void begin() {
+      if (producer == null) {
+        producer = PartitionProducer.take(options, runId, batch, partition);
+        // An error of the check leaves the producer unused: it is not given back.
+        skip = ReplayCheck.ofPartition(batch, producer.marker()) == Decision.SKIP;
+        if (!skip) {
+          producer.kafka.begin();
+        }
+      }
+    }
+
+    private void giveBack() {
+      producer.giveBack();
+      producer = null;
+    }
   }
 }

@@ -11,21 +11,14 @@ import org.apache.spark.sql.catalyst.util.DateTimeUtils;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.Option;
 
-/** The event time in a field of a JSON value: a text that {@code from_json} reads as TIMESTAMP, or a number. */
-public final class JsonFieldTimes implements EventTimes {
+/**
+ * The event time in a field of a JSON value: a text that {@code from_json} reads as TIMESTAMP, or a number.
+ *
+ * @param zone applies to texts without a time zone. Pass the session's, which {@code from_json} uses too
+ */
+public record JsonFieldTimes(JsonPointer field, long millisPerUnit, ZoneId zone) implements EventTimes {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final long MICROS_PER_MILLI = 1000;
-
-  private final JsonPointer field;
-  private final long millisPerUnit;
-  private final ZoneId zone;
-
-  /** {@code zone} applies to texts without a time zone. Pass the session's, which {@code from_json} uses too. */
-  public JsonFieldTimes(JsonPointer field, long millisPerUnit, ZoneId zone) {
-    this.field = field;
-    this.millisPerUnit = millisPerUnit;
-    this.zone = zone;
-  }
 
   @Override
   public OptionalLong of(ConsumerRecord<byte[], byte[]> record) {

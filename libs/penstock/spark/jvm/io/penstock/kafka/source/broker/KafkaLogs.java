@@ -1,21 +1,26 @@
 package io.penstock.kafka.source.broker;
 
+import java.io.InterruptedIOException;
+import java.io.UncheckedIOException;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ExecutionException;
-import java.util.function.Supplier;
-import org.apache.kafka.clients.admin.Admin;
+import java.util.function.Function;
+import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.DescribeProducersResult.PartitionProducerState;
 import org.apache.kafka.clients.admin.ListOffsetsOptions;
 import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.ProducerState;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.InterruptException;
+import org.apache.spark.sql.kafka010.KafkaMicroBatchStream;
+import org.apache.spark.sql.kafka010.KafkaOffsetReaderAdmin;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -23,22 +28,25 @@ import org.slf4j.LoggerFactory;
 public final class KafkaLogs implements PartitionLogs, AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(KafkaLogs.class);
 
-  private final Supplier<Admin> admin;
-  private final Supplier<SampleReader> readers;
+  // Its admin client is asked for at each look-up, since Spark replaces the client after errors.
+  private final KafkaOffsetReaderAdmin spark;
+  private final EventTimes times;
   private final IsolationLevel isolation;
   private SampleReader reader;
   private long lookups;
   private long nanos;
 
-  /**
-   * @param admin gives Spark's admin client. It is called for each look-up, since Spark replaces its client after
-   *     errors
-   * @param readers makes the reader of samples when it is first needed
-   */
-  public KafkaLogs(Supplier<Admin> admin, Supplier<SampleReader> readers, IsolationLevel isolation) {
-    this.admin = admin;
-    this.readers = readers;
-    this.isolation = isolation;
+  /** Uses the Kafka settings and the admin client of Spark's own stream. */
+  public KafkaLogs(KafkaMicroBatchStream stream, EventTimes times) {
+    if (!(stream.kafkaOffsetReader() instanceof KafkaOffsetReaderAdmin admins)) {
+      throw new IllegalStateException(
+          "spark.sql.streaming.kafka.useDeprecatedOffsetFetching: must be false for penstock-kafka");
+    }
+    this.spark = admins;
+    this.times = times;
+    Object level = admins.driverKafkaParams().get(ConsumerConfig.ISOLATION_LEVEL_CONFIG);
+    boolean committed = "read_committed".equalsIgnoreCase(String.valueOf(level));
+    this.isolation = committed ? IsolationLevel.READ_COMMITTED : IsolationLevel.READ_UNCOMMITTED;
   }
 
   public long lookups() {
@@ -50,19 +58,13 @@ public final class KafkaLogs implements PartitionLogs, AutoCloseable {
   }
 
   @Override
-  public Map<TopicPartition, TimeIndexEntry> firstAtOrAfter(Set<TopicPartition> partitions, long millis) {
-    Map<TopicPartition, TimeIndexEntry> found = new HashMap<>();
-    list(partitions, OffsetSpec.forTimestamp(millis))
-        .forEach(
-            (partition, info) -> {
-              if (info.offset() >= 0) {
-                found.put(partition, new TimeIndexEntry(info.offset(), info.timestamp()));
-              }
-            });
+  public Map<TopicPartition, ListOffsetsResultInfo> firstAtOrAfter(Set<TopicPartition> partitions, long millis) {
+    Map<TopicPartition, ListOffsetsResultInfo> found = new HashMap<>(list(partitions, OffsetSpec.forTimestamp(millis)));
+    found.values().removeIf(info -> info.offset() < 0);
     return found;
   }
 
-  @Override
+  /** The first offsets that the broker still keeps. */
   public Map<TopicPartition, Long> earliest(Set<TopicPartition> partitions) {
     Map<TopicPartition, Long> offsets = new HashMap<>();
     list(partitions, OffsetSpec.earliest()).forEach((partition, info) -> offsets.put(partition, info.offset()));
@@ -75,7 +77,7 @@ public final class KafkaLogs implements PartitionLogs, AutoCloseable {
     return timed(
         () -> {
           if (reader == null) {
-            reader = readers.get();
+            reader = new SampleReader(spark.driverKafkaParams(), times);
           }
           return reader.read(offsets, ranges);
         });
@@ -87,24 +89,25 @@ public final class KafkaLogs implements PartitionLogs, AutoCloseable {
    */
   @Override
   public Set<TopicPartition> writtenByTransactions(Set<TopicPartition> partitions) {
-    Map<TopicPartition, KafkaFuture<PartitionProducerState>> answers = new HashMap<>();
-    var asked = admin.get().describeProducers(partitions);
-    partitions.forEach(partition -> answers.put(partition, asked.partitionResult(partition)));
-    Set<TopicPartition> found = new HashSet<>();
-    answers.forEach(
-        (partition, answer) -> {
-          if (isTransactional(partition, answer)) {
-            found.add(partition);
-          }
-        });
-    return found;
+    var asked = spark.admin().describeProducers(partitions);
+    return partitions.stream()
+        .filter(partition -> isTransactional(partition, asked.partitionResult(partition)))
+        .collect(Collectors.toSet());
   }
 
+  /** Kafka's client would not close in a thread that is interrupted, so the interrupt is set again afterwards. */
   @Override
   public void close() {
-    if (reader != null) {
-      Interrupts.without(reader::close);
-      reader = null;
+    boolean interrupted = Thread.interrupted();
+    try {
+      if (reader != null) {
+        reader.close();
+        reader = null;
+      }
+    } finally {
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
     }
   }
 
@@ -122,32 +125,34 @@ public final class KafkaLogs implements PartitionLogs, AutoCloseable {
   }
 
   private Map<TopicPartition, ListOffsetsResultInfo> list(Set<TopicPartition> partitions, OffsetSpec spec) {
-    Map<TopicPartition, OffsetSpec> specs = new HashMap<>();
-    partitions.forEach(partition -> specs.put(partition, spec));
-    return timed(() -> admin.get().listOffsets(specs, new ListOffsetsOptions(isolation)).all().get());
+    Map<TopicPartition, OffsetSpec> specs =
+        partitions.stream().collect(Collectors.toMap(Function.identity(), partition -> spec));
+    return timed(() -> spark.admin().listOffsets(specs, new ListOffsetsOptions(isolation)).all().get());
   }
 
-  /** A look-up at the broker. */
   @FunctionalInterface
   private interface Lookup<T> {
     T run() throws InterruptedException, ExecutionException;
   }
 
+  /**
+   * Spark stops a query by interrupting its thread, and then expects one of Java's own exceptions. Kafka's {@code
+   * InterruptException} would make the stopped query a failed one.
+   */
   private <T> T timed(Lookup<T> lookup) {
     long start = System.nanoTime();
-    try {
-      return Interrupts.translate(() -> answerOf(lookup));
-    } finally {
-      lookups++;
-      nanos += System.nanoTime() - start;
-    }
-  }
-
-  private static <T> T answerOf(Lookup<T> lookup) throws InterruptedException {
     try {
       return lookup.run();
     } catch (ExecutionException error) {
       throw new KafkaException("Kafka did not answer a look-up: " + error.getCause().getMessage(), error.getCause());
+    } catch (InterruptedException | InterruptException error) {
+      Thread.currentThread().interrupt();
+      InterruptedIOException interrupted = new InterruptedIOException("interrupted while asking Kafka");
+      interrupted.initCause(error);
+      throw new UncheckedIOException(interrupted);
+    } finally {
+      lookups++;
+      nanos += System.nanoTime() - start;
     }
   }
 }

@@ -21,6 +21,12 @@ public record OffsetRange(long start, long end) {
     return cap < end ? cap : Math.max(start, cap - SHORT_ROWS);
   }
 
+  public static Map<TopicPartition, Long> starts(Map<TopicPartition, OffsetRange> ranges) {
+    Map<TopicPartition, Long> starts = new LinkedHashMap<>();
+    ranges.forEach((partition, range) -> starts.put(partition, range.start));
+    return starts;
+  }
+
   /** The ranges of the partitions that have unread offsets. A partition that {@code starts} does not name has none. */
   public static Map<TopicPartition, OffsetRange> between(
       Map<TopicPartition, Long> starts, Map<TopicPartition, Long> ends) {

@@ -20,31 +20,22 @@ public record Sample(List<Point> points, double meanBytes) {
 
   private static final int NEIGHBOURS = 2;
 
-  /** An offset and the event time there. */
   public record Point(long offset, long millis) {}
 
   /**
-   * A sample of records in order of offset.
+   * A sample of records.
    *
    * @param asked the offset of the first point; records before it serve as neighbours only
-   * @param times event times of the records; some may be empty
+   * @param records those with an event time, in order of offset
    * @param followed whether more records follow that were not read
    */
-  static Sample of(long asked, List<Long> offsets, List<OptionalLong> times, boolean followed, double meanBytes) {
-    List<Long> timed = new ArrayList<>();
-    List<Long> millis = new ArrayList<>();
-    for (int at = 0; at < offsets.size(); at++) {
-      if (times.get(at).isPresent()) {
-        timed.add(offsets.get(at));
-        millis.add(times.get(at).getAsLong());
-      }
-    }
+  static Sample of(long asked, List<Point> records, boolean followed, double meanBytes) {
     // Without its right neighbours a record with a bogus time looks like a record after a pause: leave it out.
-    int count = followed ? timed.size() - NEIGHBOURS : timed.size();
+    int count = followed ? records.size() - NEIGHBOURS : records.size();
     List<Point> points = new ArrayList<>();
     for (int at = 0; at < count; at++) {
-      if (timed.get(at) >= asked) {
-        points.add(new Point(timed.get(at), timeAt(millis, at)));
+      if (records.get(at).offset() >= asked) {
+        points.add(new Point(records.get(at).offset(), timeAt(records, at)));
       }
     }
     return new Sample(points, meanBytes);
@@ -59,15 +50,14 @@ public record Sample(List<Point> points, double meanBytes) {
   }
 
   /** The first record has no left neighbours. Its time is at most that of its right neighbours. */
-  private static long timeAt(List<Long> millis, int at) {
-    long median = medianAround(millis, at);
-    return at == 0 && millis.size() > 2 ? Math.min(median, medianAround(millis, 1)) : median;
+  private static long timeAt(List<Point> records, int at) {
+    long median = medianAround(records, at);
+    return at == 0 && records.size() > 2 ? Math.min(median, medianAround(records, 1)) : median;
   }
 
   /** Takes equally many neighbours on both sides: in an ordered log the median is the record's own time. */
-  private static long medianAround(List<Long> millis, int at) {
-    int radius = Math.min(NEIGHBOURS, Math.min(at, millis.size() - 1 - at));
-    List<Long> window = millis.subList(at - radius, at + radius + 1);
-    return window.stream().sorted().toList().get(radius);
+  private static long medianAround(List<Point> records, int at) {
+    int radius = Math.min(NEIGHBOURS, Math.min(at, records.size() - 1 - at));
+    return records.subList(at - radius, at + radius + 1).stream().map(Point::millis).sorted().toList().get(radius);
   }
 }

@@ -9,7 +9,6 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TimeoutException;
@@ -45,19 +44,24 @@ public final class SampleReader implements AutoCloseable {
     consumer.resume(offsets.keySet());
     offsets.forEach((partition, offset) -> consumer.seek(partition, Math.max(0, offset - Sample.LEAD)));
     Map<TopicPartition, List<ConsumerRecord<byte[], byte[]>>> records = new HashMap<>();
-    Set<TopicPartition> open = new HashSet<>(offsets.keySet());
+    offsets.keySet().forEach(partition -> records.put(partition, new ArrayList<>()));
     long deadline = System.nanoTime() + TIMEOUT_MILLIS * 1_000_000;
-    while (!open.isEmpty()) {
+    while (!open().isEmpty()) {
       if (System.nanoTime() > deadline) {
-        throw new TimeoutException("no records of " + open + " within " + TIMEOUT_MILLIS + " ms");
+        throw new TimeoutException("no records of " + open() + " within " + TIMEOUT_MILLIS + " ms");
       }
-      take(consumer.poll(POLL), ranges, records);
-      closeRead(open, offsets, ranges, records);
+      for (ConsumerRecord<byte[], byte[]> record : consumer.poll(POLL)) {
+        records.get(new TopicPartition(record.topic(), record.partition())).add(record);
+      }
+      records.forEach((partition, polled) -> polled.removeIf(record -> record.offset() >= ranges.get(partition).end()));
+      consumer.pause(open().stream()
+          .filter(partition -> isRead(partition, offsets.get(partition), ranges.get(partition), records.get(partition)))
+          .toList());
     }
     Map<TopicPartition, Sample> samples = new HashMap<>();
     records.forEach(
         (partition, list) -> {
-          if (list.get(list.size() - 1).offset() >= offsets.get(partition)) {
+          if (!list.isEmpty() && list.get(list.size() - 1).offset() >= offsets.get(partition)) {
             samples.put(partition, sampleOf(offsets.get(partition), list));
           }
         });
@@ -69,34 +73,18 @@ public final class SampleReader implements AutoCloseable {
     consumer.close(Duration.ZERO);
   }
 
-  private static void take(
-      ConsumerRecords<byte[], byte[]> polled,
-      Map<TopicPartition, OffsetRange> ranges,
-      Map<TopicPartition, List<ConsumerRecord<byte[], byte[]>>> records) {
-    for (ConsumerRecord<byte[], byte[]> record : polled) {
-      TopicPartition partition = new TopicPartition(record.topic(), record.partition());
-      if (record.offset() < ranges.get(partition).end()) {
-        records.computeIfAbsent(partition, fresh -> new ArrayList<>()).add(record);
-      }
-    }
+  /** The partitions whose samples are not finished. */
+  private Set<TopicPartition> open() {
+    Set<TopicPartition> open = new HashSet<>(consumer.assignment());
+    open.removeAll(consumer.paused());
+    return open;
   }
 
   /** A partition is finished when its sample is long enough, or when only transaction markers remain before its end. */
-  private void closeRead(
-      Set<TopicPartition> open,
-      Map<TopicPartition, Long> offsets,
-      Map<TopicPartition, OffsetRange> ranges,
-      Map<TopicPartition, List<ConsumerRecord<byte[], byte[]>>> records) {
-    Set<TopicPartition> read = new HashSet<>();
-    for (TopicPartition partition : open) {
-      long asked = offsets.get(partition);
-      long length = records.getOrDefault(partition, List.of()).stream().filter(at -> at.offset() >= asked).count();
-      if (length >= Sample.RECORDS || consumer.position(partition) >= ranges.get(partition).end()) {
-        read.add(partition);
-      }
-    }
-    consumer.pause(read);
-    open.removeAll(read);
+  private boolean isRead(
+      TopicPartition partition, long asked, OffsetRange range, List<ConsumerRecord<byte[], byte[]>> polled) {
+    long length = polled.stream().filter(record -> record.offset() >= asked).count();
+    return length >= Sample.RECORDS || consumer.position(partition) >= range.end();
   }
 
   private Sample sampleOf(long asked, List<ConsumerRecord<byte[], byte[]>> polled) {
@@ -107,11 +95,9 @@ public final class SampleReader implements AutoCloseable {
     double bytes = records.stream()
         .mapToInt(record -> Math.max(0, record.serializedKeySize()) + Math.max(0, record.serializedValueSize()))
         .average().orElse(0);
-    return Sample.of(
-        asked,
-        records.stream().map(ConsumerRecord::offset).toList(),
-        records.stream().map(times::of).toList(),
-        followed,
-        bytes);
+    List<Sample.Point> timed = records.stream()
+        .flatMap(record -> times.of(record).stream().mapToObj(millis -> new Sample.Point(record.offset(), millis)))
+        .toList();
+    return Sample.of(asked, timed, followed, bytes);
   }
 }

@@ -3,20 +3,26 @@ package io.penstock.kafka.source.horizon;
 import io.penstock.kafka.source.broker.OffsetRange;
 import io.penstock.kafka.source.broker.PartitionLogs;
 import io.penstock.kafka.source.broker.Sample;
-import io.penstock.kafka.source.broker.TimeIndexEntry;
 import io.penstock.kafka.source.limits.BatchBudget;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
+import java.util.stream.Collectors;
+import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * Evaluates candidates by the event-time curves of the partitions. Measuring a candidate adds points to the curves:
- * from one look-up in the time index for trusted partitions, from samples of records for the others.
+ * Computes the candidate batch for a given horizon by the event-time curves of the partitions. Measuring a candidate
+ * adds points to the curves: from one look-up in the time index for trusted partitions, from samples of records for the
+ * others.
  */
-public final class EventTimeEvaluator implements CandidateEvaluator {
+public final class EventTimeEvaluator {
+  /** Later than any event, and far enough from the largest long to calculate with. */
+  public static final long AFTER_ALL_EVENTS = Long.MAX_VALUE / 4;
+
   private static final int MAX_SAMPLING_ROUNDS = 16;
 
   private final Map<TopicPartition, OffsetRange> ranges;
@@ -27,8 +33,12 @@ public final class EventTimeEvaluator implements CandidateEvaluator {
   private final long toleranceMillis;
   private final Map<TopicPartition, Long> caps = new LinkedHashMap<>();
   private final Set<Map.Entry<TopicPartition, Long>> sampled = new HashSet<>();
-  private final BatchCandidate empty;
-  private final BatchCandidate full;
+
+  /** The candidate that reads nothing. */
+  final BatchCandidate empty;
+
+  /** The candidate at {@link #AFTER_ALL_EVENTS}: the end of each partition is bounded by the budget for it alone. */
+  public final BatchCandidate full;
 
   /** Every partition of {@code ranges} needs a curve with at least one point. */
   public EventTimeEvaluator(
@@ -45,24 +55,12 @@ public final class EventTimeEvaluator implements CandidateEvaluator {
     this.trust = trust;
     this.toleranceMillis = toleranceMillis;
     ranges.forEach((partition, range) -> caps.put(partition, budget.capOf(partition, range)));
-    Map<TopicPartition, Long> starts = new LinkedHashMap<>();
-    ranges.forEach((partition, range) -> starts.put(partition, range.start()));
-    empty = new BatchCandidate(earliestMillis(), starts, 0);
+    empty = new BatchCandidate(earliestMillis(), OffsetRange.starts(ranges), 0);
     full = new BatchCandidate(AFTER_ALL_EVENTS, caps, budget.loadOf(ranges, caps));
   }
 
-  @Override
-  public BatchCandidate empty() {
-    return empty;
-  }
-
-  @Override
-  public BatchCandidate full() {
-    return full;
-  }
-
-  @Override
-  public BatchCandidate estimate(long horizonMillis) {
+  /** The candidate at this horizon, by what is known now. Looks nothing up. */
+  BatchCandidate estimate(long horizonMillis) {
     Map<TopicPartition, Long> ends = new LinkedHashMap<>();
     ranges.forEach(
         (partition, range) ->
@@ -70,7 +68,7 @@ public final class EventTimeEvaluator implements CandidateEvaluator {
     return new BatchCandidate(horizonMillis, ends, budget.loadOf(ranges, ends));
   }
 
-  @Override
+  /** The candidate at this horizon after look-ups in the logs. */
   public BatchCandidate measure(long horizonMillis) {
     askTimeIndex(horizonMillis);
     for (int round = 0; round < MAX_SAMPLING_ROUNDS; round++) {
@@ -83,8 +81,8 @@ public final class EventTimeEvaluator implements CandidateEvaluator {
     return estimate(horizonMillis);
   }
 
-  @Override
-  public long lastEqualHorizon(BatchCandidate candidate) {
+  /** The latest horizon that surely gives the same ends as {@code candidate}. */
+  long lastEqualHorizon(BatchCandidate candidate) {
     long last = AFTER_ALL_EVENTS;
     for (Map.Entry<TopicPartition, Long> end : candidate.ends().entrySet()) {
       if (end.getValue() < caps.get(end.getKey())) {
@@ -103,20 +101,19 @@ public final class EventTimeEvaluator implements CandidateEvaluator {
   }
 
   private void askTimeIndex(long millis) {
-    Set<TopicPartition> unknown = new HashSet<>();
-    for (TopicPartition partition : ranges.keySet()) {
-      if (trust.isTrusted(partition, millis) && curves.get(partition).intervalAt(millis) != null) {
-        unknown.add(partition);
-      }
-    }
+    Set<TopicPartition> unknown = ranges.keySet().stream()
+        .filter(partition -> trust.isTrusted(partition, millis))
+        .filter(partition -> !curves.get(partition).intervalAt(millis).isPoint())
+        .collect(Collectors.toSet());
     if (unknown.isEmpty()) {
       return;
     }
-    Map<TopicPartition, TimeIndexEntry> answers = logs.firstAtOrAfter(unknown, millis);
-    Map<TopicPartition, TimeIndexEntry> doubtful = new HashMap<>();
+    Map<TopicPartition, ListOffsetsResultInfo> answers = logs.firstAtOrAfter(unknown, millis);
+    Map<TopicPartition, ListOffsetsResultInfo> doubtful = new HashMap<>();
     for (TopicPartition partition : unknown) {
       OffsetRange range = ranges.get(partition);
-      TimeIndexEntry entry = answers.getOrDefault(partition, new TimeIndexEntry(range.end(), millis));
+      ListOffsetsResultInfo none = new ListOffsetsResultInfo(range.end(), millis, Optional.empty());
+      ListOffsetsResultInfo entry = answers.getOrDefault(partition, none);
       if (TimeIndexTrust.needsCheck(entry, range, millis, toleranceMillis)) {
         doubtful.put(partition, entry);
       } else {
@@ -126,14 +123,14 @@ public final class EventTimeEvaluator implements CandidateEvaluator {
     verify(doubtful, millis);
   }
 
-  private void accept(TopicPartition partition, TimeIndexEntry entry, long millis) {
+  private void accept(TopicPartition partition, ListOffsetsResultInfo entry, long millis) {
     boolean inRange = entry.offset() < ranges.get(partition).end();
     long offset = inRange ? entry.offset() : ranges.get(partition).end();
-    curves.get(partition).addExact(offset, millis, inRange ? Math.max(millis, entry.millis()) : millis);
+    curves.get(partition).addExact(offset, millis, inRange ? Math.max(millis, entry.timestamp()) : millis);
   }
 
   /** Samples the records at doubtful answers. Either they are as late as the answer says, or the index hides them. */
-  private void verify(Map<TopicPartition, TimeIndexEntry> doubtful, long millis) {
+  private void verify(Map<TopicPartition, ListOffsetsResultInfo> doubtful, long millis) {
     if (doubtful.isEmpty()) {
       return;
     }
@@ -147,10 +144,10 @@ public final class EventTimeEvaluator implements CandidateEvaluator {
           if (sample == null || sample.firstMillis().isEmpty()) {
             curves.get(partition).addExact(offsets.get(partition), millis, millis);
           } else if (sample.firstMillis().getAsLong() >= millis - toleranceMillis) {
-            long until = Math.max(millis, Math.min(entry.millis(), sample.firstMillis().getAsLong()));
+            long until = Math.max(millis, Math.min(entry.timestamp(), sample.firstMillis().getAsLong()));
             curves.get(partition).addExact(offsets.get(partition), millis, until);
           } else {
-            trust.distrustUntil(partition, entry.millis());
+            trust.distrustUntil(partition, entry.timestamp());
             addSample(partition, sample);
           }
         });
@@ -170,9 +167,8 @@ public final class EventTimeEvaluator implements CandidateEvaluator {
     Map<TopicPartition, Long> offsets = new HashMap<>();
     ranges.forEach(
         (partition, range) -> {
-          CurveInterval interval = curves.get(partition).intervalAt(millis);
-          if (interval != null && !trust.isTrusted(partition, millis) && isWide(interval, range.start(),
-              caps.get(partition))) {
+          EventTimeCurve.Interval interval = curves.get(partition).intervalAt(millis);
+          if (!trust.isTrusted(partition, millis) && isWide(interval, range.start(), caps.get(partition))) {
             offsets.put(partition, offsetIn(interval, partition, millis, round));
           }
         });
@@ -180,18 +176,20 @@ public final class EventTimeEvaluator implements CandidateEvaluator {
     return offsets;
   }
 
-  private boolean isWide(CurveInterval interval, long start, long cap) {
-    return !interval.isShorterThanRows(2, start, cap) && !interval.isShorterThanMillis(toleranceMillis);
+  private boolean isWide(EventTimeCurve.Interval interval, long start, long cap) {
+    return !interval.isPoint()
+        && interval.high(cap) - interval.low(start) >= 2
+        && !interval.isShorterThanMillis(toleranceMillis);
   }
 
-  private long offsetIn(CurveInterval interval, TopicPartition partition, long millis, int round) {
+  private long offsetIn(EventTimeCurve.Interval interval, TopicPartition partition, long millis, int round) {
     long start = ranges.get(partition).start();
     long cap = caps.get(partition);
     if (interval.above() == null) {
       return ranges.get(partition).lastSampleOffset(cap);
     }
-    long low = interval.below() == null ? start : Math.max(start, interval.below().offset());
-    long high = Math.min(cap, interval.above().offset());
+    long low = interval.low(start);
+    long high = interval.high(cap);
     if (high - low <= OffsetRange.SHORT_ROWS) {
       return low;
     }

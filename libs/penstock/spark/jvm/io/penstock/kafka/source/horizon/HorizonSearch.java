@@ -10,20 +10,20 @@ public final class HorizonSearch {
   private static final int MAX_ROUNDS = 12;
   private static final long FIRST_STRIDE_MILLIS = 1000;
 
-  private final CandidateEvaluator candidates;
+  private final EventTimeEvaluator candidates;
   private final double slack;
   private int rounds;
 
   /** A batch may use up to the share {@code slack} less than its budget, which saves rounds. */
-  public HorizonSearch(CandidateEvaluator candidates, double slack) {
+  public HorizonSearch(EventTimeEvaluator candidates, double slack) {
     this.candidates = candidates;
     this.slack = slack;
   }
 
   /** A candidate that reads rows and fits. The full candidate must not fit. */
   public BatchCandidate find() {
-    BatchCandidate low = candidates.empty();
-    BatchCandidate high = candidates.full();
+    BatchCandidate low = candidates.empty;
+    BatchCandidate high = candidates.full;
     for (rounds = 0; isOpen(low, high) && !isEnough(low); rounds++) {
       BatchCandidate measured = candidates.measure(nextHorizon(low, high));
       if (measured.load() > 1) {
@@ -32,7 +32,7 @@ public final class HorizonSearch {
         low = measured;
       }
     }
-    return hasRows(low) ? low : ProportionalShare.between(low, high);
+    return hasRows(low) ? low : low.fullUpTo(high);
   }
 
   /** The longer the search lasts, the smaller a batch is accepted. */
@@ -46,13 +46,13 @@ public final class HorizonSearch {
   }
 
   private boolean hasRows(BatchCandidate candidate) {
-    return !candidate.ends().equals(candidates.empty().ends());
+    return !candidate.ends().equals(candidates.empty.ends());
   }
 
   private long nextHorizon(BatchCandidate low, BatchCandidate high) {
     long from = Math.max(low.horizonMillis(), candidates.lastEqualHorizon(low)) + 1;
     long until = high.horizonMillis() - 1;
-    boolean bounded = high.horizonMillis() < CandidateEvaluator.AFTER_ALL_EVENTS;
+    boolean bounded = high.horizonMillis() < EventTimeEvaluator.AFTER_ALL_EVENTS;
     if (bounded && (rounds % 3 == 2 || rounds > MAX_ROUNDS)) {
       return from + (until - from) / 2;
     }
@@ -69,7 +69,7 @@ public final class HorizonSearch {
     while (step < until - from && candidates.estimate(from + step).load() < target) {
       step *= 2;
     }
-    if (step >= until - from && until == CandidateEvaluator.AFTER_ALL_EVENTS - 1) {
+    if (step >= until - from && until == EventTimeEvaluator.AFTER_ALL_EVENTS - 1) {
       return from + (FIRST_STRIDE_MILLIS << Math.min(50, 2 * rounds));
     }
     return lastBelow(target, from, Math.min(until, from + step));

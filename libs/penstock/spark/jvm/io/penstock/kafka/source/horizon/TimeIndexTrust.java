@@ -1,11 +1,11 @@
 package io.penstock.kafka.source.horizon;
 
 import io.penstock.kafka.source.broker.OffsetRange;
-import io.penstock.kafka.source.broker.TimeIndexEntry;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
+import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
 import org.apache.kafka.common.TopicPartition;
 
 /**
@@ -14,27 +14,23 @@ import org.apache.kafka.common.TopicPartition;
  * the records behind it, so its partition is not trusted for horizons up to that time.
  */
 public final class TimeIndexTrust {
-  private final Set<TopicPartition> decided = new HashSet<>();
-  private final Set<TopicPartition> trusted = new HashSet<>();
+  private final Map<TopicPartition, Boolean> trusted = new HashMap<>();
   private final Map<TopicPartition, Long> distrustedUntil = new HashMap<>();
 
   /** Those of the partitions for which {@link #decide} was not called yet. */
   public Set<TopicPartition> undecided(Set<TopicPartition> partitions) {
     Set<TopicPartition> others = new HashSet<>(partitions);
-    others.removeAll(decided);
+    others.removeAll(trusted.keySet());
     return others;
   }
 
-  public void decide(Set<TopicPartition> partitions, boolean trustworthy) {
-    decided.addAll(partitions);
-    if (trustworthy) {
-      trusted.addAll(partitions);
-    }
+  public void decide(TopicPartition partition, boolean trustworthy) {
+    trusted.put(partition, trustworthy);
   }
 
   boolean isTrusted(TopicPartition partition, long millis) {
     Long until = distrustedUntil.get(partition);
-    return trusted.contains(partition) && (until == null || millis > until);
+    return trusted.getOrDefault(partition, false) && (until == null || millis > until);
   }
 
   void distrustUntil(TopicPartition partition, long untilMillis) {
@@ -46,8 +42,8 @@ public final class TimeIndexTrust {
    * unread range (disorder or a bogus record), or its time is much later than {@code millis} (a pause or a bogus
    * record).
    */
-  static boolean needsCheck(TimeIndexEntry entry, OffsetRange range, long millis, long toleranceMillis) {
+  static boolean needsCheck(ListOffsetsResultInfo entry, OffsetRange range, long millis, long toleranceMillis) {
     return entry.offset() < range.end()
-        && (entry.offset() < range.start() || entry.millis() - millis > toleranceMillis);
+        && (entry.offset() < range.start() || entry.timestamp() - millis > toleranceMillis);
   }
 }

@@ -39,9 +39,7 @@ public final class MeanRecordSizes {
     if (ranges.isEmpty()) {
       return;
     }
-    Map<TopicPartition, Long> offsets = new LinkedHashMap<>();
-    ranges.forEach((partition, range) -> offsets.put(partition, range.start()));
-    logs.samplesAt(offsets, ranges)
+    logs.samplesAt(OffsetRange.starts(ranges), ranges)
         .forEach((partition, run) -> meanBytes.merge(partition, run.meanBytes(), (old, fresh) -> (old + fresh) / 2));
   }
 }

@@ -7,6 +7,9 @@ import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
+import java.util.NavigableMap;
+import java.util.Optional;
+import java.util.Set;
 import java.util.TreeMap;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
@@ -35,13 +38,17 @@ public final class LeaderOffsetLog {
   }
 
   /**
-   * The ends by batch id. Raises IllegalStateException when the log has another format or lacks the source, and
-   * UncheckedIOException when the log cannot be read.
+   * The ends of the batch of the leader with which a batch of the follower from {@code starts} on ends. Empty while the
+   * leader has not planned it.
+   *
+   * <p>Raises IllegalStateException when the log has another format, other partitions or not the source, or when the
+   * batch may have been purged; UncheckedIOException when the log cannot be read.
    */
-  public TreeMap<Long, Map<TopicPartition, Long>> read() {
+  public Optional<Map<TopicPartition, Long>> next(Map<TopicPartition, Long> starts) {
     try {
       FileSystem files = folder.getFileSystem(settings);
-      for (FileStatus status : list(files)) {
+      // The leader has not planned its first batch while there is no folder.
+      for (FileStatus status : files.exists(folder) ? files.listStatus(folder) : new FileStatus[0]) {
         String name = status.getPath().getName();
         if (name.matches("[0-9]+") && !ends.containsKey(Long.parseLong(name))) {
           take(files, Long.parseLong(name), status.getPath());
@@ -50,16 +57,7 @@ public final class LeaderOffsetLog {
     } catch (IOException error) {
       throw new UncheckedIOException("option followOffsetLog: cannot read " + folder, error);
     }
-    return ends;
-  }
-
-  private FileStatus[] list(FileSystem files) throws IOException {
-    try {
-      return files.listStatus(folder);
-    } catch (FileNotFoundException error) {
-      // The leader has not planned its first batch yet.
-      return new FileStatus[0];
-    }
+    return next(ends, starts);
   }
 
   private void take(FileSystem files, long batch, Path path) throws IOException {
@@ -67,7 +65,7 @@ public final class LeaderOffsetLog {
       String text = new String(input.readAllBytes(), StandardCharsets.UTF_8);
       ends.put(batch, sourceEnds(text, source, folder + " batch " + batch));
     } catch (FileNotFoundException error) {
-      // The leader purged the entry after it was listed. LeaderBatches checks whether the follower needs it.
+      // The leader purged the entry after it was listed. The method next checks whether the follower needs it.
     }
   }
 
@@ -81,5 +79,47 @@ public final class LeaderOffsetLog {
       throw new IllegalStateException("option followSource: " + what + " has no source " + source);
     }
     return OffsetsJson.parse(lines.get(LINES_BEFORE_SOURCES + source), "option followSource: " + what);
+  }
+
+  /**
+   * The ends of the leader's first batch that ends at or beyond {@code starts} in every partition, and not exactly at
+   * {@code starts}. Empty while the leader has not planned such a batch.
+   *
+   * @param ends the ends of the leader's batches by batch id; the oldest may have been purged
+   * @throws IllegalStateException when a purged batch could have been the next one, or when the partitions differ
+   */
+  static Optional<Map<TopicPartition, Long>> next(
+      NavigableMap<Long, Map<TopicPartition, Long>> ends, Map<TopicPartition, Long> starts) {
+    for (Map.Entry<Long, Map<TopicPartition, Long>> batch : ends.entrySet()) {
+      requireSamePartitions(batch.getKey(), batch.getValue().keySet(), starts.keySet());
+      if (isBeyond(batch.getValue(), starts)) {
+        requireNothingGoneBefore(batch.getKey(), ends.firstKey(), starts);
+        return Optional.of(batch.getValue());
+      }
+    }
+    return Optional.empty();
+  }
+
+  private static boolean isBeyond(Map<TopicPartition, Long> ends, Map<TopicPartition, Long> starts) {
+    return !ends.equals(starts)
+        && starts.entrySet().stream().allMatch(start -> ends.get(start.getKey()) >= start.getValue());
+  }
+
+  private static void requireNothingGoneBefore(long batch, long oldest, Map<TopicPartition, Long> starts) {
+    if (batch > 0 && batch == oldest) {
+      throw new IllegalStateException(
+          "option followOffsetLog: the leader's oldest batch is " + batch
+              + ", which ends beyond the follower's " + starts
+              + ": the batches in between were purged. Start the follower at later offsets, or let the leader keep more"
+              + " batches (spark.sql.streaming.minBatchesToRetain)");
+    }
+  }
+
+  private static void requireSamePartitions(long batch, Set<TopicPartition> leaders, Set<TopicPartition> own) {
+    if (!leaders.equals(own)) {
+      throw new IllegalStateException(
+          "option followOffsetLog: the leader's batch " + batch + " has the partitions " + leaders
+              + ", the follower reads " + own);
+    }
   }
 }

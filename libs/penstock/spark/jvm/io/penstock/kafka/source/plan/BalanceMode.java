@@ -1,8 +1,8 @@
 package io.penstock.kafka.source.plan;
 
-import java.util.Arrays;
 import java.util.Locale;
-import java.util.stream.Collectors;
+import org.apache.commons.lang3.EnumUtils;
+import org.apache.commons.lang3.StringUtils;
 
 /** How the ends of a batch are chosen when the backlog exceeds the limits of a batch (option {@code balance}). */
 public enum BalanceMode {
@@ -18,16 +18,16 @@ public enum BalanceMode {
   OFF;
 
   public static BalanceMode of(String text) {
-    for (BalanceMode balance : values()) {
-      if (balance.word().equals(text.toLowerCase(Locale.ROOT))) {
-        return balance;
-      }
+    BalanceMode mode = EnumUtils.getEnumIgnoreCase(BalanceMode.class, text);
+    if (mode == null) {
+      throw new IllegalArgumentException(
+          "option balance: must be one of " + StringUtils.join(values(), ", ") + ", not '" + text + "'");
     }
-    String words = Arrays.stream(values()).map(BalanceMode::word).collect(Collectors.joining(", "));
-    throw new IllegalArgumentException("option balance: must be one of " + words + ", not '" + text + "'");
+    return mode;
   }
 
-  public String word() {
+  @Override
+  public String toString() {
     return name().toLowerCase(Locale.ROOT);
   }
 }

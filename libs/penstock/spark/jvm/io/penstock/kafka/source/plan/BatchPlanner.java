@@ -4,11 +4,9 @@ import io.penstock.kafka.source.broker.OffsetRange;
 import io.penstock.kafka.source.broker.PartitionLogs;
 import io.penstock.kafka.source.broker.Sample;
 import io.penstock.kafka.source.horizon.BatchCandidate;
-import io.penstock.kafka.source.horizon.CandidateEvaluator;
 import io.penstock.kafka.source.horizon.EventTimeCurve;
 import io.penstock.kafka.source.horizon.EventTimeEvaluator;
 import io.penstock.kafka.source.horizon.HorizonSearch;
-import io.penstock.kafka.source.horizon.ProportionalShare;
 import io.penstock.kafka.source.horizon.TimeIndexTrust;
 import io.penstock.kafka.source.limits.BatchBudget;
 import io.penstock.kafka.source.limits.MeanRecordSizes;
@@ -39,14 +37,13 @@ public final class BatchPlanner {
   private boolean warned;
   private BatchHorizon lastHorizon = BatchHorizon.NONE;
 
-  public BatchPlanner(BalanceMode mode, long toleranceMillis, PartitionLogs logs, MeanRecordSizes sizes) {
+  public BatchPlanner(BalanceMode mode, long toleranceMillis, PartitionLogs logs) {
     this.mode = mode;
     this.toleranceMillis = toleranceMillis;
     this.logs = logs;
-    this.sizes = sizes;
+    this.sizes = new MeanRecordSizes(logs);
   }
 
-  /** The horizon of the last batch. */
   public BatchHorizon lastHorizon() {
     return lastHorizon;
   }
@@ -104,10 +101,10 @@ public final class BatchPlanner {
 
   private Map<TopicPartition, Long> search(
       Map<TopicPartition, OffsetRange> timed, BatchBudget budget, long maxHorizonMillis) {
-    CandidateEvaluator candidates = new EventTimeEvaluator(timed, curves, budget, logs, trust, toleranceMillis);
-    if (timed.isEmpty() || candidates.full().load() <= 1) {
+    EventTimeEvaluator candidates = new EventTimeEvaluator(timed, curves, budget, logs, trust, toleranceMillis);
+    if (timed.isEmpty() || candidates.full.load() <= 1) {
       lastHorizon = BatchHorizon.NONE;
-      return candidates.full().ends();
+      return candidates.full.ends();
     }
     BatchCandidate chosen = new HorizonSearch(candidates, SLACK).find();
     if (chosen.horizonMillis() > maxHorizonMillis) {
@@ -134,14 +131,12 @@ public final class BatchPlanner {
     if (undecided.isEmpty()) {
       return;
     }
-    switch (mode) {
-      case INDEX -> trust.decide(undecided, true);
-      case AUTO -> {
-        trust.decide(logs.writtenByTransactions(undecided), false);
-        trust.decide(trust.undecided(undecided), true);
-      }
-      default -> trust.decide(undecided, false);
-    }
+    Set<TopicPartition> distrusted = switch (mode) {
+      case INDEX -> Set.of();
+      case AUTO -> logs.writtenByTransactions(undecided);
+      default -> undecided;
+    };
+    undecided.forEach(partition -> trust.decide(partition, !distrusted.contains(partition)));
   }
 
   /**
@@ -178,12 +173,11 @@ public final class BatchPlanner {
   /** The ends of some partitions when all partitions are read in proportion to their backlogs. */
   private static Map<TopicPartition, Long> inProportion(
       Map<TopicPartition, OffsetRange> some, Map<TopicPartition, OffsetRange> all, BatchBudget budget) {
-    Map<TopicPartition, Long> starts = new LinkedHashMap<>();
     Map<TopicPartition, Long> ends = new LinkedHashMap<>();
     all.forEach((partition, range) -> ends.put(partition, range.end()));
     double load = budget.loadOf(all, ends);
     ends.keySet().retainAll(some.keySet());
-    some.forEach((partition, range) -> starts.put(partition, range.start()));
-    return ProportionalShare.between(new BatchCandidate(0, starts, 0), new BatchCandidate(0, ends, load)).ends();
+    BatchCandidate nothing = new BatchCandidate(0, OffsetRange.starts(some), 0);
+    return nothing.fullUpTo(new BatchCandidate(0, ends, load)).ends();
   }
 }

@@ -1,5 +1,9 @@
 package io.penstock.kafka.source.skew;
 
+import io.penstock.kafka.source.broker.OffsetRange;
+import io.penstock.kafka.source.broker.PartitionLogs;
+import io.penstock.kafka.source.broker.Sample;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.OptionalLong;
 import org.apache.kafka.common.TopicPartition;
@@ -7,21 +11,24 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Measures the event-time skew every few batches, keeps the last value, and warns when it nears the watermark delay.
+ * The event-time skew between partitions: the latest event time that a batch reads minus the earliest that it leaves
+ * unread. The watermark follows the latest time, so unread rows are dropped as late when the skew exceeds its delay.
+ *
+ * <p>Measures the skew every few batches, keeps the last value, and warns when it nears the watermark delay.
  */
 public final class SkewGauge {
   private static final Logger LOG = LoggerFactory.getLogger(SkewGauge.class);
   private static final double WARNING_SHARE = 0.5;
 
-  private final SkewMeter meter;
+  private final PartitionLogs logs;
   private final long everyBatches;
   private final OptionalLong warningMillis;
   private long batches;
   private OptionalLong millis = OptionalLong.empty();
 
   /** With {@code everyBatches} 0 the skew is never measured. */
-  public SkewGauge(SkewMeter meter, long everyBatches, OptionalLong warningMillis) {
-    this.meter = meter;
+  public SkewGauge(PartitionLogs logs, long everyBatches, OptionalLong warningMillis) {
+    this.logs = logs;
     this.everyBatches = everyBatches;
     this.warningMillis = warningMillis;
   }
@@ -41,7 +48,7 @@ public final class SkewGauge {
       return;
     }
     if (!ends.equals(starts) && batches++ % everyBatches == 0) {
-      millis = meter.measure(starts, ends, latest);
+      millis = measure(starts, ends, latest);
       warn();
     }
   }
@@ -53,5 +60,31 @@ public final class SkewGauge {
           "event times of partitions differ by {} ms; rows may be {} ms late at most", millis.getAsLong(),
           warningMillis.getAsLong());
     }
+  }
+
+  /** The skew in milliseconds. 0 when the batch leaves no row unread; empty when samples have no event time. */
+  OptionalLong measure(
+      Map<TopicPartition, Long> starts, Map<TopicPartition, Long> ends, Map<TopicPartition, Long> latest) {
+    Map<TopicPartition, OffsetRange> unread = OffsetRange.between(ends, latest);
+    if (unread.isEmpty()) {
+      return OptionalLong.of(0);
+    }
+    Map<TopicPartition, OffsetRange> read = OffsetRange.between(starts, ends);
+    Map<TopicPartition, Long> lastRead = new LinkedHashMap<>();
+    read.forEach((partition, range) -> lastRead.put(partition, range.lastSampleOffset(range.end())));
+    OptionalLong newest = extreme(lastRead, read, true);
+    OptionalLong oldest = extreme(OffsetRange.starts(unread), unread, false);
+    if (newest.isEmpty() || oldest.isEmpty()) {
+      return OptionalLong.empty();
+    }
+    return OptionalLong.of(Math.max(0, newest.getAsLong() - oldest.getAsLong()));
+  }
+
+  private OptionalLong extreme(
+      Map<TopicPartition, Long> offsets, Map<TopicPartition, OffsetRange> ranges, boolean newest) {
+    Map<TopicPartition, Sample> samples = offsets.isEmpty() ? Map.of() : logs.samplesAt(offsets, ranges);
+    var times = samples.values().stream().map(newest ? Sample::lastMillis : Sample::firstMillis);
+    var millis = times.filter(OptionalLong::isPresent).mapToLong(OptionalLong::getAsLong);
+    return newest ? millis.max() : millis.min();
   }
 }

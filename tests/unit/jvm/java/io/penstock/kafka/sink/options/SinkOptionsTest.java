@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.penstock.kafka.sink.options.SinkOptions.TransactionScope;
 import io.penstock.kafka.sink.errors.BrokenSinkException;
 import java.time.Duration;
 import java.util.HashMap;
@@ -49,8 +50,8 @@ class SinkOptionsTest {
     "kafka.bootstrap.servers| |option kafka.bootstrap.servers: is required",
     "transactionalIdPrefix|' '|option transactionalIdPrefix: must not be empty",
     "transactionScope|row|option transactionScope: must be one of batch, partition, not row",
-    "producerIdleSeconds|soon|option producerIdleSeconds: must be a whole number of seconds, not soon",
-    "markerRefreshSeconds|0|option markerRefreshSeconds: must be at least 1 second, not 0",
+    "producerIdleSeconds|soon|option producerIdleSeconds: must be a whole number of seconds from 1 on, not soon",
+    "markerRefreshSeconds|0|option markerRefreshSeconds: must be a whole number of seconds from 1 on, not 0",
     "kafka.transactional.id|mine|option kafka.transactional.id: is set by the sink itself",
     "kafka.enable.idempotence|false|option kafka.enable.idempotence: is set by the sink itself",
     "kafka.value.serializer|x|option kafka.value.serializer: is set by the sink itself",

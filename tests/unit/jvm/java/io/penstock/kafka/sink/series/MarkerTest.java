@@ -1,10 +1,12 @@
 package io.penstock.kafka.sink.series;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.penstock.kafka.sink.errors.BrokenSinkException;
+import java.util.List;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -23,6 +25,25 @@ class MarkerTest {
     Marker none = Marker.none("3f2a").withPartitions(3);
     assertEquals(0, none.toOffset().offset());
     assertEquals(none, Marker.of("group", none.toOffset()));
+  }
+
+  @Test
+  void theHashTellsOffsetsApart() {
+    assertEquals(hash("{}", "x"), hash("{}", "x"));
+    assertEquals(32, hash().length());
+    assertNotEquals(hash("ab", "c"), hash("a", "bc"));
+    assertNotEquals(hash("a", "b"), hash("b", "a"));
+    assertNotEquals(hash("a", ""), hash("a"));
+  }
+
+  /** The hash is in the markers of running series: another value would refuse their next batch. */
+  @Test
+  void theHashStaysTheSame() {
+    assertEquals("c9dda264e2105015a55fd4605ea7665a", hash("{\"t\":{\"0\":5}}", ""));
+  }
+
+  private static String hash(String... endOffsets) {
+    return Marker.ofBatch("3f2a", 41, List.of(endOffsets), 0).offsetsHash();
   }
 
   @ParameterizedTest

@@ -8,8 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.penstock.kafka.sink.errors.BrokenSinkException;
 import io.penstock.kafka.sink.series.ReplayCheck.Decision;
-import java.util.HashMap;
-import java.util.Map;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -22,14 +22,14 @@ class ReplayCheckTest {
   @ParameterizedTest
   @CsvSource({"-1,WRITE", "3,WRITE", "4,WRITE", "5,SKIP"})
   void aBatchInOneTransactionIsWrittenUnlessItsMarkerIsThere(long newest, Decision expected) {
-    assertEquals(expected, ReplayCheck.ofBatch(batch(0), marker(newest, 0), Map.of()));
+    assertEquals(expected, ReplayCheck.ofBatch(batch(0), marker(newest, 0), List.of()));
   }
 
   @ParameterizedTest
   @CsvSource({"5,h", "6,h", "5,other"})
   void theMarkerOfAnotherQueryIsNoMarker(long newest, String hash) {
     Marker other = new Marker("another", newest, hash, 2);
-    assertEquals(WRITE, ReplayCheck.ofBatch(batch(2), other, Map.of(0, other, 1, other)));
+    assertEquals(WRITE, ReplayCheck.ofBatch(batch(2), other, List.of(other, other)));
     assertEquals(WRITE, ReplayCheck.ofPartition(batch(2), Optional.of(other)));
   }
 
@@ -51,20 +51,20 @@ class ReplayCheckTest {
 
   @Test
   void partitionsOfTwoTriesAreNotACompleteBatch() {
-    assertFails("in Kafka in part", batch(2), NONE, Map.of(0, marker(5, 2), 1, marker(5, 3)));
+    assertFails("in Kafka in part", batch(2), NONE, List.of(marker(5, 2), marker(5, 3)));
   }
 
   @Test
   void aNewerMarkerMeansThatTheCheckpointWentBack() {
-    assertFails("went back in time", batch(0), marker(6, 0), Map.of());
-    assertFails("went back in time", batch(2), NONE, Map.of(1, marker(6, 2)));
+    assertFails("went back in time", batch(0), marker(6, 0), List.of());
+    assertFails("went back in time", batch(2), NONE, List.of(marker(6, 2)));
   }
 
   @Test
   void theSameBatchWithOtherOffsetsIsAnError() {
     Marker other = new Marker(QUERY, 5, "another", 0);
-    assertFails("is in Kafka with other offsets", batch(0), other, Map.of());
-    assertFails("is in Kafka with other offsets", batch(2), NONE, Map.of(1, other));
+    assertFails("is in Kafka with other offsets", batch(0), other, List.of());
+    assertFails("is in Kafka with other offsets", batch(2), NONE, List.of(other));
   }
 
   @Test
@@ -76,25 +76,25 @@ class ReplayCheckTest {
     assertThrows(BrokenSinkException.class, () -> ReplayCheck.ofPartition(batch(3), ofAnotherTry));
   }
 
-  private static void assertFails(String words, PlannedBatch batch, Marker whole, Map<Integer, Marker> parts) {
+  private static void assertFails(String words, Marker batch, Marker whole, List<Marker> parts) {
     BrokenSinkException error =
         assertThrows(BrokenSinkException.class, () -> ReplayCheck.ofBatch(batch, whole, parts));
     assertTrue(error.getMessage().contains(words), error.getMessage());
   }
 
-  private static PlannedBatch batch(int partitions) {
-    return new PlannedBatch(QUERY, "run", 5, "h", partitions);
+  private static Marker batch(int partitions) {
+    return marker(5, partitions);
   }
 
   private static Marker marker(long batchId, int partitions) {
     return new Marker(QUERY, batchId, "h", partitions);
   }
 
-  private static Map<Integer, Marker> parts(String markers, int partitions) {
-    Map<Integer, Marker> parts = new HashMap<>();
+  private static List<Marker> parts(String markers, int partitions) {
+    List<Marker> parts = new ArrayList<>();
     for (int index = 0; index < markers.length(); index++) {
       if (markers.charAt(index) != '-') {
-        parts.put(index, marker(markers.charAt(index) == 'n' ? 5 : 4, partitions));
+        parts.add(marker(markers.charAt(index) == 'n' ? 5 : 4, partitions));
       }
     }
     return parts;

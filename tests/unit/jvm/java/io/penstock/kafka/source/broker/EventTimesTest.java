@@ -71,33 +71,27 @@ class EventTimesTest {
 
   @Test
   void placesBeforeTheOneAskedForAreOnlyNeighbours() {
-    Sample run = Sample.of(102, List.of(100L, 101L, 102L, 103L), times(1, 2, 99, 3), false, 0);
+    Sample run = Sample.of(102, points(100, 1, 2, 99, 3), false, 0);
     assertEquals(List.of(new Sample.Point(102, 3), new Sample.Point(103, 3)), run.points());
   }
 
   @Test
-  void recordsWithoutATimeAreLeftOut() {
-    List<OptionalLong> times = List.of(OptionalLong.of(4), OptionalLong.empty(), OptionalLong.of(5));
-    Sample run = Sample.of(0, List.of(0L, 1L, 2L), times, false, 0);
-    assertEquals(List.of(new Sample.Point(0, 4), new Sample.Point(2, 5)), run.points());
-    assertEquals(OptionalLong.empty(), Sample.of(0, List.of(0L), List.of(OptionalLong.empty()), false,
-        0).firstMillis());
+  void aSampleMayHaveGapsOrNoTimesAtAll() {
+    List<Sample.Point> points = List.of(new Sample.Point(0, 4), new Sample.Point(2, 5));
+    assertEquals(points, Sample.of(0, points, false, 0).points());
+    assertEquals(OptionalLong.empty(), Sample.of(0, List.of(), false, 0).firstMillis());
   }
 
   private static Sample run(long first, boolean followed, long... millis) {
-    List<Long> offsets = new ArrayList<>();
-    for (int at = 0; at < millis.length; at++) {
-      offsets.add(first + at);
-    }
-    return Sample.of(first, offsets, times(millis), followed, 0);
+    return Sample.of(first, points(first, millis), followed, 0);
   }
 
-  private static List<OptionalLong> times(long... millis) {
-    List<OptionalLong> times = new ArrayList<>();
+  private static List<Sample.Point> points(long first, long... millis) {
+    List<Sample.Point> points = new ArrayList<>();
     for (long time : millis) {
-      times.add(OptionalLong.of(time));
+      points.add(new Sample.Point(first + points.size(), time));
     }
-    return times;
+    return points;
   }
 
   private static OptionalLong at(String pointer, long unit, String value) {

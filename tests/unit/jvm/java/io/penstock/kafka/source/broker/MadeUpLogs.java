@@ -6,10 +6,11 @@ import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.OptionalLong;
+import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.LongStream;
+import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
 import org.apache.kafka.common.TopicPartition;
 
 /** Logs in memory: the times of records by offset, with markers of transactions. Answers as a broker does. */
@@ -77,14 +78,14 @@ public final class MadeUpLogs implements PartitionLogs {
   }
 
   @Override
-  public Map<TopicPartition, TimeIndexEntry> firstAtOrAfter(Set<TopicPartition> partitions, long asked) {
+  public Map<TopicPartition, ListOffsetsResultInfo> firstAtOrAfter(Set<TopicPartition> partitions, long asked) {
     indexLookups++;
-    Map<TopicPartition, TimeIndexEntry> found = new HashMap<>();
+    Map<TopicPartition, ListOffsetsResultInfo> found = new HashMap<>();
     for (TopicPartition partition : partitions) {
       long[] times = millis.get(partition);
       for (int offset = 0; offset < times.length; offset++) {
         if (times[offset] >= asked) {
-          found.put(partition, new TimeIndexEntry(offset, times[offset]));
+          found.put(partition, new ListOffsetsResultInfo(offset, times[offset], Optional.empty()));
           break;
         }
       }
@@ -105,17 +106,14 @@ public final class MadeUpLogs implements PartitionLogs {
           long[] there = LongStream.concat(Arrays.stream(before), Arrays.stream(from))
               .filter(at -> !isMarker(partition, at)).toArray();
           if (from.length > 0) {
-            List<OptionalLong> times =
-                Arrays.stream(there).mapToObj(at -> timeAt(partition, at)).map(MadeUpLogs::known).toList();
-            runs.put(partition, Sample.of(
-                offset, Arrays.stream(there).boxed().toList(), times, from.length == Sample.RECORDS, RECORD_BYTES));
+            List<Sample.Point> timed = Arrays.stream(there)
+                .mapToObj(at -> new Sample.Point(at, timeAt(partition, at)))
+                .filter(point -> point.millis() != NO_TIME)
+                .toList();
+            runs.put(partition, Sample.of(offset, timed, from.length == Sample.RECORDS, RECORD_BYTES));
           }
         });
     return runs;
-  }
-
-  private static OptionalLong known(long time) {
-    return time == NO_TIME ? OptionalLong.empty() : OptionalLong.of(time);
   }
 
   @Override
@@ -123,12 +121,5 @@ public final class MadeUpLogs implements PartitionLogs {
     Set<TopicPartition> found = new HashSet<>(partitions);
     found.retainAll(knownByTransactions);
     return found;
-  }
-
-  @Override
-  public Map<TopicPartition, Long> earliest(Set<TopicPartition> partitions) {
-    Map<TopicPartition, Long> offsets = new HashMap<>();
-    partitions.forEach(partition -> offsets.put(partition, 0L));
-    return offsets;
   }
 }

@@ -29,7 +29,9 @@ class OffsetsTest {
 
   @ParameterizedTest
   @ValueSource(
-      strings = {"", "5", "[]", "{\"t\":5}", "{\"t\":{\"x\":1}}", "{\"t\":{\"0\":\"1\"}}", "{\"t\":{\"0\":1.5}}", "{"})
+      strings = {
+        "", "5", "[]", "null", "{\"t\":5}", "{\"t\":null}", "{\"t\":{\"x\":1}}", "{\"t\":{\"0\":\"1\"}}",
+        "{\"t\":{\"0\":1.5}}", "{\"t\":{\"0\":null}}", "{"})
   void anythingElseIsRefusedByName(String text) {
     var error = assertThrows(IllegalArgumentException.class, () -> OffsetsJson.parse(text, "option stopAtOffsets"));
     assertTrue(error.getMessage().startsWith("option stopAtOffsets: must be offsets such as"), error.getMessage());
@@ -52,32 +54,32 @@ class OffsetsTest {
   @Test
   void aFollowerGoesFromBoundaryToBoundary() {
     var log = log(0, offsets(5, 1), offsets(9, 3), offsets(9, 8));
-    assertEquals(Optional.of(offsets(5, 1)), LeaderBatches.next(log, offsets(0, 0)));
-    assertEquals(Optional.of(offsets(9, 3)), LeaderBatches.next(log, offsets(5, 1)));
-    assertEquals(Optional.of(offsets(9, 8)), LeaderBatches.next(log, offsets(9, 3)));
-    assertEquals(Optional.empty(), LeaderBatches.next(log, offsets(9, 8)));
+    assertEquals(Optional.of(offsets(5, 1)), LeaderOffsetLog.next(log, offsets(0, 0)));
+    assertEquals(Optional.of(offsets(9, 3)), LeaderOffsetLog.next(log, offsets(5, 1)));
+    assertEquals(Optional.of(offsets(9, 8)), LeaderOffsetLog.next(log, offsets(9, 3)));
+    assertEquals(Optional.empty(), LeaderOffsetLog.next(log, offsets(9, 8)));
   }
 
   @Test
   void aFollowerBetweenBoundariesTakesTheFirstThatIsNowhereBehind() {
     var log = log(0, offsets(5, 1), offsets(9, 3), offsets(9, 8));
-    assertEquals(Optional.of(offsets(9, 3)), LeaderBatches.next(log, offsets(4, 2)));
-    assertEquals(Optional.of(offsets(9, 8)), LeaderBatches.next(log, offsets(4, 4)));
-    assertEquals(Optional.empty(), LeaderBatches.next(log, offsets(10, 0)));
+    assertEquals(Optional.of(offsets(9, 3)), LeaderOffsetLog.next(log, offsets(4, 2)));
+    assertEquals(Optional.of(offsets(9, 8)), LeaderOffsetLog.next(log, offsets(4, 4)));
+    assertEquals(Optional.empty(), LeaderOffsetLog.next(log, offsets(10, 0)));
   }
 
   @Test
   void aPurgedLogIsFollowedOnlyFromABoundaryThatIsKept() {
     var log = log(7, offsets(5, 1), offsets(9, 3));
-    assertEquals(Optional.of(offsets(9, 3)), LeaderBatches.next(log, offsets(5, 1)));
-    var error = assertThrows(IllegalStateException.class, () -> LeaderBatches.next(log, offsets(4, 1)));
+    assertEquals(Optional.of(offsets(9, 3)), LeaderOffsetLog.next(log, offsets(5, 1)));
+    var error = assertThrows(IllegalStateException.class, () -> LeaderOffsetLog.next(log, offsets(4, 1)));
     assertTrue(error.getMessage().contains("oldest batch is 7"), error.getMessage());
   }
 
   @Test
   void otherPartitionsThanTheLeadersAreRefused() {
     var log = log(0, offsets(5));
-    assertThrows(IllegalStateException.class, () -> LeaderBatches.next(log, offsets(0, 0)));
+    assertThrows(IllegalStateException.class, () -> LeaderOffsetLog.next(log, offsets(0, 0)));
   }
 
   @Test

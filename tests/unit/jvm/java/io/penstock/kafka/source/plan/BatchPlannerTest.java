@@ -4,8 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.penstock.kafka.source.broker.MadeUpLogs;
-import io.penstock.kafka.source.horizon.CandidateEvaluator;
-import io.penstock.kafka.source.limits.MeanRecordSizes;
+import io.penstock.kafka.source.horizon.EventTimeEvaluator;
 import io.penstock.kafka.source.limits.ReadLimits;
 import java.util.ArrayList;
 import java.util.List;
@@ -27,6 +26,7 @@ class BatchPlannerTest {
   private static final long HOUR = 3_600_000;
   private static final long MINUTE = 60_000;
   private static final long TOLERANCE = 10_000;
+  private static final OtherSources NO_LIMIT = new OtherSources(true, EventTimeEvaluator.AFTER_ALL_EVENTS);
   private static final long FAR_FUTURE = T0 + 10 * 365 * 24 * HOUR;
 
   /** Six hours, partitions of other volumes: even, early end, late start, bursts, phase-shifted days, disorder. */
@@ -93,7 +93,7 @@ class BatchPlannerTest {
   void byTheIndexEveryPartitionIsCutAtTheSameTime() {
     for (long seed = 0; seed < 40; seed++) {
       MadeUpLogs logs = sixHours(seed, 0);
-      BatchPlanner planner = new BatchPlanner(BalanceMode.INDEX, TOLERANCE, logs, new MeanRecordSizes(logs));
+      BatchPlanner planner = new BatchPlanner(BalanceMode.INDEX, TOLERANCE, logs);
       Map<TopicPartition, Long> ends = planner.plan(logs.starts(), logs.ends(), rows(800), OtherSources.NONE);
       long horizon = planner.lastHorizon().horizonMillis();
       var first = logs.firstAtOrAfter(ends.keySet(), horizon);
@@ -155,7 +155,7 @@ class BatchPlannerTest {
         .with(0, LongStream.range(0, 6000).map(at -> T0 + at * 1000))
         .with(1, LongStream.range(0, 600).map(at -> T0 + at * 10_000))
         .with(2, LongStream.range(0, 3000).map(at -> MadeUpLogs.NO_TIME));
-    BatchPlanner planner = new BatchPlanner(BalanceMode.SAMPLE, TOLERANCE, logs, new MeanRecordSizes(logs));
+    BatchPlanner planner = new BatchPlanner(BalanceMode.SAMPLE, TOLERANCE, logs);
     Map<TopicPartition, Long> ends = planner.plan(logs.starts(), logs.ends(), rows(960), OtherSources.NONE);
     assertEquals(300, ends.get(MadeUpLogs.partition(2)));
     assertEquals(10.0, ends.get(MadeUpLogs.partition(0)) / (double) ends.get(MadeUpLogs.partition(1)), 0.5);
@@ -167,7 +167,7 @@ class BatchPlannerTest {
         .with(0, LongStream.range(0, 6000).map(at -> T0 + at * 1000))
         .with(1, LongStream.range(0, 600).map(at -> T0 + at * 10_000))
         .withMarkersOnly(2, 2, FAR_FUTURE);
-    BatchPlanner planner = new BatchPlanner(BalanceMode.SAMPLE, TOLERANCE, rows, new MeanRecordSizes(rows));
+    BatchPlanner planner = new BatchPlanner(BalanceMode.SAMPLE, TOLERANCE, rows);
     assertEquals(2, planner.plan(rows.starts(), rows.ends(), rows(500),
         OtherSources.NONE).get(MadeUpLogs.partition(2)));
   }
@@ -183,7 +183,7 @@ class BatchPlannerTest {
   @Test
   void nothingIsAskedWhereAllFits() {
     MadeUpLogs logs = sixHours(1);
-    BatchPlanner planner = new BatchPlanner(BalanceMode.AUTO, TOLERANCE, logs, new MeanRecordSizes(logs));
+    BatchPlanner planner = new BatchPlanner(BalanceMode.AUTO, TOLERANCE, logs);
     assertEquals(
         logs.ends(), planner.plan(logs.starts(), logs.ends(), rows(1_000_000), OtherSources.NONE));
     assertEquals(0, logs.indexLookups + logs.sampleLookups);
@@ -195,7 +195,7 @@ class BatchPlannerTest {
     Map<TopicPartition, Long> starts = logs.starts();
     long watermark = Long.MIN_VALUE;
     while (!starts.equals(logs.ends())) {
-      BatchPlanner fresh = new BatchPlanner(BalanceMode.INDEX, TOLERANCE, logs, new MeanRecordSizes(logs));
+      BatchPlanner fresh = new BatchPlanner(BalanceMode.INDEX, TOLERANCE, logs);
       Map<TopicPartition, Long> next = fresh.plan(starts, logs.ends(), rows(700), OtherSources.NONE);
       for (TopicPartition partition : next.keySet()) {
         for (long offset = starts.get(partition); offset < next.get(partition); offset++) {
@@ -211,16 +211,15 @@ class BatchPlannerTest {
   @Test
   void aSourceThatIsAheadWaitsForTheOneBehind() {
     BatchHorizon none = BatchHorizon.NONE;
-    assertEquals(OptionalLong.empty(), SourcePacing.limit(0, List.of(new BatchHorizon(500, 10))));
-    assertEquals(OptionalLong.empty(), SourcePacing.limit(0, List.of(new BatchHorizon(500, 10), none)));
-    assertEquals(OptionalLong.of(420), SourcePacing.limit(0, List.of(new BatchHorizon(500, 10), new BatchHorizon(400,
-        20))));
-    assertEquals(OptionalLong.empty(), SourcePacing.limit(1, List.of(new BatchHorizon(500, 10), new BatchHorizon(400,
-        20))));
-    assertEquals(OptionalLong.empty(), SourcePacing.limit(0, List.of(new BatchHorizon(400, 0), new BatchHorizon(400,
-        0))));
-    assertEquals(OptionalLong.of(400), SourcePacing.limit(1, List.of(new BatchHorizon(400, 0), new BatchHorizon(400,
-        0))));
+    assertEquals(OtherSources.NONE, OtherSources.of(0, List.of(new BatchHorizon(500, 10))));
+    assertEquals(NO_LIMIT, OtherSources.of(0, List.of(new BatchHorizon(500, 10), none)));
+    assertEquals(NO_LIMIT, OtherSources.of(1, List.of(new BatchHorizon(500, 10), none)));
+    List<BatchHorizon> apart = List.of(new BatchHorizon(500, 10), new BatchHorizon(400, 20));
+    assertEquals(new OtherSources(true, 420), OtherSources.of(0, apart));
+    assertEquals(NO_LIMIT, OtherSources.of(1, apart));
+    List<BatchHorizon> level = List.of(new BatchHorizon(400, 0), new BatchHorizon(400, 0));
+    assertEquals(NO_LIMIT, OtherSources.of(0, level));
+    assertEquals(new OtherSources(true, 400), OtherSources.of(1, level));
   }
 
   @Test
@@ -230,16 +229,13 @@ class BatchPlannerTest {
       new MadeUpLogs().with(0, LongStream.range(0, 900).map(at -> T0 + at * 10_000)),
     };
     List<BatchPlanner> planners =
-        Stream.of(logs).map(some -> new BatchPlanner(BalanceMode.INDEX, TOLERANCE, some,
-            new MeanRecordSizes(some))).toList();
+        Stream.of(logs).map(some -> new BatchPlanner(BalanceMode.INDEX, TOLERANCE, some)).toList();
     List<Map<TopicPartition, Long>> starts = new ArrayList<>(List.of(logs[0].starts(), logs[1].starts()));
     for (int batch = 0; !starts.get(0).equals(logs[0].ends()) || !starts.get(1).equals(logs[1].ends()); batch++) {
       assertTrue(batch < 60, "batches");
       for (int own = 0; own < 2; own++) {
-        long latest = SourcePacing.limit(own,
-            planners.stream().map(BatchPlanner::lastHorizon).toList()).orElse(CandidateEvaluator.AFTER_ALL_EVENTS);
-        starts.set(
-            own, planners.get(own).plan(starts.get(own), logs[own].ends(), rows(300), new OtherSources(true, latest)));
+        OtherSources others = OtherSources.of(own, planners.stream().map(BatchPlanner::lastHorizon).toList());
+        starts.set(own, planners.get(own).plan(starts.get(own), logs[own].ends(), rows(300), others));
       }
       boolean both = planners.stream().allMatch(planner -> planner.lastHorizon().isPresent());
       long apart = planners.get(0).lastHorizon().horizonMillis() - planners.get(1).lastHorizon().horizonMillis();

@@ -3,7 +3,6 @@ package io.penstock.kafka.source.plan;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.penstock.kafka.source.broker.MadeUpLogs;
-import io.penstock.kafka.source.limits.MeanRecordSizes;
 import io.penstock.kafka.source.limits.ReadLimits;
 import java.util.Map;
 import org.apache.kafka.common.TopicPartition;
@@ -21,7 +20,7 @@ final class CatchUp {
 
   CatchUp(MadeUpLogs logs, BalanceMode balance, long toleranceMillis, long delayMillis) {
     this.logs = logs;
-    this.planner = new BatchPlanner(balance, toleranceMillis, logs, new MeanRecordSizes(logs));
+    this.planner = new BatchPlanner(balance, toleranceMillis, logs);
     this.delayMillis = delayMillis;
   }
 

@@ -19,7 +19,7 @@ class SkewTest {
     MadeUpLogs logs = new MadeUpLogs()
         .with(0, LongStream.range(0, 1000).map(at -> at * 1000))
         .with(1, LongStream.range(0, 100).map(at -> at * 10_000));
-    SkewMeter meter = new SkewMeter(logs);
+    SkewGauge meter = new SkewGauge(logs, 0, NONE);
     assertEquals(OptionalLong.of(399_000 - 100_000), meter.measure(logs.starts(), ends(400, 10), logs.ends()));
     assertEquals(OptionalLong.of(0), meter.measure(ends(400, 10), ends(400, 40), logs.ends()));
     assertEquals(OptionalLong.of(0), meter.measure(ends(400, 10), logs.ends(), logs.ends()));
@@ -29,7 +29,7 @@ class SkewTest {
   @Test
   void theGaugeLooksEveryFewBatchesAndKnowsWhenNothingIsLeft() {
     MadeUpLogs logs = new MadeUpLogs().with(0, LongStream.range(0, 100).map(at -> at)).with(1, LongStream.range(0, 9));
-    SkewGauge gauge = new SkewGauge(new SkewMeter(logs), 3, OptionalLong.of(10));
+    SkewGauge gauge = new SkewGauge(logs, 3, OptionalLong.of(10));
     for (int batch = 0; batch < 6; batch++) {
       gauge.afterPlan(ends(batch, 0), ends(batch + 1, 0), logs.ends());
     }
@@ -37,7 +37,7 @@ class SkewTest {
     assertEquals(OptionalLong.of(3), gauge.millis());
     gauge.afterPlan(ends(6, 0), logs.ends(), logs.ends());
     assertEquals(OptionalLong.of(0), gauge.millis());
-    assertFalse(new SkewGauge(new SkewMeter(logs), 0, NONE).isOn());
+    assertFalse(new SkewGauge(logs, 0, NONE).isOn());
   }
 
   private static Map<TopicPartition, Long> ends(long first, long second) {

@@ -6,9 +6,9 @@ import json
 from datetime import UTC, datetime
 
 from penstock.config.classify import classify
-from penstock.config.explain import explain
 from penstock.config.merge import LayerConfig, leaves, merge
 from penstock.config.validate import check_merged
+from services.job_service.explain import explain
 from tests.support.job_configs import job
 
 WRITTEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -22,7 +22,7 @@ EXPLAINED = {leaf.field: leaf for leaf in explain(LAYERS)}
 
 
 def test_a_leaf_names_its_layer_and_all_it_hides() -> None:
-    assert EXPLAINED["task_count"].as_json() == {
+    assert EXPLAINED["task_count"].model_dump(mode="json") == {
         "field": "task_count",
         "path": ["task_count"],
         "value": 8,
@@ -32,8 +32,8 @@ def test_a_leaf_names_its_layer_and_all_it_hides() -> None:
         "revision": 12,
         "author": "ada",
         "reason": "incident 7",
-        "written_at": "2026-01-02T03:04:05+00:00",
-        "expires_at": "2026-01-03T00:00:00+00:00",
+        "written_at": "2026-01-02T03:04:05Z",
+        "expires_at": "2026-01-03T00:00:00Z",
         "hides": [
             {"layer": "scaler", "version": 7, "field": "task_count", "value": 4},
             {"layer": "base", "version": 3, "field": "task_count", "value": 2},
@@ -45,12 +45,12 @@ def test_a_leaf_names_its_layer_and_all_it_hides() -> None:
 
 def test_a_default_is_its_own_layer() -> None:
     leaf = EXPLAINED["trigger_interval_seconds"]
-    assert (leaf.layer, leaf.value, leaf.version, leaf.author, leaf.hides) == ("default", 5.0, None, None, ())
+    assert (leaf.layer, leaf.value, leaf.version, leaf.author, leaf.hides) == ("default", 5.0, None, None, [])
 
 
 def test_a_required_field_hides_no_default() -> None:
-    assert EXPLAINED["inputs.flights.topic"].hides == ()
-    assert EXPLAINED["output.type"].hides == ()
+    assert EXPLAINED["inputs.flights.topic"].hides == []
+    assert EXPLAINED["output.type"].hides == []
 
 
 def test_defaults_of_other_outputs_are_not_listed() -> None:
@@ -59,7 +59,7 @@ def test_defaults_of_other_outputs_are_not_listed() -> None:
 
 
 def test_explained_values_are_the_merged_configuration_with_its_defaults() -> None:
-    explained = {leaf.path: leaf.value for leaf in explain(LAYERS)}
+    explained = {tuple(leaf.path): leaf.value for leaf in explain(LAYERS)}
     complete = dict(leaves(check_merged(merge(LAYERS)).model_dump(mode="json")))
     assert explained == {path: value for path, value in complete.items() if value != {}}
 
@@ -67,7 +67,7 @@ def test_explained_values_are_the_merged_configuration_with_its_defaults() -> No
 def test_the_answer_is_sorted_and_json() -> None:
     paths = [leaf.path for leaf in explain(LAYERS)]
     assert paths == sorted(paths)
-    assert json.loads(json.dumps([leaf.as_json() for leaf in explain(LAYERS)]))[0]["field"] == paths[0][0]
+    assert json.loads(explain(LAYERS)[0].model_dump_json())["field"] == paths[0][0]
 
 
 def test_no_layers_are_explained_by_defaults_alone() -> None:

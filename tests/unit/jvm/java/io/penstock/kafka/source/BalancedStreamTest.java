@@ -14,7 +14,7 @@ import org.apache.spark.sql.kafka010.KafkaOffsetRange;
 import org.junit.jupiter.api.Test;
 import scala.Option;
 
-class OrderedPartitionsTest {
+class BalancedStreamTest {
   private static final List<InputPartition> ORDERED = List.of(
       part("a", 0, 5), part("a", 0, 10), part("a", 2, 0), part("a", 10, 7), part("b", 0, 1), part("b", 1, 0));
 
@@ -23,8 +23,15 @@ class OrderedPartitionsTest {
     for (int seed = 0; seed < 20; seed++) {
       List<InputPartition> planned = Arrays.asList(ORDERED.toArray(InputPartition[]::new));
       Collections.shuffle(planned, new Random(seed));
-      assertEquals(ORDERED, List.of(OrderedPartitions.of(planned.toArray(InputPartition[]::new))));
+      assertEquals(ORDERED, List.of(BalancedStream.inOrder(planned.toArray(InputPartition[]::new))));
     }
+  }
+
+  @Test
+  void theSameOffsetInAnotherTextDiffersAndReadsAlike() {
+    String once = BalancedStream.otherTextOf("{\"t\":{\"0\":1}}");
+    assertEquals("{\"t\":{\"0\":1}} ", once);
+    assertEquals("{\"t\":{\"0\":1}}", BalancedStream.otherTextOf(once));
   }
 
   private static InputPartition part(String topic, int partition, long from) {

@@ -1,0 +1,55 @@
+"""Rows of the store as values of a type whose fields have the names of the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from inspect import signature
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, TextClause, text
+
+Kind = TypeVar("Kind")
+
+
+def columns(kind: type[Any]) -> str:
+    """The fields of a type (dataclass, named tuple or model) as the columns of a SELECT."""
+    return ", ".join(signature(kind).parameters)
+
+
+def read_all(
+    connection: Connection, kind: type[Kind], statement: TextClause, values: Mapping[str, Any] | None = None
+) -> list[Kind]:
+    """All rows of a statement."""
+    return [kind(**row._mapping) for row in connection.execute(statement, values)]
+
+
+def read_first(
+    connection: Connection, kind: type[Kind], statement: TextClause, values: Mapping[str, Any] | None = None
+) -> Kind | None:
+    """The first row of a statement; None when it has none."""
+    row = connection.execute(statement, values).first()
+    return None if row is None else kind(**row._mapping)
+
+
+def read_page(
+    connection: Connection,
+    kind: type[Kind],
+    table: str,
+    where: Mapping[str, Any],
+    *,
+    key: str,
+    limit: int,
+    below: int | None,
+) -> list[Kind]:
+    """At most `limit` rows of a table, the highest `key` first, from below `below` (None: from the top).
+
+    `where`: the values that columns must have; one that is None does not count. All names come from the code, never
+    from a request.
+    """
+    values = {name: value for name, value in where.items() if value is not None}
+    conditions = [f"{name} = :{name}" for name in values]
+    if below is not None:
+        conditions.append(f"{key} < :below")
+    wanted = f"SELECT {columns(kind)} FROM {table} WHERE {' AND '.join(conditions) or 'true'}"
+    statement = text(f"{wanted} ORDER BY {key} DESC LIMIT :limit")
+    return read_all(connection, kind, statement, {**values, "below": below, "limit": limit})

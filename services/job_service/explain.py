@@ -1,0 +1,77 @@
+"""Where each leaf of a job's configuration comes from: value, layer, version, author, time, reason, what it hides.
+
+Fields that no layer sets are listed too, with the layer `default`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.config.merge import LayerConfig, Provenance, merge, merge_with_provenance
+from penstock.config.tree import Path, default_of, dotted, entries, row_for, sink_of
+from penstock.wire.jobs import ExplainedLeafView, HiddenValueView
+
+DEFAULT_LAYER = "default"
+BOUNDS = "key_group_bounds"
+
+
+def explain(layers: Sequence[LayerConfig]) -> list[ExplainedLeafView]:
+    """Every leaf of the merged configuration and every default, sorted by path.
+
+    `hides` lists the nearest layer first. Raises ValueError when two layers have the same rank.
+    """
+    lowest = min((layer.rank for layer in layers), default=0)
+    defaults = LayerConfig(DEFAULT_LAYER, lowest - 1, None, _defaults(merge(layers)))
+    merged, provenance = merge_with_provenance([defaults, *layers])
+    ignored = why_ignored(merged)
+    return [
+        _explained(path, found, ignored if path == (BOUNDS,) else None) for path, found in sorted(provenance.items())
+    ]
+
+
+def why_ignored(merged: Mapping[str, Any]) -> str | None:
+    """Why the bounds of merged layers do not count, for people; None when they do, or there are none."""
+    bounds, count = merged.get(BOUNDS), merged.get("task_count", 1)
+    if not isinstance(bounds, list) or not isinstance(count, int) or len(bounds) == count - 1:
+        return None
+    return f"for {len(bounds) + 1} tasks, and the job has {count}: ranges are even"
+
+
+def _defaults(merged: Mapping[str, Any]) -> dict[str, Any]:
+    """All defaults of a configuration, as if a layer set them."""
+    defaults: dict[str, Any] = {}
+    sink = sink_of(merged)
+    for entry in entries(merged):
+        if entry.leaf is not None and entry.leaf.row.has_default(sink):
+            *groups, name = entry.path
+            below = defaults
+            for group in groups:
+                below = below.setdefault(group, {})
+            below[name] = default_of(entry.leaf, sink)
+    return defaults
+
+
+def _explained(path: Path, found: Provenance, ignored: str | None) -> ExplainedLeafView:
+    layer, row = found.layer, row_for(path)
+    hides = [
+        HiddenValueView(
+            layer=hidden.layer.name, version=hidden.layer.version, field=dotted(hidden.path), value=hidden.value
+        )
+        for hidden in found.hides
+    ]
+    return ExplainedLeafView(
+        field=dotted(path),
+        path=list(path),
+        value=found.value,
+        layer=layer.name,
+        change=None if row is None else row.change.name.lower(),
+        version=layer.version,
+        revision=layer.revision,
+        author=layer.author,
+        reason=layer.reason,
+        written_at=layer.written_at,
+        expires_at=layer.expires_at,
+        hides=hides,
+        ignored=ignored,
+    )

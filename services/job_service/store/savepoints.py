@@ -1,0 +1,69 @@
+"""What the Job Service asks of savepoints: that one is taken, deleted, or a job restored from it. The State Syncer has
+that done. A job has one restore at most: the newest counts."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, text
+
+from penstock.control.errors import Conflict
+from penstock.store.engine import CHANGED_EXPECTED, notify
+from penstock.store.rows import columns, read_first, read_page
+from penstock.store.savepoints import SavepointRow
+
+_ASK = text(
+    f"""
+    INSERT INTO savepoints (job, name, author, reason) VALUES (:job, :name, :author, :reason)
+    ON CONFLICT (job, name) DO NOTHING RETURNING {columns(SavepointRow)}
+    """
+)
+_READ = f"SELECT {columns(SavepointRow)} FROM savepoints WHERE job = :job AND name = :name"
+# Also one that is being taken.
+_DELETE = text(
+    "UPDATE savepoints SET state = 'deleting', detail = '', container = NULL, attempts = 0 WHERE number = :number"
+)
+_USERS = text("SELECT job FROM restores WHERE savepoint = :number ORDER BY job")
+_FORGET_RESTORE = text("DELETE FROM restores WHERE job = :job")
+_RESTORE = text(
+    """
+    INSERT INTO restores (job, savepoint, savepoint_job, savepoint_name, generation, config)
+    SELECT :job, number, job, name, generation, config FROM savepoints WHERE number = :number
+    """
+)
+
+
+def ask(connection: Connection, *, job: str, name: str, author: str, reason: str) -> SavepointRow:
+    """A new savepoint. Raises Conflict when the job has one of this name."""
+    row = {"job": job, "name": name, "author": author, "reason": reason}
+    asked = read_first(connection, SavepointRow, _ASK, row)
+    if asked is None:
+        raise Conflict(f"{job} has a savepoint {name} already", field="name", rule="unique")
+    notify(connection, CHANGED_EXPECTED)
+    return asked
+
+
+def page(connection: Connection, job: str, *, limit: int, before: int | None = None) -> list[SavepointRow]:
+    """Savepoints of a job, newest first."""
+    return read_page(connection, SavepointRow, "savepoints", {"job": job}, key="number", limit=limit, below=before)
+
+
+def read(connection: Connection, job: str, name: str, *, lock: bool = False) -> SavepointRow | None:
+    """One savepoint, locked until the transaction ends if asked; None when there is none."""
+    statement = text(f"{_READ} FOR UPDATE" if lock else _READ)
+    return read_first(connection, SavepointRow, statement, {"job": job, "name": name})
+
+
+def ask_to_delete(connection: Connection, number: int) -> None:
+    """The savepoint is to go."""
+    connection.execute(_DELETE, {"number": number})
+    notify(connection, CHANGED_EXPECTED)
+
+
+def restoring(connection: Connection, savepoint: int) -> list[str]:
+    """The jobs that are to be restored from a savepoint."""
+    return list(connection.execute(_USERS, {"number": savepoint}).scalars())
+
+
+def ask_to_restore(connection: Connection, job: str, savepoint: SavepointRow) -> None:
+    """The job, whose row is locked, is to be restored from this savepoint, and from no other asked for before."""
+    connection.execute(_FORGET_RESTORE, {"job": job})
+    connection.execute(_RESTORE, {"job": job, "number": savepoint.number})

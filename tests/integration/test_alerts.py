@@ -1,0 +1,52 @@
+"""Alerts: what is open, what counts again, and the pages that the API shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Engine
+
+from penstock.store.alerts import clear_alerts, open_subjects, raise_alert, replace_alerts
+from penstock.store.engine import connect, transaction
+from services.job_service.store.overview import alerts_page
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    engine = connect(database_url)
+    yield engine
+    engine.dispose()
+
+
+def test_pages_have_the_newest_alerts_that_match(engine: Engine) -> None:
+    """1. Open ones only. 2. Cleared ones, too. 3. By kind and subject. 4. The page after another."""
+    with transaction(engine) as connection:
+        for kind, subject in (("slow", "a"), ("slow", "b"), ("lost", "a")):
+            raise_alert(connection, kind, subject, f"{subject} is {kind}", {"of": subject})
+        clear_alerts(connection, "slow", ["b", "unknown"])
+
+        def pages(**wanted: object) -> list[tuple[str, str]]:
+            return [(alert.kind, alert.subject) for alert in alerts_page(connection, **{"limit": 9, **wanted})]
+
+        assert pages() == [("lost", "a"), ("slow", "a")]
+        assert pages(include_cleared=True) == [("lost", "a"), ("slow", "b"), ("slow", "a")]
+        assert pages(kind="slow") == [("slow", "a")]
+        assert pages(kind="slow", subject="b") == []
+        (first,) = alerts_page(connection, limit=1, include_cleared=True)
+        assert pages(include_cleared=True, before_id=first.id, limit=1) == [("slow", "b")]
+
+
+def test_replaced_alerts_count_changes_where_that_is_asked_for(engine: Engine) -> None:
+    """1. One is open. 2. The same again, and another one to keep. 3. A new message counts only with `refresh`."""
+    with transaction(engine) as connection:
+        replace_alerts(connection, ["slow"], {("slow", "a"): ("a is slow", {})})
+        raise_alert(connection, "slow", "kept", "kept is slow")
+        replace_alerts(connection, ["slow"], {("slow", "a"): ("a is very slow", {})}, keep=["kept"])
+        assert open_subjects(connection, "slow") == {"a", "kept"}
+        (alert,) = alerts_page(connection, limit=9, subject="a")
+        assert (alert.message, alert.times) == ("a is slow", 1)
+        for _ in range(2):
+            replace_alerts(connection, ["slow"], {("slow", "a"): ("a is very slow", {})}, refresh=True)
+        (alert,) = alerts_page(connection, limit=9)
+        assert (alert.message, alert.times) == ("a is very slow", 2)
