@@ -58,7 +58,7 @@ def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     return Shell(monkeypatch, capsys)
 
 
-def _loaded(names: Iterable[str], lines: Sequence[str]) -> dict[str, list[str]]:
+def _loaded(names: Iterable[str], lines: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """By command line: which of the modules are imported after it, by one process that runs them in this order.
 
     The Job Service that they call does not answer.
@@ -67,12 +67,12 @@ def _loaded(names: Iterable[str], lines: Sequence[str]) -> dict[str, list[str]]:
     program = [sys.executable, "-c", _RUN.format(lines=list(lines), names=tuple(names))]
     ended = subprocess.run(program, capture_output=True, text=True, timeout=120, check=True, env=environment)
     told = [line.split(maxsplit=1)[1] for line in ended.stdout.splitlines() if line.startswith("LOADED ")]
-    return {line: modules.split() for line, _, modules in (each.partition(" ->") for each in told)}
+    return {line: tuple(modules.split()) for line, _, modules in (each.partition(" ->") for each in told)}
 
 
 def test_help_lists_import_no_module_of_a_command() -> None:
     lines = ["--help", "jobs --help", "savepoint --help", "nonsense"]
-    assert _loaded([*LARGE, *NO_CALL], lines) == dict.fromkeys(lines, [])
+    assert _loaded([*LARGE, *NO_CALL], lines) == dict.fromkeys(lines, ())
 
 
 def test_calls_wait_for_no_large_package() -> None:
@@ -91,7 +91,7 @@ def test_calls_wait_for_no_large_package() -> None:
         "savepoint list etl",
         "top --updates 1",
     ]
-    assert _loaded(LARGE, lines) == dict.fromkeys(lines, [])
+    assert _loaded(LARGE, lines) == dict.fromkeys(lines, ())
 
 
 @pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.path)
