@@ -63,11 +63,16 @@ NOWHERE = Connector("nowhere", "noop", {})
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured. `warm_s`, `steady_s`, `trigger_s`: of the queries side by side."""
+    """How much is measured. `warm_s`, `steady_s`, `trigger_s`: of the queries side by side.
+
+    `partitions`: of the topics that are read in small batches. `warm_up`: whether each pair runs once before it counts.
+    """
 
     rows: int = 1_000_000
     large_batch: int = 100_000
     small_batches: int = 120
+    partitions: tuple[int, ...] = (1, PARTITIONS)
+    warm_up: bool = True
     queries: int = 60
     warm_s: float = 15.0
     steady_s: float = 30.0
@@ -161,11 +166,11 @@ def main() -> None:
 def measure(bench: Bench, sizes: Sizes, rounds: int) -> dict[str, float]:
     """All figures; prints those of each connector."""
     large = bench.topic(sizes.rows, PARTITIONS)
-    small = {count: bench.topic(SMALL_BATCH * sizes.small_batches, count) for count in (1, PARTITIONS)}
+    small = {count: bench.topic(SMALL_BATCH * sizes.small_batches, count) for count in sizes.partitions}
     sinks = [(_source_for(sink), sink) for sink in SINKS]
     sources = [(source, NOWHERE) for source in SOURCES]
-    for pair in sinks + sources:
-        bench.measure(small[1], SMALL_BATCH, *pair)
+    for pair in sinks + sources if sizes.warm_up else ():
+        bench.measure(small[sizes.partitions[0]], SMALL_BATCH, *pair)
     sink_rows = _rows_per_second(bench, "sink", large, sizes, sinks, rounds)
     source_rows = _rows_per_second(bench, "source", large, sizes, sources, rounds)
     sink_cpu = [_cpu_per_batch(bench, "sink", small[count], count, sinks, rounds) for count in small]

@@ -17,7 +17,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,13 +83,13 @@ def main() -> None:
     figures: dict[str, Any] = {}
     try:
         with EmbeddedKafka(folder / "kafka") as kafka:
-            bench = Bench(folder, kafka.bootstrap)
+            bench = Bench(_settings(folder, kafka.bootstrap))
             for name in arguments.cases.split(","):
                 keys = arguments.small if name in ("small", "stateless") else int(arguments.keys * CASES[name].share)
-                with bench.host(name) as host:
+                with running_host(unique(name), bench.settings, folder) as host:
                     figures[name] = bench.measure(host, name, keys)
                 say(f"{name}: {figures[name]}")
-            with bench.host("own") as host:
+            with running_host(unique("own"), bench.settings, folder) as host:
                 checkpoint, moved = bench.redistributed(host, arguments.keys)
             with local_session(folder / "session") as session:
                 own = spark_own(session, checkpoint)
@@ -101,16 +100,11 @@ def main() -> None:
 
 
 class Bench:
-    """One broker; each case runs on a host."""
+    """One broker; each case runs on a host with these settings."""
 
-    def __init__(self, folder: Path, bootstrap: str) -> None:
-        self._folder = folder
-        self._bootstrap = bootstrap
-        self._settings = _settings(folder, bootstrap)
-
-    def host(self, name: str) -> AbstractContextManager[Supervisor]:
-        """A host that is ready."""
-        return running_host(unique(name), self._settings, self._folder)
+    def __init__(self, settings: SparkSettings) -> None:
+        self.settings = settings
+        self._bootstrap = settings.kafka_bootstrap
 
     def measure(self, host: Supervisor, name: str, keys: int, sizes: Sequence[int] = SIZES) -> dict[str, float]:
         """The figures of one case: a job of `sizes[0]` tasks takes the other sizes in turn."""
@@ -139,7 +133,7 @@ class Bench:
         self._start(host, job, source, keys)
         _stop(host, job, source)
         report, seconds = _redistribute(host, RedistributionRequest(job=job, source=source, target=target))
-        checkpoint = task_checkpoint(self._settings.checkpoint_root, job, 1, 0)
+        checkpoint = task_checkpoint(self.settings.checkpoint_root, job, 1, 0)
         return checkpoint, {"keys": keys, "rows": report.state_rows, "redistribute_s": seconds}
 
     def _filled_topic(self, keys: int) -> str:
@@ -192,7 +186,7 @@ class Bench:
             if not (reply := answer.result(WAIT_S)).ok:
                 raise RuntimeError(reply.error)
         started = time.perf_counter()
-        root = self._settings.checkpoint_root
+        root = self.settings.checkpoint_root
         checkpoints = [task_checkpoint(root, request.job, request.target.generation, spec.index) for spec in specs]
         wait_until(lambda: all((last_commit(path) or 0) >= 1 for path in checkpoints), WAIT_S, "commits", poll_s=0.005)
         committed = time.perf_counter()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -62,18 +63,21 @@ def test_hosts_turnover(on_host: Callable[[int], HostBench]):
     assert grown["pool"] == 0
 
 
-def test_rescale(kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path):
-    bench = rescale.Bench(tmp_path, kafka.bootstrap)
-    with bench.host("small") as host:
-        figures = bench.measure(host, "small", keys=200, sizes=(1, 2))
-        checkpoint, own = bench.redistributed(host, keys=200)
+def test_rescale(on_host: Callable[[int], HostBench], spark: SparkSession):
+    on = on_host(1)
+    bench = rescale.Bench(on.settings)
+    figures = bench.measure(on.host, "small", keys=200, sizes=(1, 2))
+    checkpoint, own = bench.redistributed(on.host, keys=200)
     require_figures(figures | own)
     assert (figures["rows"], own["rows"]) == (200, 200)
     assert rescale.spark_own(spark.newSession(), checkpoint) > 0
 
 
 def test_connectors(own_session: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
-    sizes = connectors.Sizes(400, large_batch=200, small_batches=2, queries=2, warm_s=0.0, steady_s=3.0, trigger_s=0.5)
+    one_of_each = connectors.Sizes(
+        rows=400, large_batch=200, small_batches=2, partitions=(8,), warm_up=False, queries=2
+    )
+    sizes = replace(one_of_each, warm_s=0.0, steady_s=3.0, trigger_s=0.5)
     bench = connectors.Bench(own_session, kafka.bootstrap, tmp_path)
     require_figures(connectors.measure(bench, sizes, rounds=1))
 
