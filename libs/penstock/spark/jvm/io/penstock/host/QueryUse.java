@@ -61,13 +61,11 @@ public final class QueryUse extends SparkListener {
   }
 
   static Used of(String queryId) {
-    return QUERIES.computeIfAbsent(queryId, QueryUse::fresh);
-  }
-
-  private static Used fresh(String queryId) {
-    Used used = new Used();
-    context.register(used.sourceBytes);
-    return used;
+    return QUERIES.computeIfAbsent(queryId, fresh -> {
+      Used used = new Used();
+      context.register(used.sourceBytes);
+      return used;
+    });
   }
 
   static void forget(String queryId) {

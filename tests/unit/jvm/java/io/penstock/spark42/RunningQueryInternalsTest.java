@@ -14,6 +14,7 @@ import org.junit.jupiter.params.provider.CsvSource;
  */
 class RunningQueryInternalsTest {
   private static final String RUNTIME = "org.apache.spark.sql.execution.streaming.runtime.";
+  private static final String STREAMING = "org.apache.spark.sql.connector.read.streaming.";
   private static final String KAFKA = "org.apache.spark.sql.kafka010.";
 
   @ParameterizedTest(name = "{0}.{1}")
@@ -50,6 +51,7 @@ class RunningQueryInternalsTest {
 
   @ParameterizedTest(name = "{0}.{1}")
   @CsvSource({
+    "KafkaSourceProvider$KafkaScan, toMicroBatchStream, " + STREAMING + "MicroBatchStream, BalancedScan",
     "KafkaMicroBatchStream, kafkaOffsetReader, " + KAFKA + "KafkaOffsetReader, broker.KafkaLogs",
     "KafkaOffsetReader, driverKafkaParams, java.util.Map, broker.KafkaLogs",
     "KafkaOffsetReaderAdmin, admin, org.apache.kafka.clients.admin.Admin, broker.KafkaLogs",

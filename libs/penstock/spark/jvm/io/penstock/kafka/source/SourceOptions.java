@@ -2,7 +2,6 @@ package io.penstock.kafka.source;
 
 import com.fasterxml.jackson.core.JsonPointer;
 import io.penstock.kafka.source.broker.EventTimes;
-import io.penstock.kafka.source.broker.JsonFieldTimes;
 import io.penstock.kafka.source.offsets.OffsetsJson;
 import io.penstock.kafka.source.offsets.StopOffsets;
 import io.penstock.kafka.source.plan.BalanceMode;
@@ -73,7 +72,7 @@ record SourceOptions(
       throw new IllegalArgumentException("option balanceFieldUnit: must be seconds or millis, not '" + unit + "'");
     }
     try {
-      return new JsonFieldTimes(JsonPointer.valueOf(pointer), unit.equals("seconds") ? 1000 : 1, zone);
+      return new EventTimes.OfField(JsonPointer.valueOf(pointer), unit.equals("seconds") ? 1000 : 1, zone);
     } catch (IllegalArgumentException error) {
       throw new IllegalArgumentException(
           "option balanceField: must be a JSON pointer such as /event_time, not '" + pointer + "'", error);

@@ -22,7 +22,11 @@ public record RowWriterFactory(
   @Override
   public DataWriter<InternalRow> createWriter(int partition, long attempt, long epoch) {
     if (decision == Decision.SKIP) {
-      return new SkippingWriter(partition, attempt);
+      // The batch is in Kafka already, so its rows are ignored.
+      return new RowWriter(partition, attempt) {
+        @Override
+        public void write(InternalRow row) {}
+      };
     }
     return switch (options.scope()) {
       case PARTITION -> new PartitionWriter(partition, attempt);
@@ -77,16 +81,6 @@ public record RowWriterFactory(
 
     @Override
     public void close() {}
-  }
-
-  /** Ignores the rows of a batch that is in Kafka already. */
-  private final class SkippingWriter extends RowWriter {
-    SkippingWriter(int partition, long attempt) {
-      super(partition, attempt);
-    }
-
-    @Override
-    public void write(InternalRow row) {}
   }
 
   /**

@@ -29,8 +29,7 @@ public final class TimeIndexTrust {
   }
 
   boolean isTrusted(TopicPartition partition, long millis) {
-    Long until = distrustedUntil.get(partition);
-    return trusted.getOrDefault(partition, false) && (until == null || millis > until);
+    return trusted.getOrDefault(partition, false) && millis > distrustedUntil.getOrDefault(partition, Long.MIN_VALUE);
   }
 
   void distrustUntil(TopicPartition partition, long untilMillis) {

@@ -22,15 +22,15 @@ public final class SkewGauge {
 
   private final PartitionLogs logs;
   private final long everyBatches;
-  private final OptionalLong warningMillis;
+  private final long delayMillis;
   private long batches;
   private OptionalLong millis = OptionalLong.empty();
 
-  /** With {@code everyBatches} 0 the skew is never measured. */
-  public SkewGauge(PartitionLogs logs, long everyBatches, OptionalLong warningMillis) {
+  /** With {@code everyBatches} 0 the skew is never measured, without {@code delayMillis} it never warns. */
+  public SkewGauge(PartitionLogs logs, long everyBatches, OptionalLong delayMillis) {
     this.logs = logs;
     this.everyBatches = everyBatches;
-    this.warningMillis = warningMillis;
+    this.delayMillis = delayMillis.orElse(Long.MAX_VALUE);
   }
 
   public boolean isOn() {
@@ -49,16 +49,12 @@ public final class SkewGauge {
     }
     if (!ends.equals(starts) && batches++ % everyBatches == 0) {
       millis = measure(starts, ends, latest);
-      warn();
-    }
-  }
-
-  private void warn() {
-    if (millis.isPresent() && warningMillis.isPresent()
-        && millis.getAsLong() > WARNING_SHARE * warningMillis.getAsLong()) {
-      LOG.warn(
-          "event times of partitions differ by {} ms; rows may be {} ms late at most", millis.getAsLong(),
-          warningMillis.getAsLong());
+      if (millis.orElse(0) > WARNING_SHARE * delayMillis) {
+        LOG.warn(
+            "event times of partitions differ by {} ms; rows may be {} ms late at most",
+            millis.getAsLong(),
+            delayMillis);
+      }
     }
   }
 

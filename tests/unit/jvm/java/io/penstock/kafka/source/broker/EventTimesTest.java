@@ -38,7 +38,7 @@ class EventTimesTest {
   @Test
   void numbersMayBeMillisecondsAndTextsOfAnotherZone() {
     assertEquals(OptionalLong.of(NOON), at("/a", 1, "{\"a\":" + NOON + "}"));
-    JsonFieldTimes berlin = new JsonFieldTimes(JsonPointer.valueOf("/a"), 1000, ZoneId.of("Europe/Berlin"));
+    EventTimes.OfField berlin = new EventTimes.OfField(JsonPointer.valueOf("/a"), 1000, ZoneId.of("Europe/Berlin"));
     assertEquals(OptionalLong.of(NOON), berlin.of(bytes("{\"a\":\"2024-01-01 13:00:00\"}")));
   }
 
@@ -95,7 +95,7 @@ class EventTimesTest {
   }
 
   private static OptionalLong at(String pointer, long unit, String value) {
-    return new JsonFieldTimes(JsonPointer.valueOf(pointer), unit, ZoneOffset.UTC).of(bytes(value));
+    return new EventTimes.OfField(JsonPointer.valueOf(pointer), unit, ZoneOffset.UTC).of(bytes(value));
   }
 
   private static byte[] bytes(String text) {
