@@ -1,4 +1,4 @@
-"""Layers to one configuration: Algorithm 1 of Turbine (002 section III-A), for any number of layers.
+"""Layers to one configuration: Algorithm 1 of Turbine (002 section III-A), for any number of layers; and merge patches.
 
 The algorithm recurses where both values are maps; anything else of the upper layer replaces what is below. Lists
 are leaves. Two points the paper leaves open are settled here: a map over a scalar replaces it (the paper's text
@@ -22,7 +22,11 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
+from penstock.control.errors import InvalidConfig
+
 Path = tuple[str, ...]
+# Far deeper than any configuration; bounds the recursion on what a caller sends.
+MAX_DEPTH = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,25 @@ def merge_with_provenance(layers: Sequence[LayerConfig]) -> tuple[Mapping[str, A
     return merged, {
         path: [said for layer in from_the_top if (said := _find(layer, path)) is not None] for path, _ in leaves(merged)
     }
+
+
+def apply_merge_patch(target: Any, patch: Any, *, depth_left: int = MAX_DEPTH) -> Any:
+    """`target` changed by the JSON merge patch `patch` (RFC 7386 section 2): null drops a key. Neither is changed.
+
+    The result shares unchanged values with both. A patch that is no map replaces the target. Raises InvalidConfig
+    (rule `too_deep`) when the patch nests more than MAX_DEPTH maps.
+    """
+    if not isinstance(patch, Mapping):
+        return patch
+    if depth_left == 0:
+        raise InvalidConfig(f"a patch may nest at most {MAX_DEPTH} maps", rule="too_deep")
+    patched: dict[str, Any] = dict(target) if isinstance(target, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            patched.pop(key, None)
+        else:
+            patched[key] = apply_merge_patch(patched.get(key), value, depth_left=depth_left - 1)
+    return patched
 
 
 def leaves(config: Mapping[str, Any], prefix: Path = ()) -> Iterator[tuple[Path, Any]]:
