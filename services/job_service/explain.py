@@ -5,10 +5,10 @@ Fields that no layer sets are listed too, with the layer `default`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from penstock.config.merge import LayerConfig, Provenance, merge, merge_with_provenance
+from penstock.config.merge import LayerConfig, Said, merge, merge_with_provenance
 from penstock.config.tree import Path, default_of, dotted, entries, row_for, sink_of
 from penstock.wire.jobs import ExplainedLeafView, HiddenValueView
 
@@ -26,7 +26,8 @@ def explain(layers: Sequence[LayerConfig]) -> list[ExplainedLeafView]:
     merged, provenance = merge_with_provenance([defaults, *layers])
     ignored = why_ignored(merged)
     return [
-        _explained(path, found, ignored if path == (BOUNDS,) else None) for path, found in sorted(provenance.items())
+        _explained(path, source, hidden, ignored if path == (BOUNDS,) else None)
+        for path, (source, *hidden) in sorted(provenance.items())
     ]
 
 
@@ -52,18 +53,12 @@ def _defaults(merged: Mapping[str, Any]) -> dict[str, Any]:
     return defaults
 
 
-def _explained(path: Path, found: Provenance, ignored: str | None) -> ExplainedLeafView:
-    layer, row = found.layer, row_for(path)
-    hides = [
-        HiddenValueView(
-            layer=hidden.layer.name, version=hidden.layer.version, field=dotted(hidden.path), value=hidden.value
-        )
-        for hidden in found.hides
-    ]
+def _explained(path: Path, source: Said, hidden: Iterable[Said], ignored: str | None) -> ExplainedLeafView:
+    layer, row = source.layer, row_for(path)
     return ExplainedLeafView(
         field=dotted(path),
         path=list(path),
-        value=found.value,
+        value=source.value,
         layer=layer.name,
         change=None if row is None else row.change.name.lower(),
         version=layer.version,
@@ -72,6 +67,11 @@ def _explained(path: Path, found: Provenance, ignored: str | None) -> ExplainedL
         reason=layer.reason,
         written_at=layer.written_at,
         expires_at=layer.expires_at,
-        hides=hides,
+        hides=[
+            HiddenValueView(
+                layer=said.layer.name, version=said.layer.version, field=dotted(said.path), value=said.value
+            )
+            for said in hidden
+        ],
         ignored=ignored,
     )

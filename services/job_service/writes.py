@@ -8,9 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from penstock.config.classify import FieldChange, classify
-from penstock.config.merge import LayerConfig, merge
+from penstock.config.merge import LayerConfig, apply_merge_patch, merge
 from penstock.config.model import ChangeKind, JobConfig
-from penstock.config.patch import apply_merge_patch
 from penstock.config.validate import check_job_name, check_layer, check_merged
 from penstock.control.errors import Conflict, InvalidConfig, NotFound, PreconditionRequired, VersionConflict
 from penstock.model.jobs import Action, Change, LayerRow, StoredJob, StoredLayer, layer_configs

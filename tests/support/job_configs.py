@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.config.patch import apply_merge_patch
+from penstock.config.merge import apply_merge_patch
 
 FLIGHTS = {
     "topic": "flights",

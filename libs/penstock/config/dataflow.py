@@ -25,7 +25,7 @@ from penstock.config.colocation import (
     united,
 )
 from penstock.config.problems import Problem
-from penstock.config.sql import SQL_FIELD, aggregates, conjuncts, grouping, is_star, output_names, own_nodes
+from penstock.config.sql import aggregates, conjuncts, grouping, is_star, output_names, own_nodes, sql_problem
 
 Names = Mapping[str, Relation]
 
@@ -51,9 +51,7 @@ def read_dataflow(query: exp.Query, names: Names) -> Dataflow:
     for table in query.find_all(exp.Table):
         if id(table) not in found.tables_seen | hinted:
             text = table.sql(dialect="spark")
-            found.problems.append(
-                Problem(SQL_FIELD, "unsupported_sql", f"{SQL_FIELD}: cannot analyse how {text} is read")
-            )
+            found.problems.append(sql_problem("unsupported_sql", f": cannot analyse how {text} is read"))
     return found
 
 
@@ -78,9 +76,7 @@ def _with_ctes(query: exp.Expr, names: Names, found: Dataflow) -> Names:
     if clause is None:
         return names
     if clause.args.get("recursive"):
-        found.problems.append(
-            Problem(SQL_FIELD, "unsupported_sql", f"{SQL_FIELD}: a stream cannot be read recursively")
-        )
+        found.problems.append(sql_problem("unsupported_sql", ": a stream cannot be read recursively"))
     known = dict(names)
     for cte in clause.expressions:
         relation = _query(cte.this, known, found)
@@ -159,8 +155,8 @@ def _table(table: exp.Table, names: Names, found: Dataflow) -> Relation:
     relation = names.get(table.name.lower()) if isinstance(table.this, exp.Identifier) and not table.db else None
     if relation is None:
         text = table.sql(dialect="spark")
-        detail = f"{SQL_FIELD} reads {text}, which is neither an input, a table of the job nor a CTE"
-        found.problems.append(Problem(SQL_FIELD, "unknown_relation", detail))
+        detail = f" reads {text}, which is neither an input, a table of the job nor a CTE"
+        found.problems.append(sql_problem("unknown_relation", detail))
         return Relation()
     return relation
 

@@ -1,4 +1,4 @@
-"""Layers to one configuration: Algorithm 1 of Turbine (002 section III-A), for any number of layers.
+"""Layers to one configuration: Algorithm 1 of Turbine (002 section III-A), for any number of layers; and merge patches.
 
 The algorithm recurses where both values are maps; anything else of the upper layer replaces what is below. Lists
 are leaves. Two points the paper leaves open are settled here: a map over a scalar replaces it (the paper's text
@@ -22,7 +22,11 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
+from penstock.control.errors import InvalidConfig
+
 Path = tuple[str, ...]
+# Far deeper than any configuration; bounds the recursion on what a caller sends.
+MAX_DEPTH = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +48,12 @@ class LayerConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Hidden:
-    """A value that a leaf hides. `path` is shorter than the leaf's where a map hides a scalar."""
+class Said:
+    """What a layer says at a leaf. `path` is shorter than the leaf's where a scalar stands in the way to it."""
 
     layer: LayerConfig
     path: Path
     value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Provenance:
-    """The layer that set a leaf, and what it hides, nearest layer first."""
-
-    layer: LayerConfig
-    value: Any
-    hides: tuple[Hidden, ...]
 
 
 def merge(layers: Sequence[LayerConfig]) -> Mapping[str, Any]:
@@ -85,14 +80,37 @@ def overlay(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any
     return merged
 
 
-def merge_with_provenance(layers: Sequence[LayerConfig]) -> tuple[Mapping[str, Any], dict[Path, Provenance]]:
-    """The merged configuration, and for each of its leaves (empty maps too) who set it and what it hides.
+def merge_with_provenance(layers: Sequence[LayerConfig]) -> tuple[Mapping[str, Any], dict[Path, list[Said]]]:
+    """The merged configuration, and for each of its leaves (empty maps too) what the layers say, from the top: the
+    first set it, and hides the others.
 
     Raises ValueError when two layers have the same rank.
     """
     merged = merge(layers)
     from_the_top = _by_rank(layers)[::-1]
-    return merged, {path: _provenance(path, value, from_the_top) for path, value in leaves(merged)}
+    # The topmost layer that says anything on the way to a merged leaf is the one that set it.
+    return merged, {
+        path: [said for layer in from_the_top if (said := _find(layer, path)) is not None] for path, _ in leaves(merged)
+    }
+
+
+def apply_merge_patch(target: Any, patch: Any, *, depth_left: int = MAX_DEPTH) -> Any:
+    """`target` changed by the JSON merge patch `patch` (RFC 7386 section 2): null drops a key. Neither is changed.
+
+    The result shares unchanged values with both. A patch that is no map replaces the target. Raises InvalidConfig
+    (rule `too_deep`) when the patch nests more than MAX_DEPTH maps.
+    """
+    if not isinstance(patch, Mapping):
+        return patch
+    if depth_left == 0:
+        raise InvalidConfig(f"a patch may nest at most {MAX_DEPTH} maps", rule="too_deep")
+    patched: dict[str, Any] = dict(target) if isinstance(target, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            patched.pop(key, None)
+        else:
+            patched[key] = apply_merge_patch(patched.get(key), value, depth_left=depth_left - 1)
+    return patched
 
 
 def leaves(config: Mapping[str, Any], prefix: Path = ()) -> Iterator[tuple[Path, Any]]:
@@ -113,19 +131,13 @@ def _by_rank(layers: Sequence[LayerConfig]) -> list[LayerConfig]:
     return ordered
 
 
-def _provenance(path: Path, value: Any, from_the_top: Sequence[LayerConfig]) -> Provenance:
-    found = [hidden for layer in from_the_top if (hidden := _find(layer, path)) is not None]
-    # The topmost layer that says anything on the way to a merged leaf is the one that set it.
-    return Provenance(found[0].layer, value, tuple(found[1:]))
-
-
-def _find(layer: LayerConfig, path: Path) -> Hidden | None:
+def _find(layer: LayerConfig, path: Path) -> Said | None:
     """What the layer has at `path`, or the leaf that stands in the way to it; None when it says nothing there."""
     value: Any = layer.config
     for depth, key in enumerate(path):
         if not isinstance(value, dict):
-            return Hidden(layer, path[:depth], value)
+            return Said(layer, path[:depth], value)
         if key not in value:
             return None
         value = value[key]
-    return Hidden(layer, path, value)
+    return Said(layer, path, value)

@@ -14,7 +14,7 @@ from penstock.config.colocation import Relation, StatefulStep
 from penstock.config.dataflow import input_relation, read_dataflow
 from penstock.config.model import Input, JobConfig
 from penstock.config.problems import Problem
-from penstock.config.sql import SQL_FIELD, argument_names, parse_query
+from penstock.config.sql import SQL_FIELD, argument_names, parse_query, sql_problem
 
 
 class InputKeys(NamedTuple):
@@ -52,7 +52,7 @@ def _facts(sql: str, config: JobConfig) -> QueryFacts:
     try:
         return query_facts(sql, inputs, tuple(config.tables))
     except RecursionError:
-        return QueryFacts((Problem(SQL_FIELD, "sql_too_deep", f"{SQL_FIELD} is nested too deeply"),))
+        return QueryFacts((sql_problem("sql_too_deep", " is nested too deeply"),))
 
 
 # The State Syncer checks every job that changed: a roll-out to many jobs of one text must not parse it each time.
@@ -70,7 +70,7 @@ def query_facts(sql: str, inputs: tuple[InputKeys, ...], tables: tuple[str, ...]
     }
     dataflow = read_dataflow(query, names)
     if not dataflow.problems and not dataflow.result.inputs:
-        dataflow.problems.append(Problem(SQL_FIELD, "reads_no_input", f"{SQL_FIELD} reads none of the job's inputs"))
+        dataflow.problems.append(sql_problem("reads_no_input", " reads none of the job's inputs"))
     return QueryFacts(tuple(dataflow.problems), argument_names(query), tuple(dataflow.steps))
 
 

@@ -37,6 +37,11 @@ MORE_AGGREGATES = frozenset(
 FOREIGN_CODE = frozenset({"reflect", "java_method", "try_reflect"})
 
 
+def sql_problem(rule: str, text: str) -> Problem:
+    """A problem with the query; `text` goes on after the field's name."""
+    return Problem(SQL_FIELD, rule, SQL_FIELD + text)
+
+
 def parse_query(sql: str) -> exp.Query | Problem:
     """The syntax tree of a text that is one SELECT (with CTEs and set operations); otherwise the problem.
 
@@ -44,16 +49,16 @@ def parse_query(sql: str) -> exp.Query | Problem:
     """
     if "${" in sql:
         # Spark would put session settings and environment variables here, even inside a string.
-        return Problem(SQL_FIELD, "sql_variable", f"{SQL_FIELD} may not have ${{...}}: write :name for an argument")
+        return sql_problem("sql_variable", " may not have ${...}: write :name for an argument")
     try:
         statements = [found for found in SPARK.parser().parse(_tokens(sql), sql) if found is not None]
     except SqlglotError as error:
-        return Problem(SQL_FIELD, "sql_syntax", f"{SQL_FIELD}: {_plain(str(error))}")
+        return sql_problem("sql_syntax", f": {_plain(str(error))}")
     if len(statements) != 1:
-        return Problem(SQL_FIELD, "one_select", f"{SQL_FIELD} must be one statement, not {len(statements)}")
+        return sql_problem("one_select", f" must be one statement, not {len(statements)}")
     statement = statements[0]
     if not isinstance(statement, exp.Query) or not statement.find(exp.Select):
-        return Problem(SQL_FIELD, "one_select", f"{SQL_FIELD} must be a SELECT")
+        return sql_problem("one_select", " must be a SELECT")
     return _foreign_code(statement) or statement
 
 
@@ -81,7 +86,7 @@ def _foreign_code(statement: exp.Query) -> Problem | None:
         names = names | {"transform ... using"}
     if not names:
         return None
-    return Problem(SQL_FIELD, "foreign_code", f"{SQL_FIELD} may not run code of its own: {', '.join(sorted(names))}")
+    return sql_problem("foreign_code", f" may not run code of its own: {', '.join(sorted(names))}")
 
 
 def argument_names(query: exp.Query) -> frozenset[str]:

@@ -19,11 +19,17 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.fields import FieldInfo
 
 from penstock.config.declare import ChangeKind
-from penstock.config.jsontype import readable_type
 from penstock.config.model import JobConfig
 
 Path = tuple[str, ...]
 ANY_KEY = "*"
+_WORDS = {
+    "string": "text",
+    "integer": "integer",
+    "number": "number",
+    "boolean": "true or false",
+    "null": "nothing",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +61,7 @@ class FieldRow:
 
     def as_json(self) -> dict[str, Any]:
         """The row as a JSON object, the change kind by its lower case name."""
-        return {
-            **asdict(self),
-            "change": self.change.name.lower(),
-            "layers": list(self.layers),
-            "only_for": list(self.only_for),
-        }
+        return {**asdict(self), "change": self.change.name.lower()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +235,7 @@ def _shared_leaf(leaves: Mapping[str, Leaf]) -> Leaf:
     adapter = _adapter(annotation)
     row = replace(
         first.row,
-        type=readable_type(adapter.json_schema()),
+        type=_readable_type(adapter.json_schema()),
         documentation="; ".join(dict.fromkeys(leaf.row.documentation for leaf in leaves.values())),
         only_for=tuple(leaves),
     )
@@ -250,7 +251,7 @@ def _leaf(info: FieldInfo, annotation: Any, metadata: list[Any], path: Path) -> 
     default = None if required else adapter.dump_python(info.get_default(call_default_factory=True), mode="json")
     row = FieldRow(
         path=".".join(path),
-        type=readable_type(adapter.json_schema()),
+        type=_readable_type(adapter.json_schema()),
         unit=declared["unit"],
         default=default,
         required=required and not in_free_map,
@@ -271,6 +272,38 @@ def _declaration(info: FieldInfo, path: Path) -> dict[str, Any]:
 
 def _adapter(annotation: Any) -> TypeAdapter[Any]:
     return TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False))
+
+
+def _readable_type(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None) -> str:
+    """A JSON Schema in a few words for people: `integer, 1 to 32`, `one of json, csv`, `list of text`."""
+    known = schema.get("$defs", {}) if definitions is None else definitions
+    if "$ref" in schema:
+        return _readable_type(known[schema["$ref"].rpartition("/")[2]], known)
+    choices = _choices(schema)
+    if choices:
+        return choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}"
+    if "anyOf" in schema:
+        members = [_readable_type(member, known) for member in schema["anyOf"]]
+        return " or ".join(member for member in dict.fromkeys(members) if member != _WORDS["null"])
+    if schema.get("type") == "array":
+        return f"list of {_readable_type(schema['items'], known)}"
+    return _WORDS[schema["type"]] + _limits(schema)
+
+
+def _choices(schema: Mapping[str, Any]) -> list[str]:
+    if "anyOf" in schema and all("const" in member or "enum" in member for member in schema["anyOf"]):
+        return [choice for member in schema["anyOf"] for choice in _choices(member)]
+    return [str(schema["const"])] if "const" in schema else [str(choice) for choice in schema.get("enum", ())]
+
+
+def _limits(schema: Mapping[str, Any]) -> str:
+    if "pattern" in schema:
+        return f" matching {schema['pattern']}"
+    if "maxLength" in schema:
+        return f", at most {schema['maxLength']} characters"
+    if "exclusiveMinimum" in schema:
+        return f", more than {schema['exclusiveMinimum']}, at most {schema['maximum']}"
+    return f", {schema['minimum']} to {schema['maximum']}" if "minimum" in schema else ""
 
 
 ROOT = build_tree(JobConfig)

@@ -83,11 +83,7 @@ def _with_bounds_in_force(config: JobConfig) -> JobConfig:
 def _layer_problems(node: Node, value: Any, path: Path, layer: str) -> Iterator[Problem]:
     field = dotted(path)
     if value is None and not (layer == ROLLBACK_LAYER and isinstance(node, Leaf) and node.row.default is None):
-        yield Problem(
-            field,
-            "null_in_layer",
-            f"{field}: a layer cannot set null; leave the key out",
-        )
+        yield Problem(field, "null_in_layer", f"{field}: a layer cannot set null; leave the key out")
     elif isinstance(node, Leaf):
         yield from _leaf_problems(node, value, path, layer)
     elif isinstance(value, dict):

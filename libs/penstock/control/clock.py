@@ -12,20 +12,16 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Wall time, UTC."""
-        ...
 
     def monotonic(self) -> float:
         """Seconds that never go back, also counted while the process is stopped."""
-        ...
 
 
 class SystemClock:
     """The machine's clock. CLOCK_BOOTTIME counts suspension too, so a lease cannot outlive a sleep."""
 
     def now(self) -> datetime:
-        """Wall time, UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Seconds since boot."""
         return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -34,11 +34,9 @@ class Election(Protocol):
 
     def take(self) -> int | None:
         """The leader epoch, or None while another process leads. Raises Unavailable."""
-        ...
 
     def release(self) -> None:
         """Gives the lease up."""
-        ...
 
 
 class Leadership:

@@ -25,15 +25,13 @@ HOST_MODULE = "penstock.spark.host"
 
 @dataclass(frozen=True)
 class StackPlan:
-    """Everything that decides how the processes are started. `ports` maps a process name to its TCP port."""
+    """Everything that decides how the processes are started. `ports` maps a process name to its TCP port, in
+    order of start. `environment` is that of all processes."""
 
     data_dir: Path
     database_url: str
     kafka_bootstrap: str
     connections: Mapping[str, str]
-    token: str
-    syncer_token: str
-    task_managers: int
     ports: Mapping[str, int]
     environment: Mapping[str, str]
 
@@ -53,15 +51,14 @@ def standard_ports(task_managers: int) -> dict[str, int]:
 
 
 def process_specs(plan: StackPlan) -> tuple[ProcessSpec, ...]:
-    """The services, then the Task Managers, in order of start."""
-    services = tuple(_spec(plan, name, f"services.{name}", {}) for name in PORTS)
-    names = [task_manager_name(i) for i in range(1, plan.task_managers + 1)]
-    return services + tuple(_spec(plan, name, "services.task_manager", {"PENSTOCK_CONTAINER": name}) for name in names)
+    """The services and Task Managers of `plan.ports`, in order of start."""
+    return tuple(_spec(plan, name) for name in plan.ports)
 
 
-def _spec(plan: StackPlan, name: str, module: str, extra: Mapping[str, str]) -> ProcessSpec:
-    env = {**plan.environment, **_shared_environment(plan), "PENSTOCK_PORT": str(plan.ports[name]), **extra}
-    return ProcessSpec(name, (sys.executable, "-m", module), env, f"{plan.url(name)}/readyz")
+def _spec(plan: StackPlan, name: str) -> ProcessSpec:
+    module, own = (name, {}) if name in PORTS else ("task_manager", {"PENSTOCK_CONTAINER": name})
+    env = {**plan.environment, **_shared_environment(plan), "PENSTOCK_PORT": str(plan.ports[name]), **own}
+    return ProcessSpec(name, (sys.executable, "-m", f"services.{module}"), env, f"{plan.url(name)}/readyz")
 
 
 def _shared_environment(plan: StackPlan) -> dict[str, str]:
@@ -72,8 +69,6 @@ def _shared_environment(plan: StackPlan) -> dict[str, str]:
         "PENSTOCK_JOB_SERVICE_URL": plan.url("job_service"),
         "PENSTOCK_TASK_SERVICE_URL": plan.url("task_service"),
         "PENSTOCK_SHARD_MANAGER_URL": plan.url("shard_manager"),
-        "PENSTOCK_SCALER_TOKEN": plan.token,
-        "PENSTOCK_STATE_SYNCER_TOKEN": plan.syncer_token,
         "PENSTOCK_KAFKA_BOOTSTRAP": plan.kafka_bootstrap,
         "PENSTOCK_CONNECTIONS": json.dumps(dict(plan.connections)),
         "PENSTOCK_CHECKPOINT_ROOT": str(plan.data_dir / "checkpoints"),

@@ -115,11 +115,14 @@ class LocalStack:
             database_url=store_url,
             kafka_bootstrap=bootstrap,
             connections={"default": demo_url, "demo": demo_url},
-            token=self._loop_token(store_url, "auto-scaler", "scaler.token", "scaler"),
-            syncer_token=self._loop_token(store_url, "state-syncer", "state-syncer.token", ROLLBACK_LAYER),
-            task_managers=self.task_managers,
             ports={name: free_port() for name in ports} if self._free_ports else ports,
-            environment=self._environment,
+            environment={
+                **self._environment,
+                "PENSTOCK_SCALER_TOKEN": self._loop_token(store_url, "auto-scaler", "scaler.token", "scaler"),
+                "PENSTOCK_STATE_SYNCER_TOKEN": self._loop_token(
+                    store_url, "state-syncer", "state-syncer.token", ROLLBACK_LAYER
+                ),
+            },
         )
 
     def _loop_token(self, store_url: str, name: str, file: str, layer: str) -> str:

@@ -130,10 +130,10 @@ def test_provenance_names_a_layer_that_says_so_for_every_leaf(configs: list[dict
     layers = layered(*configs)
     merged, provenance = merge_with_provenance(layers)
     assert merged == merge(layers)
-    assert {path: found.value for path, found in provenance.items()} == dict(leaves(merged))
-    for path, found in provenance.items():
+    assert {path: found.value for path, (found, *_) in provenance.items()} == dict(leaves(merged))
+    for path, (found, *hidden) in provenance.items():
         assert dict(leaves(found.layer.config))[path] == found.value
-        ranks = [found.layer.rank, *(hidden.layer.rank for hidden in found.hides)]
+        ranks = [said.layer.rank for said in (found, *hidden)]
         assert ranks == sorted(set(ranks), reverse=True), "nearest layer first, each once"
 
 
@@ -141,10 +141,10 @@ def test_provenance_names_a_layer_that_says_so_for_every_leaf(configs: list[dict
 def test_the_first_hidden_value_is_what_comes_back_without_the_layer(configs: list[dict[str, Any]]) -> None:
     layers = layered(*configs)
     _, provenance = merge_with_provenance(layers)
-    for path, found in provenance.items():
+    for path, (found, *hidden) in provenance.items():
         lower = dict(leaves(merge([layer for layer in layers if layer.rank < found.layer.rank])))
-        if found.hides and found.value != {}:
-            assert lower[path] == found.hides[0].value
+        if hidden and found.value != {}:
+            assert lower[path] == hidden[0].value
         elif found.value != {}:
             assert path not in lower
 
@@ -153,9 +153,9 @@ def test_provenance_over_a_map_and_a_scalar() -> None:
     layers = layered({"m": {"a": 1, "b": 1}}, {"m": 2}, {"m": {"a": 3}})
     merged, provenance = merge_with_provenance(layers)
     assert merged == {"m": {"a": 3}}
-    found = provenance["m", "a"]
+    found, *hidden = provenance["m", "a"]
     assert found.layer.name == "layer-2"
-    assert [(hidden.layer.name, hidden.path, hidden.value) for hidden in found.hides] == [
+    assert [(said.layer.name, said.path, said.value) for said in hidden] == [
         ("layer-1", ("m",), 2),
         ("layer-0", ("m", "a"), 1),
     ]
@@ -163,4 +163,4 @@ def test_provenance_over_a_map_and_a_scalar() -> None:
 
 def test_provenance_of_a_scalar_that_hides_a_map() -> None:
     _, provenance = merge_with_provenance(layered({"m": {"a": 1}}, {"m": 2}))
-    assert [(hidden.path, hidden.value) for hidden in provenance[("m",)].hides] == [(("m",), {"a": 1})]
+    assert [(said.path, said.value) for said in provenance[("m",)][1:]] == [(("m",), {"a": 1})]

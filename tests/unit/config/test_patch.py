@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.config.patch import MAX_DEPTH, apply_merge_patch
+from penstock.config.merge import MAX_DEPTH, apply_merge_patch
 from penstock.control.errors import InvalidConfig
 
 RFC_7386_APPENDIX_A = [

@@ -22,9 +22,6 @@ def make_plan(**changes: Any) -> StackPlan:
         "database_url": "postgresql://127.0.0.1/penstock",
         "kafka_bootstrap": "127.0.0.1:19092",
         "connections": {"default": "postgresql://127.0.0.1/outputs"},
-        "token": "pst_scaler",
-        "syncer_token": "pst_syncer",
-        "task_managers": 2,
         "ports": standard_ports(2),
         "environment": {"PATH": "/bin", "PENSTOCK_PORT": "1", "PENSTOCK_LOG_LEVEL": "DEBUG"},
     }
