@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from penstock.config.declare import ChangeKind
 from penstock.control.errors import Conflict, Unavailable
-from penstock.model.jobs import ROLES, Action, JobState
+from penstock.model.jobs import ROLES, SYNC_STATES, Action
 from penstock.model.reports import TaskState
 from penstock.store import cluster
 from penstock.store.engine import connect, transaction
@@ -30,8 +30,7 @@ CLOSED: dict[tuple[str, str], Collection[str]] = {
     ("savepoints", "state"): (ASKED, READY, FAILED, DELETING),
     ("sync_state", "change_kind"): [kind.name.lower() for kind in ChangeKind],
     ("sync_state", "plan"): ("rescale", "rollout"),
-    # `stopped` is not stored: a reader derives it from the running configuration.
-    ("sync_state", "state"): [state for state in JobState if state is not JobState.STOPPED],
+    ("sync_state", "state"): SYNC_STATES,
     ("tasks", "state"): TaskState,
     ("tokens", "role"): ROLES,
 }

@@ -46,6 +46,10 @@ class JobState(StrEnum):
     DELETING = "deleting"
 
 
+SYNC_STATES = tuple(state for state in JobState if state is not JobState.STOPPED)
+"""The states of `sync_state`. `stopped` is not stored: a reader derives it from the running configuration."""
+
+
 @dataclass(frozen=True, slots=True)
 class LayerRow:
     """A layer of the cell. `default_expiry_seconds` None: writes do not expire unless asked to."""

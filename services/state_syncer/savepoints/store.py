@@ -106,18 +106,13 @@ class SavepointStore:
 def _write(connection: Connection, row: SavepointRow, decision: Decision, running: Running | None) -> None:
     match decision:
         case Assign(container):
-            fresh = {"container": container, "attempts": row.attempts + 1}
-            # What is copied is what ran when the first container was chosen.
-            is_first = row.state == ASKED and row.generation is None
-            _update(connection, row, fresh | (_copied(running) if is_first and running is not None else {}))
+            bind(connection, row, container, running)
         case Finished(SavepointReport() as report) if row.state == ASKED:
             log.info("savepoint ready", job=row.job, savepoint=row.name, bytes=report.bytes)
-            tasks = Jsonb([task.model_dump(mode="json") for task in report.tasks])
-            ready = {"state": READY, "tasks": tasks, "bytes": report.bytes, "detail": ""}
-            _update(connection, row, ready, "finished_at = now()")
+            taken(connection, row, [task.model_dump(mode="json") for task in report.tasks], report.bytes)
         case Finished():
             log.info("savepoint removed", job=row.job, savepoint=row.name)
-            connection.execute(_REMOVED, {"number": row.number})
+            removed(connection, row)
         case GiveUp(why):
             log.warning("savepoint failed", job=row.job, savepoint=row.name, error=why)
             _update(connection, row, {"state": FAILED, "detail": why}, "finished_at = now()")
@@ -126,8 +121,23 @@ def _write(connection: Connection, row: SavepointRow, decision: Decision, runnin
             _update(connection, row, {"container": None, "detail": why})
 
 
-def _copied(running: Running) -> dict[str, Any]:
-    return {"config": Jsonb(running.config), "revision": running.revision, "generation": running.generation}
+def bind(connection: Connection, row: SavepointRow, container: str, running: Running | None) -> None:
+    """`container` is to be asked next. What is copied is what ran when the first container was chosen."""
+    fresh: dict[str, Any] = {"container": container, "attempts": row.attempts + 1}
+    if row.state == ASKED and row.generation is None and running is not None:
+        fresh |= {"config": Jsonb(running.config), "revision": running.revision, "generation": running.generation}
+    _update(connection, row, fresh)
+
+
+def taken(connection: Connection, row: SavepointRow, tasks: Sequence[Mapping[str, Any]], size: int) -> None:
+    """It is ready."""
+    fresh = {"state": READY, "tasks": Jsonb(list(tasks)), "bytes": size, "detail": ""}
+    _update(connection, row, fresh, "finished_at = now()")
+
+
+def removed(connection: Connection, row: SavepointRow) -> None:
+    """Its files are gone."""
+    connection.execute(_REMOVED, {"number": row.number})
 
 
 def _update(connection: Connection, row: SavepointRow, fresh: Mapping[str, Any], *further: str) -> None:
