@@ -23,7 +23,7 @@ from services.task_manager.loops.heartbeats import HeartbeatLoop
 from services.task_manager.loops.reports import ReportLoop
 from services.task_manager.loops.specs import SpecLoop
 from services.task_manager.loops.task_manager import TaskManager
-from services.task_manager.membership.stored_lease import StoredLease, TimedLease
+from services.task_manager.membership.stored_lease import StoredLease
 from services.task_manager.metrics import ContainerCollector
 from services.task_manager.settings import TaskManagerSettings, mark_children
 from services.task_manager.specs.files import IncarnationFile
@@ -57,8 +57,8 @@ def build(settings: TaskManagerSettings) -> TaskManager:
     hosts = SparkHosts(SparkSettings(), folder / "hosts")
     container = Container(settings.identity_of_container(), settings.limits(), hosts, clock, lambda: uuid4().hex)
     authority = ShardManagerClient(settings.shard_manager_url, timeout_seconds=settings.heartbeat_timeout_seconds)
-    row = StoredLease(engine_of(settings, connections=1), settings.container)
-    store = TimedLease(row, settings.heartbeat_timeout_seconds)
+    engine = engine_of(settings, connections=1)
+    store = StoredLease(engine, settings.container, settings.heartbeat_timeout_seconds)
     tasks = TaskServiceClient(settings.task_service_url)
     return TaskManager(
         container,

@@ -1,8 +1,9 @@
-"""What runs here as task reports. Pure."""
+"""What runs here: reports for the Task Service, and a summary for people and metrics. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskState
 from penstock.tasks.dimensions import Amounts
@@ -11,6 +12,26 @@ from penstock.tasks.spec import task_id as name_of
 from services.task_manager.decide.host_choice import host_key
 from services.task_manager.decide.model import Crash, DesiredTask, HostKey, TaskView
 from services.task_manager.decide.reconcile import Observed
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The container at one moment, for people and metrics.
+
+    `event_time_skew_seconds` is by task id; tasks whose skew is unknown are missing.
+    """
+
+    incarnation: str
+    lease_seconds_left: float
+    shards: Mapping[int, int]
+    version: int
+    commit_number: int | None
+    observed: Observed
+    waiting: int
+    totals: Mapping[str, int]
+    past_lease_seconds: float
+    double_run_seconds: float
+    event_time_skew_seconds: Mapping[str, float]
 
 
 def task_reports(

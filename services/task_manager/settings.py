@@ -14,11 +14,10 @@ from pydantic_settings import SettingsConfigDict
 from penstock.config.declare import Identifier, Name
 from penstock.control.settings import CommonSettings
 from penstock.tasks.dimensions import NETWORK
-from penstock.wire.cluster import Capacity
+from penstock.wire.cluster import Capacity, Identity
 from services.task_manager.decide.model import Backoff, Limits, LoadPeriods
 from services.task_manager.hosts.orphans import MARK
 from services.task_manager.loops.periods import Periods
-from services.task_manager.views import Identity
 
 
 class TaskManagerSettings(CommonSettings):
@@ -84,7 +83,13 @@ class TaskManagerSettings(CommonSettings):
     def identity_of_container(self) -> Identity:
         """The container's name, address and capacity."""
         url = self.public_url or f"http://{self.host}:{self.port}"
-        return Identity(self.container, url, self.region, self._capacity(), self.container_labels)
+        return Identity(
+            container=self.container,
+            url=url,
+            region=self.region,
+            capacity=self._capacity(),
+            labels=self.container_labels,
+        )
 
     def limits(self) -> Limits:
         """The bounds of reconciliation."""

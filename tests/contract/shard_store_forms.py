@@ -15,11 +15,10 @@ from penstock.store.cluster import ask_for_shards
 from penstock.store.election import StoreElection
 from penstock.store.engine import transaction
 from penstock.store.running import RUNNING_COMMIT, CommitRow
-from penstock.tasks.ownership import DRAINING
+from penstock.tasks.ownership import DRAINING, OwnedShards
 from services.shard_manager.store.port import LEASE, ShardStore
 from services.shard_manager.store.postgres import PostgresShardStore
 from services.task_manager.membership.stored_lease import StoredLease
-from services.task_manager.ports import StoredShards
 from services.task_service.store.reports import save_report
 from tests.support.jobs import make_config
 from tests.support.memory.election import MemoryElection
@@ -52,7 +51,7 @@ class PostgresForm:
             values = {"number": number, "name": RUNNING_COMMIT}
             connection.execute(text("UPDATE counters SET value = :number WHERE name = :name"), values)
 
-    def renew_by_itself(self, container: str, incarnation: str) -> StoredShards:
+    def renew_by_itself(self, container: str, incarnation: str) -> OwnedShards:
         return StoredLease(self.engine, container).renew(incarnation)
 
     def want(self, count: int) -> None:
@@ -98,7 +97,7 @@ class MemoryForm:
     def commit(self, number: int) -> None:
         self.memory.counters[RUNNING_COMMIT] = number
 
-    def renew_by_itself(self, container: str, incarnation: str) -> StoredShards:
+    def renew_by_itself(self, container: str, incarnation: str) -> OwnedShards:
         return MemoryLeaseStore(self.memory, container).renew(incarnation)
 
     def want(self, count: int) -> None:

@@ -18,7 +18,7 @@ from penstock.model.reports import TaskReportBatch
 from penstock.spark.channel import Command, Start
 from penstock.store.cluster import ask_for_shards, read_facts, set_shard_count
 from penstock.store.engine import connect, transaction
-from penstock.wire.cluster import Snapshot
+from penstock.wire.cluster import Identity, Snapshot
 from penstock.wire.shard_client import ShardManagerClient
 from services.shard_manager.settings import ShardManagerSettings
 from services.shard_manager.wiring import build
@@ -33,7 +33,6 @@ from services.task_manager.loops.task_manager import TaskManager
 from services.task_manager.membership.stored_lease import StoredLease
 from services.task_manager.specs.files import IncarnationFile
 from services.task_manager.specs.snapshot_file import SnapshotFile
-from services.task_manager.views import Identity
 from tests.support.shard_manager import PERIODS as SHARD_MANAGER_PERIODS
 from tests.support.shard_manager import serving
 from tests.support.task_manager import CAPACITY, SHARDS, FakeHost, FakeHosts, template
@@ -93,7 +92,8 @@ class Member:
 
     def __init__(self, name: str, engine: Engine, manager_url: str, folder: Path) -> None:
         self.port, self.hosts, self.specs, clock = free_port(), PromptHosts(), OneJob(), SystemClock()
-        identity = Identity(name, f"http://127.0.0.1:{self.port}", "local", CAPACITY)
+        url = f"http://127.0.0.1:{self.port}"
+        identity = Identity(container=name, url=url, region="local", capacity=CAPACITY)
         limits = replace(Limits(), lease_stop_seconds=0.5)
         lives = iter(f"{name}-life-{number}" for number in range(1000))
         self.container = Container(identity, limits, self.hosts, clock, lambda: next(lives))

@@ -10,7 +10,7 @@ from typing import Any
 from penstock.control.loop import LeaderLoop, Leadership
 from penstock.model.reports import TaskReportBatch
 from penstock.store.running import STATE_SYNCER
-from penstock.wire.cluster import ShardOrders, Snapshot
+from penstock.wire.cluster import Identity, ShardOrders, Snapshot
 from penstock.wire.host_task_client import HostTaskClient
 from penstock.wire.job_client import JobClient
 from penstock.wire.shard_client import ShardManagerClient
@@ -37,7 +37,6 @@ from services.task_manager.loops.specs import SpecLoop
 from services.task_manager.loops.task_manager import TaskManager
 from services.task_manager.specs.files import IncarnationFile, Incarnations
 from services.task_manager.specs.snapshot_file import with_deltas
-from services.task_manager.views import Identity
 from services.task_service.api import SpecAnswers
 from services.task_service.cache import TemplateCache
 from tests.simulation import servers
@@ -215,7 +214,13 @@ def task_manager(around: Surroundings, process: Process) -> None:
         around.ground.scheduler.wait(0.1)
     numbers, life = count(1), next(around.lives)
     terrain = around.ground.terrain
-    identity = Identity(name, f"http://{name}", terrain.region(name), terrain.capacity(name), terrain.labels(name))
+    identity = Identity(
+        container=name,
+        url=f"http://{name}",
+        region=terrain.region(name),
+        capacity=terrain.capacity(name),
+        labels=terrain.labels(name),
+    )
     container = Container(
         identity,
         times.limits,

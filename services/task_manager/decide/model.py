@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -41,7 +42,7 @@ class HostView:
     """A host process.
 
     `since`: when it entered its phase. `idle_since`: when its last task or host task ended; None while it has some.
-    `kill_at`: when an ending host is killed.
+    `kill_at`: when an ending host is killed. `lease_until`: the end of the lease that the host was last told.
     """
 
     name: str
@@ -49,7 +50,17 @@ class HostView:
     phase: HostPhase
     since: float
     idle_since: float | None
-    kill_at: float | None = None
+    kill_at: float = math.inf
+    lease_until: float = -math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class HostExit:
+    """How a host ended. `lease_ran_out`: the host ended itself because its lease was not renewed."""
+
+    reason: str
+    out_of_memory: bool = False
+    lease_ran_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +68,9 @@ class TaskView:
     """A task on a host. A task that has ended has no view.
 
     `spec`: what it runs. `epoch`: the assignment epoch under which it was started. `since`: when it entered its state.
-    `start_id`: the id of the command that started it. `kill_at`: when its host is killed unless the task has stopped.
-    `lease_ended_at`: when the lease under which it was started ended; None while that lease is good.
+    `start_id`: the id of the command that started it. `lease_ended_at`: when the lease under which it was started ended; None while that lease is good.
+    `kill_at`: when its host is killed unless the task has stopped; known before the task is told to stop when its shard
+    was dropped or the lease has ended.
     `pending_live`: a live change that the host has not confirmed. `live_failed`: whether the host has refused one.
     """
 
@@ -69,7 +81,7 @@ class TaskView:
     host: str
     since: float
     start_id: int = 0
-    kill_at: float | None = None
+    kill_at: float = math.inf
     lease_ended_at: float | None = None
     pending_live: TaskSpec | None = None
     live_failed: bool = False

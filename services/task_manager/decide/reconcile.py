@@ -10,7 +10,6 @@ with everything on it, since only that is sure to end a query that does not stop
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -42,11 +41,10 @@ from services.task_manager.decide.model import (
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """What should run here: tasks by id. `deadlines`: by shard that was given up, when its tasks' hosts are killed."""
+    """What should run here: tasks by id."""
 
     tasks: Mapping[str, DesiredTask] = field(default_factory=dict)
     lease_is_good: bool = False
-    deadlines: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,7 @@ class Observed:
 
 def reconcile(desired: Desired, observed: Observed, limits: Limits, now: float) -> tuple[Action, ...]:
     """The actions that bring what runs closer to what should run, in the order to perform them. `now` is monotonic."""
-    overdue = dict(_overdue_hosts(desired, observed, limits, now))
+    overdue = dict(_overdue_hosts(observed, limits, now))
     return (
         *(KillHost(host, reason) for host, reason in overdue.items()),
         *_task_actions(desired, observed, limits, now),
@@ -77,21 +75,15 @@ def reconcile(desired: Desired, observed: Observed, limits: Limits, now: float) 
 # ---- hosts that must be killed
 
 
-def _overdue_hosts(desired: Desired, observed: Observed, limits: Limits, now: float) -> Iterator[tuple[str, str]]:
+def _overdue_hosts(observed: Observed, limits: Limits, now: float) -> Iterator[tuple[str, str]]:
     for task in observed.tasks.values():
-        if now >= _kill_at(task, desired):
+        if task.state is TaskState.STOPPING and now >= task.kill_at:
             yield task.host, f"{task.task_id} did not stop in time"
     for host in observed.hosts.values():
         if host.phase is HostPhase.STARTING and now - host.since >= limits.host_start_seconds:
             yield host.name, "host was not ready in time"
-        if host.kill_at is not None and now >= host.kill_at:
+        if now >= host.kill_at:
             yield host.name, "host did not end in time"
-
-
-def _kill_at(task: TaskView, desired: Desired) -> float:
-    if task.state is not TaskState.STOPPING or task.kill_at is None:
-        return math.inf
-    return min(task.kill_at, desired.deadlines.get(task.shard, math.inf))
 
 
 # ---- tasks that run
@@ -100,12 +92,10 @@ def _kill_at(task: TaskView, desired: Desired) -> float:
 def _task_actions(desired: Desired, observed: Observed, limits: Limits, now: float) -> Iterator[Action]:
     for task_id, task in sorted(observed.tasks.items()):
         if task.state is TaskState.STOPPING:
-            yield from _advance_deadline(task, desired)
             continue
         reason = stop_reason(task, desired, limits, now)
         if reason is not None:
-            deadline = min(now + _stop_seconds(reason, limits), desired.deadlines.get(task.shard, math.inf))
-            yield StopTask(task_id, reason, deadline)
+            yield StopTask(task_id, reason, min(now + _stop_seconds(reason, limits), task.kill_at))
         elif task.state is TaskState.RUNNING:
             yield from _change(task, desired.tasks[task_id].spec)
 
@@ -128,13 +118,6 @@ def stop_reason(task: TaskView, desired: Desired, limits: Limits, now: float) ->
 
 def _stop_seconds(reason: StopReason, limits: Limits) -> float:
     return limits.lease_stop_seconds if reason is StopReason.NO_LEASE else limits.stop_seconds
-
-
-def _advance_deadline(task: TaskView, desired: Desired) -> Iterator[Action]:
-    """A stopping task gets an earlier deadline when its shard was given up after the stop had begun."""
-    deadline = desired.deadlines.get(task.shard, math.inf)
-    if task.kill_at is not None and deadline < task.kill_at:
-        yield StopTask(task.task_id, StopReason.NOT_DESIRED, deadline)
 
 
 def _change(task: TaskView, target: TaskSpec) -> Iterator[Action]:

@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 from penstock.control.logs import logger
 from penstock.spark.channel import Event
-from services.task_manager.hosts.effects import Effect, Kill, Send, Spawn
-from services.task_manager.ports import Host, HostExit, Hosts
+from services.task_manager.decide.actions import KillHost
+from services.task_manager.decide.model import HostExit
+from services.task_manager.hosts.spark_hosts import SparkHost, SparkHosts
+from services.task_manager.state import Effect, Send, Spawn
 
 log = logger(__name__)
 
@@ -16,12 +18,12 @@ log = logger(__name__)
 class HostPool:
     """Host processes by name. `on_event` and `on_exit` are called from threads of the hosts."""
 
-    def __init__(self, hosts: Hosts, on_event: Callable[[str, Event], None], on_exit: Callable[[], None]) -> None:
+    def __init__(self, hosts: SparkHosts, on_event: Callable[[str, Event], None], on_exit: Callable[[], None]) -> None:
         self._hosts = hosts
         self._on_event = on_event
         self._on_exit = on_exit
         self._lock = threading.Lock()
-        self._handles: dict[str, Host] = {}
+        self._handles: dict[str, SparkHost] = {}
         self._not_started: dict[str, HostExit] = {}
 
     def perform(self, effect: Effect) -> None:
@@ -33,15 +35,10 @@ class HostPool:
                 handle = self._handle(effect.host)
                 if handle is not None:
                     handle.send(effect.command)
-            case Kill():
+            case KillHost():
                 handle = self._handle(effect.host)
                 if handle is not None:
                     handle.kill()
-
-    def names(self) -> frozenset[str]:
-        """The hosts that have a process."""
-        with self._lock:
-            return frozenset(self._handles)
 
     def take_ended(self) -> dict[str, HostExit]:
         """The hosts that have ended since the last call, with how they ended; they are forgotten here."""
@@ -66,7 +63,7 @@ class HostPool:
         for handle in handles:
             handle.kill()
 
-    def _handle(self, name: str) -> Host | None:
+    def _handle(self, name: str) -> SparkHost | None:
         with self._lock:
             return self._handles.get(name)
 

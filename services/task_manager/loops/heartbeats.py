@@ -5,10 +5,12 @@ from __future__ import annotations
 from penstock.control.clock import Clock
 from penstock.control.errors import LeaseLost, RetryableError
 from penstock.control.logs import logger
+from penstock.tasks.ownership import OwnedShards
+from penstock.wire.shard_client import ShardManagerClient
 from services.task_manager.container import Container
 from services.task_manager.loops.outage import Outage
 from services.task_manager.loops.periods import Periods
-from services.task_manager.ports import LeaseStore, ShardAuthority, StoredShards
+from services.task_manager.membership.stored_lease import StoredLease
 from services.task_manager.specs.files import IncarnationFile
 
 log = logger(__name__)
@@ -20,8 +22,8 @@ class HeartbeatLoop:
     def __init__(
         self,
         container: Container,
-        authority: ShardAuthority,
-        store: LeaseStore,
+        authority: ShardManagerClient,
+        store: StoredLease,
         incarnations: IncarnationFile,
         clock: Clock,
         periods: Periods,
@@ -70,7 +72,7 @@ class HeartbeatLoop:
         self._incarnations.granted(incarnation)
         return self._periods.heartbeat
 
-    def _stored(self, incarnation: str) -> StoredShards:
+    def _stored(self, incarnation: str) -> OwnedShards:
         """Renews the lease of an incarnation that has one; a new one replaces a former one. Raises LeaseLost."""
         if self._container.was_granted(incarnation):
             return self._store.renew(incarnation)

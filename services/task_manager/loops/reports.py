@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from penstock.control.clock import Clock
 from penstock.control.errors import RetryableError
+from penstock.wire.task_client import TaskServiceClient
 from services.task_manager.container import Container
 from services.task_manager.loops.outage import Outage
 from services.task_manager.loops.periods import Periods
-from services.task_manager.ports import ReportSink
 
 
 class ReportLoop:
     """One step is one report."""
 
-    def __init__(self, container: Container, sink: ReportSink, clock: Clock, periods: Periods) -> None:
+    def __init__(self, container: Container, sink: TaskServiceClient, clock: Clock, periods: Periods) -> None:
         self._container = container
         self._sink = sink
         self._periods = periods

@@ -6,10 +6,10 @@ from penstock.control.clock import Clock
 from penstock.control.errors import RetryableError
 from penstock.control.logs import logger
 from penstock.wire.cluster import Snapshot
+from penstock.wire.task_client import TaskServiceClient
 from services.task_manager.container import Container
 from services.task_manager.loops.outage import Outage
 from services.task_manager.loops.periods import Periods
-from services.task_manager.ports import SpecSource
 from services.task_manager.specs.snapshot_file import SnapshotFile
 from services.task_manager.specs.spec_cache import SpecCache, updated
 
@@ -21,7 +21,7 @@ class SpecLoop:
     """One step is one fetch."""
 
     def __init__(
-        self, container: Container, source: SpecSource, file: SnapshotFile, clock: Clock, periods: Periods
+        self, container: Container, source: TaskServiceClient, file: SnapshotFile, clock: Clock, periods: Periods
     ) -> None:
         self._container = container
         self._source = source

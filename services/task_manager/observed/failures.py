@@ -21,60 +21,49 @@ class Failure(NamedTuple):
 
 
 class Failures:
-    """The newest crash of each task that has not been healthy since, and the failed starts of hosts in a row."""
+    """The newest crash of each task that has not been healthy since, and the failed starts of hosts in a row.
+
+    `crashes` is by task id, `hosts` by host key.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._crashes: dict[str, Crash] = {}
-        self._hosts: dict[HostKey, HostFailure] = {}
-
-    @property
-    def crashes(self) -> Mapping[str, Crash]:
-        """Crashes by task id; the map changes with the next event."""
-        return self._crashes
-
-    @property
-    def hosts(self) -> Mapping[HostKey, HostFailure]:
-        """Failed starts by host key; the map changes with the next event."""
-        return self._hosts
+        self.crashes: dict[str, Crash] = {}
+        self.hosts: dict[HostKey, HostFailure] = {}
 
     def task_starts(self, spec: TaskSpec) -> bool:
         """A task is started. Returns whether this is a retry after a crash.
 
         Crashes are counted for one package and its settings: a change that needs a restart resets the count.
         """
-        crash = self._crashes.get(spec.task_id)
+        crash = self.crashes.get(spec.task_id)
         if crash is not None and step_between(crash.spec, spec) is Step.RESTART:
-            del self._crashes[spec.task_id]
-        return spec.task_id in self._crashes
+            del self.crashes[spec.task_id]
+        return spec.task_id in self.crashes
 
     def task_failed(self, task: TaskView, failure: Failure, now: float) -> Crash:
         """Counts a crash and sets when the task is tried again."""
-        before = self._crashes.get(task.task_id)
+        before = self.crashes.get(task.task_id)
         in_a_row = 1 if before is None or self._is_healthy(task, now) else before.count + 1
         retry_at = now + retry_seconds(task.task_id, in_a_row, failure.kind, self._limits)
         crash = Crash(task.spec, task.epoch, in_a_row, failure.error, failure.kind, failure.out_of_memory, retry_at)
-        self._crashes[task.task_id] = crash
+        self.crashes[task.task_id] = crash
         return crash
 
     def host_failed(self, key: HostKey, error: str, now: float) -> None:
         """A host ended before it was ready."""
-        before = self._hosts.get(key)
+        before = self.hosts.get(key)
         in_a_row = 1 if before is None else before.count + 1
         delay = delay_seconds(repr(key), in_a_row, self._limits.crash_backoff)
-        self._hosts[key] = HostFailure(in_a_row, error, now + delay)
-
-    def host_ready(self, key: HostKey) -> None:
-        """A host of this key has started: earlier failures are forgotten."""
-        self._hosts.pop(key, None)
+        self.hosts[key] = HostFailure(in_a_row, error, now + delay)
 
     def forget_old_crashes(self, tasks: Mapping[str, TaskView], desired: Collection[str], now: float) -> None:
         """Forgets crashes of tasks that are healthy again, and of tasks that are neither here nor desired here."""
-        for task_id in list(self._crashes):
+        for task_id in list(self.crashes):
             task = tasks.get(task_id)
             is_over = task_id not in desired if task is None else self._is_healthy(task, now)
             if is_over:
-                del self._crashes[task_id]
+                del self.crashes[task_id]
 
     def _is_healthy(self, task: TaskView, now: float) -> bool:
         return task.state is TaskState.RUNNING and now - task.since >= self._limits.healthy_seconds

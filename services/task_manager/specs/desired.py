@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from penstock.wire.cluster import Identity
 from services.task_manager.decide.model import DesiredTask
 from services.task_manager.specs.spec_cache import SpecCache
-from services.task_manager.views import Identity
 
 
 class DesiredTasks:

@@ -11,9 +11,8 @@ from penstock.config.model import DesiredState
 from penstock.tasks.selectors import in_words, meets, offered, selector
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import TaskSpec, TaskTemplate, expand, task_id
-from penstock.wire.cluster import Snapshot
+from penstock.wire.cluster import Identity, Snapshot
 from services.task_manager.decide.model import DesiredTask
-from services.task_manager.views import Identity
 
 ShardsByJob = Mapping[str, tuple[int | None, ...]]
 """The shard of each task of each job, in order of index; None for a task that no shard contains."""

@@ -7,13 +7,13 @@ from pathlib import Path
 from penstock.control.errors import LeaseLost, Unavailable
 from penstock.model.reports import TaskReportBatch
 from penstock.tasks.dimensions import CPU
+from penstock.tasks.ownership import OwnedShards
 from penstock.tasks.shards import Sharding
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest, Snapshot
 from services.task_manager.loops.heartbeats import HeartbeatLoop
 from services.task_manager.loops.periods import Periods
 from services.task_manager.loops.reports import ReportLoop
 from services.task_manager.loops.specs import SpecLoop
-from services.task_manager.ports import StoredShards
 from services.task_manager.specs.files import IncarnationFile
 from services.task_manager.specs.snapshot_file import SnapshotFile
 from tests.support.task_manager import SHARDS, World, all_shards, template
@@ -46,19 +46,19 @@ class Cell:
             known=True, version=self.version, shard_count=SHARDS, lease_seconds=40.0, shards=all_shards(self.version)
         )
 
-    def renew(self, incarnation: str) -> StoredShards:
+    def renew(self, incarnation: str) -> OwnedShards:
         self._ask("store", "renew")
         if incarnation != self.row:
             raise LeaseLost("not this life")
-        return StoredShards(all_shards(self.version), self.version, Sharding(SHARDS), self.commit_number)
+        return OwnedShards(all_shards(self.version), self.version, Sharding(SHARDS), self.commit_number)
 
-    def adopt(self, former: str, incarnation: str) -> StoredShards:
+    def adopt(self, former: str, incarnation: str) -> OwnedShards:
         self._ask("store", "adopt")
         if former != self.row:
             raise LeaseLost("not that life")
         self.row = incarnation
         self.version += 1
-        return StoredShards(all_shards(self.version), self.version, Sharding(SHARDS), self.commit_number)
+        return OwnedShards(all_shards(self.version), self.version, Sharding(SHARDS), self.commit_number)
 
     def full(self) -> Snapshot | None:
         self._ask("task_service", "full")

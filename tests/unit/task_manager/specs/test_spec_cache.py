@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.tasks.shards import Sharding, shard_of
-from penstock.wire.cluster import Snapshot
+from penstock.wire.cluster import Identity, Snapshot
 from services.task_manager.specs.spec_cache import SpecCache, stops_jobs, updated
-from services.task_manager.views import Identity
 from tests.support.task_manager import CAPACITY, SHARDS, all_shards, template
 
 STATES = ("stopped", "running")
-HERE = Identity("c", "http://c", "east", CAPACITY, {"disk": "ssd"})
+HERE = Identity(container="c", url="http://c", region="east", capacity=CAPACITY, labels={"disk": "ssd"})
 
 
 def full(commit_number: int, *templates: object) -> Snapshot:
