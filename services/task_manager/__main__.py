@@ -53,19 +53,19 @@ def main() -> None:
 
 def build(settings: TaskManagerSettings) -> TaskManager:
     """Connects the parts; starts nothing."""
-    clock, periods, folder = SystemClock(), settings.periods(), settings.folder()
+    clock, folder = SystemClock(), settings.folder()
     hosts = SparkHosts(SparkSettings(), folder / "hosts")
-    container = Container(settings.identity_of_container(), settings.limits(), hosts, clock, lambda: uuid4().hex)
+    container = Container(settings.identity_of_container(), settings, hosts, clock, lambda: uuid4().hex)
     authority = ShardManagerClient(settings.shard_manager_url, timeout_seconds=settings.heartbeat_timeout_seconds)
     engine = engine_of(settings, connections=1)
     store = StoredLease(engine, settings.container, settings.heartbeat_timeout_seconds)
     tasks = TaskServiceClient(settings.task_service_url)
     return TaskManager(
         container,
-        HeartbeatLoop(container, authority, store, IncarnationFile(folder), clock, periods),
-        SpecLoop(container, tasks, SnapshotFile(folder), clock, periods),
-        ReportLoop(container, tasks, clock, periods),
-        periods,
+        HeartbeatLoop(container, authority, store, IncarnationFile(folder), clock, settings),
+        SpecLoop(container, tasks, SnapshotFile(folder), clock, settings),
+        ReportLoop(container, tasks, clock, settings),
+        settings,
     )
 
 

@@ -11,7 +11,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 
 from penstock.control.clock import Clock
 from penstock.control.errors import Conflict, Unavailable
@@ -361,7 +360,7 @@ class Container:
         return cancelled + placed
 
     def _present_limits(self) -> Limits:
-        return replace(self._limits, warm_hosts=0) if self._shutting_down else self._limits
+        return self._limits.model_copy(update={"warm_hosts": 0}) if self._shutting_down else self._limits
 
     def _take_exits(self, now: float) -> None:
         """Takes in the ends of hosts, and measures how long their tasks ran past the lease."""

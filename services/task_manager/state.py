@@ -85,7 +85,7 @@ class State:
         self.observed = Observed(self._tasks, self._hosts, self._failures.crashes, self._failures.hosts)
         self.progress: dict[str, TaskProgress] = {}
         self.totals: Counter[str] = Counter()
-        self.loads = Loads(limits.loads)
+        self.loads = Loads(limits)
         self.start_times = StartTimes()
         self.host_tasks = HostTasks()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,20 +23,28 @@ from services.shard_manager.settings import ShardManagerSettings
 from services.shard_manager.wiring import build
 from services.task_manager.api import build_app
 from services.task_manager.container import Container
-from services.task_manager.decide.model import Limits
 from services.task_manager.loops.heartbeats import HeartbeatLoop
-from services.task_manager.loops.periods import Periods
 from services.task_manager.loops.reports import ReportLoop
 from services.task_manager.loops.specs import SpecLoop
 from services.task_manager.loops.task_manager import TaskManager
 from services.task_manager.membership.stored_lease import StoredLease
+from services.task_manager.settings import TaskManagerSettings
 from services.task_manager.specs.files import IncarnationFile
 from services.task_manager.specs.snapshot_file import SnapshotFile
-from tests.support.shard_manager import PERIODS as SHARD_MANAGER_PERIODS
+from tests.support.shard_manager import SETTINGS as SHARD_MANAGER_SETTINGS
 from tests.support.shard_manager import serving
 from tests.support.task_manager import CAPACITY, SHARDS, FakeHost, FakeHosts, template
 
-PERIODS = Periods(tick=0.1, heartbeat=0.1, retry=0.1, lease=1.0, delta_wait=0.5, report=0.5, report_gap=0.02)
+SETTINGS = TaskManagerSettings(
+    reconcile_seconds=0.1,
+    heartbeat_seconds=0.1,
+    retry_seconds=0.1,
+    container_lease_seconds=1.0,
+    delta_wait_seconds=0.5,
+    report_seconds=0.5,
+    report_gap_seconds=0.02,
+    lease_stop_seconds=0.5,
+)
 JOB = template(task_count=8)
 ALL = {f"flights/{index}" for index in range(8)}
 
@@ -94,17 +101,16 @@ class Member:
         self.port, self.hosts, self.specs, clock = free_port(), PromptHosts(), OneJob(), SystemClock()
         url = f"http://127.0.0.1:{self.port}"
         identity = Identity(container=name, url=url, region="local", capacity=CAPACITY)
-        limits = replace(Limits(), lease_stop_seconds=0.5)
         lives = iter(f"{name}-life-{number}" for number in range(1000))
-        self.container = Container(identity, limits, self.hosts, clock, lambda: next(lives))
+        self.container = Container(identity, SETTINGS, self.hosts, clock, lambda: next(lives))
         self.authority = ShardManagerClient(manager_url)
         store = StoredLease(engine, name)
         self.manager = TaskManager(
             self.container,
-            HeartbeatLoop(self.container, self.authority, store, IncarnationFile(folder / name), clock, PERIODS),
-            SpecLoop(self.container, self.specs, SnapshotFile(folder / name), clock, PERIODS),
-            ReportLoop(self.container, self.specs, clock, PERIODS),
-            PERIODS,
+            HeartbeatLoop(self.container, self.authority, store, IncarnationFile(folder / name), clock, SETTINGS),
+            SpecLoop(self.container, self.specs, SnapshotFile(folder / name), clock, SETTINGS),
+            ReportLoop(self.container, self.specs, clock, SETTINGS),
+            SETTINGS,
         )
 
     def running(self) -> set[str]:
@@ -133,7 +139,7 @@ def engine(database_url: str) -> Iterator[Engine]:
 @contextmanager
 def shard_manager_at(port: int, database_url: str) -> Iterator[str]:
     """A Shard Manager with short periods on a port that another one had before; its url."""
-    process = build(ShardManagerSettings(**SHARD_MANAGER_PERIODS, database_url=database_url, port=port))
+    process = build(ShardManagerSettings(**SHARD_MANAGER_SETTINGS, database_url=database_url, port=port))
     process.start()
     try:
         with serving(process.app, port) as url:

@@ -29,12 +29,11 @@ from services.state_syncer.host_tasks.dispatcher import Dispatcher
 from services.state_syncer.rollback.reconciler import RollbackReconciler
 from services.state_syncer.round.loop import StateSyncer
 from services.task_manager.container import Container
-from services.task_manager.decide.model import Limits, LoadPeriods
 from services.task_manager.loops.heartbeats import HeartbeatLoop
-from services.task_manager.loops.periods import Periods
 from services.task_manager.loops.reports import ReportLoop
 from services.task_manager.loops.specs import SpecLoop
 from services.task_manager.loops.task_manager import TaskManager
+from services.task_manager.settings import TaskManagerSettings
 from services.task_manager.specs.files import IncarnationFile, Incarnations
 from services.task_manager.specs.snapshot_file import with_deltas
 from services.task_service.api import SpecAnswers
@@ -65,12 +64,15 @@ class Times:
     Syncer's round, and `gather_shards` to the Shard Manager's; `workers`: containers that the State
     Syncer asks at the same time; `at_once`: jobs that it disrupts at most."""
 
-    periods: Periods = field(default_factory=lambda: Periods(tick=2.0, report=5.0))
-    limits: Limits = field(
-        default_factory=lambda: Limits(
+    task_managers: TaskManagerSettings = field(
+        default_factory=lambda: TaskManagerSettings(
+            reconcile_seconds=2.0,
+            report_seconds=5.0,
             host_start_seconds=60.0,
             start_seconds=60.0,
-            loads=LoadPeriods(window=20.0, first=5.0, report=10.0),
+            load_window_seconds=20.0,
+            load_first_seconds=5.0,
+            load_report_seconds=10.0,
         )
     )
     gather: float = 0.02
@@ -205,7 +207,7 @@ def task_service(around: Surroundings, process: Process) -> None:
 
 def task_manager(around: Surroundings, process: Process) -> None:
     """As `services.task_manager.__main__`; a former life's hosts end first."""
-    machine, database, times = process.machine, around.database, around.times
+    machine, database, settings = process.machine, around.database, around.times.task_managers
     name, clock = machine.name, machine.clock
     hosts = around.hosts.setdefault(name, [])
     while any(not host.process.is_dead for host in hosts):
@@ -223,7 +225,7 @@ def task_manager(around: Surroundings, process: Process) -> None:
     )
     container = Container(
         identity,
-        times.limits,
+        settings,
         SimulatedHosts(around.ground, process, hosts),
         clock,
         lambda: f"{name}-{life}.{next(numbers)}",
@@ -234,10 +236,10 @@ def task_manager(around: Surroundings, process: Process) -> None:
     tasks = TaskServiceClient(around.task_services)
     manager = TaskManager(
         container,
-        HeartbeatLoop(container, authority, store, DiskIncarnations(machine.disk), clock, times.periods),
-        SpecLoop(container, tasks, DiskSnapshot(machine.disk), clock, times.periods),
-        ReportLoop(container, tasks, clock, times.periods),
-        times.periods,
+        HeartbeatLoop(container, authority, store, DiskIncarnations(machine.disk), clock, settings),
+        SpecLoop(container, tasks, DiskSnapshot(machine.disk), clock, settings),
+        ReportLoop(container, tasks, clock, settings),
+        settings,
     )
     around.network.listen(name, process, servers.of_task_manager(container))
     manager.start()

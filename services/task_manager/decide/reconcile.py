@@ -38,6 +38,9 @@ from services.task_manager.decide.model import (
     TaskView,
 )
 
+HOST_EXIT_SECONDS = 10.0
+"""The time for an idle host to end; then it is killed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Desired:
@@ -166,4 +169,4 @@ def _ends(desired: Desired, observed: Observed, limits: Limits, now: float, over
     hosts = [host for name, host in observed.hosts.items() if name not in overdue]
     needed_keys = {host_key(task.spec) for task in startable(desired, observed)}
     for name in surplus_hosts(hosts, needed_keys, limits, now):
-        yield EndHost(name, now + limits.host_exit_seconds)
+        yield EndHost(name, now + HOST_EXIT_SECONDS)

@@ -7,16 +7,18 @@ from penstock.control.errors import RetryableError
 from penstock.wire.task_client import TaskServiceClient
 from services.task_manager.container import Container
 from services.task_manager.loops.outage import Outage
-from services.task_manager.loops.periods import Periods
+from services.task_manager.settings import TaskManagerSettings
 
 
 class ReportLoop:
     """One step is one report."""
 
-    def __init__(self, container: Container, sink: TaskServiceClient, clock: Clock, periods: Periods) -> None:
+    def __init__(
+        self, container: Container, sink: TaskServiceClient, clock: Clock, settings: TaskManagerSettings
+    ) -> None:
         self._container = container
         self._sink = sink
-        self._periods = periods
+        self._settings = settings
         self._outage = Outage("task service, for reports", clock)
 
     def step(self) -> float:
@@ -29,4 +31,4 @@ class ReportLoop:
         else:
             self._outage.ended()
             self._container.reported(batch)
-        return self._periods.report
+        return self._settings.report_seconds

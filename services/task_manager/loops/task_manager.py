@@ -9,10 +9,10 @@ from __future__ import annotations
 from penstock.control.logs import logger
 from services.task_manager.container import Container
 from services.task_manager.loops.heartbeats import HeartbeatLoop
-from services.task_manager.loops.periods import Periods
 from services.task_manager.loops.reports import ReportLoop
 from services.task_manager.loops.specs import SpecLoop
 from services.task_manager.loops.worker import Worker
+from services.task_manager.settings import TaskManagerSettings
 
 log = logger(__name__)
 
@@ -26,17 +26,17 @@ class TaskManager:
         heartbeats: HeartbeatLoop,
         specs: SpecLoop,
         reports: ReportLoop,
-        periods: Periods,
+        settings: TaskManagerSettings,
     ) -> None:
         self.container = container
         self._specs = specs
         self._reports = reports
-        self._tick_seconds = periods.tick
+        self._tick_seconds = settings.reconcile_seconds
         self._workers = (
             Worker("reconcile", self._tick, due=container.wake),
-            Worker("heartbeats", heartbeats.step, due=container.heartbeat_due, gap_seconds=periods.report_gap),
+            Worker("heartbeats", heartbeats.step, due=container.heartbeat_due, gap_seconds=settings.report_gap_seconds),
             Worker("specs", specs.step),
-            Worker("reports", reports.step, due=container.report_due, gap_seconds=periods.report_gap),
+            Worker("reports", reports.step, due=container.report_due, gap_seconds=settings.report_gap_seconds),
         )
 
     def start(self) -> None:

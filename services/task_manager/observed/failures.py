@@ -54,7 +54,8 @@ class Failures:
         """A host ended before it was ready."""
         before = self.hosts.get(key)
         in_a_row = 1 if before is None else before.count + 1
-        delay = delay_seconds(repr(key), in_a_row, self._limits.crash_backoff)
+        limits = self._limits
+        delay = delay_seconds(repr(key), in_a_row, limits.crash_first_seconds, limits.crash_cap_seconds)
         self.hosts[key] = HostFailure(in_a_row, error, now + delay)
 
     def forget_old_crashes(self, tasks: Mapping[str, TaskView], desired: Collection[str], now: float) -> None:

@@ -11,14 +11,14 @@ from penstock.tasks.ownership import OwnedShards
 from penstock.tasks.shards import Sharding
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest, Snapshot
 from services.task_manager.loops.heartbeats import HeartbeatLoop
-from services.task_manager.loops.periods import Periods
 from services.task_manager.loops.reports import ReportLoop
 from services.task_manager.loops.specs import SpecLoop
+from services.task_manager.settings import TaskManagerSettings
 from services.task_manager.specs.files import IncarnationFile
 from services.task_manager.specs.snapshot_file import SnapshotFile
 from tests.support.task_manager import SHARDS, World, all_shards, template
 
-PERIODS = Periods()
+SETTINGS = TaskManagerSettings()
 
 
 class Cell:
@@ -75,8 +75,8 @@ class Cell:
 
 
 def loops(world: World, cell: Cell, folder: Path) -> tuple[HeartbeatLoop, SpecLoop]:
-    heartbeats = HeartbeatLoop(world.container, cell, cell, IncarnationFile(folder), world.clock, PERIODS)
-    return heartbeats, SpecLoop(world.container, cell, SnapshotFile(folder), world.clock, PERIODS)
+    heartbeats = HeartbeatLoop(world.container, cell, cell, IncarnationFile(folder), world.clock, SETTINGS)
+    return heartbeats, SpecLoop(world.container, cell, SnapshotFile(folder), world.clock, SETTINGS)
 
 
 def test_tasks_run_on_while_everything_else_is_down(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_tasks_run_on_while_everything_else_is_down(tmp_path: Path) -> None:
     world = World()
     cell = Cell(world)
     heartbeats, specs = loops(world, cell, tmp_path)
-    assert heartbeats.step() == PERIODS.heartbeat
+    assert heartbeats.step() == SETTINGS.heartbeat_seconds
     specs.step()
     world.settle()
     starts = dict(world.hosts.running())
@@ -96,11 +96,11 @@ def test_tasks_run_on_while_everything_else_is_down(tmp_path: Path) -> None:
     cell.down = {"shard_manager", "task_service"}
     for _ in range(30):
         world.clock.seconds += heartbeats.step()
-        assert specs.step() == PERIODS.retry
+        assert specs.step() == SETTINGS.retry_seconds
         world.settle()
     assert cell.asked.count("renew") == 30
     cell.down = set()
-    assert heartbeats.step() == PERIODS.heartbeat
+    assert heartbeats.step() == SETTINGS.heartbeat_seconds
     assert world.hosts.running() == starts
 
 
@@ -201,7 +201,7 @@ def test_a_container_that_nobody_knows_does_nothing(tmp_path: Path) -> None:
     cell = Cell(world)
     cell.down = {"shard_manager"}
     heartbeats, _ = loops(world, cell, tmp_path)
-    assert heartbeats.step() == PERIODS.retry
+    assert heartbeats.step() == SETTINGS.retry_seconds
     assert world.container.summary().lease_seconds_left == 0
 
 
@@ -244,9 +244,9 @@ def test_reports_are_of_the_newest_state(tmp_path: Path) -> None:
     world = World()
     cell = Cell(world)
     heartbeats, specs = loops(world, cell, tmp_path)
-    reports = ReportLoop(world.container, cell, world.clock, PERIODS)
+    reports = ReportLoop(world.container, cell, world.clock, SETTINGS)
     cell.down = {"task_service"}
-    assert reports.step() == PERIODS.report
+    assert reports.step() == SETTINGS.report_seconds
     cell.down = set()
     heartbeats.step()
     specs.step()
@@ -263,7 +263,7 @@ def test_a_load_is_told_until_the_task_service_has_taken_it(tmp_path: Path) -> N
     world = World()
     cell = Cell(world)
     heartbeats, specs = loops(world, cell, tmp_path)
-    reports = ReportLoop(world.container, cell, world.clock, PERIODS)
+    reports = ReportLoop(world.container, cell, world.clock, SETTINGS)
     heartbeats.step()
     specs.step()
     world.settle()
