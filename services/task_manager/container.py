@@ -32,7 +32,6 @@ from services.task_manager.hosts.spark_hosts import SparkHosts
 from services.task_manager.membership.membership import Membership
 from services.task_manager.membership.overrun import OverrunMeter
 from services.task_manager.reporting import Summary, event_time_skews, reported_loads, task_reports
-from services.task_manager.specs.desired import DesiredTasks
 from services.task_manager.specs.spec_cache import SpecCache, stops_jobs
 from services.task_manager.state import State
 
@@ -54,7 +53,8 @@ class Container:
         self._meter = OverrunMeter(limits.lease_stop_seconds)
         self._membership = Membership(identity.container, new_incarnation)
         self._specs: SpecCache | None = None
-        self._desired_tasks = DesiredTasks(identity)
+        self._owned_tasks: Mapping[str, DesiredTask] = {}
+        self._owned_of: tuple[SpecCache | None, Mapping[int, int]] = (None, {})
         self._announced: object = None
         self._shutting_down = False
         self.wake = threading.Event()
@@ -78,7 +78,7 @@ class Container:
             specs = specs.with_sharding(self._membership.ownership.sharding)
             before, self._specs = self._specs, specs
         if before is not specs:
-            log.info("specs changed", commit_number=specs.commit_number, jobs=len(specs.templates))
+            log.info("specs changed", commit_number=specs.commit_number, jobs=len(specs.jobs))
             self.wake.set()
             if stops_jobs(before, specs):
                 # The State Syncer waits for a report of every container, including those that ran no task of the job.
@@ -271,7 +271,7 @@ class Container:
                 incarnation=self._membership.incarnation,
                 commit_number=self._specs.commit_number if self._specs else 0,
                 version=self._membership.ownership.version,
-                tasks=task_reports(self._owned_tasks(), state.observed, state.progress, state.loads.due(now)),
+                tasks=task_reports(self._owned(), state.observed, state.progress, state.loads.due(now)),
             )
 
     def reported(self, batch: TaskReportBatch) -> None:
@@ -290,7 +290,7 @@ class Container:
                 version=membership.ownership.version,
                 commit_number=self._specs.commit_number if self._specs else None,
                 observed=observed.copy(),
-                waiting=len(self._owned_tasks().keys() - observed.tasks.keys()),
+                waiting=len(self._owned().keys() - observed.tasks.keys()),
                 totals=dict(self._state.totals),
                 past_lease_seconds=self._meter.past_lease_seconds,
                 double_run_seconds=self._meter.double_run_seconds,
@@ -337,11 +337,16 @@ class Container:
 
     # ---- details: tasks and hosts
 
-    def _owned_tasks(self) -> Mapping[str, DesiredTask]:
-        return self._desired_tasks.of(self._specs, self._membership.ownership.shards)
+    def _owned(self) -> Mapping[str, DesiredTask]:
+        """The tasks of the owned shards, computed again only when specs or shards changed."""
+        owned_of = (self._specs, self._membership.ownership.shards)
+        if self._specs is not None and owned_of != self._owned_of:
+            self._owned_tasks = self._specs.desired(self._membership.ownership.shards, self._identity)
+            self._owned_of = owned_of
+        return self._owned_tasks
 
     def _desired(self, now: float) -> Desired:
-        owned = self._owned_tasks()
+        owned = self._owned()
         may_start = self._specs is not None and self._membership.may_start_from(self._specs.commit_number)
         tasks = owned if may_start and not self._shutting_down else {}
         return Desired(tasks, self._membership.has_lease(now))

@@ -10,6 +10,7 @@ from typing import Any
 from penstock.control.loop import LeaderLoop, Leadership
 from penstock.model.reports import TaskReportBatch
 from penstock.store.running import STATE_SYNCER
+from penstock.tasks.spec import TaskTemplate
 from penstock.wire.cluster import Identity, ShardOrders, Snapshot
 from penstock.wire.host_task_client import HostTaskClient
 from penstock.wire.job_client import JobClient
@@ -35,7 +36,7 @@ from services.task_manager.loops.specs import SpecLoop
 from services.task_manager.loops.task_manager import TaskManager
 from services.task_manager.settings import TaskManagerSettings
 from services.task_manager.specs.files import IncarnationFile, Incarnations
-from services.task_manager.specs.snapshot_file import with_deltas
+from services.task_manager.specs.spec_cache import SpecCache
 from services.task_service.api import SpecAnswers
 from services.task_service.cache import TemplateCache
 from tests.simulation import servers
@@ -275,19 +276,18 @@ class DiskSnapshot:
 
     def __init__(self, disk: dict[str, Any]) -> None:
         self._disk = disk
-        self._journal: list[Snapshot] | None = None
 
     def load(self) -> Snapshot | None:
-        held = [Snapshot.model_validate_json(each.model_dump_json()) for each in self._disk.get("snapshot", ())]
-        return with_deltas(held[0], held[1:]) if held else None
+        specs: SpecCache | None = self._disk.get("specs")
+        if specs is None:
+            return None
+        texts = [job.template.model_dump_json() for job in specs.jobs.values()]
+        templates = tuple(map(TaskTemplate.model_validate_json, texts))
+        count = specs.sharding.count
+        return Snapshot(full=True, commit_number=specs.commit_number, shard_count=count, templates=templates)
 
-    def save(self, snapshot: Snapshot) -> None:
-        self._journal = self._disk["snapshot"] = [snapshot]
-
-    def append(self, delta: Snapshot) -> bool:
-        if self._journal is not None:
-            self._journal.append(delta)
-        return self._journal is not None
+    def save(self, specs: SpecCache) -> None:
+        self._disk["specs"] = specs
 
 
 class DiskIncarnations(IncarnationFile):

@@ -215,7 +215,8 @@ def refusal(request: HostRequest, known: SpecCache | None, specs: Iterable[TaskS
     use. Every container has reported a stop before one is asked. A container that was restarted since may know specs
     from before the stop: it can only say that it cannot tell yet.
     """
-    template = None if known is None else known.templates.get(request.job)
+    job = None if known is None else known.jobs.get(request.job)
+    template = None if job is None else job.template
     if request.removes_generation is not None:
         used = {spec.generation for spec in specs if spec.job == request.job}
         return _not_in_use(request, used | ({template.generation} if template else set()))

@@ -80,7 +80,6 @@ class SpecLoop:
             return False
         self._specs = specs
         # Stored before anything is reported: after a restart no older specs than the reported ones may be used.
-        if snapshot.full or not self._file.append(snapshot):
-            self._file.save(specs.snapshot())
+        self._file.save(specs)
         self._container.take_specs(specs)
         return True
