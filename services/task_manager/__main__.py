@@ -20,7 +20,6 @@ from services.task_manager.container import Container
 from services.task_manager.hosts.orphans import end_orphans
 from services.task_manager.hosts.spark_hosts import SparkHosts
 from services.task_manager.loops.heartbeats import HeartbeatLoop
-from services.task_manager.loops.reports import ReportLoop
 from services.task_manager.loops.specs import SpecLoop
 from services.task_manager.loops.task_manager import TaskManager
 from services.task_manager.membership.stored_lease import StoredLease
@@ -64,7 +63,8 @@ def build(settings: TaskManagerSettings) -> TaskManager:
         container,
         HeartbeatLoop(container, authority, store, IncarnationFile(folder), clock, settings),
         SpecLoop(container, tasks, SnapshotFile(folder), clock, settings),
-        ReportLoop(container, tasks, clock, settings),
+        tasks,
+        clock,
         settings,
     )
 

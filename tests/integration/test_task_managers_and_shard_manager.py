@@ -24,7 +24,6 @@ from services.shard_manager.wiring import build
 from services.task_manager.api import build_app
 from services.task_manager.container import Container
 from services.task_manager.loops.heartbeats import HeartbeatLoop
-from services.task_manager.loops.reports import ReportLoop
 from services.task_manager.loops.specs import SpecLoop
 from services.task_manager.loops.task_manager import TaskManager
 from services.task_manager.membership.stored_lease import StoredLease
@@ -109,7 +108,8 @@ class Member:
             self.container,
             HeartbeatLoop(self.container, self.authority, store, IncarnationFile(folder / name), clock, SETTINGS),
             SpecLoop(self.container, self.specs, SnapshotFile(folder / name), clock, SETTINGS),
-            ReportLoop(self.container, self.specs, clock, SETTINGS),
+            self.specs,
+            clock,
             SETTINGS,
         )
 

@@ -31,7 +31,6 @@ from services.state_syncer.rollback.reconciler import RollbackReconciler
 from services.state_syncer.round.loop import StateSyncer
 from services.task_manager.container import Container
 from services.task_manager.loops.heartbeats import HeartbeatLoop
-from services.task_manager.loops.reports import ReportLoop
 from services.task_manager.loops.specs import SpecLoop
 from services.task_manager.loops.task_manager import TaskManager
 from services.task_manager.settings import TaskManagerSettings
@@ -239,7 +238,8 @@ def task_manager(around: Surroundings, process: Process) -> None:
         container,
         HeartbeatLoop(container, authority, store, DiskIncarnations(machine.disk), clock, settings),
         SpecLoop(container, tasks, DiskSnapshot(machine.disk), clock, settings),
-        ReportLoop(container, tasks, clock, settings),
+        tasks,
+        clock,
         settings,
     )
     around.network.listen(name, process, servers.of_task_manager(container))

@@ -8,7 +8,7 @@ from penstock.control.logs import logger
 from penstock.tasks.ownership import OwnedShards
 from penstock.wire.shard_client import ShardManagerClient
 from services.task_manager.container import Container
-from services.task_manager.loops.outage import Outage
+from services.task_manager.loops.worker import Outage
 from services.task_manager.membership.stored_lease import StoredLease
 from services.task_manager.settings import TaskManagerSettings
 from services.task_manager.specs.files import IncarnationFile
@@ -34,11 +34,10 @@ class HeartbeatLoop:
         self._incarnations = incarnations
         self._clock = clock
         self._settings = settings
-        self._authority_outage = Outage("shard manager", clock)
-        self._store_outage = Outage("job store", clock)
+        self._outage = Outage("shard manager", clock)
 
     def step(self) -> float:
-        """Sends a heartbeat. Returns the seconds until the next one."""
+        """Sends a heartbeat. Returns the seconds until the next one. Raises Unavailable when the store is away, too."""
         request = self._container.heartbeat_request()
         if request is None:
             return self._settings.retry_pause_seconds
@@ -47,9 +46,9 @@ class HeartbeatLoop:
         try:
             answer = self._authority.heartbeat(request)
         except RetryableError as error:
-            self._authority_outage.failed(error)
+            self._outage.failed(error)
             return self._renew_from_store(request.incarnation)
-        self._authority_outage.ended()
+        self._outage.ended()
         self._container.heartbeat_answered(request, answer, sent_at)
         if answer.known:
             self._incarnations.granted(request.incarnation)
@@ -64,10 +63,6 @@ class HeartbeatLoop:
             if self._container.was_granted(incarnation):
                 self._container.lease_refused(incarnation)
             return self._settings.retry_pause_seconds
-        except RetryableError as error:
-            self._store_outage.failed(error)
-            return self._settings.retry_pause_seconds
-        self._store_outage.ended()
         self._container.lease_stored(incarnation, stored, sent_at, self._settings.container_lease_seconds)
         self._incarnations.granted(incarnation)
         return self._settings.heartbeat_seconds

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from penstock.control.clock import Clock
-from penstock.control.errors import RetryableError
 from penstock.control.logs import logger
 from penstock.wire.cluster import Snapshot
 from penstock.wire.task_client import TaskServiceClient
 from services.task_manager.container import Container
-from services.task_manager.loops.outage import Outage
 from services.task_manager.settings import TaskManagerSettings
 from services.task_manager.specs.snapshot_file import SnapshotFile
 from services.task_manager.specs.spec_cache import SpecCache, updated
@@ -33,7 +31,6 @@ class SpecLoop:
         self._file = file
         self._clock = clock
         self._settings = settings
-        self._outage = Outage("task service, for specs", clock)
         self._specs: SpecCache | None = None
         self._full_due_at = float("-inf")
 
@@ -47,13 +44,7 @@ class SpecLoop:
     def step(self) -> float:
         """Fetches once, which may wait for a commit. Returns the seconds until the next fetch."""
         started_at = self._clock.monotonic()
-        try:
-            changed = self._fetch(started_at)
-        except RetryableError as error:
-            self._outage.failed(error)
-            return self._settings.retry_pause_seconds
-        self._outage.ended()
-        if changed:
+        if self._fetch(started_at):
             return self._settings.delta_gap_seconds
         # Without this pause a Task Service that answers at once, with nothing new, would be asked all the time.
         was_quick = self._clock.monotonic() - started_at < _QUICK_ANSWER_SECONDS
