@@ -8,7 +8,6 @@ lease has run out. So after a pause of the whole process no queued message is ha
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -359,10 +358,8 @@ class Container:
         cancelled: list[Action] = [*host_tasks.revoke(self._refusal)]
         if not desired.lease_is_good:
             return cancelled
-        host_tasks.fail_without_host(observed.hosts.values(), observed.host_failures, now)
-        load = Counter(task.host for task in observed.tasks.values())
-        placed = place(host_tasks, observed.hosts, load, observed.host_failures, self._limits, decided, now)
-        return cancelled + placed
+        host_tasks.fail_without_host(observed, now)
+        return cancelled + place(host_tasks, observed, self._limits, decided, now)
 
     def _present_limits(self) -> Limits:
         return self._limits.model_copy(update={"warm_hosts": 0}) if self._shutting_down else self._limits

@@ -54,8 +54,9 @@ def choose_hosts(
     new_hosts: list[StartHost] = []
     for key, tasks in by_key.items():
         room = _room(key, hosts, tasks_by_host, limits)
-        given = _round_robin(room[: len(tasks)])
-        hosts_of |= {task.spec.task_id: host for task, host in zip(tasks, given, strict=False)}
+        # In rounds, one place of each host a round, so that every host gets some important tasks.
+        places = sorted(room[: len(tasks)], key=lambda place: place[0])
+        hosts_of |= {task.spec.task_id: host for task, (_, host) in zip(tasks, places, strict=False)}
         if may_start(key, failures, now):
             new_hosts += [StartHost(key)] * _missing_hosts(key, len(tasks) - len(room), hosts, limits)
     starts = [
@@ -105,21 +106,14 @@ def may_start(key: HostKey, failures: Mapping[HostKey, HostFailure], now: float)
     return key not in failures or now >= failures[key].retry_at
 
 
-def _room(key: HostKey, hosts: Sequence[HostView], tasks_by_host: Mapping[str, int], limits: Limits) -> list[str]:
-    """The host's name once for each free place, the fullest host first."""
+def _room(
+    key: HostKey, hosts: Sequence[HostView], tasks_by_host: Mapping[str, int], limits: Limits
+) -> list[tuple[int, str]]:
+    """The free places as their number and their host's name, the fullest host first."""
     ready = [host for host in hosts if host.key == key and host.phase is HostPhase.READY]
     ready.sort(key=lambda host: (-tasks_by_host.get(host.name, 0), host.name))
-    return [host.name for host in ready for _ in range(_places(key, limits) - tasks_by_host.get(host.name, 0))]
-
-
-def _round_robin(places: Sequence[str]) -> list[str]:
-    """The same places in rounds, one place of each host a round, so that every host gets some important tasks."""
-    rounds: Counter[str] = Counter()
-    numbered: list[tuple[int, str]] = []
-    for host in places:
-        numbered.append((rounds[host], host))
-        rounds[host] += 1
-    return [host for _, host in sorted(numbered, key=lambda place: place[0])]
+    free = {host.name: _places(key, limits) - tasks_by_host.get(host.name, 0) for host in ready}
+    return [(number, host) for host, count in free.items() for number in range(count)]
 
 
 def _places(key: HostKey, limits: Limits) -> int:

@@ -7,8 +7,8 @@ After a restart the Task Manager knows of none and does again what it is asked a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 
 from pydantic import ValidationError
@@ -24,8 +24,9 @@ from penstock.tasks.spec import TaskSpec
 from penstock.wire.host_tasks import LEADER_EPOCH, LOST, HostTaskAnswer, HostTaskState
 from services.task_manager.decide.actions import Action, CancelHostTask, EndHost, KillHost, RunHostTask, StartHost
 from services.task_manager.decide.host_choice import may_start
-from services.task_manager.decide.model import HostFailure, HostKey, HostPhase, HostView, Limits
+from services.task_manager.decide.model import HostKey, HostPhase, Limits
 from services.task_manager.decide.own_host import host_key_for
+from services.task_manager.decide.reconcile import Observed
 from services.task_manager.specs.spec_cache import SpecCache
 
 KEPT = 1000
@@ -44,7 +45,7 @@ class Phase(StrEnum):
     OVER = "over"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Entry:
     """One host task. `command`: the id under which `host` was told. `answer`: once it is over.
 
@@ -91,7 +92,7 @@ class HostTasks:
             self._entries[task.key] = Entry(task, host_key_for(task.request, capacity_bytes))
             self._forget_oldest()
         elif entry.cancelled:
-            self._entries[task.key] = replace(entry, cancelled=False)
+            entry.cancelled = False
 
     def cancel(self, key: str, leader_epoch: int) -> None:
         """Drops a task that no host has; marks one that a host has. Raises Conflict when a newer leader was heard."""
@@ -104,7 +105,7 @@ class HostTasks:
                 del self._never_again[next(iter(self._never_again))]
         entry = self._entries.get(key)
         if entry is not None and entry.phase is Phase.SENT:
-            self._entries[key] = replace(entry, cancelled=True)
+            entry.cancelled = True
         elif entry is not None:
             del self._entries[key]
 
@@ -143,11 +144,11 @@ class HostTasks:
             if entry.phase is Phase.SENT and (entry.host_key.for_host_tasks or not entry.cancelled)
         )
 
-    def fail_without_host(self, hosts: Iterable[HostView], failures: Mapping[HostKey, HostFailure], now: float) -> None:
+    def fail_without_host(self, observed: Observed, now: float) -> None:
         """What waits for a host whose starts failed again and again is over, and may be tried elsewhere."""
-        there = {host.key for host in hosts if host.phase is not HostPhase.ENDING}
+        there = {host.key for host in observed.hosts.values() if host.phase is not HostPhase.ENDING}
         for key, entry in list(self.waiting()):
-            failure = failures.get(entry.host_key)
+            failure = observed.host_failures.get(entry.host_key)
             if failure is None or failure.count < MOST_FAILED_STARTS or entry.host_key in there:
                 continue
             if now < failure.retry_at:
@@ -159,25 +160,25 @@ class HostTasks:
         Returns the tasks that hosts must be told to give up: refused or cancelled ones that a host has.
         """
         told: list[CancelHostTask] = []
-        for key, entry in list(self._entries.items()):
+        for key, entry in self._entries.items():
             if entry.phase is Phase.OVER or entry.revoked:
                 continue
             problem = refusal(entry.task.request)
             if entry.phase is Phase.SENT and (entry.cancelled or problem is not None):
                 told.append(CancelHostTask(key, entry.host))
             elif problem is not None:
-                self._entries[key] = replace(entry, phase=Phase.OVER, answer=_failure(problem.detail))
+                entry.phase, entry.answer = Phase.OVER, _failure(problem.detail)
         return told
 
     def assign(self, action: RunHostTask, command_id: int) -> RunCommand:
         """Assigns a task to a host. Returns the command for the host."""
         entry = self._entries[action.key]
-        self._entries[action.key] = replace(entry, phase=Phase.SENT, host=action.host, command=command_id)
+        entry.phase, entry.host, entry.command = Phase.SENT, action.host, command_id
         return RunCommand(id=command_id, task=entry.task)
 
     def revoked(self, action: CancelHostTask, command_id: int) -> CancelCommand:
         """Records that a task was revoked. Returns the command that tells its host."""
-        self._entries[action.key] = replace(self._entries[action.key], revoked=True)
+        self._entries[action.key].revoked = True
         return CancelCommand(id=command_id, key=action.key)
 
     def awaits(self, command_id: int) -> bool:
@@ -200,7 +201,7 @@ class HostTasks:
         if entry.cancelled:
             del self._entries[key]
         else:
-            self._entries[key] = replace(entry, phase=Phase.OVER, answer=answer)
+            entry.phase, entry.answer = Phase.OVER, answer
 
     def _forget_oldest(self) -> None:
         over = [key for key, entry in self._entries.items() if entry.phase is Phase.OVER]
@@ -219,7 +220,10 @@ def refusal(request: HostRequest, known: SpecCache | None, specs: Iterable[TaskS
     template = None if job is None else job.template
     if request.removes_generation is not None:
         used = {spec.generation for spec in specs if spec.job == request.job}
-        return _not_in_use(request, used | ({template.generation} if template else set()))
+        if request.removes_generation not in used | ({template.generation} if template else set()):
+            return None
+        detail = f"generation {request.removes_generation} of {request.job} is in use"
+        return Conflict(detail, field="generation", rule="not_in_use")
     if request.writes_generation is None:
         return None
     if known is None or known.commit_number < (request.after_commit or 0):
@@ -237,49 +241,32 @@ def refusal(request: HostRequest, known: SpecCache | None, specs: Iterable[TaskS
 
 
 def place(
-    host_tasks: HostTasks,
-    hosts: Mapping[str, HostView],
-    tasks: Mapping[str, int],
-    failures: Mapping[HostKey, HostFailure],
-    limits: Limits,
-    decided: Collection[Action],
-    now: float,
+    host_tasks: HostTasks, observed: Observed, limits: Limits, decided: Collection[Action], now: float
 ) -> list[Action]:
     """Assigns waiting host tasks to ready hosts with room, the idlest first; starts a new host where none fits.
 
-    `tasks`: the number of tasks by host. `decided`: the other actions of this tick; a host that they end gets no task.
+    `decided`: the other actions of this tick; a host that they end gets no task.
     """
+    hosts, tasks = observed.hosts.values(), Counter(task.host for task in observed.tasks.values())
     ending = {action.host for action in decided if isinstance(action, EndHost | KillHost)}
-    there = [host for host in hosts.values() if host.name not in ending and host.phase is not HostPhase.ENDING]
+    there = [host for host in hosts if host.name not in ending and host.phase is not HostPhase.ENDING]
     coming = {action.key for action in decided if isinstance(action, StartHost)}
     taken = host_tasks.room_taken()
     actions: list[Action] = []
     for key, entry in host_tasks.waiting():
         fitting = [host for host in there if host.key == entry.host_key]
-        most = _most_at_once(entry.host_key, limits)
+        most = 1 if entry.host_key.for_host_tasks else limits.host_tasks_per_host
+        own = entry.has_own_room
         ready = [host.name for host in fitting if host.phase is HostPhase.READY]
-        room = [name for name in ready if taken[name, entry.has_own_room] < most]
+        room = [(taken[name, own], tasks[name], name) for name in ready if taken[name, own] < most]
         if room:
-            own = entry.has_own_room
-            chosen = min(room, key=lambda name: (taken[name, own], tasks.get(name, 0), name))
+            *_, chosen = min(room)
             taken[chosen, own] += 1
             actions.append(RunHostTask(key, chosen))
-        elif not fitting and entry.host_key not in coming and may_start(entry.host_key, failures, now):
+        elif not fitting and entry.host_key not in coming and may_start(entry.host_key, observed.host_failures, now):
             coming.add(entry.host_key)
             actions.append(StartHost(entry.host_key))
     return actions
-
-
-def _most_at_once(key: HostKey, limits: Limits) -> int:
-    """A host of a large state has the memory for one."""
-    return 1 if key.for_host_tasks else limits.host_tasks_per_host
-
-
-def _not_in_use(request: HostRequest, used: Collection[int]) -> Conflict | None:
-    if request.removes_generation not in used:
-        return None
-    detail = f"generation {request.removes_generation} of {request.job} is in use"
-    return Conflict(detail, field="generation", rule="not_in_use")
 
 
 def _answer(request: HostRequest, reply: Reply) -> HostTaskAnswer:
