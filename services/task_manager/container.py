@@ -229,7 +229,7 @@ class Container:
             self._take_exits(now)
             desired = self._desired(now)
             self._state.forget_old_crashes(desired.tasks.keys(), now)
-            actions = reconcile(desired, self._state.observed, self._present_limits(), now)
+            actions = reconcile(desired, self._state.observed, self._limits, now)
             actions = (*actions, *self._host_task_actions(desired, actions, now))
             effects = [
                 *self._state.relay_lease(self._membership.lease_until, now),
@@ -248,6 +248,7 @@ class Container:
         """From now on no task is desired here."""
         with self._changed:
             self._shutting_down = True
+            self._limits = self._limits.model_copy(update={"warm_hosts": 0})
         self.wake.set()
 
     def await_idle(self, timeout_seconds: float) -> bool:
@@ -360,9 +361,6 @@ class Container:
             return cancelled
         host_tasks.fail_without_host(observed, now)
         return cancelled + place(host_tasks, observed, self._limits, decided, now)
-
-    def _present_limits(self) -> Limits:
-        return self._limits.model_copy(update={"warm_hosts": 0}) if self._shutting_down else self._limits
 
     def _take_exits(self, now: float) -> None:
         """Takes in the ends of hosts, and measures how long their tasks ran past the lease."""

@@ -1,36 +1,64 @@
-"""Which host a task runs on, and which hosts are needed. Pure."""
+"""Which host a task or host task runs on, and which hosts are needed. Pure."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from penstock.config.model import JobConfig
+from penstock.tasks.host_request import HostRequest
+from penstock.tasks.host_task import POLICIES
 from penstock.tasks.spec import TaskSpec
 from services.task_manager.decide.actions import StartHost, StartTask
 from services.task_manager.decide.model import DesiredTask, HostFailure, HostKey, HostPhase, HostView, Limits
 
 DEFAULT_KEY = HostKey(package=("builtin", "0", ""))
 _SESSION_PREFIX = "spark.sql."
+SMALL_STATE_BYTES = 64 * 2**20
+SMALLEST_BYTES = 1024 * 2**20
+UNKNOWN_STATE_BYTES = 512 * 2**20
+FACTOR = 4
 
 
 def host_key(spec: TaskSpec) -> HostKey:
     """The key of the hosts that can run this task."""
-    config = spec.config
-    package = config.package
-    isolated = config.isolation == "process"
-    return HostKey(
-        package=(package.name, package.version, package.digest or ""),
-        static_settings=tuple(sorted(static_settings(config).items())),
-        isolated_task=spec.task_id if isolated else "",
-        memory_bytes=config.resources.memory_bytes if isolated else 0,
-    )
+    shared = _shared_key(spec.config)
+    if spec.config.isolation != "process":
+        return shared
+    return replace(shared, isolated_task=spec.task_id, memory_bytes=spec.config.resources.memory_bytes)
 
 
-def static_settings(config: JobConfig) -> dict[str, str]:
-    """The job's Spark settings that apply to a whole host; settings of `spark.sql` apply to one task's session."""
-    return {name: value for name, value in config.spark_settings.items() if not name.startswith(_SESSION_PREFIX)}
+def _shared_key(config: JobConfig) -> HostKey:
+    """Only the job's Spark settings that apply to a whole host; those of `spark.sql` apply to one task's session."""
+    package, settings = config.package, sorted(config.spark_settings.items())
+    static = tuple((name, value) for name, value in settings if not name.startswith(_SESSION_PREFIX))
+    return HostKey((package.name, package.version, package.digest or ""), static)
+
+
+def host_key_for(request: HostRequest, capacity_bytes: float) -> HostKey:
+    """The key of the host for a host task, in a container of `capacity_bytes` of memory.
+
+    The host has the package and settings that the request names, or those of the default host. A large or unknown
+    state gets a host that runs no tasks: if the memory does not suffice, no task of another job ends with it.
+    """
+    shared = DEFAULT_KEY if request.host_config is None else _shared_key(request.host_config)
+    state_bytes = UNKNOWN_STATE_BYTES if request.known_state_bytes is None else request.known_state_bytes
+    if not POLICIES[request.kind].own_host or state_bytes <= SMALL_STATE_BYTES:
+        return shared
+    return replace(shared, memory_bytes=_own_memory_bytes(state_bytes, capacity_bytes), for_host_tasks=True)
+
+
+def _own_memory_bytes(state_bytes: int, capacity_bytes: float) -> int:
+    """The memory of a host for a state of this size: 1 GiB and four times the state, since state is read and written
+    at once.
+
+    The next power of two is taken, so that states of about one size share a host. It is at least 1 GiB, and no more
+    than the container has.
+    """
+    rounded = 1 << (SMALLEST_BYTES + FACTOR * state_bytes - 1).bit_length()
+    return max(SMALLEST_BYTES, min(rounded, int(capacity_bytes)))
 
 
 def choose_hosts(

@@ -23,9 +23,8 @@ from penstock.tasks.host_task import POLICIES, HostTask
 from penstock.tasks.spec import TaskSpec
 from penstock.wire.host_tasks import LEADER_EPOCH, LOST, HostTaskAnswer, HostTaskState
 from services.task_manager.decide.actions import Action, CancelHostTask, EndHost, KillHost, RunHostTask, StartHost
-from services.task_manager.decide.host_choice import may_start
+from services.task_manager.decide.host_choice import host_key_for, may_start
 from services.task_manager.decide.model import HostKey, HostPhase, Limits
-from services.task_manager.decide.own_host import host_key_for
 from services.task_manager.decide.reconcile import Observed
 from services.task_manager.specs.spec_cache import SpecCache
 
