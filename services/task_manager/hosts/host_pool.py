@@ -28,16 +28,16 @@ class HostPool:
 
     def perform(self, effect: Effect) -> None:
         """Carries out an effect; ignores one on a host that has ended."""
-        match effect:
-            case Spawn():
-                self._spawn(effect)
-            case Send():
-                handle = self._handle(effect.host)
-                if handle is not None:
+        if isinstance(effect, Spawn):
+            self._spawn(effect)
+            return
+        with self._lock:
+            handle = self._handles.get(effect.host)
+        if handle is not None:
+            match effect:
+                case Send():
                     handle.send(effect.command)
-            case KillHost():
-                handle = self._handle(effect.host)
-                if handle is not None:
+                case KillHost():
                     handle.kill()
 
     def take_ended(self) -> dict[str, HostExit]:
@@ -62,10 +62,6 @@ class HostPool:
             handles = list(self._handles.values())
         for handle in handles:
             handle.kill()
-
-    def _handle(self, name: str) -> SparkHost | None:
-        with self._lock:
-            return self._handles.get(name)
 
     def _spawn(self, effect: Spawn) -> None:
         try:

@@ -61,11 +61,6 @@ class SparkHost:
             name, settings, log_path=log_path, on_event=self._on_event, on_end=self._on_end
         )
 
-    @property
-    def pid(self) -> int:
-        """The process id."""
-        return self._process.pid
-
     def send(self, command: Command) -> None:
         """Sends a command; ignored when the host has ended."""
         self._process.send(command).add_done_callback(partial(self._replied, command.id))

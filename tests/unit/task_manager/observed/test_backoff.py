@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.task_manager.decide.backoff import delay_seconds, retry_seconds
 from services.task_manager.decide.model import Limits
+from services.task_manager.observed.failures import delay_seconds, retry_seconds
 
 
 @pytest.mark.parametrize(
