@@ -11,8 +11,7 @@ from penstock.tasks.dimensions import Amounts
 from penstock.tasks.spec import TaskSpec
 from penstock.tasks.spec import task_id as name_of
 from services.task_manager.decide.host_choice import host_key
-from services.task_manager.decide.model import Crash, DesiredTask, HostKey
-from services.task_manager.decide.reconcile import Observed
+from services.task_manager.decide.model import Crash, DesiredTask, HostKey, Observed
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,7 @@ from services.task_manager.decide.actions import (
     StopReason,
     StopTask,
 )
-from services.task_manager.decide.model import HostExit, HostKey, HostPhase, HostView, Limits, TaskView
-from services.task_manager.decide.reconcile import Observed
+from services.task_manager.decide.model import HostExit, HostKey, HostPhase, HostView, Limits, Observed, TaskView
 from services.task_manager.hosts.host_tasks import HostTasks
 from services.task_manager.observed.failures import Failure, Failures, error_kind
 from services.task_manager.observed.loads import Loads

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
@@ -115,6 +117,24 @@ class HostFailure:
     count: int
     error: str
     retry_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What is here: tasks and crashes by task id, hosts by name, failed host starts by key."""
+
+    tasks: Mapping[str, TaskView] = field(default_factory=dict)
+    hosts: Mapping[str, HostView] = field(default_factory=dict)
+    crashes: Mapping[str, Crash] = field(default_factory=dict)
+    host_failures: Mapping[HostKey, HostFailure] = field(default_factory=dict)
+
+    def load(self) -> Counter[str]:
+        """The number of tasks by host."""
+        return Counter(task.host for task in self.tasks.values())
+
+    def copy(self) -> Observed:
+        """The same values in maps of their own, which later changes do not reach."""
+        return Observed(dict(self.tasks), dict(self.hosts), dict(self.crashes), dict(self.host_failures))
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,7 @@ from penstock.tasks.spec import TaskSpec
 from penstock.wire.host_tasks import LEADER_EPOCH, LOST, HostTaskAnswer, HostTaskState
 from services.task_manager.decide.actions import Action, CancelHostTask, EndHost, KillHost, RunHostTask, StartHost
 from services.task_manager.decide.host_choice import host_key_for, may_start
-from services.task_manager.decide.model import HostKey, HostPhase, Limits
-from services.task_manager.decide.reconcile import Observed
+from services.task_manager.decide.model import HostKey, HostPhase, Limits, Observed
 from services.task_manager.specs.spec_cache import SpecCache
 
 KEPT = 1000
@@ -246,7 +245,7 @@ def place(
 
     `decided`: the other actions of this tick; a host that they end gets no task.
     """
-    hosts, tasks = observed.hosts.values(), Counter(task.host for task in observed.tasks.values())
+    hosts, tasks = observed.hosts.values(), observed.load()
     ending = {action.host for action in decided if isinstance(action, EndHost | KillHost)}
     there = [host for host in hosts if host.name not in ending and host.phase is not HostPhase.ENDING]
     coming = {action.key for action in decided if isinstance(action, StartHost)}
@@ -262,7 +261,7 @@ def place(
             *_, chosen = min(room)
             taken[chosen, own] += 1
             actions.append(RunHostTask(key, chosen))
-        elif not fitting and entry.host_key not in coming and may_start(entry.host_key, observed.host_failures, now):
+        elif not fitting and entry.host_key not in coming and may_start(entry.host_key, observed, now):
             coming.add(entry.host_key)
             actions.append(StartHost(entry.host_key))
     return actions

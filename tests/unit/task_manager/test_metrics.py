@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.model.reports import TaskProgress
-from services.task_manager.decide.reconcile import Observed
+from services.task_manager.decide.model import Observed
 from services.task_manager.metrics import ContainerCollector
 from services.task_manager.reporting import Summary, event_time_skews
 

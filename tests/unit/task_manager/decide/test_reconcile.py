@@ -22,8 +22,8 @@ from services.task_manager.decide.actions import (
     StopTask,
 )
 from services.task_manager.decide.host_choice import DEFAULT_KEY
-from services.task_manager.decide.model import Crash, DesiredTask, HostPhase, HostView, Limits, TaskView
-from services.task_manager.decide.reconcile import Desired, Observed, reconcile
+from services.task_manager.decide.model import Crash, DesiredTask, HostPhase, HostView, Limits, Observed, TaskView
+from services.task_manager.decide.reconcile import Desired, reconcile
 from tests.support.task_manager import spec
 
 NOW = 1000.0
