@@ -30,7 +30,7 @@ from services.task_manager.membership.stored_lease import StoredLease
 from services.task_manager.settings import TaskManagerSettings
 from services.task_manager.specs.files import IncarnationFile
 from services.task_manager.specs.snapshot_file import SnapshotFile
-from tests.support.shard_manager import SETTINGS as SHARD_MANAGER_SETTINGS
+from tests.support.shard_manager import PERIODS as SHARD_MANAGER_PERIODS
 from tests.support.shard_manager import serving
 from tests.support.task_manager import CAPACITY, SHARDS, FakeHost, FakeHosts, template
 
@@ -139,7 +139,7 @@ def engine(database_url: str) -> Iterator[Engine]:
 @contextmanager
 def shard_manager_at(port: int, database_url: str) -> Iterator[str]:
     """A Shard Manager with short periods on a port that another one had before; its url."""
-    process = build(ShardManagerSettings(**SHARD_MANAGER_SETTINGS, database_url=database_url, port=port))
+    process = build(ShardManagerSettings(**SHARD_MANAGER_PERIODS, database_url=database_url, port=port))
     process.start()
     try:
         with serving(process.app, port) as url:
