@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 
 from pydantic import ValidationError
 
@@ -35,29 +34,30 @@ MOST_FAILED_STARTS = 3
 Refusal = Callable[[HostRequest], Conflict | Unavailable | None]
 
 
-class Phase(StrEnum):
-    """How far a host task is: no host has it yet, a host was told, or it has ended."""
-
-    WAITING = "waiting"
-    SENT = "sent"
-    OVER = "over"
-
-
 @dataclass(slots=True)
 class Entry:
-    """One host task. `command`: the id under which `host` was told. `answer`: once it is over.
+    """One host task. `command`: the id under which `host` was told; 0 before. `answer`: once it is over.
 
     `revoked`: the host was told to claim no more checkpoints. `cancelled`: nobody waits for the answer.
     """
 
     task: HostTask
     host_key: HostKey
-    phase: Phase = Phase.WAITING
     host: str = ""
     command: int = 0
     revoked: bool = False
     cancelled: bool = False
     answer: HostTaskAnswer | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether no host has it yet."""
+        return self.command == 0 and self.answer is None
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether a host has it."""
+        return self.command != 0 and self.answer is None
 
     @property
     def has_own_room(self) -> bool:
@@ -102,7 +102,7 @@ class HostTasks:
             while len(self._never_again) > KEPT:
                 del self._never_again[next(iter(self._never_again))]
         entry = self._entries.get(key)
-        if entry is not None and entry.phase is Phase.SENT:
+        if entry is not None and entry.is_sent:
             entry.cancelled = True
         elif entry is not None:
             del self._entries[key]
@@ -110,7 +110,7 @@ class HostTasks:
     def is_over(self, key: str) -> bool:
         """Whether there is nothing to wait for."""
         entry = self._entries.get(key)
-        return entry is None or entry.phase is Phase.OVER
+        return entry is None or entry.answer is not None
 
     def answer(self, key: str) -> HostTaskAnswer:
         """The progress of a task. A failure is forgotten once it was answered, so that the task may be asked for
@@ -122,13 +122,13 @@ class HostTasks:
             del self._entries[key]
         return entry.answer
 
-    def waiting(self) -> Iterator[tuple[str, Entry]]:
+    def waiting(self) -> Iterator[Entry]:
         """Tasks that no host has been given, the oldest first."""
-        return ((key, entry) for key, entry in self._entries.items() if entry.phase is Phase.WAITING)
+        return (entry for entry in self._entries.values() if entry.is_waiting)
 
     def load(self) -> Counter[str]:
         """The number of tasks that hosts have, by host."""
-        return Counter(entry.host for entry in self._entries.values() if entry.phase is Phase.SENT)
+        return Counter(entry.host for entry in self._entries.values() if entry.is_sent)
 
     def room_taken(self) -> Counter[tuple[str, bool]]:
         """The number of tasks that take room, by host and by `Policy.own_room`.
@@ -139,18 +139,18 @@ class HostTasks:
         return Counter(
             (entry.host, entry.has_own_room)
             for entry in self._entries.values()
-            if entry.phase is Phase.SENT and (entry.host_key.for_host_tasks or not entry.cancelled)
+            if entry.is_sent and (entry.host_key.for_host_tasks or not entry.cancelled)
         )
 
     def fail_without_host(self, observed: Observed, now: float) -> None:
         """What waits for a host whose starts failed again and again is over, and may be tried elsewhere."""
         there = {host.key for host in observed.hosts.values() if host.phase is not HostPhase.ENDING}
-        for key, entry in list(self.waiting()):
+        for entry in list(self.waiting()):
             failure = observed.host_failures.get(entry.host_key)
             if failure is None or failure.count < MOST_FAILED_STARTS or entry.host_key in there:
                 continue
             if now < failure.retry_at:
-                self._end(key, entry, _failure(f"{failure.count} hosts did not start: {failure.error}", LOST))
+                self._end(entry, _failure(f"{failure.count} hosts did not start: {failure.error}", LOST))
 
     def revoke(self, refusal: Refusal) -> list[CancelHostTask]:
         """Checks the tasks that have not ended again. A task that would be refused now fails, if no host has it.
@@ -159,19 +159,19 @@ class HostTasks:
         """
         told: list[CancelHostTask] = []
         for key, entry in self._entries.items():
-            if entry.phase is Phase.OVER or entry.revoked:
+            if entry.answer is not None or entry.revoked:
                 continue
             problem = refusal(entry.task.request)
-            if entry.phase is Phase.SENT and (entry.cancelled or problem is not None):
+            if entry.is_sent and (entry.cancelled or problem is not None):
                 told.append(CancelHostTask(key, entry.host))
             elif problem is not None:
-                entry.phase, entry.answer = Phase.OVER, _failure(problem.detail)
+                entry.answer = _failure(problem.detail)
         return told
 
     def assign(self, action: RunHostTask, command_id: int) -> RunCommand:
         """Assigns a task to a host. Returns the command for the host."""
         entry = self._entries[action.key]
-        entry.phase, entry.host, entry.command = Phase.SENT, action.host, command_id
+        entry.host, entry.command = action.host, command_id
         return RunCommand(id=command_id, task=entry.task)
 
     def revoked(self, action: CancelHostTask, command_id: int) -> CancelCommand:
@@ -181,28 +181,27 @@ class HostTasks:
 
     def awaits(self, command_id: int) -> bool:
         """Whether the reply to a command is one to a host task."""
-        return any(entry.command == command_id for entry in self._entries.values() if entry.phase is Phase.SENT)
+        return any(entry.command == command_id for entry in self._entries.values() if entry.is_sent)
 
     def replied(self, reply: Reply) -> None:
         """A host did a task, or could not."""
-        for key, entry in list(self._entries.items()):
-            if entry.phase is Phase.SENT and entry.command == reply.id:
-                self._end(key, entry, _answer(entry.task.request, reply))
+        for entry in list(self._entries.values()):
+            if entry.is_sent and entry.command == reply.id:
+                self._end(entry, _answer(entry.task.request, reply))
 
     def host_exited(self, host: str, reason: str) -> None:
         """The host's tasks failed; another host may try them again."""
-        for key, entry in list(self._entries.items()):
-            if entry.phase is Phase.SENT and entry.host == host:
-                self._end(key, entry, _failure(f"host {host} ended: {reason}", LOST))
+        for entry in list(self._entries.values()):
+            if entry.is_sent and entry.host == host:
+                self._end(entry, _failure(f"host {host} ended: {reason}", LOST))
 
-    def _end(self, key: str, entry: Entry, answer: HostTaskAnswer) -> None:
+    def _end(self, entry: Entry, answer: HostTaskAnswer) -> None:
+        entry.answer = answer
         if entry.cancelled:
-            del self._entries[key]
-        else:
-            entry.phase, entry.answer = Phase.OVER, answer
+            del self._entries[entry.task.key]
 
     def _forget_oldest(self) -> None:
-        over = [key for key, entry in self._entries.items() if entry.phase is Phase.OVER]
+        over = [key for key, entry in self._entries.items() if entry.answer is not None]
         for key in over[: max(0, len(self._entries) - KEPT)]:
             del self._entries[key]
 
@@ -251,7 +250,7 @@ def place(
     coming = {action.key for action in decided if isinstance(action, StartHost)}
     taken = host_tasks.room_taken()
     actions: list[Action] = []
-    for key, entry in host_tasks.waiting():
+    for entry in host_tasks.waiting():
         fitting = [host for host in there if host.key == entry.host_key]
         most = 1 if entry.host_key.for_host_tasks else limits.host_tasks_per_host
         own = entry.has_own_room
@@ -260,7 +259,7 @@ def place(
         if room:
             *_, chosen = min(room)
             taken[chosen, own] += 1
-            actions.append(RunHostTask(key, chosen))
+            actions.append(RunHostTask(entry.task.key, chosen))
         elif not fitting and entry.host_key not in coming and may_start(entry.host_key, observed, now):
             coming.add(entry.host_key)
             actions.append(StartHost(entry.host_key))
