@@ -20,10 +20,9 @@ from services.task_manager.container import Container
 from services.task_manager.hosts.orphans import end_orphans
 from services.task_manager.hosts.spark_hosts import SparkHosts
 from services.task_manager.loops.heartbeats import HeartbeatLoop
-from services.task_manager.loops.reports import ReportLoop
 from services.task_manager.loops.specs import SpecLoop
 from services.task_manager.loops.task_manager import TaskManager
-from services.task_manager.membership.stored_lease import StoredLease, TimedLease
+from services.task_manager.membership.stored_lease import StoredLease
 from services.task_manager.metrics import ContainerCollector
 from services.task_manager.settings import TaskManagerSettings, mark_children
 from services.task_manager.specs.files import IncarnationFile
@@ -53,19 +52,20 @@ def main() -> None:
 
 def build(settings: TaskManagerSettings) -> TaskManager:
     """Connects the parts; starts nothing."""
-    clock, periods, folder = SystemClock(), settings.periods(), settings.folder()
+    clock, folder = SystemClock(), settings.folder()
     hosts = SparkHosts(SparkSettings(), folder / "hosts")
-    container = Container(settings.identity_of_container(), settings.limits(), hosts, clock, lambda: uuid4().hex)
+    container = Container(settings.identity_of_container(), settings, hosts, clock, lambda: uuid4().hex)
     authority = ShardManagerClient(settings.shard_manager_url, timeout_seconds=settings.heartbeat_timeout_seconds)
-    row = StoredLease(engine_of(settings, connections=1), settings.container)
-    store = TimedLease(row, settings.heartbeat_timeout_seconds)
+    engine = engine_of(settings, connections=1)
+    store = StoredLease(engine, settings.container, settings.heartbeat_timeout_seconds)
     tasks = TaskServiceClient(settings.task_service_url)
     return TaskManager(
         container,
-        HeartbeatLoop(container, authority, store, IncarnationFile(folder), clock, periods),
-        SpecLoop(container, tasks, SnapshotFile(folder), clock, periods),
-        ReportLoop(container, tasks, clock, periods),
-        periods,
+        HeartbeatLoop(container, authority, store, IncarnationFile(folder), clock, settings),
+        SpecLoop(container, tasks, SnapshotFile(folder), clock, settings),
+        tasks,
+        clock,
+        settings,
     )
 
 

@@ -12,8 +12,7 @@ from penstock.wire.app import create_app
 from penstock.wire.cluster import ShardAnswers, ShardOrders, as_json
 from penstock.wire.host_tasks import MOST_WAIT_SECONDS, HostTaskAnswer
 from services.task_manager.container import Container
-from services.task_manager.reporting import host_labels
-from services.task_manager.views import Summary
+from services.task_manager.reporting import Summary, host_labels
 
 # Killing a host takes a moment after the deadline; the caller waits a little longer than this.
 _KILL_SECONDS = 2.0

@@ -8,10 +8,8 @@ lease has run out. So after a pause of the whole process no queued message is ha
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 
 from penstock.control.clock import Clock
 from penstock.control.errors import Conflict, Unavailable
@@ -20,24 +18,21 @@ from penstock.model.reports import TaskReportBatch
 from penstock.spark.channel import Event
 from penstock.tasks.host_request import HostRequest
 from penstock.tasks.host_task import HostTask
+from penstock.tasks.ownership import OwnedShards
 from penstock.tasks.shards import Sharding
-from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest, ShardAnswers, ShardOrders
+from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest, Identity, ShardAnswers, ShardOrders
 from penstock.wire.host_tasks import HostTaskAnswer
 from services.task_manager.decide.actions import Action
 from services.task_manager.decide.model import DesiredTask, Limits
 from services.task_manager.decide.reconcile import Desired, reconcile
-from services.task_manager.hosts.effects import apply
 from services.task_manager.hosts.host_pool import HostPool
 from services.task_manager.hosts.host_tasks import place, refusal
-from services.task_manager.membership.lease_relay import LeaseRelay
+from services.task_manager.hosts.spark_hosts import SparkHosts
 from services.task_manager.membership.membership import Membership
 from services.task_manager.membership.overrun import OverrunMeter
-from services.task_manager.ports import Hosts, StoredShards
-from services.task_manager.reporting import event_time_skews, reported_loads, task_reports
-from services.task_manager.specs.desired import DesiredTasks
+from services.task_manager.reporting import Summary, event_time_skews, reported_loads, task_reports
 from services.task_manager.specs.spec_cache import SpecCache, stops_jobs
 from services.task_manager.state import State
-from services.task_manager.views import Identity, Summary
 
 log = logger(__name__)
 
@@ -46,7 +41,7 @@ class Container:
     """Thread-safe. The loops wait for the events `wake`, `heartbeat_due` and `report_due`, and clear them."""
 
     def __init__(
-        self, identity: Identity, limits: Limits, hosts: Hosts, clock: Clock, new_incarnation: Callable[[], str]
+        self, identity: Identity, limits: Limits, hosts: SparkHosts, clock: Clock, new_incarnation: Callable[[], str]
     ) -> None:
         self._identity = identity
         self._limits = limits
@@ -54,11 +49,11 @@ class Container:
         self._changed = threading.Condition()
         self._state = State(identity.container, limits)
         self._pool = HostPool(hosts, self.host_event, self._host_exited)
-        self._lease_relay = LeaseRelay()
         self._meter = OverrunMeter(limits.lease_stop_seconds)
         self._membership = Membership(identity.container, new_incarnation)
         self._specs: SpecCache | None = None
-        self._desired_tasks = DesiredTasks(identity)
+        self._owned_tasks: Mapping[str, DesiredTask] = {}
+        self._owned_of: tuple[SpecCache | None, Mapping[int, int]] = (None, {})
         self._announced: object = None
         self._shutting_down = False
         self.wake = threading.Event()
@@ -70,9 +65,8 @@ class Container:
         """Holds the lock and yields the time, after the end of a lease that has run out."""
         with self._changed:
             now = self._clock.monotonic()
-            expired_at = self._membership.expired_at(now)
-            if expired_at is not None:
-                self._restart_empty("lease ran out", expired_at)
+            if self._membership.was_granted() and not self._membership.has_lease(now):
+                self._restart_empty("lease ran out", now)
             yield now
 
     # ---- specs
@@ -83,7 +77,7 @@ class Container:
             specs = specs.with_sharding(self._membership.ownership.sharding)
             before, self._specs = self._specs, specs
         if before is not specs:
-            log.info("specs changed", commit_number=specs.commit_number, jobs=len(specs.templates))
+            log.info("specs changed", commit_number=specs.commit_number, jobs=len(specs.jobs))
             self.wake.set()
             if stops_jobs(before, specs):
                 # The State Syncer waits for a report of every container, including those that ran no task of the job.
@@ -103,9 +97,14 @@ class Container:
                 return None
             ownership = self._membership.ownership
             held = {**self._state.busy_shards(), **ownership.shards}
-            start_seconds = self._state.start_times.typical_seconds(now)
-            incarnation = self._membership.incarnation
-            return self._identity.heartbeat(incarnation, held, self._dropped(), ownership.shard_count, start_seconds)
+            return HeartbeatRequest(
+                **dict(self._identity),
+                incarnation=self._membership.incarnation,
+                held=held,
+                dropped=self._dropped(),
+                shard_count=ownership.shard_count,
+                start_seconds=self._state.start_times.typical_seconds(now),
+            )
 
     def heartbeat_answered(self, request: HeartbeatRequest, answer: HeartbeatAnswer, sent_at: float) -> None:
         """The Shard Manager answered a heartbeat that was sent at `sent_at` of this container's clock."""
@@ -113,14 +112,14 @@ class Container:
             if request.incarnation != self._membership.incarnation:
                 return
             if answer.known:
-                owned = StoredShards(answer.shards, answer.version, answer.sharding, answer.commit_number)
+                owned = OwnedShards(answer.shards, answer.version, answer.sharding, answer.commit_number)
                 reported = request.dropped if request.shard_count == answer.shard_count else {}
                 self._grant(sent_at, answer.lease_seconds, owned, reported, now)
             else:
                 self._restart_empty("declared lost or replaced", now)
         self.wake.set()
 
-    def lease_stored(self, incarnation: str, stored: StoredShards, sent_at: float, seconds: float) -> None:
+    def lease_stored(self, incarnation: str, stored: OwnedShards, sent_at: float, seconds: float) -> None:
         """The container renewed its own lease row, beginning at `sent_at`, and read the stored map."""
         with self._locked() as now:
             if incarnation == self._membership.incarnation:
@@ -137,7 +136,7 @@ class Container:
     def was_granted(self, incarnation: str) -> bool:
         """Whether this incarnation was granted a lease that is not yet known to have run out."""
         with self._changed:
-            return incarnation == self._membership.incarnation and self._membership.lease.was_granted()
+            return incarnation == self._membership.incarnation and self._membership.was_granted()
 
     # ---- orders of the Shard Manager
 
@@ -182,7 +181,7 @@ class Container:
         and one that removes a generation in use.
         """
         with self._locked() as now:
-            if not self._membership.lease.is_good(now) or self._shutting_down:
+            if not self._membership.has_lease(now) or self._shutting_down:
                 raise Unavailable("this container has no lease or is shutting down")
             problem = self._refusal(task.request)
             if problem is not None:
@@ -206,7 +205,7 @@ class Container:
         """An event of a host; ignored when the host has ended."""
         with self._changed:
             state = self._state
-            if host not in state.observed().hosts:
+            if host not in state.observed.hosts:
                 return
             needs_tick = state.changes_decisions(event)
             fenced = state.take(host, event, self._clock.monotonic())
@@ -230,17 +229,17 @@ class Container:
             self._take_exits(now)
             desired = self._desired(now)
             self._state.forget_old_crashes(desired.tasks.keys(), now)
-            actions = reconcile(desired, self._state.observed(), self._present_limits(), now)
+            actions = reconcile(desired, self._state.observed, self._limits, now)
             actions = (*actions, *self._host_task_actions(desired, actions, now))
-            hosts, lease = self._state.observed().hosts, self._membership.lease
             effects = [
-                *self._lease_relay.effects(self._pool.names(), hosts, lease, self._state.next_command_id, now),
-                *(effect for action in actions for effect in apply(self._state, action, now)),
+                *self._state.relay_lease(self._membership.lease_until, now),
+                *(self._state.act(action, now) for action in actions),
             ]
             self._announce()
             self._changed.notify_all()
         for effect in effects:
-            self._pool.perform(effect)
+            if effect is not None:
+                self._pool.perform(effect)
         if actions:
             self.report_due.set()
         return actions
@@ -249,12 +248,13 @@ class Container:
         """From now on no task is desired here."""
         with self._changed:
             self._shutting_down = True
+            self._limits = self._limits.model_copy(update={"warm_hosts": 0})
         self.wake.set()
 
     def await_idle(self, timeout_seconds: float) -> bool:
         """Waits until no task runs here. False when some still run after the timeout."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._state.observed().tasks, timeout_seconds)
+            return self._changed.wait_for(lambda: not self._state.observed.tasks, timeout_seconds)
 
     def kill_hosts(self) -> None:
         """Kills every host, at the end of the process."""
@@ -271,7 +271,7 @@ class Container:
                 incarnation=self._membership.incarnation,
                 commit_number=self._specs.commit_number if self._specs else 0,
                 version=self._membership.ownership.version,
-                tasks=task_reports(self._owned_tasks(), state.observed(), state.progress(), state.loads.due(now)),
+                tasks=task_reports(self._owned(), state.observed, state.progress, state.loads.due(now)),
             )
 
     def reported(self, batch: TaskReportBatch) -> None:
@@ -282,25 +282,25 @@ class Container:
     def summary(self) -> Summary:
         """The container at this moment."""
         with self._changed:
-            observed, membership = self._state.observed(), self._membership
+            observed, membership = self._state.observed, self._membership
             return Summary(
                 incarnation=membership.incarnation,
-                lease_seconds_left=membership.lease.seconds_left(self._clock.monotonic()),
+                lease_seconds_left=max(0.0, membership.lease_until - self._clock.monotonic()),
                 shards=dict(membership.ownership.shards),
                 version=membership.ownership.version,
                 commit_number=self._specs.commit_number if self._specs else None,
                 observed=observed.copy(),
-                waiting=len(self._owned_tasks().keys() - observed.tasks.keys()),
-                totals=dict(self._state.totals()),
+                waiting=len(self._owned().keys() - observed.tasks.keys()),
+                totals=dict(self._state.totals),
                 past_lease_seconds=self._meter.past_lease_seconds,
                 double_run_seconds=self._meter.double_run_seconds,
-                event_time_skew_seconds=event_time_skews(self._state.progress()),
+                event_time_skew_seconds=event_time_skews(self._state.progress),
             )
 
     # ---- details: lease and shards
 
     def _grant(
-        self, sent_at: float, seconds: float, owned: StoredShards, reported: Mapping[int, int], now: float
+        self, sent_at: float, seconds: float, owned: OwnedShards, reported: Mapping[int, int], now: float
     ) -> None:
         """A lease with a full map. When the map has a new sharding, tasks and specs get its shard numbers at once."""
         before = self._membership.ownership.sharding
@@ -313,15 +313,14 @@ class Container:
         if self._specs is not None:
             self._specs = self._specs.with_sharding(sharding)
 
-    def _restart_empty(self, reason: str, ended_at: float) -> None:
+    def _restart_empty(self, reason: str, now: float) -> None:
         """Forgets all shards, so that every task stops, and begins a new incarnation as an empty container."""
-        lease, shards = self._membership.lease, self._membership.ownership.shards
-        tasks = len(self._state.observed().tasks)
-        log.warning("container begins a new incarnation", reason=reason, shards=len(shards), tasks=tasks)
-        if lease.was_granted():
-            ended_at = min(ended_at, lease.good_until)
+        shards, tasks = len(self._membership.ownership.shards), len(self._state.observed.tasks)
+        log.warning("container begins a new incarnation", reason=reason, shards=shards, tasks=tasks)
+        if self._membership.was_granted():
             self.heartbeat_due.set()
-        self._state.end_of_lease(ended_at)
+            now = min(now, self._membership.lease_until)
+        self._state.end_of_lease(now)
         self._membership.restart()
 
     def _dropped(self) -> dict[int, int]:
@@ -338,37 +337,36 @@ class Container:
 
     # ---- details: tasks and hosts
 
-    def _owned_tasks(self) -> Mapping[str, DesiredTask]:
-        return self._desired_tasks.of(self._specs, self._membership.ownership.shards)
+    def _owned(self) -> Mapping[str, DesiredTask]:
+        """The tasks of the owned shards, computed again only when specs or shards changed."""
+        owned_of = (self._specs, self._membership.ownership.shards)
+        if self._specs is not None and owned_of != self._owned_of:
+            self._owned_tasks = self._specs.desired(self._membership.ownership.shards, self._identity)
+            self._owned_of = owned_of
+        return self._owned_tasks
 
     def _desired(self, now: float) -> Desired:
-        owned = self._owned_tasks()
+        owned = self._owned()
         may_start = self._specs is not None and self._membership.may_start_from(self._specs.commit_number)
         tasks = owned if may_start and not self._shutting_down else {}
-        return Desired(tasks, self._membership.lease.is_good(now), self._state.deadlines())
+        return Desired(tasks, self._membership.has_lease(now))
 
     def _refusal(self, request: HostRequest) -> Conflict | Unavailable | None:
-        return refusal(request, self._specs, (task.spec for task in self._state.observed().tasks.values()))
+        return refusal(request, self._specs, (task.spec for task in self._state.observed.tasks.values()))
 
     def _host_task_actions(self, desired: Desired, decided: tuple[Action, ...], now: float) -> list[Action]:
-        observed, host_tasks = self._state.observed(), self._state.host_tasks
+        observed, host_tasks = self._state.observed, self._state.host_tasks
         cancelled: list[Action] = [*host_tasks.revoke(self._refusal)]
         if not desired.lease_is_good:
             return cancelled
-        host_tasks.fail_without_host(observed.hosts.values(), observed.host_failures, now)
-        load = Counter(task.host for task in observed.tasks.values())
-        placed = place(host_tasks, observed.hosts, load, observed.host_failures, self._limits, decided, now)
-        return cancelled + placed
-
-    def _present_limits(self) -> Limits:
-        return replace(self._limits, warm_hosts=0) if self._shutting_down else self._limits
+        host_tasks.fail_without_host(observed, now)
+        return cancelled + place(host_tasks, observed, self._limits, decided, now)
 
     def _take_exits(self, now: float) -> None:
         """Takes in the ends of hosts, and measures how long their tasks ran past the lease."""
         lapsed = self._pool.lapsed()
         past_lease = {task.task_id: task for task in self._state.tasks_without_lease() if task.host not in lapsed}
         for name, how in self._pool.take_ended().items():
-            self._lease_relay.forget(name)
             for task in self._state.host_exited(name, how, now):
                 if how.lease_ran_out:
                     past_lease.pop(task.task_id, None)

@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from penstock.model.reports import TaskState
 from services.task_manager.decide.model import HostPhase
-from services.task_manager.views import Summary
+from services.task_manager.reporting import Summary
 
 _COUNTERS = {
     "task_starts": "Task starts sent to a host.",

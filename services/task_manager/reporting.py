@@ -1,16 +1,37 @@
-"""What runs here as task reports. Pure."""
+"""What runs here: reports for the Task Service, and a summary for people and metrics. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskState
 from penstock.tasks.dimensions import Amounts
 from penstock.tasks.spec import TaskSpec
 from penstock.tasks.spec import task_id as name_of
 from services.task_manager.decide.host_choice import host_key
-from services.task_manager.decide.model import Crash, DesiredTask, HostKey, TaskView
-from services.task_manager.decide.reconcile import Observed
+from services.task_manager.decide.model import Crash, DesiredTask, HostKey, Observed
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The container at one moment, for people and metrics.
+
+    `event_time_skew_seconds` is by task id; tasks whose skew is unknown are missing.
+    """
+
+    incarnation: str
+    lease_seconds_left: float
+    shards: Mapping[int, int]
+    version: int
+    commit_number: int | None
+    observed: Observed
+    waiting: int
+    totals: Mapping[str, int]
+    past_lease_seconds: float
+    double_run_seconds: float
+    event_time_skew_seconds: Mapping[str, float]
 
 
 def task_reports(
@@ -25,7 +46,14 @@ def task_reports(
     `loads`: the loads that are due, by task.
     """
     reports = {
-        task_id: _of_task(task, observed.crashes.get(task_id), progress.get(task_id), loads.get(task_id))
+        task_id: _report(
+            task.spec,
+            task.epoch,
+            task.state,
+            **_of_crash(observed.crashes.get(task_id)),
+            progress=progress.get(task_id),
+            load=loads.get(task_id),
+        )
         for task_id, task in observed.tasks.items()
     }
     for task_id, task in desired.items():
@@ -46,11 +74,6 @@ def event_time_skews(progress: Mapping[str, TaskProgress]) -> dict[str, float]:
     return {task_id: seconds for task_id, seconds in known.items() if seconds is not None}
 
 
-def _of_task(task: TaskView, crash: Crash | None, progress: TaskProgress | None, load: Amounts | None) -> TaskReport:
-    report = _report(task.spec, task.epoch, task.state, crash)
-    return report.model_copy(update={"progress": progress, "load": None if load is None else dict(load)})
-
-
 def _of_waiting(task: DesiredTask, observed: Observed) -> TaskReport | None:
     """A desired task without a host; None when it only waits for its first start."""
     if task.refusal is not None:
@@ -58,7 +81,7 @@ def _of_waiting(task: DesiredTask, observed: Observed) -> TaskReport | None:
     crash = observed.crashes.get(task.spec.task_id)
     if crash is not None:
         # With the revision that crashed: the desired revision may not have been tried yet.
-        return _report(crash.spec, crash.epoch, TaskState.CRASHED, crash)
+        return _report(crash.spec, crash.epoch, TaskState.CRASHED, **_of_crash(crash))
     failure = observed.host_failures.get(host_key(task.spec)) if observed.host_failures else None
     if failure is None:
         return None
@@ -66,15 +89,13 @@ def _of_waiting(task: DesiredTask, observed: Observed) -> TaskReport | None:
     return _report(task.spec, task.epoch, TaskState.CRASHED, crashes=failure.count, error=error)
 
 
-def _report(
-    spec: TaskSpec,
-    epoch: int,
-    state: TaskState,
-    crash: Crash | None = None,
-    *,
-    crashes: int = 0,
-    error: str | None = None,
-) -> TaskReport:
+def _of_crash(crash: Crash | None) -> dict[str, Any]:
+    if crash is None:
+        return {}
+    return {"crashes": crash.count, "error": crash.error, "out_of_memory": crash.out_of_memory}
+
+
+def _report(spec: TaskSpec, epoch: int, state: TaskState, **more: Any) -> TaskReport:
     return TaskReport(
         job=spec.job,
         index=spec.index,
@@ -83,9 +104,7 @@ def _report(
         generation=spec.generation,
         restarts=spec.restarts,
         epoch=epoch,
-        crashes=crash.count if crash else crashes,
-        error=crash.error if crash else error,
-        out_of_memory=crash.out_of_memory if crash else False,
+        **more,
     )
 
 

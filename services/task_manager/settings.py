@@ -14,15 +14,13 @@ from pydantic_settings import SettingsConfigDict
 from penstock.config.declare import Identifier, Name
 from penstock.control.settings import CommonSettings
 from penstock.tasks.dimensions import NETWORK
-from penstock.wire.cluster import Capacity
-from services.task_manager.decide.model import Backoff, Limits, LoadPeriods
+from penstock.wire.cluster import Capacity, Identity
+from services.task_manager.decide.model import Limits
 from services.task_manager.hosts.orphans import MARK
-from services.task_manager.loops.periods import Periods
-from services.task_manager.views import Identity
 
 
-class TaskManagerSettings(CommonSettings):
-    """The periods have the defaults of 002 section IV."""
+class TaskManagerSettings(CommonSettings, Limits):
+    """The periods have the defaults of 002 section IV. Those of decisions are inherited."""
 
     model_config = SettingsConfigDict(env_prefix="PENSTOCK_", extra="ignore")
 
@@ -49,70 +47,35 @@ class TaskManagerSettings(CommonSettings):
     container_lease_seconds: float = Field(
         40.0, gt=0, description="lease taken from the store; as in the Shard Manager"
     )
-    lease_stop_seconds: float = Field(
-        10.0, gt=0, le=10.0, description="time to stop after the lease; then hosts are killed"
-    )
     retry_seconds: float = Field(2.0, gt=0, description="pause after a failed call")
     reconcile_seconds: float = Field(1.0, gt=0, description="time between two ticks without events")
     full_fetch_seconds: float = Field(60.0, gt=0, description="time between two full snapshots of specs")
     delta_wait_seconds: float = Field(20.0, gt=0, description="longest wait for a delta of specs")
     report_seconds: float = Field(2.0, gt=0, description="time between two reports without events")
-    load_window_seconds: float = Field(600.0, gt=0, description="a task's load is its mean use over this time")
-    load_first_seconds: float = Field(
-        60.0, ge=0, description="a task's load is unknown until it was measured this long"
+    delta_gap_seconds: float = Field(
+        0.2, ge=0, description="pause after a delta with changes: a burst of commits costs one fetch a gap"
     )
-    load_report_seconds: float = Field(600.0, gt=0, description="time between two reports of a task's load")
+    report_gap_seconds: float = Field(0.2, ge=0, description="least time between two heartbeats or two reports")
     shutdown_seconds: float = Field(10.0, gt=0, description="time for tasks to stop at SIGTERM")
-
-    tasks_per_host: int = Field(100, ge=1, description="most tasks of a shared host")
-    warm_hosts: int = Field(1, ge=0, description="shared hosts kept up, idle or busy")
-    host_tasks_per_host: int = Field(2, ge=1, description="host tasks that a shared host does at once; others wait")
-    stop_seconds: float = Field(30.0, gt=0, description="time for a task to stop; then its host is killed")
-    start_seconds: float = Field(180.0, gt=0, description="time for a task to start; then it is stopped")
-    host_start_seconds: float = Field(180.0, gt=0, description="time for a host to start; then it is killed")
-    idle_host_seconds: float = Field(300.0, ge=0, description="time after which an idle shared host ends")
-    healthy_seconds: float = Field(60.0, gt=0, description="time of running after which crashes are forgotten")
-    crash_first_seconds: float = Field(1.0, ge=0, description="back-off after the second crash in a row; doubles")
-    crash_cap_seconds: float = Field(60.0, ge=0, description="longest back-off after crashes")
-    broken_first_seconds: float = Field(10.0, ge=0, description="back-off after a failure that only a change can mend")
-    broken_cap_seconds: float = Field(600.0, ge=0, description="longest back-off after such failures")
 
     def folder(self) -> Path:
         """The folder of this container's files."""
         return (self.data_dir / "containers" / self.container).absolute()
 
+    @property
+    def retry_pause_seconds(self) -> float:
+        """The pause after a failed call: never longer than that between heartbeats."""
+        return min(self.retry_seconds, self.heartbeat_seconds)
+
     def identity_of_container(self) -> Identity:
         """The container's name, address and capacity."""
         url = self.public_url or f"http://{self.host}:{self.port}"
-        return Identity(self.container, url, self.region, self._capacity(), self.container_labels)
-
-    def limits(self) -> Limits:
-        """The bounds of reconciliation."""
-        return Limits(
-            tasks_per_host=self.tasks_per_host,
-            warm_hosts=self.warm_hosts,
-            host_tasks_per_host=self.host_tasks_per_host,
-            stop_seconds=self.stop_seconds,
-            lease_stop_seconds=self.lease_stop_seconds,
-            start_seconds=self.start_seconds,
-            host_start_seconds=self.host_start_seconds,
-            idle_host_seconds=self.idle_host_seconds,
-            healthy_seconds=self.healthy_seconds,
-            crash_backoff=Backoff(self.crash_first_seconds, self.crash_cap_seconds),
-            broken_backoff=Backoff(self.broken_first_seconds, self.broken_cap_seconds),
-            loads=LoadPeriods(self.load_window_seconds, self.load_first_seconds, self.load_report_seconds),
-        )
-
-    def periods(self) -> Periods:
-        """The periods of the loops."""
-        return Periods(
-            tick=self.reconcile_seconds,
-            heartbeat=self.heartbeat_seconds,
-            retry=min(self.retry_seconds, self.heartbeat_seconds),
-            lease=self.container_lease_seconds,
-            full_fetch=self.full_fetch_seconds,
-            delta_wait=self.delta_wait_seconds,
-            report=self.report_seconds,
+        return Identity(
+            container=self.container,
+            url=url,
+            region=self.region,
+            capacity=self._capacity(),
+            labels=self.container_labels,
         )
 
     def _capacity(self) -> Capacity:

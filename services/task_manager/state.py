@@ -6,155 +6,204 @@ No I/O and no clock: `now` is passed in. Not thread-safe: `container.Container` 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from itertools import count
 from logging import INFO, WARNING
+from typing import Any, NamedTuple
 
 from penstock.control.logs import logger
 from penstock.model.reports import TaskProgress, TaskState
-from penstock.spark.channel import Event, Exit, Live, Progress, Ready, Reply, RunHostTask, Start, Stop, TaskEnded
+from penstock.spark.channel import Command, Event, Exit, Lease, Live, Progress, Ready, Reply, Start, Stop, TaskEnded
 from penstock.spark.channel import Loads as LoadsEvent
+from penstock.tasks.selectors import selector
 from penstock.tasks.shards import Sharding
-from penstock.tasks.spec import TaskSpec
-from services.task_manager.decide.actions import ApplyLive, StartHost, StartTask, StopReason, StopTask
-from services.task_manager.decide.actions import RunHostTask as RunHostTaskAction
-from services.task_manager.decide.model import HostPhase, Limits, TaskView
-from services.task_manager.decide.reconcile import Observed
+from services.task_manager.decide.actions import (
+    Action,
+    AdoptRevision,
+    ApplyLive,
+    CancelHostTask,
+    EndHost,
+    KillHost,
+    RunHostTask,
+    StartHost,
+    StartTask,
+    StopReason,
+    StopTask,
+)
+from services.task_manager.decide.model import HostExit, HostKey, HostPhase, HostView, Limits, Observed, TaskView
 from services.task_manager.hosts.host_tasks import HostTasks
-from services.task_manager.observed.commands import SentCommands
-from services.task_manager.observed.deadlines import ShardDeadlines
 from services.task_manager.observed.failures import Failure, Failures, error_kind
-from services.task_manager.observed.hosts import HostTable
 from services.task_manager.observed.loads import Loads
 from services.task_manager.observed.start_times import StartTimes
-from services.task_manager.observed.tasks import Tasks
-from services.task_manager.ports import HostExit
 
 log = logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Spawn:
+    """Start a host process."""
+
+    name: str
+    key: HostKey
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a command to a host."""
+
+    host: str
+    command: Command
+
+
+Effect = Spawn | Send | KillHost
+
+
+class _Sent(NamedTuple):
+    """A command that waits for its reply, about the run of a task that the command `start_id` began."""
+
+    command: Start | Stop | Live
+    task_id: str
+    start_id: int
+
+
 class State:
-    """Composes the tables of the room `observed`; each event and action is one method that changes them together."""
+    """Each event and action is one method that changes all that it concerns. `observed` changes with it.
+
+    `progress`: the newest by task id. `totals`: counters for metrics since the process began.
+    """
 
     def __init__(self, container: str, limits: Limits) -> None:
+        self._container = container
         self._lease_stop_seconds = limits.lease_stop_seconds
-        self._tasks = Tasks()
-        self._hosts = HostTable(container)
+        self._tasks: dict[str, TaskView] = {}
+        self._hosts: dict[str, HostView] = {}
         self._failures = Failures(limits)
-        self._commands = SentCommands()
-        self._deadlines = ShardDeadlines()
-        self._progress: dict[str, TaskProgress] = {}
-        self._totals: Counter[str] = Counter()
-        self.loads = Loads(limits.loads)
+        self._host_numbers, self._command_ids = count(1), count(1)
+        self._sent: dict[int, _Sent] = {}
+        self.observed = Observed(self._tasks, self._hosts, self._failures.crashes, self._failures.hosts)
+        self.progress: dict[str, TaskProgress] = {}
+        self.totals: Counter[str] = Counter()
+        self.loads = Loads(limits)
         self.start_times = StartTimes()
         self.host_tasks = HostTasks()
 
     # ---- what is here
 
-    def observed(self) -> Observed:
-        """Tasks, hosts and failures as they are until the next event."""
-        return Observed(self._tasks.by_id, self._hosts.by_name, self._failures.crashes, self._failures.hosts)
-
-    def progress(self) -> Mapping[str, TaskProgress]:
-        """The newest progress by task id."""
-        return self._progress
-
-    def totals(self) -> Mapping[str, int]:
-        """Counters for metrics since the process began."""
-        return self._totals
-
     def tasks_in(self, shards: Collection[int]) -> list[str]:
         """The ids of the tasks of these shards, sorted."""
-        return self._tasks.in_shards(shards)
+        return sorted(task_id for task_id, task in self._tasks.items() if task.shard in shards)
 
     def tasks_without_lease(self) -> list[TaskView]:
         """Tasks that were started under a lease which has ended."""
-        return self._tasks.without_lease()
+        return [task for task in self._tasks.values() if task.lease_ended_at is not None]
 
     def busy_shards(self) -> dict[int, int]:
         """The shards of which tasks are here, with the epoch of one of these tasks."""
-        return {task.shard: task.epoch for task in self._tasks.by_id.values()}
-
-    def deadlines(self) -> Mapping[int, float]:
-        """By shard that was given up and still has tasks: when their hosts are killed."""
-        return self._deadlines.of(self.busy_shards())
-
-    def next_command_id(self) -> int:
-        """An id for a command whose reply is ignored."""
-        return self._commands.next_id()
+        return {task.shard: task.epoch for task in self._tasks.values()}
 
     # ---- changes of shards and lease
 
     def shard_dropped(self, shard: int, kill_at: float) -> None:
         """The tasks of a shard must end by `kill_at`."""
-        self._deadlines.dropped(shard, kill_at)
+        for task_id in self.tasks_in({shard}):
+            self._change_task(task_id, kill_at=min(kill_at, self._tasks[task_id].kill_at))
 
     def end_of_lease(self, ended_at: float) -> None:
         """The lease ended: all present tasks must end soon, even if another lease is granted meanwhile."""
-        self._deadlines.advance(self.busy_shards(), ended_at + self._lease_stop_seconds)
-        self._tasks.lease_ended(ended_at)
+        for task_id, task in self._tasks.items():
+            kill_at = min(task.kill_at, ended_at + self._lease_stop_seconds)
+            lease_ended_at = ended_at if task.lease_ended_at is None else task.lease_ended_at
+            self._change_task(task_id, kill_at=kill_at, lease_ended_at=lease_ended_at)
 
     def reshard(self, sharding: Sharding) -> None:
-        """Puts every task, with its deadline, under the number that its shard has now."""
-        self._deadlines.reshard(self._tasks.reshard(sharding))
+        """Puts every task under the number that its shard has now.
+
+        A task that no shard of the new sharding contains keeps its old shard until it ends.
+        """
+        for task_id, task in self._tasks.items():
+            config = task.spec.config
+            shard = sharding.shard_of(task_id, selector(config.region, config.container_labels))
+            self._change_task(task_id, shard=task.shard if shard is None else shard)
 
     def forget_old_crashes(self, desired: Collection[str], now: float) -> None:
         """Forgets crashes of tasks that are healthy again or are no longer desired here."""
-        self._failures.forget_old_crashes(self._tasks.by_id, desired, now)
+        self._failures.forget_old_crashes(self._tasks, desired, now)
 
-    # ---- actions: each changes the tables and returns the command to send
+    def relay_lease(self, good_until: float, now: float) -> list[Effect]:
+        """Tells each host once of an extension of the lease. So hosts end even if this process is suspended."""
+        effects: list[Effect] = []
+        if now >= good_until:
+            return effects
+        for name, host in self._hosts.items():
+            if host.phase is not HostPhase.ENDING and host.lease_until != good_until:
+                self._change_host(name, lease_until=good_until)
+                effects.append(Send(name, Lease(id=self._next_id(), seconds=good_until - now, sent_at=now)))
+        return effects
 
-    def start_host(self, action: StartHost, now: float) -> str:
-        """Adds a new host and returns its name."""
-        self._totals["host_starts"] += 1
-        return self._hosts.starting(action.key, now)
+    # ---- actions
 
-    def end_host(self, name: str, kill_at: float, now: float) -> Exit:
-        """An idle host is asked to end."""
-        self._hosts.ending(name, kill_at, now)
-        return Exit(id=self.next_command_id())
+    def act(self, action: Action, now: float) -> Effect | None:
+        """Records an action. Returns the effect on a host that carries it out, if it needs one."""
+        match action:
+            case StartHost():
+                return self._start_host(action.key, now)
+            case EndHost():
+                self._change_host(action.host, phase=HostPhase.ENDING, since=now, kill_at=action.kill_at)
+                return Send(action.host, Exit(id=self._next_id()))
+            case KillHost():
+                log.warning("host killed", host=action.host, reason=action.reason)
+                return action
+            case StartTask():
+                return self._start_task(action, now)
+            case StopTask():
+                return self._stop_task(action, now)
+            case ApplyLive():
+                task = self._change_task(action.task_id, pending_live=action.spec)
+                return self._send(task, Live(id=self._next_id(), spec=action.spec))
+            case AdoptRevision():
+                log.info("revision adopted", task=action.task_id, revision=action.spec.revision)
+                self._change_task(action.task_id, spec=action.spec)
+                return None
+            case RunHostTask():
+                log.info("host task given", key=action.key, host=action.host)
+                self._change_host(action.host, idle_since=None)
+                return Send(action.host, self.host_tasks.assign(action, self._next_id()))
+            case CancelHostTask():
+                log.info("host task cancelled", key=action.key, host=action.host)
+                return Send(action.host, self.host_tasks.revoked(action, self._next_id()))
 
-    def start_task(self, action: StartTask, now: float) -> Start:
-        """A task is started on its host."""
-        self._totals["task_starts"] += 1
-        self._totals["task_restarts"] += self._failures.task_starts(action.spec)
-        command = Start(
-            id=self.next_command_id(), spec=action.spec, epoch=action.epoch, commit_number=action.commit_number
-        )
-        self._tasks.starting(action, command.id, now)
-        self._hosts.busy(action.host)
-        return self._commands.sent(command, command.id)
+    def _start_host(self, key: HostKey, now: float) -> Spawn:
+        self.totals["host_starts"] += 1
+        name = f"{self._container}-host-{next(self._host_numbers)}"
+        self._hosts[name] = HostView(name, key, HostPhase.STARTING, now, now)
+        return Spawn(name, key)
 
-    def stop_task(self, action: StopTask, now: float) -> Stop | None:
-        """A task must stop; None when it is stopping already and only gets an earlier deadline."""
-        task = self._tasks.by_id[action.task_id]
+    def _start_task(self, action: StartTask, now: float) -> Send:
+        spec, epoch = action.spec, action.epoch
+        log.info("task starts", task=spec.task_id, revision=spec.revision, epoch=epoch)
+        self.totals["task_starts"] += 1
+        self.totals["task_restarts"] += self._failures.task_starts(spec)
+        command = Start(id=self._next_id(), spec=spec, epoch=epoch, commit_number=action.commit_number)
+        task = TaskView(spec, action.shard, epoch, TaskState.STARTING, action.host, now, command.id)
+        self._tasks[spec.task_id] = task
+        self._change_host(action.host, idle_since=None)
+        return self._send(task, command)
+
+    def _stop_task(self, action: StopTask, now: float) -> Send:
+        task = self._tasks[action.task_id]
+        log.info("task stops", task=action.task_id, revision=task.spec.revision, reason=action.reason.value)
         if action.reason is StopReason.START_TOOK_TOO_LONG:
             self.start_times.add(now - task.since, now)
-        self._tasks.stopping(task, action.kill_at, now)
-        if task.state is TaskState.STOPPING:
-            return None
-        return self._commands.sent(Stop(id=self.next_command_id(), task_id=task.task_id), task.start_id)
-
-    def apply_live(self, action: ApplyLive) -> Live:
-        """A live change is sent to the task's host."""
-        self._tasks.live_sent(action.task_id, action.spec)
-        start_id = self._tasks.by_id[action.task_id].start_id
-        return self._commands.sent(Live(id=self.next_command_id(), spec=action.spec), start_id)
-
-    def run_host_task(self, action: RunHostTaskAction) -> RunHostTask:
-        """A host is given a host task."""
-        self._hosts.busy(action.host)
-        return self.host_tasks.assign(action, self.next_command_id())
-
-    def adopt(self, task_id: str, spec: TaskSpec) -> None:
-        """The task already runs as this spec asks."""
-        self._tasks.adopted(task_id, spec)
+        self._change_task(action.task_id, state=TaskState.STOPPING, since=now, kill_at=action.kill_at)
+        return self._send(task, Stop(id=self._next_id(), task_id=task.task_id))
 
     # ---- events of hosts
 
     def changes_decisions(self, event: Event) -> bool:
         """Whether an event may change the next decisions. Measurements and ignored replies cannot."""
         if isinstance(event, Reply):
-            return self._commands.awaits(event.id) or self.host_tasks.awaits(event.id)
+            return event.id in self._sent or self.host_tasks.awaits(event.id)
         return not isinstance(event, Progress | LoadsEvent)
 
     def take(self, host: str, event: Event, now: float) -> TaskView | None:
@@ -165,10 +214,10 @@ class State:
             case Reply():
                 return self._replied(host, event, now)
             case Progress():
-                self._progress |= {name: each for name, each in event.tasks.items() if self._tasks.find(name, host)}
+                self.progress |= {name: each for name, each in event.tasks.items() if self._find(name, host)}
             case LoadsEvent():
                 for task_id, load in event.tasks.items():
-                    if self._tasks.find(task_id, host):
+                    if self._find(task_id, host):
                         self.loads.add(task_id, load, now)
             case TaskEnded():
                 return self._task_ended(host, event, now)
@@ -176,7 +225,7 @@ class State:
 
     def host_exited(self, name: str, how: HostExit, now: float) -> list[TaskView]:
         """The host has ended with its tasks, which are returned. Those that were not stopping have crashed."""
-        host, lost = self._hosts.ended(name), self._tasks.on_host(name)
+        host, lost = self._hosts.pop(name), self._on_host(name)
         expected = host.phase is HostPhase.ENDING
         log.log(INFO if expected else WARNING, "host ended", host=name, reason=how.reason, tasks=len(lost))
         if host.phase is HostPhase.STARTING:
@@ -185,21 +234,20 @@ class State:
         failure = Failure(f"host {name} ended: {how.reason}", "retryable", how.out_of_memory and len(lost) == 1)
         for task in lost:
             self._task_failed(task, failure, now)
-        self._commands.forget({task.start_id for task in lost})
+        starts = {task.start_id for task in lost}
+        self._sent = {command_id: sent for command_id, sent in self._sent.items() if sent.start_id not in starts}
         self.host_tasks.host_exited(name, how.reason)
         return lost
 
-    # ---- details
-
     def _host_ready(self, name: str, now: float) -> None:
-        host = self._hosts.by_name[name]
+        host = self._hosts[name]
         if host.phase is HostPhase.STARTING:
             log.info("host ready", host=name, seconds=round(now - host.since, 3))
-            self._hosts.ready(name, now)
-            self._failures.host_ready(host.key)
+            self._change_host(name, phase=HostPhase.READY, since=now, idle_since=now)
+            self._failures.hosts.pop(host.key, None)
 
     def _task_ended(self, host: str, event: TaskEnded, now: float) -> TaskView | None:
-        task = self._tasks.find(event.task_id, host)
+        task = self._find(event.task_id, host)
         if task is None:
             return None
         return self._task_failed(task, Failure(event.error, error_kind(event.error_kind), event.out_of_memory), now)
@@ -209,8 +257,8 @@ class State:
             self.host_tasks.replied(reply)
             self._check_idle(host, now)
             return None
-        sent = self._commands.take(reply.id)
-        task = None if sent is None else self._tasks.find(sent.task_id, host)
+        sent = self._sent.pop(reply.id, None)
+        task = None if sent is None else self._find(sent.task_id, host)
         # The task may have ended and started again while the command was on its way: such a reply is out of date.
         if sent is None or task is None or task.start_id != sent.start_id:
             return None
@@ -228,7 +276,7 @@ class State:
             return self._task_failed(task, Failure(reply.error or "not started", error_kind(reply.error_kind)), now)
         if task.state is TaskState.STARTING:
             seconds = now - task.since
-            self._tasks.started(task, now)
+            self._change_task(task.task_id, state=TaskState.RUNNING, since=now)
             self.start_times.add(seconds, now)
             facts = {"revision": task.spec.revision, "generation": task.spec.generation, "epoch": task.epoch}
             log.info("task runs", task=task.task_id, **facts, host=task.host, seconds=round(seconds, 3))
@@ -248,9 +296,9 @@ class State:
             return
         if not reply.ok:
             log.warning("live change refused", task=task.task_id, revision=command.spec.revision, error=reply.error)
-            self._tasks.live_refused(task)
+            self._change_task(task.task_id, pending_live=None, live_failed=True)
             return
-        self._tasks.live_applied(task, command.spec)
+        self._change_task(task.task_id, spec=command.spec, pending_live=None)
         log.info("live change applied", task=task.task_id, revision=command.spec.revision)
 
     def _task_failed(self, task: TaskView, failure: Failure, now: float) -> TaskView | None:
@@ -258,7 +306,7 @@ class State:
         self._remove(task, now)
         if task.state is not TaskState.STOPPING:
             crash = self._failures.task_failed(task, failure, now)
-            self._totals["task_crashes"] += 1
+            self.totals["task_crashes"] += 1
             log.warning(
                 "task crashed",
                 task=task.task_id,
@@ -271,12 +319,36 @@ class State:
             )
         return task if failure.kind == "fenced" else None
 
+    # ---- details
+
+    def _next_id(self) -> int:
+        return next(self._command_ids)
+
+    def _send(self, task: TaskView, command: Start | Stop | Live) -> Send:
+        self._sent[command.id] = _Sent(command, task.task_id, task.start_id)
+        return Send(task.host, command)
+
+    def _find(self, task_id: str, host: str) -> TaskView | None:
+        task = self._tasks.get(task_id)
+        return task if task is not None and task.host == host else None
+
+    def _on_host(self, host: str) -> list[TaskView]:
+        return [task for task in self._tasks.values() if task.host == host]
+
+    def _change_task(self, task_id: str, **changes: Any) -> TaskView:
+        self._tasks[task_id] = task = replace(self._tasks[task_id], **changes)
+        return task
+
+    def _change_host(self, name: str, **changes: Any) -> None:
+        self._hosts[name] = replace(self._hosts[name], **changes)
+
     def _remove(self, task: TaskView, now: float) -> None:
-        self._tasks.ended(task)
-        self._progress.pop(task.task_id, None)
+        del self._tasks[task.task_id]
+        self.progress.pop(task.task_id, None)
         self.loads.forget(task.task_id)
         self._check_idle(task.host, now)
 
     def _check_idle(self, host: str, now: float) -> None:
-        if not self._tasks.on_host(host) and not self.host_tasks.load()[host]:
-            self._hosts.idle(host, now)
+        """A host that has nothing to do is idle; one that has ended is not listed."""
+        if host in self._hosts and not self._on_host(host) and not self.host_tasks.load()[host]:
+            self._change_host(host, idle_since=now)

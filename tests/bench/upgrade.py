@@ -58,7 +58,7 @@ def measure(tasks: int, containers: int, tasks_per_job: int, idle: float = 0.0) 
 
 
 def _measure_delta(tasks: int, tasks_per_job: int) -> float:
-    """A Task Manager's seconds for one delta of so many jobs: CPU, and a line of a journal on a disk of 200 MB/s."""
+    """A Task Manager's seconds for one delta of so many jobs: CPU, and the rows on a disk of 200 MB/s."""
     config = make_config(task_count=tasks_per_job, inputs={"events": {"key_groups": 64}})
     jobs = tasks // tasks_per_job
     known = updated(None, _snapshot(config, range(jobs), 1, full=True))

@@ -14,11 +14,10 @@ from penstock.store.cluster import ask_for_shards
 from penstock.store.election import StoreElection
 from penstock.store.engine import transaction
 from penstock.store.running import RUNNING_COMMIT, CommitRow
-from penstock.tasks.ownership import DRAINING
+from penstock.tasks.ownership import DRAINING, OwnedShards
 from services.job_service.store.overview import alerts_page
 from services.shard_manager.store.port import LEASE, ShardStore
 from services.task_manager.membership.stored_lease import StoredLease
-from services.task_manager.ports import StoredShards
 from services.task_service.store.reports import save_report
 from tests.support.jobs import make_config
 from tests.support.memory.election import MemoryElection
@@ -51,7 +50,7 @@ class PostgresForm:
             values = {"number": number, "name": RUNNING_COMMIT}
             connection.execute(text("UPDATE counters SET value = :number WHERE name = :name"), values)
 
-    def renew_by_itself(self, container: str, incarnation: str) -> StoredShards:
+    def renew_by_itself(self, container: str, incarnation: str) -> OwnedShards:
         return StoredLease(self.engine, container).renew(incarnation)
 
     def want(self, count: int) -> None:
@@ -97,7 +96,7 @@ class MemoryForm:
     def commit(self, number: int) -> None:
         self.memory.counters[RUNNING_COMMIT] = number
 
-    def renew_by_itself(self, container: str, incarnation: str) -> StoredShards:
+    def renew_by_itself(self, container: str, incarnation: str) -> OwnedShards:
         return MemoryLeaseStore(self.memory, container).renew(incarnation)
 
     def want(self, count: int) -> None:

@@ -1,4 +1,4 @@
-"""The contract of `Hosts` and `Host`: every command is answered once, nothing is said after the end, no call blocks."""
+"""The contract of Spark hosts: every command is answered once, nothing is said after the end, no call blocks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import pytest
 
 from penstock.control.process import wait_until
 from penstock.spark.channel import Event, Exit, Lease, Live, Ready, Reply, Start, Stop
-from services.task_manager.decide.model import HostKey
-from services.task_manager.hosts.spark_hosts import SparkHosts
-from services.task_manager.ports import Host, HostExit, Hosts
+from services.task_manager.decide.model import HostExit, HostKey
+from services.task_manager.hosts.spark_hosts import SparkHost, SparkHosts
 from tests.support.spark import READY_SECONDS, settings_for
 from tests.support.task_manager import FakeHosts, spec
 
@@ -23,10 +22,10 @@ NO_KAFKA = "127.0.0.1:1"
 class SparkForm:
     def __init__(self, folder: Path) -> None:
         self.settings = settings_for(folder, NO_KAFKA, spark_master="local[1]")
-        self.hosts: Hosts = SparkHosts(self.settings, folder / "hosts")
+        self.hosts = SparkHosts(self.settings, folder / "hosts")
         self._folder = folder
 
-    def broken(self) -> Hosts:
+    def broken(self) -> SparkHosts:
         """There is no folder for it to write to."""
         file = self._folder / "file"
         file.touch()
@@ -42,9 +41,9 @@ class SparkForm:
 class FakeForm:
     def __init__(self) -> None:
         self.fakes = FakeHosts()
-        self.hosts: Hosts = self.fakes
+        self.hosts = self.fakes
 
-    def broken(self) -> Hosts:
+    def broken(self) -> FakeHosts:
         hosts = FakeHosts()
         hosts.broken = True
         return hosts
@@ -65,8 +64,8 @@ class Listener:
         self.events: list[tuple[str, Event]] = []
         self.ended = threading.Event()
 
-    def start(self, name: str) -> Host:
-        host: Host = self.form.hosts.start(name, KEY, lambda *event: self.events.append(event), self.ended.set)
+    def start(self, name: str) -> SparkHost:
+        host: SparkHost = self.form.hosts.start(name, KEY, lambda *event: self.events.append(event), self.ended.set)
         return host
 
     def replies(self) -> list[Reply]:
@@ -85,7 +84,7 @@ class Listener:
         assert len(self.replies()) == count
         return {reply.id: reply for reply in self.replies()}
 
-    def await_end(self, host: Host) -> HostExit:
+    def await_end(self, host: SparkHost) -> HostExit:
         wait_until(lambda: (self.form.pump(), self.ended.is_set())[1], 60, "the end")
         how = host.exit()
         assert how is not None, "`on_exit` comes after the end"

@@ -1,4 +1,4 @@
-"""The contract of `LeaseStore`: a container's own row, which decides against the fail-over."""
+"""The contract of `StoredLease`: a container's own row, which decides against the fail-over."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from penstock.tasks.ownership import DRAIN_GRACE, DRAINING, Member
 from services.shard_manager.store import members as stored_members
 from services.shard_manager.store import owners as stored_owners
 from services.task_manager.membership.stored_lease import StoredLease
-from services.task_manager.ports import LeaseStore
 from tests.support.memory.ownership import MemoryLeaseStore
 from tests.support.memory.store import MemoryStore
 from tests.support.unreachable import unreachable_engine
@@ -29,7 +28,7 @@ class PostgresForm:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
-    def store(self, container: str = "c1", *, away: bool = False) -> LeaseStore:
+    def store(self, container: str = "c1", *, away: bool = False) -> StoredLease:
         return StoredLease(unreachable_engine() if away else self.engine, container)
 
     def register(self, owned: list[int]) -> int:
@@ -63,7 +62,7 @@ class MemoryForm:
     def __init__(self, store: MemoryStore) -> None:
         self.memory = store
 
-    def store(self, container: str = "c1", *, away: bool = False) -> LeaseStore:
+    def store(self, container: str = "c1", *, away: bool = False) -> MemoryLeaseStore:
         store = MemoryLeaseStore(self.memory, container)
         store.down = away
         return store

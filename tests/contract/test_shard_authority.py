@@ -1,4 +1,4 @@
-"""The contract of `ShardAuthority`: who is known, and which shards are its own."""
+"""The contract of `ShardManagerClient`: who is known, and which shards are its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from penstock.store.engine import connect, transaction
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest
 from penstock.wire.shard_client import ShardManagerClient
 from services.shard_manager.store.members import declare_lost, read_members
-from services.task_manager.ports import ShardAuthority
 from tests.contract.conftest import SHARDS
 from tests.support.fake_cell import FakeCell, fake_cell
 from tests.support.memory.ownership import MemoryShardAuthority
@@ -28,8 +27,8 @@ from tests.support.unreachable import NOWHERE
 class ShardManagerForm:
     def __init__(self, engine: Engine, url: str) -> None:
         self.engine = engine
-        self.authority: ShardAuthority = ShardManagerClient(url)
-        self.away: ShardAuthority = ShardManagerClient(NOWHERE)
+        self.authority = ShardManagerClient(url)
+        self.away = ShardManagerClient(NOWHERE)
 
     def lose(self, container: str, incarnation: str) -> None:
         """It says nothing any more."""
@@ -43,11 +42,11 @@ class ShardManagerForm:
 class FakeCellForm:
     def __init__(self, engine: Engine, cell: FakeCell) -> None:
         self.engine = engine
-        self.authority: ShardAuthority = ShardManagerClient(cell.url)
+        self.authority = ShardManagerClient(cell.url)
         self._cell = cell
 
     @property
-    def away(self) -> ShardAuthority:
+    def away(self) -> ShardManagerClient:
         self._cell.down = True
         return self.authority
 
@@ -59,10 +58,10 @@ class FakeCellForm:
 class MemoryForm:
     def __init__(self, store: MemoryStore) -> None:
         self.store = store
-        self.authority: ShardAuthority = MemoryShardAuthority(store, lease_seconds=40.0)
+        self.authority = MemoryShardAuthority(store, lease_seconds=40.0)
 
     @property
-    def away(self) -> ShardAuthority:
+    def away(self) -> ShardManagerClient:
         authority = MemoryShardAuthority(self.store, lease_seconds=40.0)
         authority.down = True
         return authority
@@ -99,7 +98,7 @@ def form(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 def heartbeat(
-    authority: ShardAuthority, incarnation: str, held: dict[int, int] | None = None, container: str = "c1"
+    authority: ShardManagerClient, incarnation: str, held: dict[int, int] | None = None, container: str = "c1"
 ) -> HeartbeatAnswer:
     request = HeartbeatRequest(
         container=container,
@@ -112,7 +111,7 @@ def heartbeat(
     return authority.heartbeat(request)
 
 
-def settled(authority: ShardAuthority, incarnation: str) -> HeartbeatAnswer:
+def settled(authority: ShardManagerClient, incarnation: str) -> HeartbeatAnswer:
     """The answer once the container owns every shard."""
 
     def all_owned() -> HeartbeatAnswer | None:

@@ -13,8 +13,8 @@ from penstock.control.errors import LeaseLost
 from penstock.control.process import wait_until
 from penstock.store.engine import connect, next_number, transaction
 from penstock.store.running import RUNNING_COMMIT
-from penstock.store.shards import OwnLease, adopt_own_lease, renew_own_lease
-from penstock.tasks.ownership import Member, Membership, Owner
+from penstock.store.shards import adopt_own_lease, renew_own_lease
+from penstock.tasks.ownership import Member, Membership, OwnedShards, Owner
 from services.shard_manager.store.members import declare_lost, read_members, register
 from services.shard_manager.store.owners import Change, ensure_shards, read_owners, record_owners
 from tests.support.database import read_assignment, waits_for_a_lock
@@ -69,7 +69,7 @@ def test_a_fail_over_that_commits_first_beats_the_renewal(engine):
     with ThreadPoolExecutor(1) as pool:
         with transaction(engine) as connection:
             assert fail_over(connection) == {"a"}
-            renewing: Future[OwnLease] = pool.submit(
+            renewing: Future[OwnedShards] = pool.submit(
                 in_a_transaction, engine, lambda connection: renew_own_lease(connection, "a", "1")
             )
             wait_until(lambda: waits_for_a_lock(engine), 10, "the renewal to wait")

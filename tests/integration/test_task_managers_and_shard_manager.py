@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,27 +17,33 @@ from penstock.model.reports import TaskReportBatch
 from penstock.spark.channel import Command, Start
 from penstock.store.cluster import ask_for_shards, read_facts
 from penstock.store.engine import connect, transaction
-from penstock.wire.cluster import Snapshot
+from penstock.wire.cluster import Identity, Snapshot
 from penstock.wire.shard_client import ShardManagerClient
 from services.shard_manager.settings import ShardManagerSettings
 from services.shard_manager.wiring import build
 from services.task_manager.api import build_app
 from services.task_manager.container import Container
-from services.task_manager.decide.model import Limits
 from services.task_manager.loops.heartbeats import HeartbeatLoop
-from services.task_manager.loops.periods import Periods
-from services.task_manager.loops.reports import ReportLoop
 from services.task_manager.loops.specs import SpecLoop
 from services.task_manager.loops.task_manager import TaskManager
 from services.task_manager.membership.stored_lease import StoredLease
+from services.task_manager.settings import TaskManagerSettings
 from services.task_manager.specs.files import IncarnationFile
 from services.task_manager.specs.snapshot_file import SnapshotFile
-from services.task_manager.views import Identity
 from tests.support.shard_manager import PERIODS as SHARD_MANAGER_PERIODS
 from tests.support.shard_manager import serving
 from tests.support.task_manager import CAPACITY, SHARDS, FakeHost, FakeHosts, template
 
-PERIODS = Periods(tick=0.1, heartbeat=0.1, retry=0.1, lease=1.0, delta_wait=0.5, report=0.5, report_gap=0.02)
+SETTINGS = TaskManagerSettings(
+    reconcile_seconds=0.1,
+    heartbeat_seconds=0.1,
+    retry_seconds=0.1,
+    container_lease_seconds=1.0,
+    delta_wait_seconds=0.5,
+    report_seconds=0.5,
+    report_gap_seconds=0.02,
+    lease_stop_seconds=0.5,
+)
 JOB = template(task_count=8)
 ALL = {f"flights/{index}" for index in range(8)}
 
@@ -93,18 +98,19 @@ class Member:
 
     def __init__(self, name: str, engine: Engine, manager_url: str, folder: Path) -> None:
         self.port, self.hosts, self.specs, clock = free_port(), PromptHosts(), OneJob(), SystemClock()
-        identity = Identity(name, f"http://127.0.0.1:{self.port}", "local", CAPACITY)
-        limits = replace(Limits(), lease_stop_seconds=0.5)
+        url = f"http://127.0.0.1:{self.port}"
+        identity = Identity(container=name, url=url, region="local", capacity=CAPACITY)
         lives = iter(f"{name}-life-{number}" for number in range(1000))
-        self.container = Container(identity, limits, self.hosts, clock, lambda: next(lives))
+        self.container = Container(identity, SETTINGS, self.hosts, clock, lambda: next(lives))
         self.authority = ShardManagerClient(manager_url)
         store = StoredLease(engine, name)
         self.manager = TaskManager(
             self.container,
-            HeartbeatLoop(self.container, self.authority, store, IncarnationFile(folder / name), clock, PERIODS),
-            SpecLoop(self.container, self.specs, SnapshotFile(folder / name), clock, PERIODS),
-            ReportLoop(self.container, self.specs, clock, PERIODS),
-            PERIODS,
+            HeartbeatLoop(self.container, self.authority, store, IncarnationFile(folder / name), clock, SETTINGS),
+            SpecLoop(self.container, self.specs, SnapshotFile(folder / name), clock, SETTINGS),
+            self.specs,
+            clock,
+            SETTINGS,
         )
 
     def running(self) -> set[str]:

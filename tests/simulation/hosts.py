@@ -27,8 +27,7 @@ from penstock.spark.channel import Lease as LeaseCommand
 from penstock.spark.fence import Fenced, Mark
 from penstock.spark.host.lease import LeaseWatch
 from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest, SealRequest
-from services.task_manager.decide.model import HostKey
-from services.task_manager.ports import HostExit
+from services.task_manager.decide.model import HostExit, HostKey
 from tests.simulation import threads
 from tests.simulation.ground import Ground, Instance
 from tests.simulation.packages import breaks, crashes

@@ -19,7 +19,6 @@ from services.state_syncer.decide.observe import NO_CONTAINERS_APPLIED
 from services.state_syncer.decide.progress import Step
 from services.state_syncer.store import recorded as store
 from services.task_manager import container as task_manager
-from services.task_manager.membership.lease import Lease
 from services.task_manager.membership.membership import Membership
 from services.task_manager.state import State
 from tests.support.memory.store import MemoryStore
@@ -79,7 +78,7 @@ def no_wait_after_an_election(patch: pytest.MonkeyPatch) -> None:
 
 def tasks_outlive_the_lease(patch: pytest.MonkeyPatch) -> None:
     """Neither Task Managers nor hosts stop when the lease runs out."""
-    patch.setattr(Lease, "is_good", lambda self, _: self.was_granted())
+    patch.setattr(Membership, "has_lease", lambda self, _: self.was_granted())
     patch.setattr(LeaseWatch, "check", lambda _: False)
 
 

@@ -10,7 +10,8 @@ from typing import Any
 from penstock.control.loop import LeaderLoop, Leadership
 from penstock.model.reports import TaskReportBatch
 from penstock.store.running import STATE_SYNCER
-from penstock.wire.cluster import ShardOrders, Snapshot
+from penstock.tasks.spec import TaskTemplate
+from penstock.wire.cluster import Identity, ShardOrders, Snapshot
 from penstock.wire.host_task_client import HostTaskClient
 from penstock.wire.job_client import JobClient
 from penstock.wire.shard_client import ShardManagerClient
@@ -29,15 +30,12 @@ from services.state_syncer.host_tasks.dispatcher import Dispatcher
 from services.state_syncer.rollback.reconciler import RollbackReconciler
 from services.state_syncer.round.loop import StateSyncer
 from services.task_manager.container import Container
-from services.task_manager.decide.model import Limits, LoadPeriods
 from services.task_manager.loops.heartbeats import HeartbeatLoop
-from services.task_manager.loops.periods import Periods
-from services.task_manager.loops.reports import ReportLoop
 from services.task_manager.loops.specs import SpecLoop
 from services.task_manager.loops.task_manager import TaskManager
+from services.task_manager.settings import TaskManagerSettings
 from services.task_manager.specs.files import IncarnationFile, Incarnations
-from services.task_manager.specs.snapshot_file import with_deltas
-from services.task_manager.views import Identity
+from services.task_manager.specs.spec_cache import SpecCache
 from services.task_service.api import SpecAnswers
 from services.task_service.cache import TemplateCache
 from tests.simulation import servers
@@ -66,12 +64,15 @@ class Times:
     Syncer's round, and `gather_shards` to the Shard Manager's; `workers`: containers that the State
     Syncer asks at the same time; `at_once`: jobs that it disrupts at most."""
 
-    periods: Periods = field(default_factory=lambda: Periods(tick=2.0, report=5.0))
-    limits: Limits = field(
-        default_factory=lambda: Limits(
+    task_managers: TaskManagerSettings = field(
+        default_factory=lambda: TaskManagerSettings(
+            reconcile_seconds=2.0,
+            report_seconds=5.0,
             host_start_seconds=60.0,
             start_seconds=60.0,
-            loads=LoadPeriods(window=20.0, first=5.0, report=10.0),
+            load_window_seconds=20.0,
+            load_first_seconds=5.0,
+            load_report_seconds=10.0,
         )
     )
     gather: float = 0.02
@@ -206,7 +207,7 @@ def task_service(around: Surroundings, process: Process) -> None:
 
 def task_manager(around: Surroundings, process: Process) -> None:
     """As `services.task_manager.__main__`; a former life's hosts end first."""
-    machine, database, times = process.machine, around.database, around.times
+    machine, database, settings = process.machine, around.database, around.times.task_managers
     name, clock = machine.name, machine.clock
     hosts = around.hosts.setdefault(name, [])
     while any(not host.process.is_dead for host in hosts):
@@ -215,10 +216,16 @@ def task_manager(around: Surroundings, process: Process) -> None:
         around.ground.scheduler.wait(0.1)
     numbers, life = count(1), next(around.lives)
     terrain = around.ground.terrain
-    identity = Identity(name, f"http://{name}", terrain.region(name), terrain.capacity(name), terrain.labels(name))
+    identity = Identity(
+        container=name,
+        url=f"http://{name}",
+        region=terrain.region(name),
+        capacity=terrain.capacity(name),
+        labels=terrain.labels(name),
+    )
     container = Container(
         identity,
-        times.limits,
+        settings,
         SimulatedHosts(around.ground, process, hosts),
         clock,
         lambda: f"{name}-{life}.{next(numbers)}",
@@ -229,10 +236,11 @@ def task_manager(around: Surroundings, process: Process) -> None:
     tasks = TaskServiceClient(around.task_services)
     manager = TaskManager(
         container,
-        HeartbeatLoop(container, authority, store, DiskIncarnations(machine.disk), clock, times.periods),
-        SpecLoop(container, tasks, DiskSnapshot(machine.disk), clock, times.periods),
-        ReportLoop(container, tasks, clock, times.periods),
-        times.periods,
+        HeartbeatLoop(container, authority, store, DiskIncarnations(machine.disk), clock, settings),
+        SpecLoop(container, tasks, DiskSnapshot(machine.disk), clock, settings),
+        tasks,
+        clock,
+        settings,
     )
     around.network.listen(name, process, servers.of_task_manager(container))
     manager.start()
@@ -268,19 +276,18 @@ class DiskSnapshot:
 
     def __init__(self, disk: dict[str, Any]) -> None:
         self._disk = disk
-        self._journal: list[Snapshot] | None = None
 
     def load(self) -> Snapshot | None:
-        held = [Snapshot.model_validate_json(each.model_dump_json()) for each in self._disk.get("snapshot", ())]
-        return with_deltas(held[0], held[1:]) if held else None
+        specs: SpecCache | None = self._disk.get("specs")
+        if specs is None:
+            return None
+        texts = [job.template.model_dump_json() for job in specs.jobs.values()]
+        templates = tuple(map(TaskTemplate.model_validate_json, texts))
+        count = specs.sharding.count
+        return Snapshot(full=True, commit_number=specs.commit_number, shard_count=count, templates=templates)
 
-    def save(self, snapshot: Snapshot) -> None:
-        self._journal = self._disk["snapshot"] = [snapshot]
-
-    def append(self, delta: Snapshot) -> bool:
-        if self._journal is not None:
-            self._journal.append(delta)
-        return self._journal is not None
+    def save(self, specs: SpecCache) -> None:
+        self._disk["specs"] = specs
 
 
 class DiskIncarnations(IncarnationFile):

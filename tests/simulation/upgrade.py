@@ -31,7 +31,7 @@ from services.state_syncer.decide.budget import Budget
 from services.state_syncer.decide.view import SyncRecord
 from services.state_syncer.round.loop import StateSyncer
 from services.task_manager.decide.changes import Step, step_between
-from services.task_manager.loops.periods import Periods
+from services.task_manager.settings import TaskManagerSettings
 from services.task_service.templates import template_of
 from tests.simulation.clock import BEGIN
 from tests.simulation.releases import Releases
@@ -59,7 +59,7 @@ class Figures:
     round_of_job: float = 3.9e-5
     notice: tuple[float, float] = (0.02, 0.3)
     take_in: float = 0.5
-    pause: float = Periods().delta_gap
+    pause: float = TaskManagerSettings().delta_gap_seconds
     stop: tuple[float, float] = (0.05, 1.0)
     start: float = 0.45
     host: float = 18.5

@@ -98,7 +98,7 @@ class World:
                 gather_shards=0.5,
                 workers=128,
                 at_once=10_000,
-                periods=replace(times.periods, delta_gap=0.5),
+                task_managers=times.task_managers.model_copy(update={"delta_gap_seconds": 0.5}),
             )
         self.around = Surroundings(self.network, self.database, self.ground, times)
         self.workload = Workload(

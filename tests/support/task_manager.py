@@ -30,13 +30,11 @@ from penstock.tasks.host_task import REDISTRIBUTE, TAKE_SAVEPOINT, HostTask
 from penstock.tasks.redistribution import Layout, RedistributionRequest
 from penstock.tasks.shards import shard_of
 from penstock.tasks.spec import TaskSpec, TaskTemplate, key_group_count, task_id
-from penstock.wire.cluster import Capacity, HeartbeatAnswer, HeartbeatRequest, ShardOrders, Snapshot
+from penstock.wire.cluster import Capacity, HeartbeatAnswer, HeartbeatRequest, Identity, ShardOrders, Snapshot
 from penstock.wire.host_tasks import HostTaskAnswer
 from services.task_manager.container import Container
-from services.task_manager.decide.model import HostKey, Limits
-from services.task_manager.ports import HostExit
+from services.task_manager.decide.model import HostExit, HostKey, Limits
 from services.task_manager.specs.spec_cache import updated
-from services.task_manager.views import Identity
 from tests.support.job_configs import job
 
 SHARDS = 8
@@ -175,7 +173,7 @@ class FakeHost:
 
 
 class FakeHosts:
-    """The port `Hosts`: all hosts that were ever started, by name. While `broken`, no host can be started."""
+    """As `SparkHosts`: all hosts that were ever started, by name. While `broken`, no host can be started."""
 
     def __init__(self) -> None:
         self.all: dict[str, FakeHost] = {}
@@ -207,7 +205,7 @@ class World:
         self.version = 0
         lives = count(1)
         self.container = Container(
-            Identity("c1", "http://c1", "local", CAPACITY),
+            Identity(container="c1", url="http://c1", region="local", capacity=CAPACITY),
             limits or Limits(),
             self.hosts,
             self.clock,

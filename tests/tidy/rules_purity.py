@@ -69,8 +69,6 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/state_syncer/wiring.py",
         "services/task_manager/container.py",
         "services/task_manager/loops/heartbeats.py",
-        "services/task_manager/loops/outage.py",
-        "services/task_manager/loops/reports.py",
         "services/task_manager/loops/specs.py",
         "services/task_manager/loops/task_manager.py",
         "services/task_manager/loops/worker.py",

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
+from pydantic_settings import BaseSettings
 
 HEADER = re.compile(r"^\| *(?:setting|name)\b[^|]*\| *default *\| *unit *\| *meaning *\|$", re.MULTILINE)
 PREFIX = "PENSTOCK_"
@@ -22,7 +23,7 @@ ANY_DEFAULT = object()
 
 def own_settings(settings: type[BaseModel]) -> dict[str, Any]:
     """Default by variable of the fields that the class itself declares or changes."""
-    inherited = {name: field for base in settings.__bases__ for name, field in _fields(base).items()}
+    inherited = {name: field for base in settings.__bases__ for name, field in _shared_fields(base).items()}
     return {
         PREFIX + name.upper(): ANY_DEFAULT if field.default_factory else field.default
         for name, field in settings.model_fields.items()
@@ -57,8 +58,9 @@ def differences(readme: str, settings: Mapping[str, Any]) -> list[str]:
     return missing + unknown + wrong
 
 
-def _fields(base: type) -> Mapping[str, FieldInfo]:
-    return base.model_fields if issubclass(base, BaseModel) else {}
+def _shared_fields(base: type) -> Mapping[str, FieldInfo]:
+    """The fields of a settings class that has a table of its own; other models are parts of the class."""
+    return base.model_fields if issubclass(base, BaseSettings) else {}
 
 
 def _is_same(cell: str, default: Any) -> bool:

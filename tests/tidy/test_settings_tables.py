@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
+from pydantic_settings import BaseSettings
 
 from penstock.cli.settings import CliSettings
 from penstock.control.settings import CommonSettings
@@ -47,7 +48,7 @@ def test_every_settings_module_is_here() -> None:
     assert files == {Path(inspect.getfile(settings)) for settings in CLASSES}
 
 
-class _Base(BaseModel):
+class _Base(BaseSettings):
     port: int = 7000
     host: str = "here"
 

@@ -7,16 +7,13 @@ counter. The other writes of both tables are the Shard Manager's (`services.shar
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from sqlalchemy import Connection, text
 
 from penstock.control.errors import LeaseLost
 from penstock.store.cluster import FACTS, facts_of
 from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify, present_number
 from penstock.store.running import RUNNING_COMMIT
-from penstock.tasks.ownership import DRAIN_GRACE, DRAINING
-from penstock.tasks.shards import Sharding
+from penstock.tasks.ownership import DRAIN_GRACE, DRAINING, OwnedShards
 
 ASSIGNMENT_COUNTER = "assignment"
 
@@ -39,17 +36,7 @@ _TAKE_OWN_LEASE = text(
 )
 
 
-class OwnLease(NamedTuple):
-    """The shards of a container (shard to epoch), and of the same moment: the highest assignment number, the sharding,
-    and the newest commit of the running table."""
-
-    shards: dict[int, int]
-    version: int
-    sharding: Sharding
-    commit_number: int
-
-
-def renew_own_lease(connection: Connection, container: str, incarnation: str) -> OwnLease:
+def renew_own_lease(connection: Connection, container: str, incarnation: str) -> OwnedShards:
     """Renews a container's lease in its own row, which holds off a fail-over, and reads what the container owns.
 
     The caller counts its lease from before the call. Raises LeaseLost when this incarnation was declared lost or
@@ -60,7 +47,7 @@ def renew_own_lease(connection: Connection, container: str, incarnation: str) ->
     return _own_lease(connection, container)
 
 
-def adopt_own_lease(connection: Connection, container: str, former: str, incarnation: str) -> OwnLease:
+def adopt_own_lease(connection: Connection, container: str, former: str, incarnation: str) -> OwnedShards:
     """As `renew_own_lease`, for a restarted Task Manager that knows its `former` incarnation from its disk.
 
     The container keeps its shards under new epochs, which fence its former incarnation. The call may be
@@ -85,8 +72,8 @@ def _take_own_lease(connection: Connection, container: str, lives: tuple[str, ..
         raise LeaseLost(f"{container} was declared lost or replaced, was never registered, or its drain is over")
 
 
-def _own_lease(connection: Connection, container: str) -> OwnLease:
+def _own_lease(connection: Connection, container: str) -> OwnedShards:
     values = {"container": container, "counter": ASSIGNMENT_COUNTER, "commits": RUNNING_COMMIT}
     rows = connection.execute(_OWN_LEASE, values).all()
     shards = {row.shard: row.epoch for row in rows if row.shard is not None}
-    return OwnLease(shards, rows[0].version, facts_of(rows[0].facts).sharding, rows[0].commit_number)
+    return OwnedShards(shards, rows[0].version, facts_of(rows[0].facts).sharding, rows[0].commit_number)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from penstock.tasks.dimensions import CPU, DISK, MEMORY, Amounts
 from penstock.tasks.selectors import offered
+from penstock.tasks.shards import Sharding
 
 # Availability of a container. OPEN: takes shards. CORDONED: keeps its shards, gets no more. DRAINING: is emptied.
 OPEN, CORDONED, DRAINING = "open", "cordoned", "draining"
@@ -16,6 +17,19 @@ DRAIN_GRACE = timedelta(seconds=60)
 
 _NOTHING: Amounts = {}
 _NO_LABELS: Mapping[str, str] = {}
+
+
+class OwnedShards(NamedTuple):
+    """A full map: a container's shards with their epochs, the highest epoch and the sharding, all of one moment.
+
+    `commit_number`: a commit of the running table that is no older than the map. Only the first map of an incarnation
+    uses it.
+    """
+
+    shards: Mapping[int, int]
+    version: int
+    sharding: Sharding
+    commit_number: int
 
 
 class Member(NamedTuple):

@@ -27,7 +27,17 @@ class Capacity(Model):
     further: dict[str, float] = Field(default_factory=dict)
 
 
-class HeartbeatRequest(Model):
+class Identity(Model):
+    """What does not change while a container's process runs."""
+
+    container: str
+    url: str
+    region: str
+    capacity: Capacity
+    labels: dict[str, str] = Field(default_factory=dict)
+
+
+class HeartbeatRequest(Identity):
     """One heartbeat of a container.
 
     `incarnation` names one run of the Task Manager process. `held` maps each shard that the container runs to the
@@ -38,12 +48,7 @@ class HeartbeatRequest(Model):
     median duration of its latest task starts; None when there were too few.
     """
 
-    container: str
     incarnation: str
-    url: str
-    region: str
-    capacity: Capacity
-    labels: dict[str, str] = Field(default_factory=dict)
     held: dict[int, int]
     dropped: dict[int, int] = Field(default_factory=dict)
     shard_count: int = 0

@@ -1,4 +1,4 @@
-"""What reconciliation decides, as data. `hosts.effects` turns actions into effects."""
+"""What reconciliation decides, as data. `state.State` records actions and returns their effects on hosts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class StartTask:
 
 @dataclass(frozen=True, slots=True)
 class StopTask:
-    """Stop a task, and kill its host at `kill_at` unless the task has stopped. May be repeated with an earlier time."""
+    """Stop a task, and kill its host at `kill_at` unless the task has stopped."""
 
     task_id: str
     reason: StopReason

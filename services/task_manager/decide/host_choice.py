@@ -1,45 +1,68 @@
-"""Which host a task runs on, and which hosts are needed. Pure."""
+"""Which host a task or host task runs on, and which hosts are needed. Pure."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
+from dataclasses import replace
 
 from penstock.config.model import JobConfig
+from penstock.tasks.host_request import HostRequest
+from penstock.tasks.host_task import POLICIES
 from penstock.tasks.spec import TaskSpec
 from services.task_manager.decide.actions import StartHost, StartTask
-from services.task_manager.decide.model import DesiredTask, HostFailure, HostKey, HostPhase, HostView, Limits
+from services.task_manager.decide.model import DesiredTask, HostKey, HostPhase, HostView, Limits, Observed
 
 DEFAULT_KEY = HostKey(package=("builtin", "0", ""))
 _SESSION_PREFIX = "spark.sql."
+SMALL_STATE_BYTES = 64 * 2**20
+SMALLEST_BYTES = 1024 * 2**20
+UNKNOWN_STATE_BYTES = 512 * 2**20
+FACTOR = 4
 
 
 def host_key(spec: TaskSpec) -> HostKey:
     """The key of the hosts that can run this task."""
-    config = spec.config
-    package = config.package
-    isolated = config.isolation == "process"
-    return HostKey(
-        package=(package.name, package.version, package.digest or ""),
-        static_settings=tuple(sorted(static_settings(config).items())),
-        isolated_task=spec.task_id if isolated else "",
-        memory_bytes=config.resources.memory_bytes if isolated else 0,
-    )
+    shared = _shared_key(spec.config)
+    if spec.config.isolation != "process":
+        return shared
+    return replace(shared, isolated_task=spec.task_id, memory_bytes=spec.config.resources.memory_bytes)
 
 
-def static_settings(config: JobConfig) -> dict[str, str]:
-    """The job's Spark settings that apply to a whole host; settings of `spark.sql` apply to one task's session."""
-    return {name: value for name, value in config.spark_settings.items() if not name.startswith(_SESSION_PREFIX)}
+def _shared_key(config: JobConfig) -> HostKey:
+    """Only the job's Spark settings that apply to a whole host; those of `spark.sql` apply to one task's session."""
+    package, settings = config.package, sorted(config.spark_settings.items())
+    static = tuple((name, value) for name, value in settings if not name.startswith(_SESSION_PREFIX))
+    return HostKey((package.name, package.version, package.digest or ""), static)
+
+
+def host_key_for(request: HostRequest, capacity_bytes: float) -> HostKey:
+    """The key of the host for a host task, in a container of `capacity_bytes` of memory.
+
+    The host has the package and settings that the request names, or those of the default host. A large or unknown
+    state gets a host that runs no tasks: if the memory does not suffice, no task of another job ends with it.
+    """
+    shared = DEFAULT_KEY if request.host_config is None else _shared_key(request.host_config)
+    state_bytes = UNKNOWN_STATE_BYTES if request.known_state_bytes is None else request.known_state_bytes
+    if not POLICIES[request.kind].own_host or state_bytes <= SMALL_STATE_BYTES:
+        return shared
+    return replace(shared, memory_bytes=_own_memory_bytes(state_bytes, capacity_bytes), for_host_tasks=True)
+
+
+def _own_memory_bytes(state_bytes: int, capacity_bytes: float) -> int:
+    """The memory of a host for a state of this size: 1 GiB and four times the state, since state is read and written
+    at once.
+
+    The next power of two is taken, so that states of about one size share a host. It is at least 1 GiB, and no more
+    than the container has.
+    """
+    rounded = 1 << (SMALLEST_BYTES + FACTOR * state_bytes - 1).bit_length()
+    return max(SMALLEST_BYTES, min(rounded, int(capacity_bytes)))
 
 
 def choose_hosts(
-    waiting: Iterable[DesiredTask],
-    hosts: Sequence[HostView],
-    tasks_by_host: Mapping[str, int],
-    failures: Mapping[HostKey, HostFailure],
-    limits: Limits,
-    now: float,
+    waiting: Iterable[DesiredTask], observed: Observed, limits: Limits, now: float
 ) -> tuple[list[StartTask], list[StartHost]]:
     """Assigns tasks to ready hosts with room, the fullest host first, and asks for new hosts for the other tasks.
 
@@ -53,11 +76,12 @@ def choose_hosts(
     hosts_of: dict[str, str] = {}
     new_hosts: list[StartHost] = []
     for key, tasks in by_key.items():
-        room = _room(key, hosts, tasks_by_host, limits)
-        given = _round_robin(room[: len(tasks)])
-        hosts_of |= {task.spec.task_id: host for task, host in zip(tasks, given, strict=False)}
-        if may_start(key, failures, now):
-            new_hosts += [StartHost(key)] * _missing_hosts(key, len(tasks) - len(room), hosts, limits)
+        room = _room(key, observed, limits)
+        # In rounds, one place of each host a round, so that every host gets some important tasks.
+        places = sorted(room[: len(tasks)], key=lambda place: place[0])
+        hosts_of |= {task.spec.task_id: host for task, (_, host) in zip(tasks, places, strict=False)}
+        if may_start(key, observed, now):
+            new_hosts += [StartHost(key)] * _missing_hosts(key, len(tasks) - len(room), observed, limits)
     starts = [
         StartTask(task.spec, task.shard, task.epoch, hosts_of[task.spec.task_id], task.commit_number)
         for task in ordered
@@ -72,22 +96,19 @@ def importance(task: DesiredTask) -> tuple[int, str]:
 
 
 def missing_warm_hosts(
-    hosts: Sequence[HostView],
-    new_hosts: Sequence[StartHost],
-    failures: Mapping[HostKey, HostFailure],
-    limits: Limits,
-    now: float,
+    observed: Observed, new_hosts: Iterable[StartHost], limits: Limits, now: float
 ) -> list[StartHost]:
     """Starts of default hosts, up to `limits.warm_hosts` of them; busy hosts count as warm."""
-    if not may_start(DEFAULT_KEY, failures, now):
+    if not may_start(DEFAULT_KEY, observed, now):
         return []
-    present = sum(host.key == DEFAULT_KEY and host.phase is not HostPhase.ENDING for host in hosts)
+    present = sum(host.key == DEFAULT_KEY and host.phase is not HostPhase.ENDING for host in observed.hosts.values())
     coming = sum(action.key == DEFAULT_KEY for action in new_hosts)
     return [StartHost(DEFAULT_KEY)] * (limits.warm_hosts - present - coming)
 
 
-def surplus_hosts(hosts: Sequence[HostView], needed_keys: set[HostKey], limits: Limits, now: float) -> list[str]:
+def surplus_hosts(observed: Observed, needed_keys: set[HostKey], limits: Limits, now: float) -> list[str]:
     """Names of idle hosts that may end: isolated ones at once, shared ones after the idle time, warm ones never."""
+    hosts = observed.hosts.values()
     remaining = Counter(host.key for host in hosts if host.phase is not HostPhase.ENDING)
     surplus: list[str] = []
     for host in sorted(hosts, key=lambda host: host.name, reverse=True):
@@ -100,34 +121,26 @@ def surplus_hosts(hosts: Sequence[HostView], needed_keys: set[HostKey], limits: 
     return surplus
 
 
-def may_start(key: HostKey, failures: Mapping[HostKey, HostFailure], now: float) -> bool:
+def may_start(key: HostKey, observed: Observed, now: float) -> bool:
     """Whether a host of this key may be started now: failed starts back off."""
-    return key not in failures or now >= failures[key].retry_at
+    failure = observed.host_failures.get(key)
+    return failure is None or now >= failure.retry_at
 
 
-def _room(key: HostKey, hosts: Sequence[HostView], tasks_by_host: Mapping[str, int], limits: Limits) -> list[str]:
-    """The host's name once for each free place, the fullest host first."""
-    ready = [host for host in hosts if host.key == key and host.phase is HostPhase.READY]
-    ready.sort(key=lambda host: (-tasks_by_host.get(host.name, 0), host.name))
-    return [host.name for host in ready for _ in range(_places(key, limits) - tasks_by_host.get(host.name, 0))]
-
-
-def _round_robin(places: Sequence[str]) -> list[str]:
-    """The same places in rounds, one place of each host a round, so that every host gets some important tasks."""
-    rounds: Counter[str] = Counter()
-    numbered: list[tuple[int, str]] = []
-    for host in places:
-        numbered.append((rounds[host], host))
-        rounds[host] += 1
-    return [host for _, host in sorted(numbered, key=lambda place: place[0])]
+def _room(key: HostKey, observed: Observed, limits: Limits) -> list[tuple[int, str]]:
+    """The free places as their number and their host's name, the fullest host first."""
+    hosts, load = observed.hosts.items(), observed.load()
+    ready = [name for name, host in hosts if host.key == key and host.phase is HostPhase.READY]
+    ready.sort(key=lambda name: (-load[name], name))
+    return [(number, name) for name in ready for number in range(_places(key, limits) - load[name])]
 
 
 def _places(key: HostKey, limits: Limits) -> int:
     return 1 if key.isolated_task else limits.tasks_per_host
 
 
-def _missing_hosts(key: HostKey, without_place: int, hosts: Sequence[HostView], limits: Limits) -> int:
-    starting = sum(host.key == key and host.phase is HostPhase.STARTING for host in hosts)
+def _missing_hosts(key: HostKey, without_place: int, observed: Observed, limits: Limits) -> int:
+    starting = sum(host.key == key and host.phase is HostPhase.STARTING for host in observed.hosts.values())
     return max(0, math.ceil(max(0, without_place) / _places(key, limits)) - starting)
 
 

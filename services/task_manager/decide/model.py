@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from penstock.model.reports import TaskState
 from penstock.tasks.spec import TaskSpec
@@ -41,7 +46,7 @@ class HostView:
     """A host process.
 
     `since`: when it entered its phase. `idle_since`: when its last task or host task ended; None while it has some.
-    `kill_at`: when an ending host is killed.
+    `kill_at`: when an ending host is killed. `lease_until`: the end of the lease that the host was last told.
     """
 
     name: str
@@ -49,7 +54,17 @@ class HostView:
     phase: HostPhase
     since: float
     idle_since: float | None
-    kill_at: float | None = None
+    kill_at: float = math.inf
+    lease_until: float = -math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class HostExit:
+    """How a host ended. `lease_ran_out`: the host ended itself because its lease was not renewed."""
+
+    reason: str
+    out_of_memory: bool = False
+    lease_ran_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +72,10 @@ class TaskView:
     """A task on a host. A task that has ended has no view.
 
     `spec`: what it runs. `epoch`: the assignment epoch under which it was started. `since`: when it entered its state.
-    `start_id`: the id of the command that started it. `kill_at`: when its host is killed unless the task has stopped.
+    `start_id`: the id of the command that started it.
     `lease_ended_at`: when the lease under which it was started ended; None while that lease is good.
+    `kill_at`: when its host is killed unless the task has stopped; known before the task is told to stop when its shard
+    was dropped or the lease has ended.
     `pending_live`: a live change that the host has not confirmed. `live_failed`: whether the host has refused one.
     """
 
@@ -69,7 +86,7 @@ class TaskView:
     host: str
     since: float
     start_id: int = 0
-    kill_at: float | None = None
+    kill_at: float = math.inf
     lease_ended_at: float | None = None
     pending_live: TaskSpec | None = None
     live_failed: bool = False
@@ -103,6 +120,24 @@ class HostFailure:
 
 
 @dataclass(frozen=True, slots=True)
+class Observed:
+    """What is here: tasks and crashes by task id, hosts by name, failed host starts by key."""
+
+    tasks: Mapping[str, TaskView] = field(default_factory=dict)
+    hosts: Mapping[str, HostView] = field(default_factory=dict)
+    crashes: Mapping[str, Crash] = field(default_factory=dict)
+    host_failures: Mapping[HostKey, HostFailure] = field(default_factory=dict)
+
+    def load(self) -> Counter[str]:
+        """The number of tasks by host."""
+        return Counter(task.host for task in self.tasks.values())
+
+    def copy(self) -> Observed:
+        """The same values in maps of their own, which later changes do not reach."""
+        return Observed(dict(self.tasks), dict(self.hosts), dict(self.crashes), dict(self.host_failures))
+
+
+@dataclass(frozen=True, slots=True)
 class DesiredTask:
     """A task of an owned shard, with the shard's assignment epoch. `refusal`: why the task must not run here.
 
@@ -116,40 +151,28 @@ class DesiredTask:
     commit_number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """Exponential: the first retry is immediate, the second after `first_seconds`, doubling up to `cap_seconds`."""
+class Limits(BaseModel):
+    """The bounds of decisions, which are settings of the Task Manager."""
 
-    first_seconds: float
-    cap_seconds: float
+    model_config = ConfigDict(frozen=True)
 
-
-@dataclass(frozen=True, slots=True)
-class LoadPeriods:
-    """Seconds. A task's load is its mean use over the last `window` (002 section IV-B), reported every `report`.
-
-    The load is unknown until the task was measured for `first`, because its start says little about its later use.
-    """
-
-    window: float = 600.0
-    first: float = 60.0
-    report: float = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The periods and bounds of reconciliation, in seconds unless named otherwise."""
-
-    tasks_per_host: int = 100
-    warm_hosts: int = 1
-    host_tasks_per_host: int = 2
-    stop_seconds: float = 30.0
-    lease_stop_seconds: float = 10.0
-    start_seconds: float = 180.0
-    host_start_seconds: float = 180.0
-    host_exit_seconds: float = 10.0
-    idle_host_seconds: float = 300.0
-    healthy_seconds: float = 60.0
-    crash_backoff: Backoff = Backoff(1.0, 60.0)
-    broken_backoff: Backoff = Backoff(10.0, 600.0)
-    loads: LoadPeriods = LoadPeriods()
+    lease_stop_seconds: float = Field(
+        10.0, gt=0, le=10.0, description="time to stop after the lease; then hosts are killed"
+    )
+    load_window_seconds: float = Field(600.0, gt=0, description="a task's load is its mean use over this time")
+    load_first_seconds: float = Field(
+        60.0, ge=0, description="a task's load is unknown until it was measured this long"
+    )
+    load_report_seconds: float = Field(600.0, gt=0, description="time between two reports of a task's load")
+    tasks_per_host: int = Field(100, ge=1, description="most tasks of a shared host")
+    warm_hosts: int = Field(1, ge=0, description="shared hosts kept up, idle or busy")
+    host_tasks_per_host: int = Field(2, ge=1, description="host tasks that a shared host does at once; others wait")
+    stop_seconds: float = Field(30.0, gt=0, description="time for a task to stop; then its host is killed")
+    start_seconds: float = Field(180.0, gt=0, description="time for a task to start; then it is stopped")
+    host_start_seconds: float = Field(180.0, gt=0, description="time for a host to start; then it is killed")
+    idle_host_seconds: float = Field(300.0, ge=0, description="time after which an idle shared host ends")
+    healthy_seconds: float = Field(60.0, gt=0, description="time of running after which crashes are forgotten")
+    crash_first_seconds: float = Field(1.0, ge=0, description="back-off after the second crash in a row; doubles")
+    crash_cap_seconds: float = Field(60.0, ge=0, description="longest back-off after crashes")
+    broken_first_seconds: float = Field(10.0, ge=0, description="back-off after a failure that only a change can mend")
+    broken_cap_seconds: float = Field(600.0, ge=0, description="longest back-off after such failures")

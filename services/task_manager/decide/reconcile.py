@@ -10,10 +10,8 @@ with everything on it, since only that is sure to end a query that does not stop
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.model.reports import TaskState
 from penstock.tasks.spec import TaskSpec
@@ -28,70 +26,44 @@ from services.task_manager.decide.actions import (
 )
 from services.task_manager.decide.changes import Step, step_between
 from services.task_manager.decide.host_choice import choose_hosts, host_key, missing_warm_hosts, surplus_hosts
-from services.task_manager.decide.model import (
-    Crash,
-    DesiredTask,
-    HostFailure,
-    HostKey,
-    HostPhase,
-    HostView,
-    Limits,
-    TaskView,
-)
+from services.task_manager.decide.model import Crash, DesiredTask, HostPhase, Limits, Observed, TaskView
+
+HOST_EXIT_SECONDS = 10.0
+"""The time for an idle host to end; then it is killed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """What should run here: tasks by id. `deadlines`: by shard that was given up, when its tasks' hosts are killed."""
+    """What should run here: tasks by id."""
 
     tasks: Mapping[str, DesiredTask] = field(default_factory=dict)
     lease_is_good: bool = False
-    deadlines: Mapping[int, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """What is here: tasks and crashes by task id, hosts by name, failed host starts by key."""
-
-    tasks: Mapping[str, TaskView] = field(default_factory=dict)
-    hosts: Mapping[str, HostView] = field(default_factory=dict)
-    crashes: Mapping[str, Crash] = field(default_factory=dict)
-    host_failures: Mapping[HostKey, HostFailure] = field(default_factory=dict)
-
-    def copy(self) -> Observed:
-        """The same values in maps of their own, which later changes do not reach."""
-        return Observed(dict(self.tasks), dict(self.hosts), dict(self.crashes), dict(self.host_failures))
 
 
 def reconcile(desired: Desired, observed: Observed, limits: Limits, now: float) -> tuple[Action, ...]:
     """The actions that bring what runs closer to what should run, in the order to perform them. `now` is monotonic."""
-    overdue = dict(_overdue_hosts(desired, observed, limits, now))
+    overdue = dict(_overdue_hosts(observed, limits, now))
+    left = replace(observed, hosts={name: host for name, host in observed.hosts.items() if name not in overdue})
     return (
         *(KillHost(host, reason) for host, reason in overdue.items()),
         *_task_actions(desired, observed, limits, now),
-        *_starts(desired, observed, limits, now, set(overdue)),
-        *_ends(desired, observed, limits, now, set(overdue)),
+        *_starts(desired, left, limits, now),
+        *_ends(desired, left, limits, now),
     )
 
 
 # ---- hosts that must be killed
 
 
-def _overdue_hosts(desired: Desired, observed: Observed, limits: Limits, now: float) -> Iterator[tuple[str, str]]:
+def _overdue_hosts(observed: Observed, limits: Limits, now: float) -> Iterator[tuple[str, str]]:
     for task in observed.tasks.values():
-        if now >= _kill_at(task, desired):
+        if task.state is TaskState.STOPPING and now >= task.kill_at:
             yield task.host, f"{task.task_id} did not stop in time"
     for host in observed.hosts.values():
         if host.phase is HostPhase.STARTING and now - host.since >= limits.host_start_seconds:
             yield host.name, "host was not ready in time"
-        if host.kill_at is not None and now >= host.kill_at:
+        if now >= host.kill_at:
             yield host.name, "host did not end in time"
-
-
-def _kill_at(task: TaskView, desired: Desired) -> float:
-    if task.state is not TaskState.STOPPING or task.kill_at is None:
-        return math.inf
-    return min(task.kill_at, desired.deadlines.get(task.shard, math.inf))
 
 
 # ---- tasks that run
@@ -100,12 +72,10 @@ def _kill_at(task: TaskView, desired: Desired) -> float:
 def _task_actions(desired: Desired, observed: Observed, limits: Limits, now: float) -> Iterator[Action]:
     for task_id, task in sorted(observed.tasks.items()):
         if task.state is TaskState.STOPPING:
-            yield from _advance_deadline(task, desired)
             continue
         reason = stop_reason(task, desired, limits, now)
         if reason is not None:
-            deadline = min(now + _stop_seconds(reason, limits), desired.deadlines.get(task.shard, math.inf))
-            yield StopTask(task_id, reason, deadline)
+            yield StopTask(task_id, reason, min(now + _stop_seconds(reason, limits), task.kill_at))
         elif task.state is TaskState.RUNNING:
             yield from _change(task, desired.tasks[task_id].spec)
 
@@ -130,13 +100,6 @@ def _stop_seconds(reason: StopReason, limits: Limits) -> float:
     return limits.lease_stop_seconds if reason is StopReason.NO_LEASE else limits.stop_seconds
 
 
-def _advance_deadline(task: TaskView, desired: Desired) -> Iterator[Action]:
-    """A stopping task gets an earlier deadline when its shard was given up after the stop had begun."""
-    deadline = desired.deadlines.get(task.shard, math.inf)
-    if task.kill_at is not None and deadline < task.kill_at:
-        yield StopTask(task.task_id, StopReason.NOT_DESIRED, deadline)
-
-
 def _change(task: TaskView, target: TaskSpec) -> Iterator[Action]:
     if task.pending_live is not None:
         return
@@ -150,14 +113,12 @@ def _change(task: TaskView, target: TaskSpec) -> Iterator[Action]:
 # ---- tasks and hosts that are missing
 
 
-def _starts(desired: Desired, observed: Observed, limits: Limits, now: float, overdue: set[str]) -> Iterator[Action]:
-    hosts = [host for name, host in observed.hosts.items() if name not in overdue]
-    tasks_by_host = Counter(task.host for task in observed.tasks.values())
+def _starts(desired: Desired, observed: Observed, limits: Limits, now: float) -> Iterator[Action]:
     waiting = [task for task in startable(desired, observed) if _may_start(task, observed.crashes, now)]
-    starts, new_hosts = choose_hosts(waiting, hosts, tasks_by_host, observed.host_failures, limits, now)
+    starts, new_hosts = choose_hosts(waiting, observed, limits, now)
     yield from starts
     yield from new_hosts
-    yield from missing_warm_hosts(hosts, new_hosts, observed.host_failures, limits, now)
+    yield from missing_warm_hosts(observed, new_hosts, limits, now)
 
 
 def startable(desired: Desired, observed: Observed) -> Iterator[DesiredTask]:
@@ -179,8 +140,7 @@ def _may_start(task: DesiredTask, crashes: Mapping[str, Crash], now: float) -> b
 # ---- hosts that are no longer needed
 
 
-def _ends(desired: Desired, observed: Observed, limits: Limits, now: float, overdue: set[str]) -> Iterator[Action]:
-    hosts = [host for name, host in observed.hosts.items() if name not in overdue]
+def _ends(desired: Desired, observed: Observed, limits: Limits, now: float) -> Iterator[Action]:
     needed_keys = {host_key(task.spec) for task in startable(desired, observed)}
-    for name in surplus_hosts(hosts, needed_keys, limits, now):
-        yield EndHost(name, now + limits.host_exit_seconds)
+    for name in surplus_hosts(observed, needed_keys, limits, now):
+        yield EndHost(name, now + HOST_EXIT_SECONDS)

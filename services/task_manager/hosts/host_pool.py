@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 from penstock.control.logs import logger
 from penstock.spark.channel import Event
-from services.task_manager.hosts.effects import Effect, Kill, Send, Spawn
-from services.task_manager.ports import Host, HostExit, Hosts
+from services.task_manager.decide.actions import KillHost
+from services.task_manager.decide.model import HostExit
+from services.task_manager.hosts.spark_hosts import SparkHost, SparkHosts
+from services.task_manager.state import Effect, Send, Spawn
 
 log = logger(__name__)
 
@@ -16,32 +18,27 @@ log = logger(__name__)
 class HostPool:
     """Host processes by name. `on_event` and `on_exit` are called from threads of the hosts."""
 
-    def __init__(self, hosts: Hosts, on_event: Callable[[str, Event], None], on_exit: Callable[[], None]) -> None:
+    def __init__(self, hosts: SparkHosts, on_event: Callable[[str, Event], None], on_exit: Callable[[], None]) -> None:
         self._hosts = hosts
         self._on_event = on_event
         self._on_exit = on_exit
         self._lock = threading.Lock()
-        self._handles: dict[str, Host] = {}
+        self._handles: dict[str, SparkHost] = {}
         self._not_started: dict[str, HostExit] = {}
 
     def perform(self, effect: Effect) -> None:
         """Carries out an effect; ignores one on a host that has ended."""
-        match effect:
-            case Spawn():
-                self._spawn(effect)
-            case Send():
-                handle = self._handle(effect.host)
-                if handle is not None:
-                    handle.send(effect.command)
-            case Kill():
-                handle = self._handle(effect.host)
-                if handle is not None:
-                    handle.kill()
-
-    def names(self) -> frozenset[str]:
-        """The hosts that have a process."""
+        if isinstance(effect, Spawn):
+            self._spawn(effect)
+            return
         with self._lock:
-            return frozenset(self._handles)
+            handle = self._handles.get(effect.host)
+        if handle is not None:
+            match effect:
+                case Send():
+                    handle.send(effect.command)
+                case KillHost():
+                    handle.kill()
 
     def take_ended(self) -> dict[str, HostExit]:
         """The hosts that have ended since the last call, with how they ended; they are forgotten here."""
@@ -65,10 +62,6 @@ class HostPool:
             handles = list(self._handles.values())
         for handle in handles:
             handle.kill()
-
-    def _handle(self, name: str) -> Host | None:
-        with self._lock:
-            return self._handles.get(name)
 
     def _spawn(self, effect: Spawn) -> None:
         try:

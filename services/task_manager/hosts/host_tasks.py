@@ -7,9 +7,8 @@ After a restart the Task Manager knows of none and does again what it is asked a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 
 from pydantic import ValidationError
 
@@ -23,9 +22,8 @@ from penstock.tasks.host_task import POLICIES, HostTask
 from penstock.tasks.spec import TaskSpec
 from penstock.wire.host_tasks import LEADER_EPOCH, LOST, HostTaskAnswer, HostTaskState
 from services.task_manager.decide.actions import Action, CancelHostTask, EndHost, KillHost, RunHostTask, StartHost
-from services.task_manager.decide.host_choice import may_start
-from services.task_manager.decide.model import HostFailure, HostKey, HostPhase, HostView, Limits
-from services.task_manager.decide.own_host import host_key_for
+from services.task_manager.decide.host_choice import host_key_for, may_start
+from services.task_manager.decide.model import HostKey, HostPhase, Limits, Observed
 from services.task_manager.specs.spec_cache import SpecCache
 
 KEPT = 1000
@@ -36,29 +34,30 @@ MOST_FAILED_STARTS = 3
 Refusal = Callable[[HostRequest], Conflict | Unavailable | None]
 
 
-class Phase(StrEnum):
-    """How far a host task is: no host has it yet, a host was told, or it has ended."""
-
-    WAITING = "waiting"
-    SENT = "sent"
-    OVER = "over"
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Entry:
-    """One host task. `command`: the id under which `host` was told. `answer`: once it is over.
+    """One host task. `command`: the id under which `host` was told; 0 before. `answer`: once it is over.
 
     `revoked`: the host was told to claim no more checkpoints. `cancelled`: nobody waits for the answer.
     """
 
     task: HostTask
     host_key: HostKey
-    phase: Phase = Phase.WAITING
     host: str = ""
     command: int = 0
     revoked: bool = False
     cancelled: bool = False
     answer: HostTaskAnswer | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether no host has it yet."""
+        return self.command == 0 and self.answer is None
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether a host has it."""
+        return self.command != 0 and self.answer is None
 
     @property
     def has_own_room(self) -> bool:
@@ -91,7 +90,7 @@ class HostTasks:
             self._entries[task.key] = Entry(task, host_key_for(task.request, capacity_bytes))
             self._forget_oldest()
         elif entry.cancelled:
-            self._entries[task.key] = replace(entry, cancelled=False)
+            entry.cancelled = False
 
     def cancel(self, key: str, leader_epoch: int) -> None:
         """Drops a task that no host has; marks one that a host has. Raises Conflict when a newer leader was heard."""
@@ -103,15 +102,15 @@ class HostTasks:
             while len(self._never_again) > KEPT:
                 del self._never_again[next(iter(self._never_again))]
         entry = self._entries.get(key)
-        if entry is not None and entry.phase is Phase.SENT:
-            self._entries[key] = replace(entry, cancelled=True)
+        if entry is not None and entry.is_sent:
+            entry.cancelled = True
         elif entry is not None:
             del self._entries[key]
 
     def is_over(self, key: str) -> bool:
         """Whether there is nothing to wait for."""
         entry = self._entries.get(key)
-        return entry is None or entry.phase is Phase.OVER
+        return entry is None or entry.answer is not None
 
     def answer(self, key: str) -> HostTaskAnswer:
         """The progress of a task. A failure is forgotten once it was answered, so that the task may be asked for
@@ -123,13 +122,13 @@ class HostTasks:
             del self._entries[key]
         return entry.answer
 
-    def waiting(self) -> Iterator[tuple[str, Entry]]:
+    def waiting(self) -> Iterator[Entry]:
         """Tasks that no host has been given, the oldest first."""
-        return ((key, entry) for key, entry in self._entries.items() if entry.phase is Phase.WAITING)
+        return (entry for entry in self._entries.values() if entry.is_waiting)
 
     def load(self) -> Counter[str]:
         """The number of tasks that hosts have, by host."""
-        return Counter(entry.host for entry in self._entries.values() if entry.phase is Phase.SENT)
+        return Counter(entry.host for entry in self._entries.values() if entry.is_sent)
 
     def room_taken(self) -> Counter[tuple[str, bool]]:
         """The number of tasks that take room, by host and by `Policy.own_room`.
@@ -140,18 +139,18 @@ class HostTasks:
         return Counter(
             (entry.host, entry.has_own_room)
             for entry in self._entries.values()
-            if entry.phase is Phase.SENT and (entry.host_key.for_host_tasks or not entry.cancelled)
+            if entry.is_sent and (entry.host_key.for_host_tasks or not entry.cancelled)
         )
 
-    def fail_without_host(self, hosts: Iterable[HostView], failures: Mapping[HostKey, HostFailure], now: float) -> None:
+    def fail_without_host(self, observed: Observed, now: float) -> None:
         """What waits for a host whose starts failed again and again is over, and may be tried elsewhere."""
-        there = {host.key for host in hosts if host.phase is not HostPhase.ENDING}
-        for key, entry in list(self.waiting()):
-            failure = failures.get(entry.host_key)
+        there = {host.key for host in observed.hosts.values() if host.phase is not HostPhase.ENDING}
+        for entry in list(self.waiting()):
+            failure = observed.host_failures.get(entry.host_key)
             if failure is None or failure.count < MOST_FAILED_STARTS or entry.host_key in there:
                 continue
             if now < failure.retry_at:
-                self._end(key, entry, _failure(f"{failure.count} hosts did not start: {failure.error}", LOST))
+                self._end(entry, _failure(f"{failure.count} hosts did not start: {failure.error}", LOST))
 
     def revoke(self, refusal: Refusal) -> list[CancelHostTask]:
         """Checks the tasks that have not ended again. A task that would be refused now fails, if no host has it.
@@ -159,51 +158,50 @@ class HostTasks:
         Returns the tasks that hosts must be told to give up: refused or cancelled ones that a host has.
         """
         told: list[CancelHostTask] = []
-        for key, entry in list(self._entries.items()):
-            if entry.phase is Phase.OVER or entry.revoked:
+        for key, entry in self._entries.items():
+            if entry.answer is not None or entry.revoked:
                 continue
             problem = refusal(entry.task.request)
-            if entry.phase is Phase.SENT and (entry.cancelled or problem is not None):
+            if entry.is_sent and (entry.cancelled or problem is not None):
                 told.append(CancelHostTask(key, entry.host))
             elif problem is not None:
-                self._entries[key] = replace(entry, phase=Phase.OVER, answer=_failure(problem.detail))
+                entry.answer = _failure(problem.detail)
         return told
 
     def assign(self, action: RunHostTask, command_id: int) -> RunCommand:
         """Assigns a task to a host. Returns the command for the host."""
         entry = self._entries[action.key]
-        self._entries[action.key] = replace(entry, phase=Phase.SENT, host=action.host, command=command_id)
+        entry.host, entry.command = action.host, command_id
         return RunCommand(id=command_id, task=entry.task)
 
     def revoked(self, action: CancelHostTask, command_id: int) -> CancelCommand:
         """Records that a task was revoked. Returns the command that tells its host."""
-        self._entries[action.key] = replace(self._entries[action.key], revoked=True)
+        self._entries[action.key].revoked = True
         return CancelCommand(id=command_id, key=action.key)
 
     def awaits(self, command_id: int) -> bool:
         """Whether the reply to a command is one to a host task."""
-        return any(entry.command == command_id for entry in self._entries.values() if entry.phase is Phase.SENT)
+        return any(entry.command == command_id for entry in self._entries.values() if entry.is_sent)
 
     def replied(self, reply: Reply) -> None:
         """A host did a task, or could not."""
-        for key, entry in list(self._entries.items()):
-            if entry.phase is Phase.SENT and entry.command == reply.id:
-                self._end(key, entry, _answer(entry.task.request, reply))
+        for entry in list(self._entries.values()):
+            if entry.is_sent and entry.command == reply.id:
+                self._end(entry, _answer(entry.task.request, reply))
 
     def host_exited(self, host: str, reason: str) -> None:
         """The host's tasks failed; another host may try them again."""
-        for key, entry in list(self._entries.items()):
-            if entry.phase is Phase.SENT and entry.host == host:
-                self._end(key, entry, _failure(f"host {host} ended: {reason}", LOST))
+        for entry in list(self._entries.values()):
+            if entry.is_sent and entry.host == host:
+                self._end(entry, _failure(f"host {host} ended: {reason}", LOST))
 
-    def _end(self, key: str, entry: Entry, answer: HostTaskAnswer) -> None:
+    def _end(self, entry: Entry, answer: HostTaskAnswer) -> None:
+        entry.answer = answer
         if entry.cancelled:
-            del self._entries[key]
-        else:
-            self._entries[key] = replace(entry, phase=Phase.OVER, answer=answer)
+            del self._entries[entry.task.key]
 
     def _forget_oldest(self) -> None:
-        over = [key for key, entry in self._entries.items() if entry.phase is Phase.OVER]
+        over = [key for key, entry in self._entries.items() if entry.answer is not None]
         for key in over[: max(0, len(self._entries) - KEPT)]:
             del self._entries[key]
 
@@ -215,10 +213,14 @@ def refusal(request: HostRequest, known: SpecCache | None, specs: Iterable[TaskS
     use. Every container has reported a stop before one is asked. A container that was restarted since may know specs
     from before the stop: it can only say that it cannot tell yet.
     """
-    template = None if known is None else known.templates.get(request.job)
+    job = None if known is None else known.jobs.get(request.job)
+    template = None if job is None else job.template
     if request.removes_generation is not None:
         used = {spec.generation for spec in specs if spec.job == request.job}
-        return _not_in_use(request, used | ({template.generation} if template else set()))
+        if request.removes_generation not in used | ({template.generation} if template else set()):
+            return None
+        detail = f"generation {request.removes_generation} of {request.job} is in use"
+        return Conflict(detail, field="generation", rule="not_in_use")
     if request.writes_generation is None:
         return None
     if known is None or known.commit_number < (request.after_commit or 0):
@@ -236,49 +238,32 @@ def refusal(request: HostRequest, known: SpecCache | None, specs: Iterable[TaskS
 
 
 def place(
-    host_tasks: HostTasks,
-    hosts: Mapping[str, HostView],
-    tasks: Mapping[str, int],
-    failures: Mapping[HostKey, HostFailure],
-    limits: Limits,
-    decided: Collection[Action],
-    now: float,
+    host_tasks: HostTasks, observed: Observed, limits: Limits, decided: Collection[Action], now: float
 ) -> list[Action]:
     """Assigns waiting host tasks to ready hosts with room, the idlest first; starts a new host where none fits.
 
-    `tasks`: the number of tasks by host. `decided`: the other actions of this tick; a host that they end gets no task.
+    `decided`: the other actions of this tick; a host that they end gets no task.
     """
+    hosts, tasks = observed.hosts.values(), observed.load()
     ending = {action.host for action in decided if isinstance(action, EndHost | KillHost)}
-    there = [host for host in hosts.values() if host.name not in ending and host.phase is not HostPhase.ENDING]
+    there = [host for host in hosts if host.name not in ending and host.phase is not HostPhase.ENDING]
     coming = {action.key for action in decided if isinstance(action, StartHost)}
     taken = host_tasks.room_taken()
     actions: list[Action] = []
-    for key, entry in host_tasks.waiting():
+    for entry in host_tasks.waiting():
         fitting = [host for host in there if host.key == entry.host_key]
-        most = _most_at_once(entry.host_key, limits)
+        most = 1 if entry.host_key.for_host_tasks else limits.host_tasks_per_host
+        own = entry.has_own_room
         ready = [host.name for host in fitting if host.phase is HostPhase.READY]
-        room = [name for name in ready if taken[name, entry.has_own_room] < most]
+        room = [(taken[name, own], tasks[name], name) for name in ready if taken[name, own] < most]
         if room:
-            own = entry.has_own_room
-            chosen = min(room, key=lambda name: (taken[name, own], tasks.get(name, 0), name))
+            *_, chosen = min(room)
             taken[chosen, own] += 1
-            actions.append(RunHostTask(key, chosen))
-        elif not fitting and entry.host_key not in coming and may_start(entry.host_key, failures, now):
+            actions.append(RunHostTask(entry.task.key, chosen))
+        elif not fitting and entry.host_key not in coming and may_start(entry.host_key, observed, now):
             coming.add(entry.host_key)
             actions.append(StartHost(entry.host_key))
     return actions
-
-
-def _most_at_once(key: HostKey, limits: Limits) -> int:
-    """A host of a large state has the memory for one."""
-    return 1 if key.for_host_tasks else limits.host_tasks_per_host
-
-
-def _not_in_use(request: HostRequest, used: Collection[int]) -> Conflict | None:
-    if request.removes_generation not in used:
-        return None
-    detail = f"generation {request.removes_generation} of {request.job} is in use"
-    return Conflict(detail, field="generation", rule="not_in_use")
 
 
 def _answer(request: HostRequest, reply: Reply) -> HostTaskAnswer:

@@ -1,4 +1,4 @@
-"""The port `Hosts` on Spark: settings for each host key, and a `HostProcess` for each host."""
+"""Spark hosts: settings for each host key, and a `HostProcess` for each host. Tests and the simulation have others."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from penstock.control.errors import Unavailable
 from penstock.spark.channel import Command, Event, Reply
 from penstock.spark.host.client import ExitReason, HostProcess
 from penstock.spark.settings import SparkSettings, heap_for
-from services.task_manager.decide.model import HostKey
-from services.task_manager.ports import Host, HostExit
+from services.task_manager.decide.model import HostExit, HostKey
 
 _SCRATCH = ".scratch"
 
@@ -29,8 +28,11 @@ class SparkHosts:
 
     def start(
         self, name: str, key: HostKey, on_event: Callable[[str, Event], None], on_exit: Callable[[], None]
-    ) -> Host:
-        """Starts a host and returns at once. Raises OSError when no process can be made."""
+    ) -> SparkHost:
+        """Starts a host and returns at once. Raises OSError when no process can be made.
+
+        `on_event` is called from a thread of the host, `on_exit` soon after its end.
+        """
         scratch = self._folder / f"{name}{_SCRATCH}"
         scratch.mkdir(parents=True, exist_ok=True)
         settings = settings_for(key, self._settings).model_copy(update={"spark_local_dir": scratch})
@@ -38,7 +40,10 @@ class SparkHosts:
 
 
 class SparkHost:
-    """One `HostProcess`. Replies become events, so that all messages of a host arrive in one stream and in order."""
+    """One `HostProcess`. No call blocks.
+
+    Replies become events, so that all messages of a host arrive in one stream and in order.
+    """
 
     def __init__(
         self,
@@ -56,25 +61,20 @@ class SparkHost:
             name, settings, log_path=log_path, on_event=self._on_event, on_end=self._on_end
         )
 
-    @property
-    def pid(self) -> int:
-        """The process id."""
-        return self._process.pid
-
     def send(self, command: Command) -> None:
-        """Hands a command over and returns at once."""
+        """Sends a command; ignored when the host has ended."""
         self._process.send(command).add_done_callback(partial(self._replied, command.id))
 
     def kill(self) -> None:
-        """Kills the host and its JVM."""
+        """Kills the host with all its processes."""
         self._process.kill()
 
     def exit(self) -> HostExit | None:
-        """See `ports.Host`."""
+        """How it ended; None while any of its processes may live, and until all its events have been handled."""
         return self._exit
 
     def has_lapsed(self) -> bool:
-        """See `ports.Host`."""
+        """Whether it has ended itself because its lease ran out; may be true before `exit` returns a value."""
         return self._process.exit_reason is ExitReason.LEASE_LOST
 
     def _replied(self, command_id: int, reply: Future[Reply]) -> None:
@@ -88,17 +88,12 @@ class SparkHost:
     def _on_end(self, reason: ExitReason) -> None:
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
-        self._exit = host_exit(reason)
+        self._exit = HostExit(
+            reason=reason.value.replace("_", " "),
+            out_of_memory=reason is ExitReason.OUT_OF_MEMORY,
+            lease_ran_out=reason is ExitReason.LEASE_LOST,
+        )
         self._on_exit()
-
-
-def host_exit(reason: ExitReason) -> HostExit:
-    """An exit reason of the process in the words of the port."""
-    return HostExit(
-        reason=reason.value.replace("_", " "),
-        out_of_memory=reason is ExitReason.OUT_OF_MEMORY,
-        lease_ran_out=reason is ExitReason.LEASE_LOST,
-    )
 
 
 def settings_for(key: HostKey, shared: SparkSettings) -> SparkSettings:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from penstock.control.clock import Clock
 from penstock.control.errors import LeaseLost, RetryableError
 from penstock.control.logs import logger
+from penstock.tasks.ownership import OwnedShards
+from penstock.wire.shard_client import ShardManagerClient
 from services.task_manager.container import Container
-from services.task_manager.loops.outage import Outage
-from services.task_manager.loops.periods import Periods
-from services.task_manager.ports import LeaseStore, ShardAuthority, StoredShards
+from services.task_manager.loops.worker import Outage
+from services.task_manager.membership.stored_lease import StoredLease
+from services.task_manager.settings import TaskManagerSettings
 from services.task_manager.specs.files import IncarnationFile
 
 log = logger(__name__)
@@ -20,38 +22,37 @@ class HeartbeatLoop:
     def __init__(
         self,
         container: Container,
-        authority: ShardAuthority,
-        store: LeaseStore,
+        authority: ShardManagerClient,
+        store: StoredLease,
         incarnations: IncarnationFile,
         clock: Clock,
-        periods: Periods,
+        settings: TaskManagerSettings,
     ) -> None:
         self._container = container
         self._authority = authority
         self._store = store
         self._incarnations = incarnations
         self._clock = clock
-        self._periods = periods
-        self._authority_outage = Outage("shard manager", clock)
-        self._store_outage = Outage("job store", clock)
+        self._settings = settings
+        self._outage = Outage("shard manager", clock)
 
     def step(self) -> float:
-        """Sends a heartbeat. Returns the seconds until the next one."""
+        """Sends a heartbeat. Returns the seconds until the next one. Raises Unavailable when the store is away, too."""
         request = self._container.heartbeat_request()
         if request is None:
-            return self._periods.retry
+            return self._settings.retry_pause_seconds
         self._incarnations.asking(request.incarnation)
         sent_at = self._clock.monotonic()
         try:
             answer = self._authority.heartbeat(request)
         except RetryableError as error:
-            self._authority_outage.failed(error)
+            self._outage.failed(error)
             return self._renew_from_store(request.incarnation)
-        self._authority_outage.ended()
+        self._outage.ended()
         self._container.heartbeat_answered(request, answer, sent_at)
         if answer.known:
             self._incarnations.granted(request.incarnation)
-        return self._periods.heartbeat
+        return self._settings.heartbeat_seconds
 
     def _renew_from_store(self, incarnation: str) -> float:
         sent_at = self._clock.monotonic()
@@ -61,16 +62,12 @@ class HeartbeatLoop:
             log.warning("no lease from the store", error=error.detail)
             if self._container.was_granted(incarnation):
                 self._container.lease_refused(incarnation)
-            return self._periods.retry
-        except RetryableError as error:
-            self._store_outage.failed(error)
-            return self._periods.retry
-        self._store_outage.ended()
-        self._container.lease_stored(incarnation, stored, sent_at, self._periods.lease)
+            return self._settings.retry_pause_seconds
+        self._container.lease_stored(incarnation, stored, sent_at, self._settings.container_lease_seconds)
         self._incarnations.granted(incarnation)
-        return self._periods.heartbeat
+        return self._settings.heartbeat_seconds
 
-    def _stored(self, incarnation: str) -> StoredShards:
+    def _stored(self, incarnation: str) -> OwnedShards:
         """Renews the lease of an incarnation that has one; a new one replaces a former one. Raises LeaseLost."""
         if self._container.was_granted(incarnation):
             return self._store.renew(incarnation)

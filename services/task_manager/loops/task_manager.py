@@ -6,13 +6,16 @@ An event only ends the pause. No step waits for another loop, so none can delay 
 
 from __future__ import annotations
 
+from functools import partial
+
+from penstock.control.clock import Clock
 from penstock.control.logs import logger
+from penstock.wire.task_client import TaskServiceClient
 from services.task_manager.container import Container
 from services.task_manager.loops.heartbeats import HeartbeatLoop
-from services.task_manager.loops.periods import Periods
-from services.task_manager.loops.reports import ReportLoop
 from services.task_manager.loops.specs import SpecLoop
 from services.task_manager.loops.worker import Worker
+from services.task_manager.settings import TaskManagerSettings
 
 log = logger(__name__)
 
@@ -25,24 +28,25 @@ class TaskManager:
         container: Container,
         heartbeats: HeartbeatLoop,
         specs: SpecLoop,
-        reports: ReportLoop,
-        periods: Periods,
+        tasks: TaskServiceClient,
+        clock: Clock,
+        settings: TaskManagerSettings,
     ) -> None:
         self.container = container
         self._specs = specs
-        self._reports = reports
-        self._tick_seconds = periods.tick
-        self._workers = (
-            Worker("reconcile", self._tick, due=container.wake),
-            Worker("heartbeats", heartbeats.step, due=container.heartbeat_due, gap_seconds=periods.report_gap),
-            Worker("specs", specs.step),
-            Worker("reports", reports.step, due=container.report_due, gap_seconds=periods.report_gap),
-        )
+        self._tasks = tasks
+        self._settings = settings
+        worker = partial(Worker, clock=clock, retry_seconds=settings.retry_pause_seconds)
+        gap_seconds = settings.report_gap_seconds
+        self._reconcile = worker("reconcile", self._tick, due=container.wake)
+        self._heartbeats = worker("heartbeats", heartbeats.step, due=container.heartbeat_due, gap_seconds=gap_seconds)
+        self._fetches = worker("specs", specs.step)
+        self._reports = worker("reports", self.report, due=container.report_due, gap_seconds=gap_seconds)
 
     def start(self) -> None:
         """Loads the stored specs and starts the loops. Warm hosts start with the first tick."""
         self._specs.load()
-        for worker in self._workers:
+        for worker in (self._reconcile, self._heartbeats, self._fetches, self._reports):
             worker.start()
 
     def stop(self, timeout_seconds: float) -> None:
@@ -50,14 +54,20 @@ class TaskManager:
         self.container.begin_shutdown()
         if not self.container.await_idle(timeout_seconds):
             log.warning("tasks did not stop in time and are killed")
-        reconcile, *others = self._workers
-        reconcile.stop()
+        self._reconcile.stop()
         self.container.kill_hosts()
         self.container.tick()
-        for worker in others:
+        for worker in (self._heartbeats, self._fetches, self._reports):
             worker.stop(timeout_seconds=0.5)
         self._reports.step()
 
+    def report(self) -> float:
+        """Reports to the Task Service. Each report has the whole present state, so none is kept for later."""
+        batch = self.container.report()
+        self._tasks.report(batch)
+        self.container.reported(batch)
+        return self._settings.report_seconds
+
     def _tick(self) -> float:
         self.container.tick()
-        return self._tick_seconds
+        return self._settings.reconcile_seconds

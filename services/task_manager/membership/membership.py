@@ -5,20 +5,25 @@ No I/O, no clock. Not thread-safe: `container.Container` guards it with its lock
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from penstock.control.errors import Conflict
 from penstock.control.logs import logger
+from penstock.tasks.ownership import OwnedShards
 from penstock.wire.cluster import ShardOrders
-from services.task_manager.membership.lease import Lease
 from services.task_manager.membership.ownership import Epochs, Ownership, given_up, with_adds, with_drops, with_map
-from services.task_manager.ports import StoredShards
 
 log = logger(__name__)
 
 
 class Membership:
-    """One incarnation after another: each begins without lease and shards."""
+    """One incarnation after another: each begins without lease and shards.
+
+    Tasks may run until `lease_until`, which counts from when the last answered heartbeat (or store renewal) was *sent*.
+    The answering side waits for a longer interval, and counts it from when it received the heartbeat, which is later.
+    So this lease ends first, whatever the two clocks show.
+    """
 
     def __init__(self, container: str, new_incarnation: Callable[[], str]) -> None:
         self._container = container
@@ -26,26 +31,31 @@ class Membership:
         self._leader_epoch = 0
         self._needs_commit = 0
         self.incarnation = new_incarnation()
-        self.lease = Lease()
+        self.lease_until = -math.inf
         self.ownership = Ownership()
 
-    def expired_at(self, now: float) -> float | None:
-        """When the lease ran out; None while it is good and when it was never granted."""
-        return self.lease.good_until if self.lease.was_granted() and not self.lease.is_good(now) else None
+    def has_lease(self, now: float) -> bool:
+        """Whether tasks may run at `now`."""
+        return now < self.lease_until
 
-    def grant(self, sent_at: float, seconds: float, owned: StoredShards, reported: Epochs, now: float) -> None:
+    def was_granted(self) -> bool:
+        """Whether this incarnation was ever granted a lease: only then can it have expired."""
+        return self.lease_until > -math.inf
+
+    def grant(self, sent_at: float, seconds: float, owned: OwnedShards, reported: Epochs, now: float) -> None:
         """Extends the lease to `seconds` after `sent_at` and applies the full map `owned` (see `ownership.with_map`).
 
-        The first grant of an incarnation also sets from which commit on its specs may be used.
+        Answers that come out of order never shorten the lease. The first grant of an incarnation also sets from which
+        commit on its specs may be used.
         """
-        if not self.lease.was_granted():
+        if not self.was_granted():
             self._needs_commit = owned.commit_number
-        lease = self.lease.extended(sent_at, seconds)
-        if not lease.is_good(now):
+        if now >= max(self.lease_until, sent_at + seconds):
             log.warning("lease granted too late", seconds=seconds)
             return
+        self.lease_until = max(self.lease_until, sent_at + seconds)
         before = self.ownership
-        self.lease, self.ownership = lease, with_map(before, owned.shards, owned.version, reported, owned.sharding)
+        self.ownership = with_map(before, owned.shards, owned.version, reported, owned.sharding)
         if before.shards != self.ownership.shards:
             shards, version = len(self.ownership.shards), owned.version
             log.info("shards changed", shards=shards, before=len(before.shards), version=version)
@@ -63,7 +73,7 @@ class Membership:
     def restart(self) -> None:
         """Begins a new incarnation without lease and shards. The known versions of the map stay valid."""
         self.incarnation = self._new_incarnation()
-        self.lease = Lease()
+        self.lease_until = -math.inf
         self.ownership = Ownership(version=self.ownership.version, sharding=self.ownership.sharding)
 
     def drop(self, order: ShardOrders) -> frozenset[int]:
@@ -76,7 +86,7 @@ class Membership:
     def add(self, order: ShardOrders, now: float) -> frozenset[int]:
         """Applies ADD_SHARD orders. Returns the shards owned now. Raises Conflict, also without a lease."""
         self._check(order)
-        if not self.lease.is_good(now):
+        if not self.has_lease(now):
             raise Conflict("this container has no lease", rule="lease")
         self.ownership, applied = with_adds(self.ownership, order.shards, order.version)
         log.info("shards added", shards=sorted(applied), asked=len(order.shards), version=order.version)

@@ -1,15 +1,21 @@
-"""Crashes of tasks, failed starts of hosts, and when each is tried again. Pure."""
+"""Crashes of tasks, failed starts of hosts, and when each is tried again. Pure.
+
+Jitter is computed from the name, so equal inputs give equal times.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from penstock.model.reports import TaskState
 from penstock.tasks.spec import TaskSpec
-from services.task_manager.decide.backoff import delay_seconds, retry_seconds
 from services.task_manager.decide.changes import Step, step_between
 from services.task_manager.decide.model import Crash, ErrorKind, HostFailure, HostKey, Limits, TaskView
+
+_JITTER = 0.25
+_LARGEST_EXPONENT = 32
 
 
 class Failure(NamedTuple):
@@ -21,60 +27,50 @@ class Failure(NamedTuple):
 
 
 class Failures:
-    """The newest crash of each task that has not been healthy since, and the failed starts of hosts in a row."""
+    """The newest crash of each task that has not been healthy since, and the failed starts of hosts in a row.
+
+    `crashes` is by task id, `hosts` by host key.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._crashes: dict[str, Crash] = {}
-        self._hosts: dict[HostKey, HostFailure] = {}
-
-    @property
-    def crashes(self) -> Mapping[str, Crash]:
-        """Crashes by task id; the map changes with the next event."""
-        return self._crashes
-
-    @property
-    def hosts(self) -> Mapping[HostKey, HostFailure]:
-        """Failed starts by host key; the map changes with the next event."""
-        return self._hosts
+        self.crashes: dict[str, Crash] = {}
+        self.hosts: dict[HostKey, HostFailure] = {}
 
     def task_starts(self, spec: TaskSpec) -> bool:
         """A task is started. Returns whether this is a retry after a crash.
 
         Crashes are counted for one package and its settings: a change that needs a restart resets the count.
         """
-        crash = self._crashes.get(spec.task_id)
+        crash = self.crashes.get(spec.task_id)
         if crash is not None and step_between(crash.spec, spec) is Step.RESTART:
-            del self._crashes[spec.task_id]
-        return spec.task_id in self._crashes
+            del self.crashes[spec.task_id]
+        return spec.task_id in self.crashes
 
     def task_failed(self, task: TaskView, failure: Failure, now: float) -> Crash:
         """Counts a crash and sets when the task is tried again."""
-        before = self._crashes.get(task.task_id)
+        before = self.crashes.get(task.task_id)
         in_a_row = 1 if before is None or self._is_healthy(task, now) else before.count + 1
         retry_at = now + retry_seconds(task.task_id, in_a_row, failure.kind, self._limits)
         crash = Crash(task.spec, task.epoch, in_a_row, failure.error, failure.kind, failure.out_of_memory, retry_at)
-        self._crashes[task.task_id] = crash
+        self.crashes[task.task_id] = crash
         return crash
 
     def host_failed(self, key: HostKey, error: str, now: float) -> None:
         """A host ended before it was ready."""
-        before = self._hosts.get(key)
+        before = self.hosts.get(key)
         in_a_row = 1 if before is None else before.count + 1
-        delay = delay_seconds(repr(key), in_a_row, self._limits.crash_backoff)
-        self._hosts[key] = HostFailure(in_a_row, error, now + delay)
-
-    def host_ready(self, key: HostKey) -> None:
-        """A host of this key has started: earlier failures are forgotten."""
-        self._hosts.pop(key, None)
+        limits = self._limits
+        delay = delay_seconds(repr(key), in_a_row, limits.crash_first_seconds, limits.crash_cap_seconds)
+        self.hosts[key] = HostFailure(in_a_row, error, now + delay)
 
     def forget_old_crashes(self, tasks: Mapping[str, TaskView], desired: Collection[str], now: float) -> None:
         """Forgets crashes of tasks that are healthy again, and of tasks that are neither here nor desired here."""
-        for task_id in list(self._crashes):
+        for task_id in list(self.crashes):
             task = tasks.get(task_id)
             is_over = task_id not in desired if task is None else self._is_healthy(task, now)
             if is_over:
-                del self._crashes[task_id]
+                del self.crashes[task_id]
 
     def _is_healthy(self, task: TaskView, now: float) -> bool:
         return task.state is TaskState.RUNNING and now - task.since >= self._limits.healthy_seconds
@@ -87,3 +83,27 @@ def error_kind(text: str | None) -> ErrorKind:
             return text
         case _:
             return "retryable"
+
+
+def delay_seconds(name: str, count: int, first_seconds: float, cap_seconds: float) -> float:
+    """Seconds between the `count`-th crash in a row (from 1) and the next try: 0, first, 2·first, ... up to the cap.
+
+    A hash of the name and the count shortens each delay by up to a quarter, so that tasks which crashed together are
+    not restarted together.
+    """
+    if count <= 1:
+        return 0.0
+    full = min(cap_seconds, first_seconds * 2.0 ** min(count - 2, _LARGEST_EXPONENT))
+    return full * (1.0 - _JITTER * _fraction(f"{name}#{count}"))
+
+
+def retry_seconds(task_id: str, count: int, kind: ErrorKind, limits: Limits) -> float:
+    """`delay_seconds` for a task. A task that cannot run as configured backs off from its first failure on."""
+    if kind == "broken_task":
+        return delay_seconds(task_id, count + 1, limits.broken_first_seconds, limits.broken_cap_seconds)
+    return delay_seconds(task_id, count, limits.crash_first_seconds, limits.crash_cap_seconds)
+
+
+def _fraction(text: str) -> float:
+    digest = hashlib.md5(text.encode(), usedforsecurity=False).digest()
+    return int.from_bytes(digest[:4], "big") / 2**32

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.tasks.dimensions import Amounts
-from services.task_manager.decide.model import LoadPeriods
+from services.task_manager.decide.model import Limits
 
 
 @dataclass(slots=True)
@@ -21,8 +21,8 @@ class _Measured:
 class Loads:
     """Measurements by task id since the task started here. A dimension that was never measured is missing."""
 
-    def __init__(self, periods: LoadPeriods) -> None:
-        self._periods = periods
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
         self._tasks: dict[str, _Measured] = {}
 
     def add(self, task_id: str, load: Amounts, now: float) -> None:
@@ -38,7 +38,7 @@ class Loads:
     def mean(self, task_id: str, now: float) -> dict[str, float]:
         """A task's load by dimension; empty while it is unknown."""
         measured = self._tasks.get(task_id)
-        if measured is None or now - measured.since < self._periods.first:
+        if measured is None or now - measured.since < self._limits.load_first_seconds:
             return {}
         self._trim(measured, now)
         return _means(load for _, load in measured.samples)
@@ -64,10 +64,10 @@ class Loads:
         return bool(load) and (self._is_time(measured, now) or not measured.reported.issuperset(load))
 
     def _is_time(self, measured: _Measured, now: float) -> bool:
-        return measured.reported_at is None or now - measured.reported_at >= self._periods.report
+        return measured.reported_at is None or now - measured.reported_at >= self._limits.load_report_seconds
 
     def _trim(self, measured: _Measured, now: float) -> None:
-        while measured.samples and now - measured.samples[0][0] > self._periods.window:
+        while measured.samples and now - measured.samples[0][0] > self._limits.load_window_seconds:
             measured.samples.popleft()
 
 

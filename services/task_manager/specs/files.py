@@ -1,8 +1,4 @@
-"""Files that survive a restart of the Task Manager: the container's incarnations, and how any file is replaced.
-
-A file is written under a new name and then renamed, so a reader sees all of it or the old file. A failed write is only
-logged: the tasks that run do not depend on the disk.
-"""
+"""The container's incarnations, in a file that survives a restart of the Task Manager."""
 
 from __future__ import annotations
 
@@ -50,8 +46,18 @@ class IncarnationFile:
         return tuple(name for name in (self._stored.asked, self._stored.granted) if name)
 
     def _store(self, incarnations: Incarnations) -> None:
+        """Replaces the file by renaming. A failed write is only logged: what runs does not depend on the disk."""
         self._stored = incarnations
-        write_file(self._path, incarnations.model_dump_json().encode())
+        fresh = self._path.with_name(f".{self._path.name}.new")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with fresh.open("wb") as stream:
+                stream.write(incarnations.model_dump_json().encode())
+                stream.flush()
+                os.fsync(stream.fileno())
+            fresh.replace(self._path)
+        except OSError as error:
+            log.error("file not written", path=str(self._path), error=str(error))
 
     def _load(self) -> Incarnations:
         try:
@@ -61,19 +67,3 @@ class IncarnationFile:
         except (OSError, ValidationError) as error:
             log.error("incarnation file cannot be read", path=str(self._path), error=str(error))
             return Incarnations()
-
-
-def write_file(path: Path, text: bytes) -> bool:
-    """Replaces a file. Returns False, and logs why, when it cannot be written."""
-    fresh = path.with_name(f".{path.name}.new")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with fresh.open("wb") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        fresh.replace(path)
-    except OSError as error:
-        log.error("file not written", path=str(path), error=str(error))
-        return False
-    return True

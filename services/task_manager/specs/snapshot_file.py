@@ -1,113 +1,80 @@
-"""The specs on disk: a full snapshot and a journal of the deltas after it.
-
-A delta costs one line, however large the cell is. Once the journal is as long as the snapshot, a new snapshot replaces
-both. The journal's name has the snapshot's digest, so that it belongs to one snapshot. A crash between two writes
-leaves either the old pair or the new snapshot alone. A line that was cut short ends the journal.
-"""
+"""The specs on disk, in an SQLite file: a row for each job. A change costs only the rows that differ."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
-from hashlib import blake2b
+import sqlite3
+from functools import cached_property
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from penstock.control.logs import logger
+from penstock.tasks.spec import TaskTemplate
 from penstock.wire.cluster import Snapshot
-from services.task_manager.specs.files import write_file
+from services.task_manager.specs.spec_cache import SpecCache
 
 log = logger(__name__)
-LONG_JOURNAL_BYTES = 1 << 20
-"""A journal may grow to this length even if the snapshot is smaller."""
+_TABLES = """
+    PRAGMA journal_mode = WAL;
+    CREATE TABLE IF NOT EXISTS facts (commit_number INTEGER NOT NULL, shard_count INTEGER NOT NULL);
+    CREATE TABLE IF NOT EXISTS templates (job TEXT PRIMARY KEY, template TEXT NOT NULL);
+"""
 
 
 class SnapshotFile:
-    """Written by one thread. The first write of a process is full: the last process may have died writing."""
+    """Used by one thread at a time. The first write of a process replaces everything."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "snapshot.json"
-        self._journal: Path | None = None
-        self._room_bytes = 0
+        self._path = folder / "specs.db"
+        self._written: SpecCache | None = None
 
     def load(self) -> Snapshot | None:
-        """The stored snapshot with its deltas applied; None when no readable one is stored."""
+        """The stored specs as a full snapshot; None when no readable ones are stored."""
         try:
-            text = self._path.read_bytes()
-            stored = Snapshot.model_validate_json(text)
-        except FileNotFoundError:
+            facts = self._store.execute("SELECT commit_number, shard_count FROM facts").fetchone()
+            rows = self._store.execute("SELECT template FROM templates").fetchall()
+            templates = tuple(TaskTemplate.model_validate_json(text) for (text,) in rows)
+        except (sqlite3.Error, OSError, ValidationError) as error:
+            self._failed("load", error)
             return None
-        except (OSError, ValidationError) as error:
-            log.error("stored snapshot cannot be read", path=str(self._path), error=str(error))
+        if facts is None:
             return None
-        return with_deltas(stored, _deltas(self._journal_of(text)))
+        return Snapshot(full=True, commit_number=facts[0], shard_count=facts[1], templates=templates)
 
-    def save(self, snapshot: Snapshot) -> None:
-        """Replaces the stored snapshot and its journal."""
-        text = snapshot.model_dump_json().encode()
-        self._journal = None
-        if write_file(self._path, text):
-            self._journal = self._journal_of(text)
-            self._room_bytes = max(len(text), LONG_JOURNAL_BYTES)
-            self._delete_journals()
-
-    def append(self, delta: Snapshot) -> bool:
-        """Appends a delta to the journal. False: the caller must save a full snapshot instead."""
-        line = delta.model_dump_json().encode() + b"\n"
-        if self._journal is None or len(line) > self._room_bytes:
-            return False
-        self._room_bytes -= len(line)
+    def save(self, specs: SpecCache) -> None:
+        """Stores the specs, all of them or none. A failure is only logged: what runs does not depend on the disk."""
+        before = {} if self._written is None else self._written.jobs
+        changed = {name: job.template for name, job in specs.jobs.items()}
+        changed = {
+            name: each for name, each in changed.items() if name not in before or before[name].template is not each
+        }
         try:
-            with self._journal.open("ab") as stream:
-                stream.write(line)
-                stream.flush()
-                os.fsync(stream.fileno())
-        except OSError as error:
-            log.error("file not written", path=str(self._journal), error=str(error))
-            self._journal = None
-            return False
-        return True
+            with self._store as store:
+                if self._written is None:
+                    store.execute("DELETE FROM templates")
+                gone = [(name,) for name in before.keys() - specs.jobs.keys()]
+                store.executemany("DELETE FROM templates WHERE job = ?", gone)
+                rows = ((name, template.model_dump_json()) for name, template in changed.items())
+                store.executemany("INSERT OR REPLACE INTO templates VALUES (?, ?)", rows)
+                store.execute("DELETE FROM facts")
+                store.execute("INSERT INTO facts VALUES (?, ?)", (specs.commit_number, specs.sharding.count))
+        except (sqlite3.Error, OSError) as error:
+            self._failed("save", error)
+        else:
+            self._written = specs
 
-    def _delete_journals(self) -> None:
-        try:
-            for journal in self._path.parent.glob("snapshot-*.journal"):
-                journal.unlink()
-        except OSError as error:
-            log.error("journal not removed", error=str(error))
+    @cached_property
+    def _store(self) -> sqlite3.Connection:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        store = sqlite3.connect(self._path, check_same_thread=False)
+        store.executescript(_TABLES)
+        return store
 
-    def _journal_of(self, text: bytes) -> Path:
-        return self._path.with_name(f"snapshot-{blake2b(text, digest_size=8).hexdigest()}.journal")
-
-
-def _deltas(journal: Path) -> Iterator[Snapshot]:
-    try:
-        lines = journal.read_bytes().split(b"\n")
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        log.error("journal cannot be read", path=str(journal), error=str(error))
-        return
-    for number, line in enumerate(lines[:-1]):
-        try:
-            yield Snapshot.model_validate_json(line)
-        except ValidationError as error:
-            log.error("journal cannot be read", path=str(journal), line=number, error=str(error))
-            return
-
-
-def with_deltas(stored: Snapshot, deltas: Iterable[Snapshot]) -> Snapshot:
-    """A full snapshot with deltas applied in order."""
-    templates = {template.job: template for template in stored.templates}
-    newest = stored
-    for delta in deltas:
-        newest = delta
-        templates.update((template.job, template) for template in delta.templates)
-        for job in delta.removed:
-            templates.pop(job, None)
-    return Snapshot(
-        full=True,
-        commit_number=newest.commit_number,
-        shard_count=newest.shard_count,
-        templates=tuple(templates.values()),
-    )
+    def _failed(self, what: str, error: Exception) -> None:
+        """A file that is damaged is removed, so that the next write begins a new one."""
+        log.error("stored specs failed", call=what, path=str(self._path), error=str(error))
+        self._written = None
+        if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
+            vars(self).pop("_store", None)
+            for path in self._path.parent.glob(f"{self._path.name}*"):
+                path.unlink()

@@ -2,90 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, repeat
 
 from penstock.config.model import DesiredState
 from penstock.tasks.selectors import in_words, meets, offered, selector
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import TaskSpec, TaskTemplate, expand, task_id
-from penstock.wire.cluster import Snapshot
+from penstock.wire.cluster import Identity, Snapshot
 from services.task_manager.decide.model import DesiredTask
-from services.task_manager.views import Identity
 
-ShardsByJob = Mapping[str, tuple[int | None, ...]]
-"""The shard of each task of each job, in order of index; None for a task that no shard contains."""
+
+@dataclass(frozen=True)
+class PlacedJob:
+    """A job's template, and the shard of each of its tasks in order of index; none when it is stopped.
+
+    A task that no shard contains has the shard None. `former`: the specs of an earlier template.
+    """
+
+    template: TaskTemplate
+    shards: tuple[int | None, ...]
+    former: tuple[TaskSpec, ...] = field(default=(), compare=False, repr=False)
+
+    @cached_property
+    def specs(self) -> tuple[TaskSpec, ...]:
+        """Expanded when first asked for. An unchanged task keeps its former object, so comparing it costs nothing."""
+        return tuple(map(_same_spec, expand(self.template), chain(self.former, repeat(None))))
+
+    def latest_specs(self) -> tuple[TaskSpec, ...]:
+        """The specs that somebody may have asked for."""
+        latest: tuple[TaskSpec, ...] = vars(self).get("specs", self.former)
+        return latest
 
 
 @dataclass(frozen=True, slots=True)
 class SpecCache:
-    """Templates by job up to `commit_number`, and the shards of their tasks under `sharding`.
-
-    A stopped job has a template and no shards. `snapshot_shard_count` came with the templates; the authority on the
-    number of shards is `sharding`. `_expanded` has the specs of jobs that were asked for, `_former` those of jobs that
-    changed since. So the spec of an unchanged task stays the same object, and comparing it costs nothing.
-    """
+    """The jobs of the cell up to `commit_number`, under the sharding of the container's shards."""
 
     commit_number: int
-    snapshot_shard_count: int
     sharding: Sharding
-    templates: Mapping[str, TaskTemplate]
-    shards_of_job: ShardsByJob
-    jobs_of_shard: Mapping[int, frozenset[str]]
-    _expanded: dict[str, tuple[TaskSpec, ...]] = field(default_factory=dict, compare=False)
-    _former: Mapping[str, tuple[TaskSpec, ...]] = field(default_factory=dict, compare=False)
+    jobs: Mapping[str, PlacedJob]
+    _jobs_of_shard: Mapping[int, set[str]] = field(compare=False)
 
     def desired(self, owned: Mapping[int, int], here: Identity) -> dict[str, DesiredTask]:
         """The tasks of owned shards (shard to epoch) by id. Tasks that need another container have a refusal."""
         offers = offered(here.region, here.labels)
         return {
             spec.task_id: DesiredTask(
-                spec, shard, epoch, _refusal(spec, here, offers), self.templates[spec.job].commit_number
+                spec, shard, epoch, _refusal(spec, here, offers), self.jobs[spec.job].template.commit_number
             )
             for shard, epoch in owned.items()
             for spec in self._of_shard(shard)
         }
 
-    def has_same_tasks(self, other: SpecCache | None, shards: Iterable[int], jobs: Iterable[str]) -> bool:
-        """Whether another cache has the same tasks in these shards; `jobs` are all jobs of these shards."""
-        if other is None or other.sharding != self.sharding:
-            return False
-        return all(self.jobs_of_shard.get(shard) == other.jobs_of_shard.get(shard) for shard in shards) and all(
-            self.templates.get(job) is other.templates.get(job) for job in jobs
-        )
-
     def tasks_of(self, shard: int) -> tuple[str, ...]:
         """The ids of a shard's tasks, in order of job and index."""
         return tuple(spec.task_id for spec in self._of_shard(shard))
-
-    def snapshot(self) -> Snapshot:
-        """All templates as a full snapshot, the form that is stored on disk."""
-        return Snapshot(
-            full=True,
-            commit_number=self.commit_number,
-            shard_count=self.snapshot_shard_count,
-            templates=tuple(self.templates.values()),
-        )
 
     def with_sharding(self, sharding: Sharding | None) -> SpecCache:
         """The same templates under another sharding; None leaves the sharding as it is."""
         if sharding in (None, self.sharding):
             return self
-        return _build(self, self, sharding, dict(self.templates))
+        templates = {name: job.template for name, job in self.jobs.items()}
+        return _build(self, self.commit_number, sharding, templates)
 
     def _of_shard(self, shard: int) -> Iterator[TaskSpec]:
-        for job in sorted(self.jobs_of_shard.get(shard, ())):
-            for spec, placed in zip(self._specs(job), self.shards_of_job[job], strict=True):
-                if placed == shard:
-                    yield spec
-
-    def _specs(self, job: str) -> tuple[TaskSpec, ...]:
-        if job not in self._expanded:
-            fresh, former = expand(self.templates[job]), self._former.get(job, ())
-            self._expanded[job] = tuple(map(_same_spec, fresh, chain(former, repeat(None))))
-        return self._expanded[job]
+        for name in sorted(self._jobs_of_shard.get(shard, ())):
+            job = self.jobs[name]
+            yield from (spec for spec, placed in zip(job.specs, job.shards, strict=True) if placed == shard)
 
 
 def _refusal(spec: TaskSpec, here: Identity, offers: frozenset[str]) -> str | None:
@@ -107,21 +93,21 @@ def updated(known: SpecCache | None, snapshot: Snapshot, sharding: Sharding | No
         raise ValueError("a delta needs a full snapshot before it")
     if known is not None and snapshot.commit_number < known.commit_number:
         return known
-    templates = _templates(known, snapshot)
     sharding = sharding or (known.sharding if known is not None else Sharding(snapshot.shard_count))
-    return _build(known, snapshot, sharding, templates)
+    return _build(known, snapshot.commit_number, sharding, _templates(known, snapshot))
 
 
 def stops_jobs(known: SpecCache | None, fresh: SpecCache) -> bool:
     """Whether a job that had tasks has none in the fresh cache."""
-    if known is None or known.shards_of_job is fresh.shards_of_job:
+    if known is None:
         return False
-    return any(shards and not fresh.shards_of_job.get(job) for job, shards in known.shards_of_job.items())
+    running = {name for name, job in fresh.jobs.items() if job.shards}
+    return any(job.shards and name not in running for name, job in known.jobs.items())
 
 
 def _templates(known: SpecCache | None, snapshot: Snapshot) -> dict[str, TaskTemplate]:
     fresh = {template.job: template for template in snapshot.templates}
-    old = known.templates if known is not None else {}
+    old = {} if known is None else {name: job.template for name, job in known.jobs.items()}
     if snapshot.full:
         kept = {job: old[job] for job in snapshot.unreadable if job in old}
         return kept | {job: _same_if_equal(old.get(job), template) for job, template in fresh.items()}
@@ -140,42 +126,20 @@ def _same_spec(new: TaskSpec, old: TaskSpec | None) -> TaskSpec:
 
 
 def _build(
-    known: SpecCache | None, source: Snapshot | SpecCache, sharding: Sharding, templates: dict[str, TaskTemplate]
+    known: SpecCache | None, commit_number: int, sharding: Sharding, templates: Mapping[str, TaskTemplate]
 ) -> SpecCache:
     """Only jobs that changed since the known cache are computed anew."""
-    before = known.templates if known is not None else {}
-    changed = {job for job, template in templates.items() if before.get(job) is not template}
-    gone = before.keys() - templates.keys()
-    expanded, former = ({}, {}) if known is None else _carried_over(known, changed, gone)
-    placed: ShardsByJob
-    if known is None or known.sharding != sharding:
-        placed = {job: _shards(template, sharding) for job, template in templates.items()}
-        jobs_of_shard = _jobs_of_shards({}, {}, placed)
-    else:
-        placed, moved = _with_changes(known, {job: _shards(templates[job], sharding) for job in changed}, gone)
-        jobs_of_shard = _jobs_of_shards(known.jobs_of_shard, known.shards_of_job, moved)
-    count = source.shard_count if isinstance(source, Snapshot) else source.snapshot_shard_count
-    return SpecCache(source.commit_number, count, sharding, templates, placed, jobs_of_shard, expanded, former)
-
-
-def _carried_over(
-    known: SpecCache, changed: AbstractSet[str], gone: AbstractSet[str]
-) -> tuple[dict[str, tuple[TaskSpec, ...]], ...]:
-    """The expanded specs of unchanged jobs, and the newest specs of changed ones. Jobs that are gone leave nothing."""
-    expanded = {job: specs for job, specs in known._expanded.items() if job not in changed and job not in gone}
-    latest = {**known._former, **known._expanded}
-    return expanded, {job: specs for job, specs in latest.items() if job not in expanded and job not in gone}
-
-
-def _with_changes(known: SpecCache, fresh: ShardsByJob, gone: AbstractSet[str]) -> tuple[ShardsByJob, ShardsByJob]:
-    """The shards of all jobs, and of the jobs whose shards changed. The first is the known map when none changed."""
-    before = known.shards_of_job
-    after = {**dict.fromkeys(gone, ()), **fresh}
-    moved = {job: shards for job, shards in after.items() if before.get(job, ()) != shards}
-    if not moved and not gone and before.keys() >= fresh.keys():
-        return before, moved
-    kept = {job: shards for job, shards in before.items() if job not in gone}
-    return {**kept, **fresh}, moved
+    before: Mapping[str, PlacedJob] = {} if known is None else known.jobs
+    is_renumbered = known is None or known.sharding != sharding
+    jobs: dict[str, PlacedJob] = {}
+    for name, template in templates.items():
+        job = before.get(name)
+        if job is None or is_renumbered or job.template is not template:
+            job = PlacedJob(template, _shards(template, sharding), () if job is None else job.latest_specs())
+        jobs[name] = job
+    if known is None or is_renumbered:
+        return SpecCache(commit_number, sharding, jobs, _moved({}, {}, jobs))
+    return SpecCache(commit_number, sharding, jobs, _moved(known._jobs_of_shard, before, jobs))
 
 
 def _shards(template: TaskTemplate, sharding: Sharding) -> tuple[int | None, ...]:
@@ -186,18 +150,20 @@ def _shards(template: TaskTemplate, sharding: Sharding) -> tuple[int | None, ...
     return tuple(sharding.shard_of(task_id(template.job, index), asked) for index in range(config.task_count))
 
 
-def _jobs_of_shards(
-    known: Mapping[int, frozenset[str]],
-    before: ShardsByJob,
-    moved: ShardsByJob,
-) -> Mapping[int, frozenset[str]]:
-    """The jobs of each shard after some jobs moved; the entries of other shards stay."""
-    if not moved:
-        return known
-    jobs: dict[int, set[str]] = {}
-    for job, shards in moved.items():
-        for shard in {shard for shard in (*before.get(job, ()), *shards) if shard is not None}:
-            names = jobs.setdefault(shard, set(known.get(shard, ())))
-            (names.add if shard in shards else names.discard)(job)
-    fresh = {shard: frozenset(names) for shard, names in jobs.items()}
-    return {shard: names for shard, names in {**known, **fresh}.items() if names}
+def _moved(
+    known: Mapping[int, set[str]], before: Mapping[str, PlacedJob], after: Mapping[str, PlacedJob]
+) -> Mapping[int, set[str]]:
+    """The jobs of each shard after some jobs changed; the entries of other shards stay."""
+    fresh: dict[int, set[str]] = {}
+    for name in before.keys() | after.keys():
+        if before.get(name) is after.get(name):
+            continue
+        old, new = (_shards_of(jobs.get(name)) for jobs in (before, after))
+        for shard in old ^ new:
+            names = fresh.setdefault(shard, set(known.get(shard, ())))
+            (names.add if shard in new else names.discard)(name)
+    return {**known, **fresh} if fresh else known
+
+
+def _shards_of(job: PlacedJob | None) -> set[int]:
+    return set() if job is None else {shard for shard in job.shards if shard is not None}

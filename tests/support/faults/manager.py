@@ -7,9 +7,9 @@ from typing import Any
 
 from penstock.spark.host import client
 from penstock.tasks.host_task import POLICIES, HostTask
-from services.task_manager import container
 from services.task_manager.decide.actions import RunHostTask, StartTask, StopTask
 from services.task_manager.hosts.host_tasks import HostTasks
+from services.task_manager.state import State
 from tests.support.faults.orders import Port
 
 TASKS: dict[type[Any], str] = {StartTask: "start task", StopTask: "stop task"}
@@ -47,7 +47,7 @@ PORTS = (
     Port(HostTasks, "ask", _each("take"), take_of),
     Port(HostTasks, "assign", _each("give"), give_of),
     Port(HostTasks, "answer", _each("tell"), tell_of),
-    Port(container, "apply", tuple(TASKS.values()), task_of),
+    Port(State, "act", tuple(TASKS.values()), task_of),
 )
 
 

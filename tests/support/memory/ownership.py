@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from penstock.control.errors import LeaseLost
 from penstock.store.running import RUNNING_COMMIT
-from penstock.tasks.ownership import Member, Membership, drain_is_over, joined, membership
+from penstock.tasks.ownership import Member, Membership, OwnedShards, drain_is_over, joined, membership
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest
-from services.task_manager.ports import StoredShards
 from tests.support.memory.store import MemoryPort, MemoryStore
 
 
@@ -17,12 +16,12 @@ class MemoryLeaseStore(MemoryPort):
         super().__init__(store)
         self._container = container
 
-    def renew(self, incarnation: str) -> StoredShards:
+    def renew(self, incarnation: str) -> OwnedShards:
         with self._transaction() as store:
             self._take(store, (incarnation,), incarnation)
             return self._stored(store)
 
-    def adopt(self, former: str, incarnation: str) -> StoredShards:
+    def adopt(self, former: str, incarnation: str) -> OwnedShards:
         with self._transaction() as store:
             self._take(store, (former, incarnation), incarnation)
             reissue(store, self._container)
@@ -37,10 +36,10 @@ class MemoryLeaseStore(MemoryPort):
         store.members[self._container] = member._replace(incarnation=incarnation)
         store.renewed_at[self._container] = store.now()
 
-    def _stored(self, store: MemoryStore) -> StoredShards:
+    def _stored(self, store: MemoryStore) -> OwnedShards:
         counters = store.counters
         shards = store.shards_of(self._container)
-        return StoredShards(shards, counters["assignment"], store.facts.sharding, counters[RUNNING_COMMIT])
+        return OwnedShards(shards, counters["assignment"], store.facts.sharding, counters[RUNNING_COMMIT])
 
 
 class MemoryShardAuthority(MemoryPort):

@@ -1,4 +1,4 @@
-"""The Task Service's ports on the in-memory store: `SpecSource`, `ReportSink` and `TemplateStore`."""
+"""The Task Service's ports on the in-memory store: `TaskServiceClient`'s and `TemplateStore`."""
 
 from __future__ import annotations
 

@@ -190,6 +190,22 @@ def test_a_drop_that_takes_too_long_kills_the_host_and_spares_other_hosts() -> N
     assert world.running() == {"shared/0"}
 
 
+def test_a_drop_hurries_a_task_that_is_stopping_already() -> None:
+    """1. A task is to restart and does not stop. 2. DROP of its shard within 3 s: its host is killed then."""
+    world = running_world(template(task_count=1))
+    stuck = world.host_of("flights/0")
+    stuck.stuck = True
+    world.jobs(template(task_count=1, revision=2, trigger_interval_seconds=1.0))
+    world.container.tick()
+    world.container.drop(world.order(shards_of("flights", [0]), deadline_seconds=3.0))
+    world.clock.seconds += 2.9
+    world.container.tick()
+    assert stuck.how is None
+    world.clock.seconds += 0.1
+    world.container.tick()
+    assert stuck.how is not None
+
+
 def test_orders_of_other_lives_and_former_leaders_are_refused() -> None:
     """
     1. Orders for another incarnation or container are refused, and so is an ADD without a lease.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from penstock.tasks.sinks import SinkRequest
 from penstock.wire.host_tasks import LOST, HostTaskState
-from services.task_manager.decide.model import HostFailure, Limits
-from services.task_manager.decide.own_host import host_key_for
+from services.task_manager.decide.host_choice import host_key_for
+from services.task_manager.decide.model import HostFailure, Limits, Observed
 from services.task_manager.hosts.host_tasks import HostTasks
 from tests.support.task_manager import host_task, layout, redistribution
 from tests.unit.task_manager.test_host_tasks import GIB, OTHER, SEAL, given, ready_world, state
@@ -41,7 +41,7 @@ def test_what_waits_for_a_host_that_never_starts_is_lost() -> None:
     tasks.ask(host_task(other), GIB)
     key = host_key_for(other, GIB)
     for count, now, over in ((2, 0.0, False), (3, 2.0, False), (3, 0.0, True)):
-        tasks.fail_without_host((), {key: HostFailure(count, "no such package", 1.0)}, now)
+        tasks.fail_without_host(Observed(host_failures={key: HostFailure(count, "no such package", 1.0)}), now)
         assert tasks.is_over(host_task(other).key) is over
     answer = tasks.answer(host_task(other).key)
     assert (answer.state, answer.error_kind) == (HostTaskState.FAILED, LOST)

@@ -15,8 +15,8 @@ from penstock.tasks.savepoint import SavedTask, SavepointRemoval, SavepointRepor
 from penstock.tasks.sinks import SinkRequest
 from penstock.wire.host_tasks import LOST, HostTaskAnswer, HostTaskState
 from services.task_manager.decide.actions import RunHostTask as RunAction
+from services.task_manager.decide.host_choice import host_key_for
 from services.task_manager.decide.model import Limits
-from services.task_manager.decide.own_host import host_key_for
 from services.task_manager.hosts.host_tasks import KEPT, HostTasks
 from tests.support.task_manager import FakeHost, World, all_shards, host_task, layout, redistribution, template
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from penstock.model.reports import TaskProgress
-from services.task_manager.decide.reconcile import Observed
+from services.task_manager.decide.model import Observed
 from services.task_manager.metrics import ContainerCollector
-from services.task_manager.reporting import event_time_skews
-from services.task_manager.views import Summary
+from services.task_manager.reporting import Summary, event_time_skews
 
 
 def test_the_skew_of_the_tasks_that_know_it() -> None:

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.model.reports import TaskState
 from penstock.spark.channel import Start
 from services.task_manager.decide.actions import StartHost, StartTask
 from services.task_manager.decide.host_choice import DEFAULT_KEY, choose_hosts, host_key
-from services.task_manager.decide.model import DesiredTask, HostPhase, HostView, Limits
+from services.task_manager.decide.model import DesiredTask, HostPhase, HostView, Limits, Observed, TaskView
 from tests.support.task_manager import World, all_shards, spec, template
 
 NOW = 1000.0
@@ -21,8 +22,15 @@ def waiting(**priorities: int) -> list[DesiredTask]:
     return [DesiredTask(spec(name, priority=priority), 1, 1) for name, priority in priorities.items()]
 
 
-def host(name: str) -> HostView:
-    return HostView(name, DEFAULT_KEY, HostPhase.READY, NOW, NOW)
+def there(**load: int) -> Observed:
+    """Ready hosts by name, each with so many tasks."""
+    tasks = [
+        TaskView(spec(f"here-{name}", index, task_count=4), 1, 1, TaskState.RUNNING, name, NOW)
+        for name in load
+        for index in range(load[name])
+    ]
+    hosts = {name: HostView(name, DEFAULT_KEY, HostPhase.READY, NOW, NOW) for name in load}
+    return Observed({task.task_id: task for task in tasks}, hosts)
 
 
 def placed(starts: list[StartTask]) -> list[tuple[str, str]]:
@@ -31,7 +39,7 @@ def placed(starts: list[StartTask]) -> list[tuple[str, str]]:
 
 def test_the_most_important_get_the_room_that_there_is() -> None:
     tasks = waiting(alpha=0, beta=5, gamma=-3, delta=5)
-    starts, new_hosts = choose_hosts(tasks, [host("h")], {}, {}, Limits(tasks_per_host=3), NOW)
+    starts, new_hosts = choose_hosts(tasks, there(h=0), Limits(tasks_per_host=3), NOW)
     assert placed(starts) == [("beta", "h"), ("delta", "h"), ("alpha", "h")]
     assert new_hosts == [StartHost(DEFAULT_KEY)]
 
@@ -39,14 +47,14 @@ def test_the_most_important_get_the_room_that_there_is() -> None:
 def test_each_host_gets_its_most_important_tasks_first() -> None:
     """A host with little room is used up, and what the other gets begins with the second task, not with the third."""
     tasks = waiting(alpha=4, beta=3, gamma=2, delta=1)
-    starts, _ = choose_hosts(tasks, [host("full"), host("idle")], {"full": 1}, {}, Limits(tasks_per_host=3), NOW)
+    starts, _ = choose_hosts(tasks, there(full=1, idle=0), Limits(tasks_per_host=3), NOW)
     assert placed(starts) == [("alpha", "full"), ("beta", "idle"), ("gamma", "full"), ("delta", "idle")]
 
 
 def test_the_host_of_the_most_important_task_is_started_first() -> None:
     low = DesiredTask(spec("alpha", isolation="process"), 1, 1)
     high = DesiredTask(spec("omega", isolation="process", priority=7), 1, 1)
-    _, new_hosts = choose_hosts([low, high], [], {}, {}, Limits(), NOW)
+    _, new_hosts = choose_hosts([low, high], there(), Limits(), NOW)
     assert new_hosts == [StartHost(host_key(high.spec)), StartHost(host_key(low.spec))]
 
 
@@ -74,12 +82,12 @@ def test_after_a_rejoin_a_host_is_told_of_important_tasks_first() -> None:
 def test_nobody_waits_while_a_less_important_one_starts(priorities: list[int], load: dict[str, int], room: int) -> None:
     """And each host is used as full as if nothing were more important than anything else."""
     tasks = [DesiredTask(spec(f"job-{number}", priority=each), 1, 1) for number, each in enumerate(priorities)]
-    hosts, limits = [host(name) for name in load], Limits(tasks_per_host=room)
-    starts, _ = choose_hosts(tasks, hosts, load, {}, limits, NOW)
+    observed, limits = there(**load), Limits(tasks_per_host=room)
+    starts, _ = choose_hosts(tasks, observed, limits, NOW)
     started = [start.spec.config.priority for start in starts]
     assert started == sorted(priorities, reverse=True)[: len(started)]
     equal = [DesiredTask(spec(f"job-{number}"), 1, 1) for number in range(len(tasks))]
-    used = choose_hosts(equal, hosts, load, {}, limits, NOW)[0]
+    used = choose_hosts(equal, observed, limits, NOW)[0]
     assert Counter(start.host for start in starts) == Counter(start.host for start in used)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import pytest
@@ -21,8 +22,8 @@ from services.task_manager.decide.actions import (
     StopTask,
 )
 from services.task_manager.decide.host_choice import DEFAULT_KEY
-from services.task_manager.decide.model import Crash, DesiredTask, HostPhase, HostView, Limits, TaskView
-from services.task_manager.decide.reconcile import Desired, Observed, reconcile
+from services.task_manager.decide.model import Crash, DesiredTask, HostPhase, HostView, Limits, Observed, TaskView
+from services.task_manager.decide.reconcile import Desired, reconcile
 from tests.support.task_manager import spec
 
 NOW = 1000.0
@@ -33,9 +34,9 @@ NOTED = spec(revision=2, owner="someone")
 CHANGED = spec(revision=2, trigger_interval_seconds=1.0)
 
 
-def desired(made: object = SPEC, *, epoch: int = 1, lease: bool = True, deadline: float | None = None) -> Desired:
+def desired(made: object = SPEC, *, epoch: int = 1, lease: bool = True) -> Desired:
     tasks = {SPEC.task_id: DesiredTask(made, 3, epoch)} if made is not None else {}
-    return Desired(tasks, lease, {} if deadline is None else {3: deadline})
+    return Desired(tasks, lease)
 
 
 def host(name: str = "h", phase: HostPhase = HostPhase.READY, **more: float) -> HostView:
@@ -71,19 +72,18 @@ START = [StartTask(SPEC, 3, 1, "h")]
         pytest.param(desired(), observed(), [], id="all is well"),
         pytest.param(desired(lease=False), observed(), stop(StopReason.NO_LEASE, NOW + 10), id="no lease"),
         pytest.param(desired(None), observed(), stop(StopReason.NOT_DESIRED, NOW + 30), id="not wanted"),
-        pytest.param(desired(None, deadline=NOW + 4), observed(), stop(StopReason.NOT_DESIRED, NOW + 4), id="dropped"),
+        pytest.param(
+            desired(None),
+            observed(kill_at=NOW + 4),
+            stop(StopReason.NOT_DESIRED, NOW + 4),
+            id="dropped, with a deadline",
+        ),
         pytest.param(desired(epoch=2), observed(), stop(StopReason.NEW_EPOCH, NOW + 30), id="a new epoch"),
         pytest.param(desired(CHANGED), observed(), stop(StopReason.RESTART, NOW + 30), id="a restart"),
         pytest.param(
             desired(CHANGED), observed(TaskState.STARTING), stop(StopReason.RESTART, NOW + 30), id="at its start"
         ),
         pytest.param(desired(CHANGED), observed(TaskState.STOPPING, kill_at=NOW + 9), [], id="it is stopping"),
-        pytest.param(
-            desired(None, deadline=NOW + 4),
-            observed(TaskState.STOPPING, kill_at=NOW + 9),
-            stop(StopReason.NOT_DESIRED, NOW + 4),
-            id="it is stopping, and must hurry",
-        ),
         pytest.param(
             desired(),
             observed(TaskState.STOPPING, kill_at=NOW),
@@ -138,7 +138,9 @@ def test_what_holds_for_any_input(
 ) -> None:
     tasks = {name: DesiredTask(specs[name], shard, epoch) for name, (shard, epoch) in desires.items()}
     views = {
-        name: TaskView(specs[name], 0, 1, state, where, NOW, kill_at=NOW + 5 if state is TaskState.STOPPING else None)
+        name: TaskView(
+            specs[name], 0, 1, state, where, NOW, kill_at=NOW + 5 if state is TaskState.STOPPING else math.inf
+        )
         for name, (state, where) in runs.items()
     }
     hosts = {name: host(name) for name in "ab"}

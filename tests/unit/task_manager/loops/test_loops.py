@@ -7,18 +7,19 @@ from pathlib import Path
 from penstock.control.errors import LeaseLost, Unavailable
 from penstock.model.reports import TaskReportBatch
 from penstock.tasks.dimensions import CPU
+from penstock.tasks.ownership import OwnedShards
 from penstock.tasks.shards import Sharding
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest, Snapshot
 from services.task_manager.loops.heartbeats import HeartbeatLoop
-from services.task_manager.loops.periods import Periods
-from services.task_manager.loops.reports import ReportLoop
 from services.task_manager.loops.specs import SpecLoop
-from services.task_manager.ports import StoredShards
+from services.task_manager.loops.task_manager import TaskManager
+from services.task_manager.loops.worker import Worker
+from services.task_manager.settings import TaskManagerSettings
 from services.task_manager.specs.files import IncarnationFile
 from services.task_manager.specs.snapshot_file import SnapshotFile
 from tests.support.task_manager import SHARDS, World, all_shards, template
 
-PERIODS = Periods()
+SETTINGS = TaskManagerSettings()
 
 
 class Cell:
@@ -46,19 +47,19 @@ class Cell:
             known=True, version=self.version, shard_count=SHARDS, lease_seconds=40.0, shards=all_shards(self.version)
         )
 
-    def renew(self, incarnation: str) -> StoredShards:
+    def renew(self, incarnation: str) -> OwnedShards:
         self._ask("store", "renew")
         if incarnation != self.row:
             raise LeaseLost("not this life")
-        return StoredShards(all_shards(self.version), self.version, Sharding(SHARDS), self.commit_number)
+        return OwnedShards(all_shards(self.version), self.version, Sharding(SHARDS), self.commit_number)
 
-    def adopt(self, former: str, incarnation: str) -> StoredShards:
+    def adopt(self, former: str, incarnation: str) -> OwnedShards:
         self._ask("store", "adopt")
         if former != self.row:
             raise LeaseLost("not that life")
         self.row = incarnation
         self.version += 1
-        return StoredShards(all_shards(self.version), self.version, Sharding(SHARDS), self.commit_number)
+        return OwnedShards(all_shards(self.version), self.version, Sharding(SHARDS), self.commit_number)
 
     def full(self) -> Snapshot | None:
         self._ask("task_service", "full")
@@ -74,9 +75,15 @@ class Cell:
         self.reports.append(batch)
 
 
-def loops(world: World, cell: Cell, folder: Path) -> tuple[HeartbeatLoop, SpecLoop]:
-    heartbeats = HeartbeatLoop(world.container, cell, cell, IncarnationFile(folder), world.clock, PERIODS)
-    return heartbeats, SpecLoop(world.container, cell, SnapshotFile(folder), world.clock, PERIODS)
+def loops(world: World, cell: Cell, folder: Path) -> tuple[Worker, Worker, Worker]:
+    """Heartbeats, specs and reports; the specs on the disk are loaded."""
+    heartbeats = HeartbeatLoop(world.container, cell, cell, IncarnationFile(folder), world.clock, SETTINGS)
+    specs = SpecLoop(world.container, cell, SnapshotFile(folder), world.clock, SETTINGS)
+    manager = TaskManager(world.container, heartbeats, specs, cell, world.clock, SETTINGS)
+    specs.load()
+    steps = (heartbeats.step, specs.step, manager.report)
+    heartbeat, fetch, report = (Worker("loop", step, world.clock, SETTINGS.retry_seconds) for step in steps)
+    return heartbeat, fetch, report
 
 
 def test_tasks_run_on_while_everything_else_is_down(tmp_path: Path) -> None:
@@ -87,8 +94,8 @@ def test_tasks_run_on_while_everything_else_is_down(tmp_path: Path) -> None:
     """
     world = World()
     cell = Cell(world)
-    heartbeats, specs = loops(world, cell, tmp_path)
-    assert heartbeats.step() == PERIODS.heartbeat
+    heartbeats, specs, _ = loops(world, cell, tmp_path)
+    assert heartbeats.step() == SETTINGS.heartbeat_seconds
     specs.step()
     world.settle()
     starts = dict(world.hosts.running())
@@ -96,11 +103,11 @@ def test_tasks_run_on_while_everything_else_is_down(tmp_path: Path) -> None:
     cell.down = {"shard_manager", "task_service"}
     for _ in range(30):
         world.clock.seconds += heartbeats.step()
-        assert specs.step() == PERIODS.retry
+        assert specs.step() == SETTINGS.retry_seconds
         world.settle()
     assert cell.asked.count("renew") == 30
     cell.down = set()
-    assert heartbeats.step() == PERIODS.heartbeat
+    assert heartbeats.step() == SETTINGS.heartbeat_seconds
     assert world.hosts.running() == starts
 
 
@@ -111,7 +118,7 @@ def test_without_shard_manager_and_store_the_lease_runs_out(tmp_path: Path) -> N
     """
     world = World()
     cell = Cell(world)
-    heartbeats, specs = loops(world, cell, tmp_path)
+    heartbeats, specs, _ = loops(world, cell, tmp_path)
     heartbeats.step()
     specs.step()
     world.settle()
@@ -133,7 +140,7 @@ def test_a_life_that_the_store_calls_lost_stops(tmp_path: Path) -> None:
     """
     world = World()
     cell = Cell(world)
-    heartbeats, specs = loops(world, cell, tmp_path)
+    heartbeats, specs, _ = loops(world, cell, tmp_path)
     heartbeats.step()
     specs.step()
     world.settle()
@@ -152,13 +159,12 @@ def test_a_restarted_task_manager_needs_neither_service(tmp_path: Path) -> None:
     """
     world = World()
     cell = Cell(world)
-    heartbeats, specs = loops(world, cell, tmp_path)
+    heartbeats, specs, _ = loops(world, cell, tmp_path)
     heartbeats.step()
     specs.step()
     cell.down = {"shard_manager", "task_service", "store"}
     second = World(life="second")
-    heartbeats, specs = loops(second, cell, tmp_path)
-    specs.load()
+    heartbeats, specs, _ = loops(second, cell, tmp_path)
     heartbeats.step()
     second.settle()
     assert second.running() == set()
@@ -176,7 +182,7 @@ def test_a_life_that_begins_by_the_store_starts_nothing_from_specs_older_than_it
     """
     world = World()
     cell = Cell(world)
-    heartbeats, specs = loops(world, cell, tmp_path)
+    heartbeats, specs, _ = loops(world, cell, tmp_path)
     heartbeats.step()
     specs.step()
     world.settle()
@@ -200,8 +206,8 @@ def test_a_container_that_nobody_knows_does_nothing(tmp_path: Path) -> None:
     world = World()
     cell = Cell(world)
     cell.down = {"shard_manager"}
-    heartbeats, _ = loops(world, cell, tmp_path)
-    assert heartbeats.step() == PERIODS.retry
+    heartbeats, *_ = loops(world, cell, tmp_path)
+    assert heartbeats.step() == SETTINGS.retry_seconds
     assert world.container.summary().lease_seconds_left == 0
 
 
@@ -211,7 +217,7 @@ def test_specs_are_fetched_in_full_once_a_minute_and_by_deltas_in_between(tmp_pa
     """
     world = World()
     cell = Cell(world)
-    _, specs = loops(world, cell, tmp_path)
+    _, specs, _ = loops(world, cell, tmp_path)
     for _ in range(9):
         specs.step()
     assert cell.asked == ["full", "delta", "delta", "delta"] * 2 + ["full"]
@@ -225,7 +231,7 @@ def test_a_store_that_went_back_is_believed_when_a_delta_says_so(tmp_path: Path)
     world = World()
     cell = Cell(world)
     cell.snapshot = cell.snapshot.model_copy(update={"commit_number": 9})
-    _, specs = loops(world, cell, tmp_path)
+    _, specs, _ = loops(world, cell, tmp_path)
     specs.step()
     cell.snapshot = Snapshot(full=True, commit_number=4, shard_count=SHARDS, templates=(template("old"),))
     world.clock.seconds += 60
@@ -243,10 +249,9 @@ def test_reports_are_of_the_newest_state(tmp_path: Path) -> None:
     """
     world = World()
     cell = Cell(world)
-    heartbeats, specs = loops(world, cell, tmp_path)
-    reports = ReportLoop(world.container, cell, world.clock, PERIODS)
+    heartbeats, specs, reports = loops(world, cell, tmp_path)
     cell.down = {"task_service"}
-    assert reports.step() == PERIODS.report
+    assert reports.step() == SETTINGS.retry_seconds
     cell.down = set()
     heartbeats.step()
     specs.step()
@@ -262,8 +267,7 @@ def test_a_load_is_told_until_the_task_service_has_taken_it(tmp_path: Path) -> N
     """
     world = World()
     cell = Cell(world)
-    heartbeats, specs = loops(world, cell, tmp_path)
-    reports = ReportLoop(world.container, cell, world.clock, PERIODS)
+    heartbeats, specs, reports = loops(world, cell, tmp_path)
     heartbeats.step()
     specs.step()
     world.settle()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from penstock.tasks.dimensions import CPU, DISK
-from services.task_manager.decide.model import LoadPeriods
+from services.task_manager.decide.model import Limits
 from services.task_manager.observed.loads import Loads
 
-PERIODS = LoadPeriods(window=600.0, first=60.0, report=600.0)
+LIMITS = Limits(load_window_seconds=600.0, load_first_seconds=60.0, load_report_seconds=600.0)
 
 
 def measured(loads: Loads, *amounts: float, at: float, name: str = CPU) -> None:
@@ -22,7 +22,7 @@ def report(loads: Loads, now: float) -> dict[str, dict[str, float]]:
 
 
 def test_a_load_is_unknown_until_it_was_measured_for_a_while() -> None:
-    loads = Loads(PERIODS)
+    loads = Loads(LIMITS)
     measured(loads, 9.0, 1.0, 1.0, 1.0, 1.0, 1.0, at=1000)
     assert loads.mean("a/0", 1059.9) == {}
     assert loads.due(1059.9) == {}
@@ -31,7 +31,7 @@ def test_a_load_is_unknown_until_it_was_measured_for_a_while() -> None:
 
 
 def test_a_load_is_the_mean_of_the_window_and_unknown_again_after_it() -> None:
-    loads = Loads(PERIODS)
+    loads = Loads(LIMITS)
     measured(loads, *([4.0] * 60), *([1.0] * 60), at=0)
     assert loads.mean("a/0", 1190) == {CPU: 1.049}
     assert loads.mean("a/0", 1790) == {CPU: 1.0}
@@ -39,21 +39,21 @@ def test_a_load_is_the_mean_of_the_window_and_unknown_again_after_it() -> None:
 
 
 def test_a_dimension_is_averaged_over_the_samples_that_have_it() -> None:
-    loads = Loads(PERIODS)
+    loads = Loads(LIMITS)
     measured(loads, 1.0, 3.0, at=0)
     measured(loads, 100.0, at=20, name=DISK)
     assert loads.mean("a/0", 60) == {CPU: 2.0, DISK: 100.0}
 
 
 def test_a_measured_zero_is_known() -> None:
-    loads = Loads(PERIODS)
+    loads = Loads(LIMITS)
     measured(loads, 0.0, at=0)
     assert report(loads, 60) == {"a/0": {CPU: 0.0}}
 
 
 def test_a_load_is_told_when_first_known_then_every_period() -> None:
     """1. Known after 60 s: told. 2. Nothing new for 10 minutes. 3. Told again."""
-    loads = Loads(PERIODS)
+    loads = Loads(LIMITS)
     measured(loads, *([1.0] * 61), at=0)
     assert report(loads, 60) == {"a/0": {CPU: 1.0}}
     assert report(loads, 600) == {}
@@ -62,7 +62,7 @@ def test_a_load_is_told_when_first_known_then_every_period() -> None:
 
 
 def test_a_dimension_that_becomes_known_is_told_at_once_and_only_once() -> None:
-    loads = Loads(PERIODS)
+    loads = Loads(LIMITS)
     measured(loads, 1.0, at=0)
     report(loads, 60)
     measured(loads, 7.0, at=70, name=DISK)
@@ -71,14 +71,14 @@ def test_a_dimension_that_becomes_known_is_told_at_once_and_only_once() -> None:
 
 
 def test_what_nobody_has_taken_is_told_again() -> None:
-    loads = Loads(PERIODS)
+    loads = Loads(LIMITS)
     measured(loads, 1.0, at=0)
     assert loads.due(60) == loads.due(62) == {"a/0": {CPU: 1.0}}
 
 
 def test_a_task_that_ended_here_begins_anew() -> None:
     """A report that was on its way meanwhile says nothing about the task's next start."""
-    loads = Loads(PERIODS)
+    loads = Loads(LIMITS)
     measured(loads, 1.0, at=0)
     due = loads.due(60)
     loads.forget("a/0")

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from services.task_manager.decide.backoff import delay_seconds, retry_seconds
-from services.task_manager.decide.model import Backoff, Limits
+from services.task_manager.decide.model import Limits
+from services.task_manager.observed.failures import delay_seconds, retry_seconds
 
 
 @pytest.mark.parametrize(
     ("count", "least", "most"), [(1, 0, 0), (2, 0.75, 1), (3, 1.5, 2), (4, 3, 4), (8, 45, 60), (500, 45, 60)]
 )
 def test_pauses_double_up_to_the_cap(count: int, least: float, most: float) -> None:
-    assert least <= delay_seconds("flights/0", count, Backoff(1.0, 60.0)) <= most
+    assert least <= delay_seconds("flights/0", count, 1.0, 60.0) <= most
 
 
 def test_jitter_is_of_the_name_and_so_repeatable() -> None:
-    policy = Backoff(10.0, 60.0)
-    pauses = {delay_seconds(f"flights/{index}", 2, policy) for index in range(20)}
+    pauses = {delay_seconds(f"flights/{index}", 2, 10.0, 60.0) for index in range(20)}
     assert len(pauses) == 20
-    assert pauses == {delay_seconds(f"flights/{index}", 2, policy) for index in range(20)}
+    assert pauses == {delay_seconds(f"flights/{index}", 2, 10.0, 60.0) for index in range(20)}
 
 
 def test_broken_tasks_wait_longer_and_from_the_first_failure_on() -> None:
