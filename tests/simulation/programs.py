@@ -142,17 +142,16 @@ def state_syncer(around: Surroundings, process: Process) -> None:
     syncer = StateSyncer(
         SyncPort(database, MemorySyncStore(database.memory), process),
         clock.now,
-        await_seconds=1.0,
-        host_tasks=dispatcher.part(),
-        budget=Budget(0.5, times.at_once),
-        initialize_count=max(32, times.workers),
+        dispatcher.part(),
+        budget=Budget(0.5, times.at_once, outputs=max(32, times.workers)),
     )
     rollback_store = database.port(MemoryRollbackStore(database.memory), process)
-    keeper = RollbackReconciler(rollback_store, JobClient(around.job_service), await_seconds=1.0)
+    keeper = RollbackReconciler(rollback_store, JobClient(around.job_service))
 
     def rounds(leader_epoch: int) -> None:
-        syncer.round(leader_epoch)
-        keeper.round(leader_epoch)
+        for part in (syncer, keeper):
+            if part.round(leader_epoch):
+                loop.wake_in(1.0)
 
     holder = f"{process.machine.name}:{next(around.lives)}"
     election = MemoryElection(database.memory, STATE_SYNCER, holder, lease_seconds=LEADER_LEASE_SECONDS)
@@ -166,7 +165,6 @@ def state_syncer(around: Surroundings, process: Process) -> None:
         renew_seconds=LEADER_LEASE_SECONDS / 3,
         gather_seconds=times.gather,
     )
-    syncer.wake_in = keeper.wake_in = loop.wake_in
     dispatcher.on_news = loop.wake
     database.listen(process, loop.wake)
     loop.start()

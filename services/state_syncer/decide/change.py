@@ -7,29 +7,32 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from penstock.config.classify import classify
-from penstock.config.model import ChangeKind
+from penstock.config.classify import Difference, classify
+from penstock.config.model import ChangeKind, DesiredState
 from penstock.tasks.rollout import RunningRollout, is_upgrade
+from penstock.tasks.sinks import needs_sink
 from services.state_syncer.decide.decisions import (
+    AwaitStopped,
     BackingOff,
     Change,
     Commit,
     Fail,
+    Forget,
     Nothing,
     StartRescale,
     StartRollout,
     Wait,
 )
-from services.state_syncer.decide.deletion import decide_deletion
-from services.state_syncer.decide.diff import Config, Unusable, only
-from services.state_syncer.decide.restore import decide_restore, refuse
+from services.state_syncer.decide.diff import Config, Unusable, field_names, only
+from services.state_syncer.decide.observe import Presence
+from services.state_syncer.decide.progress import Restore
 from services.state_syncer.decide.view import JobView, Running, SyncRecord, SyncState
 
 
 def decide(view: JobView, now: datetime) -> Change:
     """The next step for a job, as if it had no recorded plan."""
     if view.deleting:
-        return decide_deletion(view)
+        return _delete(view)
     decision = _decide_change(view, now)
     return decision if isinstance(decision, Nothing | StartRescale | StartRollout | Commit) else wait(view, decision)
 
@@ -63,6 +66,31 @@ def is_backing_off(sync: SyncRecord | None, revision: int, now: datetime) -> boo
     return sync.state is SyncState.FAILED and sync.next_attempt_at is not None and now < sync.next_attempt_at
 
 
+def awaits_sink(view: JobView, commit: Commit) -> bool:
+    """Whether the output of a commit may not exist yet, so that it must be made first. A job that never started has
+    made none. A job that started has made the output of its running configuration."""
+    if commit.stopping or not needs_sink(commit.config):
+        return False
+    if view.running is None or not view.running.started:
+        return commit.asks_for_tasks
+    return bool(commit.config["output"] != view.running.config["output"])
+
+
+def _delete(view: JobView) -> Commit | AwaitStopped | Forget:
+    """Stops the tasks; once they are gone, forgets the job. A recorded plan is deleted with the job."""
+    running = view.running
+    if running is None or not running.started:
+        return Forget()
+    if not running.stopping:
+        revision = max(view.revision, running.revision)
+        return Commit(_stopped(running.config), revision, running.generation, running.restarts, stopping=True)
+    return Forget() if view.presence is Presence.ABSENT else AwaitStopped(view.presence)
+
+
+def _stopped(config: Config) -> Config:
+    return {**config, "desired_state": DesiredState.STOPPED.value}
+
+
 def _decide_change(view: JobView, now: datetime) -> Nothing | BackingOff | StartRescale | StartRollout | Fail | Commit:
     if is_backing_off(view.sync, view.revision, now):
         return BackingOff()
@@ -70,23 +98,59 @@ def _decide_change(view: JobView, now: datetime) -> Nothing | BackingOff | Start
         fields = () if view.expected.field is None else (view.expected.field,)
         return Fail(f"the layers merge to no valid configuration: {view.expected.reason}", fields=fields)
     if view.restore is not None:
-        return decide_restore(view, view.expected, view.restore)
+        return _restore(view, view.expected, view.restore)
     if view.running is None:
         return Commit(view.expected, view.revision, view.last_generation + 1, view.restarts)
     return _bring(view, view.expected, view.running)
 
 
+def _restore(view: JobView, expected: Config, restore: Restore) -> StartRescale | Fail | Commit:
+    """A restore is a rescale whose source is the savepoint.
+
+    A job that never ran is first committed as stopped: it must not read anything before the savepoint is in place.
+    """
+    refused = only(classify(restore.config, expected), ChangeKind.FORBIDDEN)
+    if refused.fields:
+        names = field_names(refused)
+        detail = f"{', '.join(names)} differ from what savepoint {restore.savepoint.name} was taken with"
+        return Fail(detail, ChangeKind.FORBIDDEN, names)
+    running = view.running
+    if running is None:
+        waits = Wait("to be restored", Difference(ChangeKind.RESCALE, ()))
+        return Commit(_stopped(expected), view.revision, view.last_generation + 1, view.restarts, then=waits)
+    difference = classify(running.config, expected)
+    if running.started and difference.kind is ChangeKind.FORBIDDEN:
+        return _refuse(difference)
+    return _rescale(view, running, expected, difference, restore)
+
+
 def _bring(view: JobView, expected: Config, running: Running) -> Nothing | StartRescale | StartRollout | Fail | Commit:
     difference = classify(running.config, expected)
     if running.started and difference.kind is ChangeKind.FORBIDDEN:
-        return refuse(difference)
+        return _refuse(difference)
     if running.started and difference.kind is ChangeKind.RESCALE:
-        return StartRescale(expected, only(difference, ChangeKind.RESCALE))
+        return _rescale(view, running, expected, difference)
     is_whole = not running.stopping and running.rollout is None
     if not difference.fields and is_whole and _is_current(view, running):
         return Nothing()
     commit = Commit(expected, view.revision, running.generation, view.restarts, difference=difference)
     return StartRollout(commit) if _is_release(running, commit) else commit
+
+
+def _rescale(
+    view: JobView, running: Running, expected: Config, difference: Difference, restore: Restore | None = None
+) -> StartRescale:
+    part = only(difference, ChangeKind.RESCALE)
+    return StartRescale(Commit(expected, view.revision, running.generation, view.restarts, difference=part), restore)
+
+
+def _refuse(difference: Difference) -> Fail:
+    names = field_names(only(difference, ChangeKind.FORBIDDEN))
+    detail = (
+        f"{', '.join(names)} cannot change in a job that has run: its checkpoints would not fit. "
+        "Make a new job with the new configuration, or take the change back"
+    )
+    return Fail(detail, ChangeKind.FORBIDDEN, names)
 
 
 def _is_current(view: JobView, running: Running) -> bool:

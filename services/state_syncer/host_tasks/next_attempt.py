@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from penstock.config.declare import Model
 from penstock.tasks.host_task import Policy
@@ -18,34 +18,22 @@ from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, 
 from services.state_syncer.host_tasks.ring import Ring
 
 
-class Place(Protocol):
-    """What is used of a live container."""
+class LiveContainer(NamedTuple):
+    """Where a container is reached, and what it offers (`penstock.tasks.selectors`)."""
 
-    @property
-    def url(self) -> str:
-        """Where it is reached."""
-        ...
-
-    @property
-    def offers(self) -> frozenset[str]:
-        """Its region and labels, as `penstock.tasks.selectors` has them."""
-        ...
-
-
-class CandidateContainer(NamedTuple):
-    """A live container that could be asked; `load` is the number of host tasks that it was asked for."""
-
-    name: str
+    url: str
     offers: frozenset[str]
-    load: int
 
 
 class Candidates:
-    """The live containers of one moment, and the host tasks that they were asked for (`asked`, one key each)."""
+    """The live containers of one moment, and the host tasks that they were asked for (`asked`, one key each).
 
-    def __init__(self, places: Mapping[str, Place], asked: Iterable[AttemptKey] = ()) -> None:
+    `load`: how many of these each container has.
+    """
+
+    def __init__(self, places: Mapping[str, LiveContainer], asked: Iterable[AttemptKey] = ()) -> None:
         self.places = places
-        self._load: Counter[str] = Counter()
+        self.load: Counter[str] = Counter()
         self._under_way: Counter[str] = Counter()
         self._rings: dict[str | None, Ring] = {}
         for key in asked:
@@ -54,22 +42,21 @@ class Candidates:
 
     def add(self, kind: str, container: str) -> None:
         """The container is asked for one more."""
-        self._load[container] += 1
+        self.load[container] += 1
         self._under_way[kind] += 1
 
     def under_way(self, kind: str) -> int:
         """How many tasks of a kind are asked for."""
         return self._under_way[kind]
 
-    def near(self, selector: str | None) -> list[CandidateContainer]:
+    def near(self, selector: str | None) -> list[str]:
         """Those that meet a job's selector, or all of them when none does."""
-        met = [name for name, place in self.places.items() if meets(place.offers, selector)]
-        return [CandidateContainer(name, self.places[name].offers, self._load[name]) for name in met or self.places]
+        return [name for name, place in self.places.items() if meets(place.offers, selector)] or list(self.places)
 
     def ring(self, selector: str | None) -> Ring:
         """The near ones for consistent hashing; made once for each selector, however many jobs ask."""
         if selector not in self._rings:
-            self._rings[selector] = Ring(container.name for container in self.near(selector))
+            self._rings[selector] = Ring(self.near(selector))
         return self._rings[selector]
 
 
@@ -168,9 +155,9 @@ def pick(task: HostTaskState, candidates: Candidates, policy: Policy) -> str | N
     if policy.sticky:
         return candidates.ring(task.selector).choose(task.key.job, task.attempts)
     near = candidates.near(task.selector)
-    others = [container for container in near if container.name != task.avoid] or near
-    ordered = sorted(others, key=lambda other: (other.load, other.name not in task.ran_on, other.name))
-    return ordered[task.attempts % len(ordered)].name if ordered else None
+    others = [name for name in near if name != task.avoid] or near
+    ordered = sorted(others, key=lambda name: (candidates.load[name], name not in task.ran_on, name))
+    return ordered[task.attempts % len(ordered)] if ordered else None
 
 
 def _assign(task: HostTaskState, candidates: Candidates, policy: Policy) -> Assign | NoContainer:

@@ -8,7 +8,7 @@ until it is lost or fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from penstock.config.model import JobConfig
 from penstock.tasks.host_task import INITIALIZE_SINK, POLICIES
@@ -23,12 +23,12 @@ from services.state_syncer.host_tasks.next_attempt import (
     Finished,
     GiveUp,
     HostTaskState,
-    Place,
+    LiveContainer,
     Retry,
     next_attempt,
     pick,
 )
-from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Outcome
+from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Failed, Outcome
 
 _POLICY = POLICIES[INITIALIZE_SINK]
 
@@ -36,7 +36,9 @@ _POLICY = POLICIES[INITIALIZE_SINK]
 class OutputTasks:
     """The outputs that are made during a round: at most `count` at once, `containers` by name being live."""
 
-    def __init__(self, containers: Mapping[str, Place], outcome: Callable[[AttemptKey], Outcome], count: int) -> None:
+    def __init__(
+        self, containers: Mapping[str, LiveContainer], outcome: Callable[[AttemptKey], Outcome], count: int
+    ) -> None:
         self._candidates = Candidates(containers)
         self._outcome = outcome
         self._count = count
@@ -60,22 +62,20 @@ class OutputTasks:
 
     def picked(self) -> list[tuple[Candidate[Commit], Wait]]:
         """The commits for which there is room, each with its sync state meanwhile."""
-        return [(candidate, self._wait(candidate, self._waits_for(candidate))) for candidate in self._queue.picked()]
+        return [(candidate, self._wait(candidate, self._waits_for(candidate))) for candidate in self._queue.picked]
 
-    def attempts(self, making: Iterable[Candidate[Commit]]) -> tuple[list[Attempt], dict[AttemptKey, str]]:
-        """The attempts to ask for, and the reasons of requests that cannot be made."""
-        attempts, rejected = [], {}
+    def attempts(self, making: Iterable[Candidate[Commit]]) -> Iterator[Attempt]:
+        """What to ask for the outputs that are made."""
         for view, commit in making:
             key = self._task(view, commit).key
             if key.container is None:
                 continue
+            url = self._candidates.places[key.container].url
             try:
                 config = JobConfig.model_validate(dict(commit.config))
-                request = SinkRequest(job=view.job, revision=commit.revision, config=config)
-                attempts.append(Attempt(key, self._candidates.places[key.container].url, request))
+                yield Attempt(key, url, SinkRequest(job=view.job, revision=commit.revision, config=config))
             except ValueError as error:
-                rejected[key] = f"the request cannot be made: {error}"
-        return attempts, rejected
+                yield Attempt(key, url, Failed(f"the request cannot be made: {error}"))
 
     def _task(self, view: JobView, commit: Commit) -> HostTaskState:
         failures = view.failures_since(view.revision)

@@ -14,9 +14,9 @@ from penstock.store.running import STATE_SYNCER
 from penstock.store.savepoints import ASKED, DELETING, FAILED, READY, SavepointRow, row_of
 from penstock.store.tables import savepoints
 from penstock.tasks.savepoint import SavepointReport
-from services.state_syncer.host_tasks.next_attempt import Assign, Decision, Finished, GiveUp, Retry
+from services.state_syncer.host_tasks.next_attempt import Assign, Decision, Finished, GiveUp, LiveContainer, Retry
 from services.state_syncer.host_tasks.store import read_state_bytes
-from services.state_syncer.store.plans import LiveContainer, read_live_containers
+from services.state_syncer.store.plans import read_live_containers
 
 log = logger(__name__)
 

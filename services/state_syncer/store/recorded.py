@@ -8,11 +8,9 @@ from typing import Any
 
 from penstock.tasks.rollout import RunningRollout, SeenTask
 from services.state_syncer.decide.diff import Config, Unusable, expected_config
-from services.state_syncer.decide.progress import Plan, Progress
+from services.state_syncer.decide.progress import Plan, PlanRow, Progress
 from services.state_syncer.decide.view import JobView, Running
 from services.state_syncer.decide.waves import Rolling, Rollout
-from services.state_syncer.host_tasks.watch import is_rollout
-from services.state_syncer.store.plans import PlanRow
 
 
 def expected_of(merged: Config | None, layers: Sequence[Config]) -> Config | Unusable:
@@ -48,7 +46,7 @@ def _with_rollout(view: JobView, running: Running, rollout: RunningRollout) -> J
 
 def _with_plan(view: JobView, row: PlanRow, tasks: Mapping[int, SeenTask]) -> JobView:
     try:
-        if is_rollout(row):
+        if row.is_rollout:
             return replace(view, rolling=Rolling(Rollout.model_validate(row.plan), tasks))
         plan = Plan.model_validate(row.plan)
     except ValueError as error:

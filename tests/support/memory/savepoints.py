@@ -15,9 +15,8 @@ from penstock.store.savepoints import ASKED, DELETING, FAILED, READY, SavepointR
 from penstock.tasks.redistribution import SavepointName
 from penstock.tasks.savepoint import SavepointReport
 from services.state_syncer.decide.progress import Restore
-from services.state_syncer.host_tasks.next_attempt import Assign, Decision, Finished, GiveUp, Retry
+from services.state_syncer.host_tasks.next_attempt import Assign, Decision, Finished, GiveUp, LiveContainer, Retry
 from services.state_syncer.savepoints.store import Decided, OpenSavepoints, Running
-from services.state_syncer.store.plans import LiveContainer
 from tests.support.memory.store import MemoryPort, MemoryStore
 
 _MADE = datetime(2026, 1, 1, tzinfo=UTC)

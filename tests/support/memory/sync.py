@@ -12,10 +12,9 @@ from penstock.config.declare import ROLLBACK_LAYER, ChangeKind
 from penstock.store.running import STATE_SYNCER, CommitRow
 from services.state_syncer.decide.budget import Waits
 from services.state_syncer.decide.effects import PlanWrite
-from services.state_syncer.decide.progress import Plan
+from services.state_syncer.decide.progress import Plan, PlanRow
 from services.state_syncer.decide.view import JobView, RollingJob, Running, SyncRecord, SyncState
-from services.state_syncer.host_tasks.watch import is_rollout
-from services.state_syncer.store.plans import LiveContainer, PlanRow
+from services.state_syncer.host_tasks.next_attempt import LiveContainer
 from services.state_syncer.store.port import Batch, RoundInput
 from services.state_syncer.store.recorded import expected_of, with_recorded
 from services.state_syncer.store.rollouts import RollingJobs
@@ -33,7 +32,7 @@ class MemorySyncStore(MemoryPort):
         with self._transaction() as store:
             new_ranks = None if store.ranks == store.synced_ranks else dict(store.ranks)
             plans = {name: _plan_row(store, name) for name in store.plans}
-            rolling = [name for name, plan in plans.items() if is_rollout(plan)]
+            rolling = [name for name, plan in plans.items() if plan.is_rollout]
             tasks = wave_tasks(store, rolling)
 
             def view(name: str) -> JobView:
@@ -43,7 +42,7 @@ class MemorySyncStore(MemoryPort):
 
             found = RoundInput(
                 views=iter([view(name) for name in store.jobs if new_ranks is not None or _is_behind(store, name)]),
-                rolling=_rolling_jobs([view(name) for name in rolling]),
+                rolling=partial(_rolling_jobs, [view(name) for name in rolling]),
                 named=lambda names: iter([view(name) for name in names]),
                 queued=partial(_queued, [view(name) for name in store.jobs if _waits_for_room(store, name)]),
                 new_ranks=new_ranks,
@@ -134,7 +133,7 @@ def _waits_for_room(store: MemoryStore, name: str) -> bool:
 
 def _is_behind(store: MemoryStore, name: str) -> bool:
     job, entry, record = store.jobs[name], store.running.get(name), store.sync_states.get(name)
-    if name in store.plans and is_rollout(_plan_row(store, name)):
+    if name in store.plans and _plan_row(store, name).is_rollout:
         return False
     if job.deleting or entry is None or record is None:
         return True

@@ -76,8 +76,8 @@ def test_a_job_that_runs_what_it_should_is_left_alone() -> None:
 def test_a_rescale_of_a_job_that_ran_begins_a_plan_for_the_whole_write() -> None:
     decision = decide(view(changed(task_count=4, priority=3)), NOW)
     assert isinstance(decision, StartRescale)
-    assert decision.config == changed(task_count=4, priority=3)
-    assert [change.field for change in decision.difference.fields] == ["task_count"]
+    assert decision.commit.config == changed(task_count=4, priority=3)
+    assert [change.field for change in decision.commit.difference.fields] == ["task_count"]
     assert effects(view(), decision, NOW).record is None, "whether it begins is not said yet"
 
 

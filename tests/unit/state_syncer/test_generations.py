@@ -27,11 +27,11 @@ from services.state_syncer.host_tasks.next_attempt import (
     Candidates,
     Decision,
     Finished,
+    LiveContainer,
     NoContainer,
     Retry,
 )
 from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, Lost, Outcome, Unanswered
-from services.state_syncer.store.plans import LiveContainer
 
 DAY = 86_400.0
 RETENTION = Retention(count=1, seconds=DAY)

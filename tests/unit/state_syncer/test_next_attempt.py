@@ -23,13 +23,13 @@ from services.state_syncer.host_tasks.next_attempt import (
     Finished,
     GiveUp,
     HostTaskState,
+    LiveContainer,
     NoContainer,
     Retry,
     next_attempt,
     pick,
 )
 from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, Lost, Outcome, Unanswered
-from services.state_syncer.store.plans import LiveContainer
 
 PLAIN = Policy()
 NEW = HostTaskState(AttemptKey("j", "kind", 1, None))

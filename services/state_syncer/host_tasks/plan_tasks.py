@@ -1,20 +1,72 @@
-"""The host tasks that the plan of a rescale asks for. Pure."""
+"""The host tasks of the plans of rescales: what is asked for, and what a round sees of them. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from penstock.config.classify import classify
 from penstock.config.model import ChangeKind, JobConfig
+from penstock.tasks.host_task import POLICIES, REDISTRIBUTE
 from penstock.tasks.redistribution import Layout, RedistributionRequest, SealRequest
 from penstock.tasks.selectors import selector_of
 from penstock.tasks.spec import key_group_ranges
 from services.state_syncer.decide.diff import Config, only
-from services.state_syncer.decide.progress import Plan, Step
-from services.state_syncer.decide.view import Running
-from services.state_syncer.host_tasks.next_attempt import HostTaskState
-from services.state_syncer.host_tasks.outcomes import AttemptKey
+from services.state_syncer.decide.progress import Plan, PlanRow, Step
+from services.state_syncer.decide.view import JobView, Running
+from services.state_syncer.host_tasks.next_attempt import Candidates, HostTaskState, LiveContainer, pick
+from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Failed, Outcome
+
+
+class PlanTasks:
+    """All plans of rescales and live containers of one moment. `state_bytes`: the reported size of the jobs' state,
+    where it is known."""
+
+    def __init__(
+        self,
+        plans: Mapping[str, PlanRow],
+        containers: Mapping[str, LiveContainer],
+        outcome: Callable[[AttemptKey], Outcome],
+        state_bytes: Mapping[str, int],
+    ) -> None:
+        under_way = {job: row for job, row in plans.items() if not row.deleting}
+        asked = (AttemptKey(job, REDISTRIBUTE, None, row.plan.get("container")) for job, row in under_way.items())
+        self._candidates = Candidates(containers, asked)
+        self._outcome = outcome
+        self._state_bytes = state_bytes
+
+    def observe(self, view: JobView) -> JobView:
+        """The view with the observed progress of its plan's step."""
+        progress = view.progress
+        if progress is None or view.deleting:
+            return view
+        plan = progress.plan
+        task = task_of(view.job, plan, view.failures)
+        candidate = pick(task, self._candidates, POLICIES[REDISTRIBUTE])
+        if candidate is not None and plan.step is Step.AWAIT_STOPPED:
+            # Each observation counts, so that plans that begin together are spread.
+            self._candidates.add(REDISTRIBUTE, candidate)
+        seen = replace(
+            progress,
+            outcome=self._outcome(task.key),
+            candidate=candidate,
+            container_lives=plan.container in self._candidates.places,
+        )
+        return replace(view, progress=seen)
+
+    def attempts(self, asked: Iterable[tuple[JobView, Plan]]) -> Iterator[Attempt]:
+        """What to ask for the plans' steps: nothing while tasks stop, or no container is chosen."""
+        for view, plan in asked:
+            if plan.step is Step.AWAIT_STOPPED or view.running is None or plan.container is None:
+                continue
+            place = self._candidates.places.get(plan.container)
+            key, url = key_of(view.job, plan, view.failures), "" if place is None else place.url
+            try:
+                request = request_of(view.job, plan, view.running, self._state_bytes.get(view.job))
+                yield Attempt(key, url, request)
+            except ValueError as error:
+                yield Attempt(key, url, Failed(f"the request cannot be made: {error}"))
 
 
 def key_of(job: str, plan: Plan, failures: int) -> AttemptKey:
