@@ -87,6 +87,8 @@ def _changes(node: Node | None, old: Any, new: Any, path: Path, sinks: tuple[Any
         yield FieldChange(path, old, new, node.row.change if isinstance(node, Leaf) else ChangeKind.RESTART)
         return
     for key in dict.fromkeys((*old, *new)):
+        if key in old and key in new and _same(old[key], new[key], (*path, key), True):
+            continue  # most are: cheaper than going there
         below = child(node, key) if node is not None else None
         old_value, new_value = _value(below, old, key, sinks[0]), _value(below, new, key, sinks[1])
         yield from _changes(below, old_value, new_value, (*path, key), sinks)
