@@ -39,10 +39,10 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
     )
     writer = JobClient(settings.job_service_url, settings.state_syncer_token.get_secret_value() or None)
     parts = (
-        _syncer(engine, dispatcher.part(), settings, clock),
+        _syncer(engine, HostTasks(dispatcher), settings, clock),
         RollbackReconciler(PostgresRollbackStore(engine), writer),
-        _savepoint_reconciler(engine, dispatcher.part(), settings),
-        _generation_gc(engine, dispatcher.part(), settings, clock),
+        _savepoint_reconciler(engine, HostTasks(dispatcher), settings),
+        _generation_gc(engine, HostTasks(dispatcher), settings, clock),
     )
 
     def rounds(leader_epoch: int) -> None:

@@ -47,7 +47,7 @@ def tasks() -> Iterator[HostTasks]:
     clock = SystemClock()
     client = HostTaskClient()
     dispatcher = Dispatcher(client, clock.monotonic, workers=2, lost_after_seconds=0.5, wait_seconds=0.1)
-    yield dispatcher.part()
+    yield HostTasks(dispatcher)
     dispatcher.close()
     client.close()
 
@@ -106,9 +106,7 @@ def test_a_refusal_is_a_failure(tasks: HostTasks, world: World, url: str) -> Non
     assert "generation 7" in found.error
 
 
-def test_nobody_there_and_a_container_without_a_lease_are_silence(
-    tasks: HostTasks, world: World, url: str
-) -> None:
+def test_nobody_there_and_a_container_without_a_lease_are_silence(tasks: HostTasks, world: World, url: str) -> None:
     nobody = outcome(tasks, world, Attempt(KEY, f"http://127.0.0.1:{free_port()}", REQUEST))
     assert isinstance(nobody, Lost)
     world.clock.seconds += 3600
@@ -116,9 +114,7 @@ def test_nobody_there_and_a_container_without_a_lease_are_silence(
     assert isinstance(without_lease, Lost)
 
 
-def test_what_is_wanted_no_more_is_cancelled_and_comes_too_late_then(
-    tasks: HostTasks, world: World, url: str
-) -> None:
+def test_what_is_wanted_no_more_is_cancelled_and_comes_too_late_then(tasks: HostTasks, world: World, url: str) -> None:
     """1. A redistribution waits. 2. The State Syncer wants it no more. 3. A late call for it is refused."""
     (host,) = world.hosts.alive()
     tasks.want([Attempt(KEY, url, REQUEST)], 1)

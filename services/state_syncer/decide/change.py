@@ -5,6 +5,7 @@ A decision that was not carried out is made again in the next round, from what t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from penstock.config.classify import Difference, classify
@@ -25,7 +26,6 @@ from services.state_syncer.decide.decisions import (
 )
 from services.state_syncer.decide.diff import Config, Unusable, field_names, only
 from services.state_syncer.decide.observe import Presence
-from services.state_syncer.decide.progress import Restore
 from services.state_syncer.decide.view import JobView, Running, SyncRecord, SyncState
 
 
@@ -92,65 +92,47 @@ def _stopped(config: Config) -> Config:
 
 
 def _decide_change(view: JobView, now: datetime) -> Nothing | BackingOff | StartRescale | StartRollout | Fail | Commit:
+    expected, running, restore = view.expected, view.running, view.restore
     if is_backing_off(view.sync, view.revision, now):
         return BackingOff()
-    if isinstance(view.expected, Unusable):
-        fields = () if view.expected.field is None else (view.expected.field,)
-        return Fail(f"the layers merge to no valid configuration: {view.expected.reason}", fields=fields)
-    if view.restore is not None:
-        return _restore(view, view.expected, view.restore)
-    if view.running is None:
-        return Commit(view.expected, view.revision, view.last_generation + 1, view.restarts)
-    return _bring(view, view.expected, view.running)
-
-
-def _restore(view: JobView, expected: Config, restore: Restore) -> StartRescale | Fail | Commit:
-    """A restore is a rescale whose source is the savepoint.
-
-    A job that never ran is first committed as stopped: it must not read anything before the savepoint is in place.
-    """
-    refused = only(classify(restore.config, expected), ChangeKind.FORBIDDEN)
-    if refused.fields:
-        names = field_names(refused)
+    if isinstance(expected, Unusable):
+        fields = () if expected.field is None else (expected.field,)
+        return Fail(f"the layers merge to no valid configuration: {expected.reason}", fields=fields)
+    if restore is not None and (names := _forbidden(classify(restore.config, expected))):
         detail = f"{', '.join(names)} differ from what savepoint {restore.savepoint.name} was taken with"
         return Fail(detail, ChangeKind.FORBIDDEN, names)
-    running = view.running
-    if running is None:
-        waits = Wait("to be restored", Difference(ChangeKind.RESCALE, ()))
-        return Commit(_stopped(expected), view.revision, view.last_generation + 1, view.restarts, then=waits)
-    difference = classify(running.config, expected)
-    if running.started and difference.kind is ChangeKind.FORBIDDEN:
-        return _refuse(difference)
-    return _rescale(view, running, expected, difference, restore)
+    return _first(view, expected) if running is None else _bring(view, expected, running)
+
+
+def _first(view: JobView, expected: Config) -> Commit:
+    """A job that is to be restored must not read anything before the savepoint is in place: it is stopped first."""
+    commit = Commit(expected, view.revision, view.last_generation + 1, view.restarts)
+    if view.restore is None:
+        return commit
+    waits = Wait("to be restored", Difference(ChangeKind.RESCALE, ()))
+    return replace(commit, config=_stopped(expected), then=waits)
 
 
 def _bring(view: JobView, expected: Config, running: Running) -> Nothing | StartRescale | StartRollout | Fail | Commit:
+    """A restore is a rescale whose source is the savepoint."""
     difference = classify(running.config, expected)
-    if running.started and difference.kind is ChangeKind.FORBIDDEN:
-        return _refuse(difference)
-    if running.started and difference.kind is ChangeKind.RESCALE:
-        return _rescale(view, running, expected, difference)
+    commit = Commit(expected, view.revision, running.generation, view.restarts, difference=difference)
+    if running.started and (names := _forbidden(difference)):
+        detail = (
+            f"{', '.join(names)} cannot change in a job that has run: its checkpoints would not fit. "
+            "Make a new job with the new configuration, or take the change back"
+        )
+        return Fail(detail, ChangeKind.FORBIDDEN, names)
+    if view.restore is not None or (running.started and difference.kind is ChangeKind.RESCALE):
+        return StartRescale(replace(commit, difference=only(difference, ChangeKind.RESCALE)), view.restore)
     is_whole = not running.stopping and running.rollout is None
     if not difference.fields and is_whole and _is_current(view, running):
         return Nothing()
-    commit = Commit(expected, view.revision, running.generation, view.restarts, difference=difference)
     return StartRollout(commit) if _is_release(running, commit) else commit
 
 
-def _rescale(
-    view: JobView, running: Running, expected: Config, difference: Difference, restore: Restore | None = None
-) -> StartRescale:
-    part = only(difference, ChangeKind.RESCALE)
-    return StartRescale(Commit(expected, view.revision, running.generation, view.restarts, difference=part), restore)
-
-
-def _refuse(difference: Difference) -> Fail:
-    names = field_names(only(difference, ChangeKind.FORBIDDEN))
-    detail = (
-        f"{', '.join(names)} cannot change in a job that has run: its checkpoints would not fit. "
-        "Make a new job with the new configuration, or take the change back"
-    )
-    return Fail(detail, ChangeKind.FORBIDDEN, names)
+def _forbidden(difference: Difference) -> tuple[str, ...]:
+    return field_names(only(difference, ChangeKind.FORBIDDEN))
 
 
 def _is_current(view: JobView, running: Running) -> bool:

@@ -107,11 +107,15 @@ def effects(view: JobView, decision: Decision, now: datetime) -> Effects:
         case BackingOff() | StartRescale() | StartRollout():
             return Effects()
         case Wait(detail, difference):
-            about = {"detail": detail, "fields": field_names(difference)}
-            told = LogEvent("job waits", view.job, view.revision, difference.kind.name.lower(), about, if_new=True)
-            return Effects(record=_waiting(view, decision), events=(told,))
-        case Fail():
-            return Effects(record=failed(view, decision, now), events=_failure(view, decision))
+            kind, fields = difference.kind, field_names(difference)
+            about = {"detail": detail, "fields": fields}
+            told = LogEvent("job waits", view.job, view.revision, kind.name.lower(), about, if_new=True)
+            record = SyncRecord(decision.state, view.revision, detail, kind, fields, decision.failures)
+            return Effects(record=record, events=(told,))
+        case Fail(detail, kind, fields):
+            about = {"error": detail, "fields": fields}
+            told = LogEvent(FAILED, view.job, view.revision, kind.name.lower(), about)
+            return Effects(record=_failed(view, decision, now), events=(told,))
         case RetryStep(failure):
             return replace(effects(view, failure, now), soon=True)
         case AwaitStopped(presence):
@@ -188,24 +192,13 @@ def _synced(view: JobView) -> SyncRecord:
     return SyncRecord(SyncState.SYNCED, view.revision)
 
 
-def _waiting(view: JobView, waits: Wait) -> SyncRecord:
-    kind, fields = waits.difference.kind, field_names(waits.difference)
-    return SyncRecord(waits.state, view.revision, waits.detail, kind, fields, waits.failures)
-
-
 def _committed(view: JobView, commit: Commit, now: datetime) -> SyncRecord | None:
     if commit.stopping:
         return SyncRecord(SyncState.DELETING, view.revision, _AWAITING[Presence.UNKNOWN])
-    match commit.then:
-        case None:
-            kind, fields = commit.difference.kind, field_names(commit.difference)
-            return SyncRecord(SyncState.SYNCED, view.revision, kind=kind, fields=fields)
-        case Wait():
-            return _waiting(view, commit.then)
-        case Fail():
-            return failed(view, commit.then, now)
-        case BackingOff():
-            return None
+    if commit.then is not None:
+        return effects(view, commit.then, now).record
+    kind, fields = commit.difference.kind, field_names(commit.difference)
+    return SyncRecord(SyncState.SYNCED, view.revision, kind=kind, fields=fields)
 
 
 def _under_way(job: JobRow, plan: Plan | Rollout, why: str = "") -> SyncRecord:
@@ -220,7 +213,7 @@ def _under_way(job: JobRow, plan: Plan | Rollout, why: str = "") -> SyncRecord:
     )
 
 
-def failed(view: JobView, failure: Fail, now: datetime) -> SyncRecord:
+def _failed(view: JobView, failure: Fail, now: datetime) -> SyncRecord:
     """The state after one more failure in a row."""
     failures = 1 + view.failures_since(view.revision)
     quarantined = failures >= QUARANTINE_AFTER_FAILURES
@@ -258,11 +251,6 @@ def _progress(job: JobRow, decision: Record[Plan] | Record[Rollout]) -> tuple[Lo
 
 def _about(plan: Plan) -> Mapping[str, Any]:
     return {"step": plan.step.value, "to_generation": plan.generation, "container": plan.container}
-
-
-def _failure(view: JobView, failure: Fail) -> tuple[LogEvent]:
-    details = {"error": failure.detail, "fields": failure.fields}
-    return (LogEvent(FAILED, view.job, view.revision, failure.kind.name.lower(), details),)
 
 
 def _commit_kind(view: JobView, commit: Commit) -> str:

@@ -35,8 +35,8 @@ from services.state_syncer.decide.diff import field_names, only
 from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.progress import IllegalMove, Plan, Progress, Step, elapsed
 from services.state_syncer.decide.view import JobView, Running
-from services.state_syncer.host_tasks.next_attempt import Finished, GiveUp, Retry, after_attempt
-from services.state_syncer.host_tasks.outcomes import Failed, Lost
+from services.state_syncer.host_tasks.next_attempt import GiveUp, Retry, after_attempt
+from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost
 from services.state_syncer.host_tasks.plan_tasks import task_of
 
 LONGEST_SECONDS = {Step.AWAIT_STOPPED: 300.0, Step.REDISTRIBUTE: 3600.0}
@@ -138,21 +138,12 @@ def _new_plan(start: StartRescale, now: datetime, ran_on: Collection[str]) -> Pl
 def _fact(view: JobView, progress: Progress, now: datetime) -> Fact:
     """What is found about the plan's step. Before the seal, a changed configuration takes precedence."""
     plan = progress.plan
-    if plan.step is not Step.SEAL and _is_changed(view, plan):
+    if plan.step is not Step.SEAL and view.asks_for_more(plan, plan.config, plan.restore):
         return Fact.CHANGED
     found = _presence(view) if plan.step is Step.AWAIT_STOPPED else _answer(view, progress)
     waits = found in (Fact.NOT_GONE, Fact.UNANSWERED)
     limit = LONGEST_SECONDS.get(plan.step)
     return Fact.LATE if waits and limit is not None and elapsed(plan.step_at, now) >= limit else found
-
-
-def _is_changed(view: JobView, plan: Plan) -> bool:
-    return (
-        view.revision > plan.revision
-        or view.restarts > plan.restarts
-        or view.expected != plan.config
-        or view.restore != plan.restore
-    )
 
 
 def _presence(view: JobView) -> Fact:
@@ -164,7 +155,7 @@ def _answer(view: JobView, progress: Progress) -> Fact:
     task = task_of(view.job, progress.plan, view.failures)
     lives = progress.container_lives
     match after_attempt(task, progress.outcome, POLICIES[task.key.kind], container_lives=lives):
-        case Finished():
+        case Done():
             return Fact.DONE
         case GiveUp(lost=lost):
             return Fact.GIVEN_UP if lost else Fact.FAILED

@@ -78,7 +78,7 @@ def continue_rollout(
     view: JobView, running: Running, rolling: Rolling, now: datetime, policy: RolloutPolicy
 ) -> RolloutStep | StartRescale:
     """The next step of a recorded rollout. Raises IllegalMove."""
-    if _is_changed(view, running, rolling.plan):
+    if running.stopping or view.asks_for_more(rolling.plan, running.config):
         return _changed(view, running, rolling.plan, now, policy)
     return carry_on(view, now, policy)
 
@@ -196,16 +196,6 @@ def _halt(job: str, plan: Rollout, fact: WaveFact, found: tuple[Trouble, ...], n
 
 
 # ---- writes that come meanwhile
-
-
-def _is_changed(view: JobView, running: Running, plan: Rollout) -> bool:
-    return (
-        view.revision > plan.revision
-        or view.restarts > plan.restarts
-        or view.expected != running.config
-        or view.restore is not None
-        or running.stopping
-    )
 
 
 def _changed(

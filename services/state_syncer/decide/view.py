@@ -11,8 +11,8 @@ from penstock.config.model import ChangeKind, DesiredState
 from penstock.tasks.rollout import RunningRollout
 from services.state_syncer.decide.diff import Config, Unusable
 from services.state_syncer.decide.observe import Presence
-from services.state_syncer.decide.progress import Progress, Restore
-from services.state_syncer.decide.waves import Rolling
+from services.state_syncer.decide.progress import Plan, Progress, Restore
+from services.state_syncer.decide.waves import Rolling, Rollout
 
 Digests = Mapping[str, str]
 """The digests of a configuration (`penstock.tasks.digests`); empty where none are stored."""
@@ -124,3 +124,8 @@ class JobView(JobRow):
     restore: Restore | None = None
     rolling: Rolling | None = None
     digests: Digests = field(default_factory=dict)
+
+    def asks_for_more(self, plan: Plan | Rollout, config: Config, restore: Restore | None = None) -> bool:
+        """Whether anything was asked of the job since `plan`, which brings it to `config`."""
+        is_newer = self.revision > plan.revision or self.restarts > plan.restarts
+        return is_newer or self.expected != config or self.restore != restore

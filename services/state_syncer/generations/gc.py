@@ -14,8 +14,8 @@ from penstock.store.running import STATE_SYNCER
 from services.state_syncer.generations import store
 from services.state_syncer.generations.rules import Keep, Retention, UnusedGeneration, decide, key_of, request_of
 from services.state_syncer.host_tasks.dispatcher import HostTasks
-from services.state_syncer.host_tasks.next_attempt import Ask, Assign, Candidates, Decision, Finished, Retry
-from services.state_syncer.host_tasks.outcomes import Attempt
+from services.state_syncer.host_tasks.next_attempt import Ask, Assign, Candidates, Decision, Retry
+from services.state_syncer.host_tasks.outcomes import Attempt, Done
 from services.state_syncer.metrics import COLLECTED
 from services.state_syncer.store.plans import read_live_containers
 
@@ -68,7 +68,7 @@ class GenerationGc:
         asked = [(old, decision.container) for old, decision in decided if isinstance(decision, Ask)]
         attempts = [Attempt(key_of(old), containers[name].url, request_of(old)) for old, name in asked]
         self._host_tasks.want(attempts, leader_epoch)
-        self._busy = any(isinstance(decision, Assign | Ask | Finished) for _, decision in decided)
+        self._busy = any(isinstance(decision, Assign | Ask | Done) for _, decision in decided)
         return self._busy
 
 
@@ -76,7 +76,7 @@ def _write(connection: Connection, old: UnusedGeneration, decision: Decision | K
     match decision:
         case Assign(container):
             store.bind(connection, old.job, old.generation, container)
-        case Finished():
+        case Done():
             log.info("generation collected", job=old.job, generation=old.generation, container=old.container)
             COLLECTED.inc()
             store.collected(connection, old.job, old.generation)

@@ -69,10 +69,6 @@ class Dispatcher:
         self._first_calls: deque[Callable[[], None]] = deque()
         self._calls: deque[Callable[[], None]] = deque()
 
-    def part(self) -> HostTasks:
-        """The host tasks of one part of the State Syncer, which knows nothing of the other parts."""
-        return HostTasks(self)
-
     def submit(self, call: Callable[[], None], *, first: bool = False) -> None:
         """A worker makes the call. Those that are `first` go before all others."""
         (self._first_calls if first else self._calls).append(call)
@@ -92,8 +88,11 @@ class Dispatcher:
 
 
 class HostTasks:
-    """The host tasks of one part of the State Syncer. A round passes the attempts that it wants; a later round reads
-    their outcomes. Nothing that was found under another leader epoch counts."""
+    """The host tasks of one part of the State Syncer, which knows nothing of the other parts.
+
+    A round passes the attempts that it wants; a later round reads their outcomes. Nothing that was found under another
+    leader epoch counts.
+    """
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher

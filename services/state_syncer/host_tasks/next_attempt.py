@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.config.declare import Model
 from penstock.tasks.host_task import Policy
 from penstock.tasks.selectors import meets
 from services.state_syncer.decide.effects import backoff_seconds
@@ -28,13 +27,13 @@ class LiveContainer(NamedTuple):
 class Candidates:
     """The live containers of one moment, and the host tasks that they were asked for (`asked`, one key each).
 
-    `load`: how many of these each container has.
+    `load`: how many of these each container has; `under_way`: how many there are of each kind.
     """
 
     def __init__(self, places: Mapping[str, LiveContainer], asked: Iterable[AttemptKey] = ()) -> None:
         self.places = places
         self.load: Counter[str] = Counter()
-        self._under_way: Counter[str] = Counter()
+        self.under_way: Counter[str] = Counter()
         self._rings: dict[str | None, Ring] = {}
         for key in asked:
             if key.container is not None:
@@ -43,11 +42,7 @@ class Candidates:
     def add(self, kind: str, container: str) -> None:
         """The container is asked for one more."""
         self.load[container] += 1
-        self._under_way[kind] += 1
-
-    def under_way(self, kind: str) -> int:
-        """How many tasks of a kind are asked for."""
-        return self._under_way[kind]
+        self.under_way[kind] += 1
 
     def near(self, selector: str | None) -> list[str]:
         """Those that meet a job's selector, or all of them when none does."""
@@ -97,13 +92,6 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """The task is done."""
-
-    report: Model | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Retry:
     """The attempt is over, and another one may begin after `after_seconds`. `lost`: its container is lost."""
 
@@ -120,7 +108,7 @@ class GiveUp:
     lost: bool = False
 
 
-AfterAttempt = Ask | Finished | Retry | GiveUp
+AfterAttempt = Ask | Done | Retry | GiveUp
 Decision = Assign | NoContainer | AfterAttempt
 
 
@@ -134,8 +122,8 @@ def next_attempt(task: HostTaskState, outcome: Outcome, candidates: Candidates, 
 def after_attempt(task: HostTaskState, outcome: Outcome, policy: Policy, *, container_lives: bool) -> AfterAttempt:
     """The next step after an attempt. `container_lives`: by the store."""
     match outcome:
-        case Done(report):
-            return Finished(report)
+        case Done():
+            return outcome
         case Failed(why):
             if policy.attempts is not None and task.attempts + 1 >= policy.attempts:
                 return GiveUp(why)
@@ -161,7 +149,7 @@ def pick(task: HostTaskState, candidates: Candidates, policy: Policy) -> str | N
 
 
 def _assign(task: HostTaskState, candidates: Candidates, policy: Policy) -> Assign | NoContainer:
-    if policy.at_once is not None and candidates.under_way(task.key.kind) >= policy.at_once:
+    if policy.at_once is not None and candidates.under_way[task.key.kind] >= policy.at_once:
         return NoContainer()
     chosen = pick(task, candidates, policy)
     if chosen is None:

@@ -20,7 +20,6 @@ from services.state_syncer.decide.diff import field_names
 from services.state_syncer.decide.view import JobView
 from services.state_syncer.host_tasks.next_attempt import (
     Candidates,
-    Finished,
     GiveUp,
     HostTaskState,
     LiveContainer,
@@ -28,7 +27,7 @@ from services.state_syncer.host_tasks.next_attempt import (
     next_attempt,
     pick,
 )
-from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Failed, Outcome
+from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Outcome
 
 _POLICY = POLICIES[INITIALIZE_SINK]
 
@@ -48,7 +47,7 @@ class OutputTasks:
         """The commit once its output exists; the failure; or None while the output must be made."""
         task = self._task(view, commit)
         match next_attempt(task, self._outcome(task.key), self._candidates, _POLICY):
-            case Finished():
+            case Done():
                 return commit
             case GiveUp(why) | Retry(why):
                 told = f"step {INITIALIZE_SINK} on {task.key.container}: {why}"

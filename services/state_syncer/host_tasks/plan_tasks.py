@@ -93,21 +93,19 @@ def request_of(
         return SealRequest(job=job, layout=source)
     if plan.generation is None:
         raise ValueError(f"the plan of {job} has taken no generation")
-    if plan.restore is not None:
-        saved = layout(plan.restore.generation, plan.restore.config)
-        source = saved.model_copy(update={"savepoint": plan.restore.savepoint})
-        target = layout(plan.generation, plan.config)
-        return RedistributionRequest(job=job, source=source, target=target, state_bytes=state_bytes)
+    restore = plan.restore
+    if restore is not None:
+        source = layout(restore.generation, restore.config).model_copy(update={"savepoint": restore.savepoint})
     return RedistributionRequest(
         job=job,
         source=source,
-        target=layout(plan.generation, target_config(running, plan)),
-        stopped_at=running.commit_number,
+        target=layout(plan.generation, _target_config(running, plan) if restore is None else plan.config),
+        stopped_at=running.commit_number if restore is None else None,
         state_bytes=state_bytes,
     )
 
 
-def target_config(running: Running, plan: Plan) -> Config:
+def _target_config(running: Running, plan: Plan) -> Config:
     """The running configuration with the rescaled fields of the plan. The commit brings the rest of the write."""
     config: Config = running.config
     for change in only(classify(running.config, plan.config), ChangeKind.RESCALE).fields:

@@ -6,7 +6,8 @@ each round asks again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from penstock.config.declare import ROLLBACK_LAYER
 from penstock.control.errors import PenstockError
@@ -14,7 +15,7 @@ from penstock.control.logs import logger
 from penstock.tasks.rollout import Rejected
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import LARGEST_BATCH, BatchAction, BatchWrite
-from services.state_syncer.rollback.decide import DropLayer, Forget, PutLayer, decide_rollback
+from services.state_syncer.rollback.decide import Forget, Keep, Write, decide_rollback
 from services.state_syncer.rollback.store import RollbackStore
 
 log = logger(__name__)
@@ -39,13 +40,11 @@ class RollbackReconciler:
         forget: dict[str, Rejected] = {}
         for job, revision, rejected, layers in found:
             match decide_rollback(rejected, layers):
-                case PutLayer(config, version, reason):
-                    writes.append(_write(BatchAction.PUT, job, version, reason, dict(config)))
-                case DropLayer(version, reason):
-                    writes.append(_write(BatchAction.DROP, job, version, reason, {}))
+                case Write(config, version, reason):
+                    writes.append(_batch_write(job, config, version, reason))
                 case Forget():
                     forget[job] = rejected
-                case _:
+                case Keep():
                     self._done[job] = revision
         if forget:
             self._store.forget(forget, leader_epoch)
@@ -74,5 +73,7 @@ class RollbackReconciler:
         return refused
 
 
-def _write(action: BatchAction, job: str, version: int, reason: str, config: dict[str, object]) -> BatchWrite:
-    return BatchWrite(action=action, job=job, layer=ROLLBACK_LAYER, config=config, if_match=version, reason=reason)
+def _batch_write(job: str, config: Mapping[str, Any] | None, version: int, reason: str) -> BatchWrite:
+    action = BatchAction.DROP if config is None else BatchAction.PUT
+    content = dict(config or {})
+    return BatchWrite(action=action, job=job, layer=ROLLBACK_LAYER, config=content, if_match=version, reason=reason)

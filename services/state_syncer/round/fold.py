@@ -30,10 +30,7 @@ log = logger(__name__)
 
 
 class Round:
-    """What a round will write, log and ask for, collected job by job.
-
-    `room` for plans is asked for only when one would begin; it is given how many rollouts the round has ended by then.
-    """
+    """What a round will write, log and ask for, collected job by job: `watch` rollouts, `open`, `add` jobs, `admit`."""
 
     def __init__(
         self,
@@ -41,11 +38,11 @@ class Round:
         policy: RolloutPolicy,
         plans: PlanTasks,
         outputs: OutputTasks,
-        room: Callable[[int], Room],
     ) -> None:
         self.batch = Batch()
         self.events: list[LogEvent] = []
         self.jobs = 0
+        self.rollouts_ended = 0
         self.look_soon = False
         self._asks: list[tuple[JobView, Plan]] = []
         self._making: list[Candidate[Commit]] = []
@@ -53,14 +50,7 @@ class Round:
         self._policy = policy
         self._plans = plans
         self._outputs = outputs
-        self._room_after = room
-        self._rollouts_ended = 0
-        self._admission: AdmissionQueue | None = None
-
-    @property
-    def room(self) -> Room:
-        """For how many jobs the budget has room, before any begins in this round."""
-        return self._queue().room
+        self._admission = AdmissionQueue(Room(0, 0, 0, 0))
 
     def watch(self, job: RollingJob) -> bool:
         """Decides about a rollout under way. False when `add` must decide, with the job's configurations."""
@@ -74,6 +64,10 @@ class Round:
         self.jobs += 1
         self._fold(job, plan_effects(job, step))
         return True
+
+    def open(self, room: Room) -> None:
+        """For how many jobs the budget has room, before any begins in this round."""
+        self._admission = AdmissionQueue(room)
 
     def add(self, unwatched: JobView) -> None:
         """Decides about a job. A bug that it meets fails this job alone."""
@@ -96,8 +90,6 @@ class Round:
         for candidate, waits in self._outputs.picked():
             self._put_off(candidate.view, waits)
             self._making.append(candidate)
-        if self._admission is None:
-            return
         admitted, late = self._admission.picked()
         ran_on = who_ran([view.job for view, start in admitted if isinstance(start, StartRescale)])
         for view, start in admitted:
@@ -122,13 +114,8 @@ class Round:
 
     # ---- jobs that wait for room, or for an output
 
-    def _queue(self) -> AdmissionQueue:
-        if self._admission is None:
-            self._admission = AdmissionQueue(self._room_after(self._rollouts_ended))
-        return self._admission
-
     def _offer(self, candidate: Candidate[Start]) -> None:
-        late = self._queue().offer(candidate)
+        late = self._admission.offer(candidate)
         if late is not None:
             self._leave_waiting(late)
 
@@ -138,7 +125,7 @@ class Round:
         if view.rolling is not None:
             self._carry_out(view, lambda: carry_on(view, self._now, self._policy))
         else:
-            self._carry_out(view, lambda: wait(view, put_off(late, self._queue().room)))
+            self._carry_out(view, lambda: wait(view, put_off(late, self._admission.room)))
 
     def _awaits_output(self, view: JobView, commit: Commit, *, is_start: bool) -> bool:
         """Whether an output has to be made first, or cannot be; then that is decided."""
@@ -189,7 +176,7 @@ class Round:
             self.batch.states.append(SyncWrite(job.job, found.record, job.sync))
         if found.plan is not None:
             self.batch.plans.append(found.plan)
-            self._rollouts_ended += isinstance(job, RollingJob) and found.plan.plan is None
+            self.rollouts_ended += isinstance(job, RollingJob) and found.plan.plan is None
         self.events += [event for event in found.events if is_new or not event.if_new]
         self.look_soon |= found.soon
 

@@ -90,16 +90,18 @@ class StateSyncer:
         state_bytes = found.state_bytes(list(found.plans)) if found.plans else {}
         plans = PlanTasks(found.plans, found.containers, self._host_tasks.outcome, state_bytes)
         outputs = OutputTasks(found.containers, self._host_tasks.outcome, self._budget.outputs)
-        this = Round(self._now(), self._rollouts, plans, outputs, lambda ended: self._room(found, rolling, ended))
+        this = Round(self._now(), self._rollouts, plans, outputs)
         all_read = found.new_ranks is not None
+        unread = [] if all_read else [job.job for job in rolling.jobs if not this.watch(job)]
+        room = self._room(found, rolling, this.rollouts_ended)
+        this.open(room)
         if not all_read:
-            unread = [job.job for job in rolling.jobs if not this.watch(job)]
             for view in found.named([*unread, *rolling.unreadable]):
                 this.add(view)
         for view in found.views if all_read or not some_only or found.names is not None else _some_views(found):
             this.add(view)
         if not all_read:
-            for view in found.queued(rescales=this.room.free_rescales, rollouts=this.room.free):
+            for view in found.queued(rescales=room.free_rescales, rollouts=room.free):
                 this.add(view)
         this.admit(found.ran_on)
         this.batch.ranks = found.new_ranks

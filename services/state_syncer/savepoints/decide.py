@@ -14,13 +14,12 @@ from penstock.tasks.savepoint import SavepointRemoval, SavepointReport, Savepoin
 from services.state_syncer.host_tasks.next_attempt import (
     Candidates,
     Decision,
-    Finished,
     GiveUp,
     HostTaskState,
     Retry,
     next_attempt,
 )
-from services.state_syncer.host_tasks.outcomes import AttemptKey, Outcome
+from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Outcome
 from services.state_syncer.host_tasks.plan_tasks import layout
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def decide(row: SavepointRow, candidates: Candidates, outcome: Outcome, *, has_c
     key = key_of(row)
     task = HostTaskState(key, row.attempts - (row.container is not None))
     decision = next_attempt(task, outcome, candidates, POLICIES[key.kind])
-    if row.state != DELETING and isinstance(decision, Finished) and not isinstance(decision.report, SavepointReport):
+    if row.state != DELETING and isinstance(decision, Done) and not isinstance(decision.report, SavepointReport):
         return Retry("the container told no report")
     return decision
 

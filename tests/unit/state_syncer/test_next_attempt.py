@@ -20,7 +20,6 @@ from services.state_syncer.host_tasks.next_attempt import (
     Assign,
     Candidates,
     Decision,
-    Finished,
     GiveUp,
     HostTaskState,
     LiveContainer,
@@ -52,7 +51,7 @@ def candidates(**loads: int) -> Candidates:
         (NEW, Unanswered(), Policy(at_once=3), NoContainer()),
         (NEW, Unanswered(), Policy(at_once=4), Assign("b")),
         (ASKED, Unanswered(), PLAIN, Ask("a")),
-        (ASKED, Done(REPORT), PLAIN, Finished(REPORT)),
+        (ASKED, Done(REPORT), PLAIN, Done(REPORT)),
         (ASKED, Failed("no"), PLAIN, Retry("no")),
         (ASKED, Failed("no"), Policy(backs_off=True), Retry("no", after_seconds=30.0)),
         (ASKED._replace(attempts=2), Failed("no"), Policy(backs_off=True), Retry("no", after_seconds=120.0)),
@@ -64,7 +63,7 @@ def candidates(**loads: int) -> Candidates:
         (ASKED._replace(key=ASKED.key._replace(losses=1)), Lost("s"), Policy(losses=3), Retry("s", lost=True)),
         (ASKED._replace(key=ASKED.key._replace(losses=2)), Lost("s"), Policy(losses=3), GiveUp("s", lost=True)),
         (ASKED._replace(key=ASKED.key._replace(container="z")), Unanswered(), PLAIN, Retry("z is lost", lost=True)),
-        (ASKED._replace(key=ASKED.key._replace(container="z")), Done(), PLAIN, Finished()),
+        (ASKED._replace(key=ASKED.key._replace(container="z")), Done(), PLAIN, Done()),
     ],
 )
 def test_the_next_step(task: HostTaskState, outcome: Outcome, policy: Policy, decision: Decision) -> None:
@@ -79,7 +78,7 @@ def test_without_containers_nobody_is_asked() -> None:
 def test_who_is_assigned_counts_for_the_next() -> None:
     found = candidates(a=0, b=0)
     assert [next_attempt(NEW, Unanswered(), found, PLAIN) for _ in range(3)] == [Assign("a"), Assign("b"), Assign("a")]
-    assert found.under_way("kind") == 3
+    assert found.under_way["kind"] == 3
 
 
 @pytest.mark.parametrize(

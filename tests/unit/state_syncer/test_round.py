@@ -30,7 +30,6 @@ from tests.support.memory.sync import MemorySyncStore
 from tests.support.syncer_cell import NobodyToAsk
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-ROOM = Room(1, 1, 1, 1)
 RUNNING = Running(make_config(), 1, 1, 0, stopping=False, started=True, commit_number=1)
 
 
@@ -69,7 +68,9 @@ def view(job: str, expected: Any, **fields: Any) -> JobView:
 def make_round(plans: type[PlanTasks] = PlanTasks) -> Round:
     """In a cell without containers or plans, with room for one job."""
     outputs = OutputTasks({}, lambda key: UNANSWERED, 1)
-    return Round(NOW, RolloutPolicy(), plans({}, {}, lambda key: UNANSWERED, {}), outputs, lambda ended: ROOM)
+    this = Round(NOW, RolloutPolicy(), plans({}, {}, lambda key: UNANSWERED, {}), outputs)
+    this.open(Room(1, 1, 1, 1))
+    return this
 
 
 @pytest.mark.parametrize("where", ["look", "decision"])
