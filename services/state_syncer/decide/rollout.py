@@ -248,7 +248,8 @@ def _same_package(one: Config, other: Config) -> bool:
 def _rollout(running: Running, plan: Rollout, commit: Commit) -> RunningRollout | None:
     if plan.upgraded >= int(commit.config["task_count"]):
         return None
-    before = RanBefore(config=dict(running.config), revision=running.revision, restarts=commit.restarts)
-    if running.rollout is not None:
+    if running.rollout is None:
+        before = RanBefore(config=dict(running.config), revision=running.revision, restarts=commit.restarts)
+    else:
         before = running.rollout.before.model_copy(update={"restarts": commit.restarts})
     return RunningRollout(revision=commit.revision, upgraded=plan.upgraded, before=before)
