@@ -8,7 +8,7 @@ until it is lost or fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from penstock.config.model import JobConfig
 from penstock.tasks.host_task import INITIALIZE_SINK, POLICIES
@@ -42,12 +42,18 @@ class OutputTasks:
         self._outcome = outcome
         self._count = count
         self._queue: Queue[Commit] = Queue(count)
+        self._made: list[Candidate[Commit]] = []
 
-    def resolve(self, view: JobView, commit: Commit) -> Commit | Fail | None:
-        """The commit once its output exists; the failure; or None while the output must be made."""
+    def resolve(self, view: JobView, commit: Commit, *, is_start: bool) -> Commit | Fail | None:
+        """The commit once its output exists; the failure; or None while the output must be made.
+
+        `is_start`: the commit is the end of a plan that may have to wait for room. Who made its output is not forgotten
+        meanwhile.
+        """
         task = self._task(view, commit)
         match next_attempt(task, self._outcome(task.key), self._candidates, _POLICY):
             case Done():
+                self._made += [Candidate(view, commit)] if is_start else []
                 return commit
             case GiveUp(why) | Retry(why):
                 told = f"step {INITIALIZE_SINK} on {task.key.container}: {why}"
@@ -57,15 +63,18 @@ class OutputTasks:
     def offer(self, view: JobView, commit: Commit) -> tuple[JobView, Wait] | None:
         """Adds a commit whose output must be made. Returns a job that has no room now."""
         late = self._queue.offer(Candidate(view, commit))
-        return None if late is None else (late.view, self._wait(late, f"no more than {self._count} at once"))
+        return None if late is None else (late.view, _wait(late, f"no more than {self._count} at once"))
 
-    def picked(self) -> list[tuple[Candidate[Commit], Wait]]:
-        """The commits for which there is room, each with its sync state meanwhile."""
-        return [(candidate, self._wait(candidate, self._waits_for(candidate))) for candidate in self._queue.picked]
+    def picked(self) -> Iterator[tuple[JobView, Wait]]:
+        """The jobs for whose outputs there is room, each with its sync state meanwhile."""
+        for candidate in self._queue.picked:
+            container = self._task(*candidate).key.container
+            why = "no container can be asked" if container is None else f"{container} makes the output"
+            yield candidate.view, _wait(candidate, why)
 
-    def attempts(self, making: Iterable[Candidate[Commit]]) -> Iterator[Attempt]:
+    def attempts(self) -> Iterator[Attempt]:
         """What to ask for the outputs that are made."""
-        for view, commit in making:
+        for view, commit in (*self._made, *self._queue.picked):
             key = self._task(view, commit).key
             if key.container is None:
                 continue
@@ -82,10 +91,7 @@ class OutputTasks:
         task = HostTaskState(key, failures, selector_of(commit.config))
         return task._replace(key=key._replace(container=pick(task, self._candidates, _POLICY)))
 
-    def _waits_for(self, candidate: Candidate[Commit]) -> str:
-        container = self._task(*candidate).key.container
-        return "no container can be asked" if container is None else f"{container} makes the output"
 
-    def _wait(self, candidate: Candidate[Commit], why: str) -> Wait:
-        view, commit = candidate
-        return Wait(f"{INITIALIZE_SINK}: {why}", commit.difference, view.failures_since(view.revision))
+def _wait(candidate: Candidate[Commit], why: str) -> Wait:
+    view, commit = candidate
+    return Wait(f"{INITIALIZE_SINK}: {why}", commit.difference, view.failures_since(view.revision))

@@ -45,7 +45,6 @@ class Round:
         self.rollouts_ended = 0
         self.look_soon = False
         self._asks: list[tuple[JobView, Plan]] = []
-        self._making: list[Candidate[Commit]] = []
         self._now = now
         self._policy = policy
         self._plans = plans
@@ -87,9 +86,8 @@ class Round:
 
         `who_ran` gives the containers that have tasks of jobs.
         """
-        for candidate, waits in self._outputs.picked():
-            self._put_off(candidate.view, waits)
-            self._making.append(candidate)
+        for view, waits in self._outputs.picked():
+            self._put_off(view, waits)
         admitted, late = self._admission.picked()
         ran_on = who_ran([view.job for view, start in admitted if isinstance(start, StartRescale)])
         for view, start in admitted:
@@ -102,7 +100,7 @@ class Round:
 
     def attempts(self) -> list[Attempt]:
         """What containers are asked once all is written: steps of plans, and outputs that are made first."""
-        return [*self._plans.attempts(self._asks), *self._outputs.attempts(self._making)]
+        return [*self._plans.attempts(self._asks), *self._outputs.attempts()]
 
     def _decide(self, unwatched: JobView) -> tuple[JobView, Decision]:
         try:
@@ -131,10 +129,8 @@ class Round:
         """Whether an output has to be made first, or cannot be; then that is decided."""
         if not awaits_sink(view, commit):
             return False
-        found = self._outputs.resolve(view, commit)
+        found = self._outputs.resolve(view, commit, is_start=is_start)
         if isinstance(found, Commit):
-            # What may have to wait for room: who made its output is not forgotten meanwhile.
-            self._making += [Candidate(view, commit)] if is_start else []
             return False
         if found is not None:
             self._carry_out(view, lambda: wait(view, found))

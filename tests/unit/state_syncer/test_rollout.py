@@ -285,6 +285,17 @@ def test_another_package_in_the_last_wave_goes_back_to_the_one_that_was_healthy_
     assert good_values(second.plan.leaves) == {"package": {"version": "1"}}
 
 
+def test_a_release_taken_back_for_one_that_was_not_yet_healthy_everywhere_goes_on_in_waves() -> None:
+    """1. Version 2 is in its last wave. 2. Version 3 begins. 3. Version 2 is asked for again, and version 1 is good."""
+    last = begun()
+    for _ in ENDS[1:]:
+        last = step(rolling(last, *[task(worked=True)] * TASKS))
+    third = step(rolling(last, expected=config("3"), revision=7))
+    again = step(rolling(third, expected=NEW, revision=8))
+    assert (kind_of(again), again.plan.upgraded, again.commit.config) == ("next", 1, NEW)
+    assert good_values(again.plan.leaves) == {"package": {"version": "1"}}
+
+
 @pytest.mark.parametrize(("change", "is_again"), [({"priority": 7}, False), ({"isolation": "process"}, True)])
 def test_another_write_goes_along_and_begins_the_wave_anew_if_it_restarts_tasks(change: Any, *, is_again: bool) -> None:
     noted = step(rolling(begun(), task()), 10)

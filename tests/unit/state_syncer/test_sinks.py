@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from penstock.config.classify import NO_DIFFERENCE
-from services.state_syncer.decide.budget import Candidate
 from services.state_syncer.decide.change import awaits_sink
 from services.state_syncer.decide.decisions import Commit
 from services.state_syncer.decide.view import JobView, Running, SyncRecord, SyncState
@@ -58,7 +57,8 @@ def _asked(job: str, failures: int, **asks: Any) -> str | None:
     config = make_config(output=SIZED, **asks)
     sync = SyncRecord(SyncState.FAILED, 2, failures=failures)
     sinks = OutputTasks(CONTAINERS, lambda _: Unanswered(), 1)
-    (ask,) = sinks.attempts([Candidate(JobView(job, 2, 0, False, expected=config, sync=sync), Commit(config, 2, 1, 0))])
+    sinks.offer(JobView(job, 2, 0, False, expected=config, sync=sync), Commit(config, 2, 1, 0))
+    (ask,) = sinks.attempts()
     return ask.key.container
 
 
@@ -74,7 +74,7 @@ def test_no_more_than_so_many_are_made_at_once_the_oldest_write_first() -> None:
     assert [found and found[0].job for found in late] == [None, None, "third"]
     assert late[2] is not None
     assert late[2][1].detail == "initialize_sink: no more than 2 at once"
-    asks = sinks.attempts(candidate for candidate, _ in sinks.picked())
+    asks = sinks.attempts()
     assert [(ask.key.job, ask.key.number) for ask in asks] == [("first", 1), ("second", 2)]
 
 
@@ -82,5 +82,5 @@ def test_a_configuration_that_cannot_be_read_is_no_request() -> None:
     sinks = OutputTasks(CONTAINERS, lambda _: Unanswered(), 2)
     config = {**make_config(output=SIZED), "from_the_future": 1}
     sinks.offer(JobView("j", 1, 0, False, expected=config), Commit(config, 1, 1, 0))
-    (ask,) = sinks.attempts(candidate for candidate, _ in sinks.picked())
+    (ask,) = sinks.attempts()
     assert (ask.key.job, isinstance(ask.request, Failed)) == ("j", True)
