@@ -126,17 +126,14 @@ def _bring(view: JobView, expected: Config, running: Running) -> Nothing | Start
     if view.restore is not None or (running.started and difference.kind is ChangeKind.RESCALE):
         return StartRescale(replace(commit, difference=only(difference, ChangeKind.RESCALE)), view.restore)
     is_whole = not running.stopping and running.rollout is None
-    if not difference.fields and is_whole and _is_current(view, running):
+    is_current = running.revision >= view.revision and running.restarts >= view.restarts
+    if not difference.fields and is_whole and is_current:
         return Nothing()
     return StartRollout(commit) if _is_release(running, commit) else commit
 
 
 def _forbidden(difference: Difference) -> tuple[str, ...]:
     return field_names(only(difference, ChangeKind.FORBIDDEN))
-
-
-def _is_current(view: JobView, running: Running) -> bool:
-    return running.revision >= view.revision and running.restarts >= view.restarts
 
 
 def _is_release(running: Running, commit: Commit) -> bool:

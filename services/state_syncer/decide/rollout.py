@@ -9,7 +9,6 @@ The next expected configuration then has the good package, so its commit ends th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
@@ -54,24 +53,6 @@ class WaveFact(StrEnum):
     NOT_WELL = "not all of its tasks run, or it is unknown"
     CRASHING = "a task crashes again and again"
     LATE = "it takes too long"
-
-
-class WaveMove(StrEnum):
-    """What is done about it."""
-
-    STAY = "stay"
-    NEXT = "next"
-    HALT = "halt"
-
-
-WAVE_MOVES: Mapping[tuple[Stage, WaveFact], WaveMove] = {
-    (Stage.WAVE, WaveFact.HEALTHY): WaveMove.NEXT,
-    (Stage.WAVE, WaveFact.WELL): WaveMove.STAY,
-    (Stage.WAVE, WaveFact.NOT_WELL): WaveMove.STAY,
-    (Stage.WAVE, WaveFact.CRASHING): WaveMove.HALT,
-    (Stage.WAVE, WaveFact.LATE): WaveMove.HALT,
-} | {(Stage.HALTED, fact): WaveMove.STAY for fact in WaveFact}
-"""The legal moves while the expected configuration is what goes out."""
 
 
 def continue_rollout(
@@ -136,15 +117,15 @@ def _watch(job: str, generation: int, recorded: Rolling, now: datetime, policy: 
         rolling = replace(recorded, plan=recorded.plan.model_copy(update={"crashes": crashes}))
     plan, found = rolling.plan, tuple(troubles(rolling, generation))
     fact = wave_fact(rolling, found, now, policy)
-    match WAVE_MOVES.get((plan.step, fact)):
-        case WaveMove.STAY:
-            return _stay(recorded, plan, fact, found, now)
-        case WaveMove.NEXT:
+    if plan.step is Stage.HALTED:
+        return _stay(recorded, plan, fact, found, now)
+    match fact:
+        case WaveFact.HEALTHY:
             return Finish(plan) if plan.wave + 1 >= len(plan.ends) else plan
-        case WaveMove.HALT:
+        case WaveFact.CRASHING | WaveFact.LATE:
             return _halt(job, plan, fact, found, now)
-        case _:
-            raise IllegalMove(f"{fact.name} cannot be found in {plan.step}: {plan}")
+        case WaveFact.WELL | WaveFact.NOT_WELL:
+            return _stay(recorded, plan, fact, found, now)
 
 
 def wave_fact(rolling: Rolling, found: tuple[Trouble, ...], now: datetime, policy: RolloutPolicy) -> WaveFact:

@@ -23,7 +23,7 @@ from services.state_syncer.decide.decisions import (
 from services.state_syncer.decide.diff import Unusable
 from services.state_syncer.decide.effects import effects
 from services.state_syncer.decide.next_step import next_step
-from services.state_syncer.decide.rollout import WAVE_MOVES, WaveFact, begin_rollout
+from services.state_syncer.decide.rollout import begin_rollout
 from services.state_syncer.decide.view import JobView, Running, SyncRecord, SyncState
 from services.state_syncer.decide.waves import Rolling, Rollout, RolloutPolicy, Stage
 from tests.support.jobs import make_config
@@ -132,10 +132,6 @@ def test_a_wave_of_all_tasks_keeps_nothing_in_the_row() -> None:
     one = {"task_count": 1}
     roll = begun(view({**NEW, **one}, replace(RUNNING, config={**OLD, **one})))
     assert (roll.plan.ends, roll.commit.rollout) == ((1,), None)
-
-
-def test_there_is_a_move_for_every_fact() -> None:
-    assert set(WAVE_MOVES) == {(stage, fact) for stage in Stage for fact in WaveFact}
 
 
 def kind_of(decision: Any) -> str:
