@@ -7,8 +7,9 @@ from bisect import insort
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
+from penstock.model.jobs import JobState
 from services.state_syncer.decide.decisions import Commit, StartRescale, StartRollout, Wait
-from services.state_syncer.decide.view import JobView, SyncState
+from services.state_syncer.decide.view import JobView
 
 Start = StartRescale | StartRollout
 Change = TypeVar("Change", bound=Start | Commit)
@@ -87,7 +88,7 @@ def put_off(candidate: Candidate[Start], room: Room) -> Wait:
     """What a candidate without room is told. Its failures stay counted: only an attempt that goes well ends them."""
     view, start = candidate
     why = room.waits.for_rescale if isinstance(start, StartRescale) else room.waits.for_rollout
-    return Wait(why, start.commit.difference, view.failures_since(view.revision), SyncState.QUEUED)
+    return Wait(why, start.commit.difference, view.failures_since(view.revision), JobState.QUEUED)
 
 
 class AdmissionQueue:

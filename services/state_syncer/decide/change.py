@@ -10,6 +10,7 @@ from datetime import datetime
 
 from penstock.config.classify import Difference, classify
 from penstock.config.model import ChangeKind, DesiredState
+from penstock.model.jobs import JobState
 from penstock.tasks.rollout import RunningRollout, is_upgrade
 from penstock.tasks.sinks import needs_sink
 from services.state_syncer.decide.decisions import (
@@ -26,7 +27,7 @@ from services.state_syncer.decide.decisions import (
 )
 from services.state_syncer.decide.diff import Config, Unusable, field_names, only
 from services.state_syncer.decide.observe import Presence
-from services.state_syncer.decide.view import JobView, Running, SyncRecord, SyncState
+from services.state_syncer.decide.view import JobView, Running, SyncRecord
 
 
 def decide(view: JobView, now: datetime) -> Change:
@@ -61,9 +62,9 @@ def is_backing_off(sync: SyncRecord | None, revision: int, now: datetime) -> boo
     """Whether the job backs off after failures. A write newer than the failed one is tried at once."""
     if sync is None or sync.revision < revision:
         return False
-    if sync.state is SyncState.QUARANTINED:
+    if sync.state is JobState.QUARANTINED:
         return True
-    return sync.state is SyncState.FAILED and sync.next_attempt_at is not None and now < sync.next_attempt_at
+    return sync.state is JobState.FAILED and sync.next_attempt_at is not None and now < sync.next_attempt_at
 
 
 def awaits_sink(view: JobView, commit: Commit) -> bool:

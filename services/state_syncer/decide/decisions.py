@@ -8,11 +8,11 @@ from typing import Generic, TypeVar
 
 from penstock.config.classify import NO_DIFFERENCE, Difference
 from penstock.config.model import ChangeKind, DesiredState
+from penstock.model.jobs import JobState
 from penstock.tasks.rollout import Rejected, RunningRollout
 from services.state_syncer.decide.diff import Config
 from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.progress import Plan, Restore
-from services.state_syncer.decide.view import SyncState
 from services.state_syncer.decide.waves import Rollout
 
 # ---- about a job without a plan
@@ -35,7 +35,7 @@ class Wait:
     detail: str
     difference: Difference
     failures: int = 0
-    state: SyncState = SyncState.WAITING
+    state: JobState = JobState.WAITING
 
 
 @dataclass(frozen=True, slots=True)

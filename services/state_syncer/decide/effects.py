@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from penstock.config.model import ChangeKind
+from penstock.model.jobs import JobState
 from penstock.tasks.rollout import Rejected
 from services.state_syncer.decide.decisions import (
     AwaitStopped,
@@ -32,7 +33,7 @@ from services.state_syncer.decide.decisions import (
 from services.state_syncer.decide.diff import field_names
 from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.progress import Plan
-from services.state_syncer.decide.view import JobRow, JobView, SyncRecord, SyncState
+from services.state_syncer.decide.view import JobRow, JobView, SyncRecord
 from services.state_syncer.decide.waves import Rollout
 
 QUARANTINE_AFTER_FAILURES = 5
@@ -120,7 +121,7 @@ def effects(view: JobView, decision: Decision, now: datetime) -> Effects:
             return replace(effects(view, failure, now), soon=True)
         case AwaitStopped(presence):
             told = LogEvent("job stops", view.job, view.revision, "delete", {"tasks": presence.value}, if_new=True)
-            record = SyncRecord(SyncState.DELETING, view.revision, _AWAITING[presence])
+            record = SyncRecord(JobState.DELETING, view.revision, _AWAITING[presence])
             return Effects(record=record, events=(told,), soon=True)
         case Forget():
             return Effects(forget=True, events=(LogEvent(FORGOTTEN, view.job, view.revision, "delete", {}),))
@@ -164,7 +165,7 @@ def _of_finish(job: JobRow, decision: Finish[Plan] | Finish[Rollout]) -> Effects
         has_state=commit is not None,
         plan=PlanWrite(job.job, None, seconds=seconds, ends_rollout=isinstance(plan, Rollout)),
         restored=plan.restore.number if isinstance(plan, Plan) and plan.restore is not None else None,
-        record=SyncRecord(SyncState.SYNCED, plan.revision, kind=kind, fields=fields),
+        record=SyncRecord(JobState.SYNCED, plan.revision, kind=kind, fields=fields),
         events=(told,),
         soon=True,
     )
@@ -187,24 +188,24 @@ def _of_end(view: JobView, decision: End[Plan] | End[Rollout], now: datetime) ->
 def _synced(view: JobView) -> SyncRecord:
     """Synced; what the last change was is kept."""
     before = view.sync
-    if before is not None and before.state is SyncState.SYNCED:
-        return SyncRecord(SyncState.SYNCED, view.revision, kind=before.kind, fields=before.fields)
-    return SyncRecord(SyncState.SYNCED, view.revision)
+    if before is not None and before.state is JobState.SYNCED:
+        return SyncRecord(JobState.SYNCED, view.revision, kind=before.kind, fields=before.fields)
+    return SyncRecord(JobState.SYNCED, view.revision)
 
 
 def _committed(view: JobView, commit: Commit, now: datetime) -> SyncRecord | None:
     if commit.stopping:
-        return SyncRecord(SyncState.DELETING, view.revision, _AWAITING[Presence.UNKNOWN])
+        return SyncRecord(JobState.DELETING, view.revision, _AWAITING[Presence.UNKNOWN])
     if commit.then is not None:
         return effects(view, commit.then, now).record
     kind, fields = commit.difference.kind, field_names(commit.difference)
-    return SyncRecord(SyncState.SYNCED, view.revision, kind=kind, fields=fields)
+    return SyncRecord(JobState.SYNCED, view.revision, kind=kind, fields=fields)
 
 
 def _under_way(job: JobRow, plan: Plan | Rollout, why: str = "") -> SyncRecord:
     is_rescale = isinstance(plan, Plan)
     return SyncRecord(
-        SyncState.RESCALING if is_rescale else SyncState.ROLLING,
+        JobState.RESCALING if is_rescale else JobState.ROLLING,
         plan.revision,
         plan.describe(why),
         ChangeKind.RESCALE if is_rescale else ChangeKind.RESTART,
@@ -218,7 +219,7 @@ def _failed(view: JobView, failure: Fail, now: datetime) -> SyncRecord:
     failures = 1 + view.failures_since(view.revision)
     quarantined = failures >= QUARANTINE_AFTER_FAILURES
     return SyncRecord(
-        SyncState.QUARANTINED if quarantined else SyncState.FAILED,
+        JobState.QUARANTINED if quarantined else JobState.FAILED,
         view.revision,
         failure.detail,
         failure.kind,

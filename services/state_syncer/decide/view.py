@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 
 from penstock.config.model import ChangeKind, DesiredState
+from penstock.model.jobs import JobState
 from penstock.tasks.rollout import RunningRollout
 from services.state_syncer.decide.diff import Config, Unusable
 from services.state_syncer.decide.observe import Presence
@@ -16,24 +16,6 @@ from services.state_syncer.decide.waves import Rolling, Rollout
 
 Digests = Mapping[str, str]
 """The digests of a configuration (`penstock.tasks.digests`); empty where none are stored."""
-
-
-class SyncState(StrEnum):
-    """The states of `sync_state`.
-
-    `queued`: the job waits until the blast-radius budget has room for its rescale or rollout. `pending` is written by
-    the Job Service alone: it asks for a fresh decision.
-    """
-
-    SYNCED = "synced"
-    PENDING = "pending"
-    WAITING = "waiting"
-    QUEUED = "queued"
-    RESCALING = "rescaling"
-    ROLLING = "rolling"
-    FAILED = "failed"
-    QUARANTINED = "quarantined"
-    DELETING = "deleting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +50,7 @@ class Running:
 class SyncRecord:
     """How the last attempt on a job ended; what `/sync` shows. `fields` None: nobody has compared them yet."""
 
-    state: SyncState
+    state: JobState
     revision: int
     detail: str = ""
     kind: ChangeKind = ChangeKind.NONE

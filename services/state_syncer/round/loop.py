@@ -8,9 +8,10 @@ from typing import Protocol
 
 from penstock.control.errors import Fenced, StatementTimedOut
 from penstock.control.logs import logger
+from penstock.store.tables import SYNC_STATES
 from services.state_syncer import metrics
 from services.state_syncer.decide.budget import Budget, Room, Waits
-from services.state_syncer.decide.view import JobView, SyncState
+from services.state_syncer.decide.view import JobView
 from services.state_syncer.decide.waves import RolloutPolicy
 from services.state_syncer.host_tasks.dispatcher import HostTasks
 from services.state_syncer.host_tasks.output_tasks import OutputTasks
@@ -117,7 +118,7 @@ class StateSyncer:
     def _show(self, jobs: int) -> None:
         metrics.ROUND_JOBS.set(jobs)
         counted = self._store.count_states()
-        for state in SyncState:
+        for state in SYNC_STATES:
             metrics.JOBS.labels(state.value).set(counted.get(state.value, 0))
 
 

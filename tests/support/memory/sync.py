@@ -9,11 +9,12 @@ from dataclasses import replace
 from functools import partial
 
 from penstock.config.declare import ROLLBACK_LAYER, ChangeKind
+from penstock.model.jobs import JobState
 from penstock.store.running import STATE_SYNCER, CommitRow
 from services.state_syncer.decide.budget import Waits
 from services.state_syncer.decide.effects import PlanWrite
 from services.state_syncer.decide.progress import Plan, PlanRow
-from services.state_syncer.decide.view import JobView, RollingJob, Running, SyncRecord, SyncState
+from services.state_syncer.decide.view import JobView, RollingJob, Running, SyncRecord
 from services.state_syncer.host_tasks.next_attempt import LiveContainer
 from services.state_syncer.store.port import Batch, RoundInput
 from services.state_syncer.store.recorded import expected_of, with_recorded
@@ -128,7 +129,7 @@ def _waits_for_room(store: MemoryStore, name: str) -> bool:
     if entry is None or record is None or job.deleting or entry.row.stopping:
         return False
     asked_since = record.revision < job.revision or entry.row.restarts < job.restarts
-    return record.state is SyncState.QUEUED and not asked_since
+    return record.state is JobState.QUEUED and not asked_since
 
 
 def _is_behind(store: MemoryStore, name: str) -> bool:
@@ -140,7 +141,7 @@ def _is_behind(store: MemoryStore, name: str) -> bool:
     if _waits_for_room(store, name):
         return False
     is_old = entry.row.revision < job.revision or entry.row.restarts < job.restarts
-    return is_old or entry.row.stopping or record.state is not SyncState.SYNCED
+    return is_old or entry.row.stopping or record.state is not JobState.SYNCED
 
 
 def _plan_row(store: MemoryStore, name: str) -> PlanRow:
@@ -239,7 +240,7 @@ def _forget_one(store: MemoryStore, job: str, number: int) -> None:
 def _write_state(store: MemoryStore, write: SyncWrite) -> None:
     """One that somebody else changed meanwhile is left to the next round; alerts follow the decision all the same."""
     held = store.sync_states.get(write.job)
-    if write.new.state is SyncState.QUARANTINED:
+    if write.new.state is JobState.QUARANTINED:
         store.quarantined.add(write.job)
     if has_recovered(write):
         store.quarantined.discard(write.job)

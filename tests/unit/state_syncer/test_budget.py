@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.model.jobs import JobState
 from services.state_syncer.decide.budget import AdmissionQueue, Budget, Candidate, Queue, Room, put_off
 from services.state_syncer.decide.decisions import Commit, StartRescale, StartRollout
-from services.state_syncer.decide.view import JobView, SyncRecord, SyncState
+from services.state_syncer.decide.view import JobView, SyncRecord
 from services.state_syncer.decide.waves import Rolling, Rollout
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -93,7 +94,7 @@ def test_a_release_leaves_room_for_rescales_that_wait() -> None:
 def test_a_job_that_waits_for_room_keeps_its_failures() -> None:
     """A rescale that fails each time it begins would never come to its quarantine otherwise."""
     waiting = candidate("a")
-    failed = replace(waiting.view, sync=SyncRecord(SyncState.FAILED, 1, failures=3))
+    failed = replace(waiting.view, sync=SyncRecord(JobState.FAILED, 1, failures=3))
     assert put_off(waiting._replace(view=failed), Room(1, 0, 20, 20)).failures == 3
     newer = replace(failed, revision=2)
     assert put_off(waiting._replace(view=newer), Room(1, 0, 20, 20)).failures == 0

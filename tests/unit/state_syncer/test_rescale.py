@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.model.jobs import JobState
 from penstock.tasks.redistribution import RedistributionReport
 from services.state_syncer.decide.change import decide
 from services.state_syncer.decide.decisions import (
@@ -28,7 +29,7 @@ from services.state_syncer.decide.next_step import next_step
 from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.progress import IllegalMove, Plan, Progress, Step
 from services.state_syncer.decide.rescale import MOVES, NOBODY, Fact, begin_rescale
-from services.state_syncer.decide.view import JobView, Running, SyncRecord, SyncState
+from services.state_syncer.decide.view import JobView, Running, SyncRecord
 from services.state_syncer.decide.waves import RolloutPolicy
 from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Outcome, Unanswered
 from tests.support.jobs import make_config
@@ -52,7 +53,7 @@ def view(step: Step, outcome: Outcome | None = None, **fields: Any) -> JobView:
     }
     recorded = fields.pop("plan", None) or plan(step)
     progress = Progress(recorded, newest_generation=7, outcome=outcome or Unanswered(), **found)
-    sync = SyncRecord(SyncState.RESCALING, 6, failures=2)
+    sync = SyncRecord(JobState.RESCALING, 6, failures=2)
     values: dict[str, Any] = {"job": "j", "revision": 6, "restarts": 0, "deleting": False, "expected": NEW}
     values |= {"running": RUNNING, "sync": sync, "presence": Presence.UNKNOWN, "progress": progress}
     return JobView(**(values | fields))
@@ -125,7 +126,7 @@ def test_the_seal_leads_to_the_commit_of_what_was_recorded() -> None:
     assert decision.seconds == {**seconds, "seal": 10.0, "total": 10.0}
     record = effects(job, decision, LATER).record
     assert record is not None
-    assert (record.state, record.failures) == (SyncState.SYNCED, 0)
+    assert (record.state, record.failures) == (JobState.SYNCED, 0)
 
 
 @pytest.mark.parametrize("outcome", [Failed("disk full"), Lost("silent")])
@@ -136,7 +137,7 @@ def test_a_redistribution_that_cannot_be_done_resumes_the_old_generation(outcome
     assert (decision.commit.config, decision.commit.generation, decision.commit.stopping) == (OLD, 3, False)
     record = effects(job, decision, NOW).record
     assert record is not None
-    assert (record.state, record.failures) == (SyncState.FAILED, 3)
+    assert (record.state, record.failures) == (JobState.FAILED, 3)
     assert "redistribute on a" in record.detail
 
 
@@ -207,7 +208,7 @@ def test_a_rescale_that_is_taken_back_resumes_with_the_rest_of_the_write() -> No
     assert (decision.commit.config, decision.commit.generation) == (make_config(priority=2), 3)
     record = effects(job, decision, NOW).record
     assert record is not None
-    assert (record.state, record.revision) == (SyncState.SYNCED, 7)
+    assert (record.state, record.revision) == (JobState.SYNCED, 7)
 
 
 @pytest.mark.parametrize("expected", [make_config(state_backend="rocksdb"), Unusable("bad", None)])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from penstock.model.jobs import JobState
 from penstock.tasks.rollout import RanBefore, RunningRollout, SeenTask, good_values, wave_ends
 from services.state_syncer.decide.change import decide
 from services.state_syncer.decide.decisions import (
@@ -24,7 +25,7 @@ from services.state_syncer.decide.diff import Unusable
 from services.state_syncer.decide.effects import effects
 from services.state_syncer.decide.next_step import next_step
 from services.state_syncer.decide.rollout import begin_rollout
-from services.state_syncer.decide.view import JobView, Running, SyncRecord, SyncState
+from services.state_syncer.decide.view import JobView, Running, SyncRecord
 from services.state_syncer.decide.waves import Rolling, Rollout, RolloutPolicy, Stage
 from tests.support.jobs import make_config
 
@@ -43,7 +44,7 @@ RUNNING = Running(OLD, revision=5, generation=3, restarts=0, stopping=False, sta
 
 
 def view(expected: Any = NEW, running: Running = RUNNING, revision: int = 6, **fields: Any) -> JobView:
-    values: dict[str, Any] = {"job": "j", "restarts": 0, "deleting": False, "sync": SyncRecord(SyncState.SYNCED, 5)}
+    values: dict[str, Any] = {"job": "j", "restarts": 0, "deleting": False, "sync": SyncRecord(JobState.SYNCED, 5)}
     return JobView(expected=expected, running=running, revision=revision, **(values | fields))
 
 
@@ -216,7 +217,7 @@ def test_wave_after_wave_and_then_it_is_synced() -> None:
     assert tuple(upgraded) == ENDS
     record = effects(view(), decision, NOW).record
     assert record is not None
-    assert (record.state, record.revision, record.fields) == (SyncState.SYNCED, 6, ("package.version",))
+    assert (record.state, record.revision, record.fields) == (JobState.SYNCED, 6, ("package.version",))
 
 
 def test_a_task_of_an_earlier_wave_that_fails_halts_the_later_one_too() -> None:
@@ -239,7 +240,7 @@ def test_what_was_rejected_and_why_is_recorded() -> None:
     assert halt.rejected.error == "crashed after 3 crashes: no module"
     record = effects(view(), halt, NOW).record
     assert record is not None
-    assert (record.state, record.detail.startswith("rolling back from wave 1 of 4")) == (SyncState.ROLLING, True)
+    assert (record.state, record.detail.startswith("rolling back from wave 1 of 4")) == (JobState.ROLLING, True)
 
 
 @pytest.mark.parametrize("tasks", [(), (task(worked=True),), (task("crashed", crashes=9),)])

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from penstock.control.errors import Fenced, StatementTimedOut, Unavailable
+from penstock.model.jobs import JobState
 from penstock.store.running import STATE_SYNCER
 from services.state_syncer.decide.budget import Room, Waits
 from services.state_syncer.decide.effects import PlanWrite
 from services.state_syncer.decide.progress import Plan
-from services.state_syncer.decide.view import JobView, Running, SyncState
+from services.state_syncer.decide.view import JobView, Running
 from services.state_syncer.decide.waves import Rollout, RolloutPolicy
 from services.state_syncer.host_tasks.outcomes import UNANSWERED
 from services.state_syncer.host_tasks.output_tasks import OutputTasks
@@ -87,7 +88,7 @@ def test_a_bug_that_one_job_meets_fails_this_job_alone(where: str) -> None:
     this.add(view("good", make_config(priority=3), running=RUNNING))
     assert [row.job for row in this.batch.commits] == ["good"]
     states = {write.job: write.new for write in this.batch.states}
-    assert (states["broken"].state, states["good"].state) == (SyncState.FAILED, SyncState.SYNCED)
+    assert (states["broken"].state, states["good"].state) == (JobState.FAILED, JobState.SYNCED)
     assert states["broken"].detail.startswith("this is a bug in Penstock: ")
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from penstock.config.classify import NO_DIFFERENCE
+from penstock.model.jobs import JobState
 from services.state_syncer.decide.change import awaits_sink
 from services.state_syncer.decide.decisions import Commit
-from services.state_syncer.decide.view import JobView, Running, SyncRecord, SyncState
+from services.state_syncer.decide.view import JobView, Running, SyncRecord
 from services.state_syncer.host_tasks.next_attempt import LiveContainer
 from services.state_syncer.host_tasks.outcomes import Failed, Unanswered
 from services.state_syncer.host_tasks.output_tasks import OutputTasks
@@ -55,7 +56,7 @@ def test_who_meets_what_the_job_asks_for_makes_its_output_and_another_after_each
 
 def _asked(job: str, failures: int, **asks: Any) -> str | None:
     config = make_config(output=SIZED, **asks)
-    sync = SyncRecord(SyncState.FAILED, 2, failures=failures)
+    sync = SyncRecord(JobState.FAILED, 2, failures=failures)
     sinks = OutputTasks(CONTAINERS, lambda _: Unanswered(), 1)
     sinks.offer(JobView(job, 2, 0, False, expected=config, sync=sync), Commit(config, 2, 1, 0))
     (ask,) = sinks.attempts()
