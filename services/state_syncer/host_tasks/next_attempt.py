@@ -14,7 +14,6 @@ from penstock.tasks.host_task import Policy
 from penstock.tasks.selectors import meets
 from services.state_syncer.decide.effects import backoff_seconds
 from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, Lost, Outcome
-from services.state_syncer.host_tasks.ring import Ring
 
 
 class LiveContainer(NamedTuple):
@@ -34,7 +33,6 @@ class Candidates:
         self.places = places
         self.load: Counter[str] = Counter()
         self.under_way: Counter[str] = Counter()
-        self._rings: dict[str | None, Ring] = {}
         for key in asked:
             if key.container is not None:
                 self.add(key.kind, key.container)
@@ -47,12 +45,6 @@ class Candidates:
     def near(self, selector: str | None) -> list[str]:
         """Those that meet a job's selector, or all of them when none does."""
         return [name for name, place in self.places.items() if meets(place.offers, selector)] or list(self.places)
-
-    def ring(self, selector: str | None) -> Ring:
-        """The near ones for consistent hashing; made once for each selector, however many jobs ask."""
-        if selector not in self._rings:
-            self._rings[selector] = Ring(self.near(selector))
-        return self._rings[selector]
 
 
 class HostTaskState(NamedTuple):
@@ -134,14 +126,12 @@ def after_attempt(task: HostTaskState, outcome: Outcome, policy: Policy, *, cont
     return Ask(container) if container_lives else _after_loss(task, f"{container} is lost", policy)
 
 
-def pick(task: HostTaskState, candidates: Candidates, policy: Policy) -> str | None:
-    """The container for the next attempt; None without containers. Each attempt takes another one, until all were
-    tried.
+def pick(task: HostTaskState, candidates: Candidates) -> str | None:
+    """The container for the next attempt; None without containers: the least busy one; of equally busy ones, one whose
+    hosts ran the job. Each attempt takes another one, until all were tried.
 
     The store may list a container as live that does not answer, so no attempt insists on one container.
     """
-    if policy.sticky:
-        return candidates.ring(task.selector).choose(task.key.job, task.attempts)
     near = candidates.near(task.selector)
     others = [name for name in near if name != task.avoid] or near
     ordered = sorted(others, key=lambda name: (candidates.load[name], name not in task.ran_on, name))
@@ -151,7 +141,7 @@ def pick(task: HostTaskState, candidates: Candidates, policy: Policy) -> str | N
 def _assign(task: HostTaskState, candidates: Candidates, policy: Policy) -> Assign | NoContainer:
     if policy.at_once is not None and candidates.under_way[task.key.kind] >= policy.at_once:
         return NoContainer()
-    chosen = pick(task, candidates, policy)
+    chosen = pick(task, candidates)
     if chosen is None:
         return NoContainer()
     candidates.add(task.key.kind, chosen)

@@ -24,10 +24,10 @@ from services.state_syncer.host_tasks.next_attempt import (
     HostTaskState,
     LiveContainer,
     Retry,
-    next_attempt,
-    pick,
+    after_attempt,
 )
 from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Outcome
+from services.state_syncer.host_tasks.ring import Ring
 
 _POLICY = POLICIES[INITIALIZE_SINK]
 
@@ -39,6 +39,7 @@ class OutputTasks:
         self, containers: Mapping[str, LiveContainer], outcome: Callable[[AttemptKey], Outcome], count: int
     ) -> None:
         self._candidates = Candidates(containers)
+        self._rings: dict[str | None, Ring] = {}
         self._outcome = outcome
         self._count = count
         self._queue: Queue[Commit] = Queue(count)
@@ -51,7 +52,7 @@ class OutputTasks:
         meanwhile.
         """
         task = self._task(view, commit)
-        match next_attempt(task, self._outcome(task.key), self._candidates, _POLICY):
+        match after_attempt(task, self._outcome(task.key), _POLICY, container_lives=True):
             case Done():
                 self._made += [Candidate(view, commit)] if is_start else []
                 return commit
@@ -86,10 +87,11 @@ class OutputTasks:
                 yield Attempt(key, url, Failed(f"the request cannot be made: {error}"))
 
     def _task(self, view: JobView, commit: Commit) -> HostTaskState:
-        failures = view.failures_since(view.revision)
-        key = AttemptKey(view.job, INITIALIZE_SINK, commit.revision, None, failures)
-        task = HostTaskState(key, failures, selector_of(commit.config))
-        return task._replace(key=key._replace(container=pick(task, self._candidates, _POLICY)))
+        failures, selector = view.failures_since(view.revision), selector_of(commit.config)
+        if selector not in self._rings:
+            self._rings[selector] = Ring(self._candidates.near(selector))
+        container = self._rings[selector].choose(view.job, failures)
+        return HostTaskState(AttemptKey(view.job, INITIALIZE_SINK, commit.revision, container, failures), failures)
 
 
 def _wait(candidate: Candidate[Commit], why: str) -> Wait:

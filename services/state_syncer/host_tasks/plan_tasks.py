@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.config.classify import classify
 from penstock.config.model import ChangeKind, JobConfig
-from penstock.tasks.host_task import POLICIES, REDISTRIBUTE
+from penstock.tasks.host_task import REDISTRIBUTE
 from penstock.tasks.redistribution import Layout, RedistributionRequest, SealRequest
 from penstock.tasks.selectors import selector_of
 from penstock.tasks.spec import key_group_ranges
@@ -43,7 +43,7 @@ class PlanTasks:
             return view
         plan = progress.plan
         task = task_of(view.job, plan, view.failures)
-        candidate = pick(task, self._candidates, POLICIES[REDISTRIBUTE])
+        candidate = pick(task, self._candidates)
         if candidate is not None and plan.step is Step.AWAIT_STOPPED:
             # Each observation counts, so that plans that begin together are spread.
             self._candidates.add(REDISTRIBUTE, candidate)

@@ -71,8 +71,7 @@ def test_the_next_step(task: HostTaskState, outcome: Outcome, policy: Policy, de
 
 
 def test_without_containers_nobody_is_asked() -> None:
-    for policy in (PLAIN, Policy(sticky=True)):
-        assert next_attempt(NEW, Unanswered(), candidates(), policy) == NoContainer()
+    assert next_attempt(NEW, Unanswered(), candidates(), PLAIN) == NoContainer()
 
 
 def test_who_is_assigned_counts_for_the_next() -> None:
@@ -94,7 +93,7 @@ def test_who_is_assigned_counts_for_the_next() -> None:
     ],
 )
 def test_who_is_picked(loads: dict[str, int], avoid: str | None, ran_on: tuple[str, ...], chosen: str) -> None:
-    assert pick(NEW._replace(avoid=avoid, ran_on=ran_on), candidates(**loads), PLAIN) == chosen
+    assert pick(NEW._replace(avoid=avoid, ran_on=ran_on), candidates(**loads)) == chosen
 
 
 @pytest.mark.parametrize(("selector", "chosen"), [(None, "a"), ("y", "b"), ("y,disk=ssd", "c"), ("z", "a")])
@@ -104,9 +103,7 @@ def test_one_that_meets_the_selector_if_any_does(selector: str | None, chosen: s
     found = Candidates(places)
     for _ in range(5):
         found.add("kind", "c")
-    assert pick(NEW._replace(selector=selector), found, PLAIN) == chosen
-    sticky = pick(NEW._replace(selector=selector), found, Policy(sticky=True))
-    assert (sticky in offers) if selector in (None, "z") else ("y" in offers[str(sticky)])
+    assert pick(NEW._replace(selector=selector), found) == chosen
 
 
 @given(st.sampled_from(sorted(POLICIES)), st.integers(0, 9), st.integers(0, 9))
