@@ -10,11 +10,10 @@ from penstock.config.model import ChangeKind
 from penstock.control.errors import Fenced, Unavailable
 from penstock.model.jobs import JobState
 from services.state_syncer.decide.budget import Waits
-from services.state_syncer.decide.diff import Unusable
 from services.state_syncer.decide.effects import PlanWrite
 from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.progress import Plan, Progress, Step
-from services.state_syncer.decide.view import SyncRecord
+from services.state_syncer.decide.view import SyncRecord, Unusable
 from services.state_syncer.store.port import Batch
 from services.state_syncer.store.states import SyncWrite
 from tests.contract.sync_store_forms import FORMS, commit, make_form, settle_ranks, state, view, views, write

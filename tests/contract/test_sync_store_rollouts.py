@@ -12,10 +12,9 @@ from penstock.model.jobs import JobState
 from penstock.model.reports import TaskProgress, TaskReport, TaskState
 from penstock.store.running import CommitRow
 from penstock.tasks.rollout import LeafChange, RanBefore, Rejected, RunningRollout, SeenTask
-from services.state_syncer.decide.diff import Unusable
 from services.state_syncer.decide.effects import PlanWrite
 from services.state_syncer.decide.rollout import watch_rollout
-from services.state_syncer.decide.view import JobView, RollingJob, SyncRecord
+from services.state_syncer.decide.view import JobView, RollingJob, SyncRecord, Unusable
 from services.state_syncer.decide.waves import Rollout, RolloutPolicy, steps_of
 from services.state_syncer.store.states import SyncWrite
 from tests.contract.sync_store_forms import FORMS, make_form, settle_ranks, views, write

@@ -45,6 +45,15 @@ class Difference:
     kind: ChangeKind
     fields: tuple[FieldChange, ...]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The dotted paths of the fields that differ, in order."""
+        return tuple(sorted(change.field for change in self.fields))
+
+    def only(self, kind: ChangeKind) -> Difference:
+        """The part that is of this kind."""
+        return Difference(kind, tuple(change for change in self.fields if change.kind is kind))
+
 
 NO_DIFFERENCE = Difference(ChangeKind.NONE, ())
 

@@ -25,9 +25,8 @@ from services.state_syncer.decide.decisions import (
     StartRollout,
     Wait,
 )
-from services.state_syncer.decide.diff import Config, Unusable, field_names, only
 from services.state_syncer.decide.observe import Presence
-from services.state_syncer.decide.view import JobView, Running, SyncRecord
+from services.state_syncer.decide.view import Config, JobView, Running, SyncRecord, Unusable
 
 
 def decide(view: JobView, now: datetime) -> Change:
@@ -125,7 +124,7 @@ def _bring(view: JobView, expected: Config, running: Running) -> Nothing | Start
         )
         return Fail(detail, ChangeKind.FORBIDDEN, names)
     if view.restore is not None or (running.started and difference.kind is ChangeKind.RESCALE):
-        return StartRescale(replace(commit, difference=only(difference, ChangeKind.RESCALE)), view.restore)
+        return StartRescale(replace(commit, difference=difference.only(ChangeKind.RESCALE)), view.restore)
     is_whole = not running.stopping and running.rollout is None
     is_current = running.revision >= view.revision and running.restarts >= view.restarts
     if not difference.fields and is_whole and is_current:
@@ -134,7 +133,7 @@ def _bring(view: JobView, expected: Config, running: Running) -> Nothing | Start
 
 
 def _forbidden(difference: Difference) -> tuple[str, ...]:
-    return field_names(only(difference, ChangeKind.FORBIDDEN))
+    return difference.only(ChangeKind.FORBIDDEN).names
 
 
 def _is_release(running: Running, commit: Commit) -> bool:

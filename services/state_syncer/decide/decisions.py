@@ -10,9 +10,9 @@ from penstock.config.classify import NO_DIFFERENCE, Difference
 from penstock.config.model import ChangeKind, DesiredState
 from penstock.model.jobs import JobState
 from penstock.tasks.rollout import Rejected, RunningRollout
-from services.state_syncer.decide.diff import Config
 from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.progress import Plan, Restore
+from services.state_syncer.decide.view import Config
 from services.state_syncer.decide.waves import Rollout
 
 # ---- about a job without a plan

@@ -30,7 +30,6 @@ from services.state_syncer.decide.decisions import (
     StartRollout,
     Wait,
 )
-from services.state_syncer.decide.diff import field_names
 from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.progress import Plan
 from services.state_syncer.decide.view import JobRow, JobView, SyncRecord
@@ -108,7 +107,7 @@ def effects(view: JobView, decision: Decision, now: datetime) -> Effects:
         case BackingOff() | StartRescale() | StartRollout():
             return Effects()
         case Wait(detail, difference):
-            kind, fields = difference.kind, field_names(difference)
+            kind, fields = difference.kind, difference.names
             about = {"detail": detail, "fields": fields}
             told = LogEvent("job waits", view.job, view.revision, kind.name.lower(), about, if_new=True)
             record = SyncRecord(decision.state, view.revision, detail, kind, fields, decision.failures)
@@ -159,7 +158,7 @@ def _of_finish(job: JobRow, decision: Finish[Plan] | Finish[Rollout]) -> Effects
         kind, fields = ChangeKind.RESTART, plan.fields
     else:
         told = LogEvent(COMMITTED, job.job, plan.revision, RESCALE, {"seconds": dict(seconds or {})})
-        kind, fields = ChangeKind.RESCALE, plan.fields if commit is None else field_names(commit.difference)
+        kind, fields = ChangeKind.RESCALE, plan.fields if commit is None else commit.difference.names
     return Effects(
         commit=commit,
         has_state=commit is not None,
@@ -198,7 +197,7 @@ def _committed(view: JobView, commit: Commit, now: datetime) -> SyncRecord | Non
         return SyncRecord(JobState.DELETING, view.revision, _AWAITING[Presence.UNKNOWN])
     if commit.then is not None:
         return effects(view, commit.then, now).record
-    kind, fields = commit.difference.kind, field_names(commit.difference)
+    kind, fields = commit.difference.kind, commit.difference.names
     return SyncRecord(JobState.SYNCED, view.revision, kind=kind, fields=fields)
 
 

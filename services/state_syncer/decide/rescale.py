@@ -31,7 +31,6 @@ from services.state_syncer.decide.decisions import (
     StartRescale,
     Wait,
 )
-from services.state_syncer.decide.diff import field_names, only
 from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.progress import IllegalMove, Plan, Progress, Step, elapsed
 from services.state_syncer.decide.view import JobView, Running
@@ -127,7 +126,7 @@ def _new_plan(start: StartRescale, now: datetime, ran_on: Collection[str]) -> Pl
         revision=commit.revision,
         restarts=commit.restarts,
         config=dict(commit.config),
-        fields=field_names(commit.difference),
+        fields=commit.difference.names,
         restore=start.restore,
         ran_on=tuple(sorted(ran_on)),
         begun_at=now,
@@ -211,7 +210,7 @@ def _has_other_output(view: JobView, plan: Plan, commit: Commit) -> bool:
 
 
 def _same_target(running: Running, plan: Plan, fresh: Plan) -> bool:
-    old, new = (only(classify(running.config, each.config), ChangeKind.RESCALE) for each in (plan, fresh))
+    old, new = (classify(running.config, each.config).only(ChangeKind.RESCALE) for each in (plan, fresh))
     same_output = plan.config["output"] == fresh.config["output"]
     return old == new and plan.restore == fresh.restore and (same_output or plan.restore is None)
 

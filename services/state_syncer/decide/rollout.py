@@ -29,9 +29,8 @@ from services.state_syncer.decide.decisions import (
     StartRollout,
     WaveStep,
 )
-from services.state_syncer.decide.diff import Config, field_names
 from services.state_syncer.decide.progress import IllegalMove, elapsed
-from services.state_syncer.decide.view import JobView, RollingJob, Running
+from services.state_syncer.decide.view import Config, JobView, RollingJob, Running
 from services.state_syncer.decide.waves import (
     CRASHES_BEFORE_HALT,
     Rolling,
@@ -79,7 +78,7 @@ def begin_rollout(view: JobView, start: StartRollout, now: datetime, policy: Rol
         steps=steps_of(ends),
         revision=commit.revision,
         restarts=commit.restarts,
-        fields=field_names(difference),
+        fields=difference.names,
         leaves=code_changes(difference),
         ends=ends,
         begun_at=now,

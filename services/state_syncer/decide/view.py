@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any, NamedTuple
 
 from penstock.config.model import ChangeKind, DesiredState
 from penstock.model.jobs import JobState
 from penstock.tasks.rollout import RunningRollout
-from services.state_syncer.decide.diff import Config, Unusable
 from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.progress import Plan, Progress, Restore
 from services.state_syncer.decide.waves import Rolling, Rollout
 
+Config = Mapping[str, Any]
 Digests = Mapping[str, str]
 """The digests of a configuration (`penstock.tasks.digests`); empty where none are stored."""
+
+
+class Unusable(NamedTuple):
+    """A merge that is no valid configuration. The Job Service refuses such writes; a change of ranks may cause one."""
+
+    reason: str
+    field: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from penstock.tasks.selectors import selector_of
 from penstock.tasks.sinks import SinkRequest
 from services.state_syncer.decide.budget import Candidate, Queue
 from services.state_syncer.decide.decisions import Commit, Fail, Wait
-from services.state_syncer.decide.diff import field_names
 from services.state_syncer.decide.view import JobView
 from services.state_syncer.host_tasks.next_attempt import (
     Candidates,
@@ -58,7 +57,7 @@ class OutputTasks:
                 return commit
             case GiveUp(why) | Retry(why):
                 told = f"step {INITIALIZE_SINK} on {task.key.container}: {why}"
-                return Fail(told, commit.difference.kind, field_names(commit.difference))
+                return Fail(told, commit.difference.kind, commit.difference.names)
         return None
 
     def offer(self, view: JobView, commit: Commit) -> tuple[JobView, Wait] | None:

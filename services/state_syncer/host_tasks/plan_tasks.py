@@ -12,9 +12,8 @@ from penstock.tasks.host_task import REDISTRIBUTE
 from penstock.tasks.redistribution import Layout, RedistributionRequest, SealRequest
 from penstock.tasks.selectors import selector_of
 from penstock.tasks.spec import key_group_ranges
-from services.state_syncer.decide.diff import Config, only
 from services.state_syncer.decide.progress import Plan, PlanRow, Step
-from services.state_syncer.decide.view import JobView, Running
+from services.state_syncer.decide.view import Config, JobView, Running
 from services.state_syncer.host_tasks.next_attempt import Candidates, HostTaskState, LiveContainer, pick
 from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Failed, Outcome
 
@@ -108,7 +107,7 @@ def request_of(
 def _target_config(running: Running, plan: Plan) -> Config:
     """The running configuration with the rescaled fields of the plan. The commit brings the rest of the write."""
     config: Config = running.config
-    for change in only(classify(running.config, plan.config), ChangeKind.RESCALE).fields:
+    for change in classify(running.config, plan.config).only(ChangeKind.RESCALE).fields:
         config = _replaced(config, change.path, change.new)
     return config
 

@@ -15,7 +15,6 @@ from penstock.config.model import ChangeKind
 from penstock.model.jobs import JobState
 from services.state_syncer.decide.change import decide
 from services.state_syncer.decide.decisions import AwaitStopped, BackingOff, Commit, Fail, Forget, Nothing, StartRescale
-from services.state_syncer.decide.diff import Unusable, expected_config
 from services.state_syncer.decide.effects import (
     FIRST_BACKOFF_SECONDS,
     LONGEST_BACKOFF_SECONDS,
@@ -24,7 +23,8 @@ from services.state_syncer.decide.effects import (
     effects,
 )
 from services.state_syncer.decide.observe import Presence
-from services.state_syncer.decide.view import JobView, Running, SyncRecord
+from services.state_syncer.decide.view import JobView, Running, SyncRecord, Unusable
+from services.state_syncer.store.recorded import expected_config
 from tests.support.jobs import make_config, make_layer
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

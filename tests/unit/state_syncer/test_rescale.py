@@ -23,13 +23,12 @@ from services.state_syncer.decide.decisions import (
     RetryStep,
     StartRescale,
 )
-from services.state_syncer.decide.diff import Unusable
 from services.state_syncer.decide.effects import effects
 from services.state_syncer.decide.next_step import next_step
 from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.progress import IllegalMove, Plan, Progress, Step
 from services.state_syncer.decide.rescale import MOVES, NOBODY, Fact, begin_rescale
-from services.state_syncer.decide.view import JobView, Running, SyncRecord
+from services.state_syncer.decide.view import JobView, Running, SyncRecord, Unusable
 from services.state_syncer.decide.waves import RolloutPolicy
 from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Outcome, Unanswered
 from tests.support.jobs import make_config

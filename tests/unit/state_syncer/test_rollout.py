@@ -21,11 +21,10 @@ from services.state_syncer.decide.decisions import (
     StartRescale,
     StartRollout,
 )
-from services.state_syncer.decide.diff import Unusable
 from services.state_syncer.decide.effects import effects
 from services.state_syncer.decide.next_step import next_step
 from services.state_syncer.decide.rollout import begin_rollout
-from services.state_syncer.decide.view import JobView, Running, SyncRecord
+from services.state_syncer.decide.view import JobView, Running, SyncRecord, Unusable
 from services.state_syncer.decide.waves import Rolling, Rollout, RolloutPolicy, Stage
 from tests.support.jobs import make_config
 
