@@ -14,8 +14,9 @@ from datetime import datetime
 from enum import StrEnum
 
 from penstock.config.classify import classify
+from penstock.config.merge import overlay
 from penstock.config.model import ChangeKind
-from penstock.tasks.rollout import RanBefore, Rejected, RunningRollout, code_changes, is_upgrade, wave_ends
+from penstock.tasks.rollout import RanBefore, Rejected, RunningRollout, code_changes, good_values, is_upgrade, wave_ends
 from penstock.tasks.spec import task_id
 from services.state_syncer.decide.change import decide, restarted
 from services.state_syncer.decide.decisions import (
@@ -214,11 +215,7 @@ def _go_along(running: Running, plan: Rollout, commit: Commit, now: datetime) ->
 
 def _good(running: Running, plan: Rollout) -> Config:
     """What runs, with the package and the query that all tasks were healthy with."""
-    config = dict(running.config)
-    for leaf in plan.leaves:
-        group, name = leaf.path
-        config[group] = {**config[group], name: leaf.old}
-    return config
+    return overlay(running.config, good_values(plan.leaves))
 
 
 def _same_package(one: Config, other: Config) -> bool:

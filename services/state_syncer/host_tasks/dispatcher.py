@@ -39,6 +39,10 @@ class _Known:
     task: HostTask | None = None
 
     @property
+    def is_due(self) -> bool:
+        return isinstance(self.outcome, Unanswered) and not self.asking
+
+    @property
     def may_be_under_way(self) -> bool:
         return self.task is not None and isinstance(self.outcome, Unanswered | Lost)
 
@@ -115,7 +119,7 @@ class HostTasks:
             before = self._known if leader_epoch == self._leader_epoch else {}
             self._leader_epoch = leader_epoch
             self._known = {key: before.get(key) or _unasked(attempt) for key, attempt in wanted.items()}
-            due = [(key, known) for key, known in self._known.items() if wanted[key].url and _is_due(known)]
+            due = [(key, known) for key, known in self._known.items() if wanted[key].url and known.is_due]
             for key, known in due:
                 self._begin(known, wanted[key].url, HostTask(leader_epoch=leader_epoch, request=wanted[key].request))
             kept = {(known.url, known.task.key) for known in self._known.values() if known.task is not None}
@@ -131,8 +135,9 @@ class HostTasks:
         known.asking, known.url, known.task = True, url, task
 
     def _ask(self, key: AttemptKey, known: _Known) -> None:
-        task = known.task
-        if task is None or not self._is_wanted(key, known):
+        with self._lock:
+            task = known.task if self._known.get(key) is known else None
+        if task is None:
             return
         asked_at = self._dispatcher.monotonic()
         wait_seconds = self._dispatcher.wait_seconds if known.answered else 0.0
@@ -180,10 +185,6 @@ class HostTasks:
             known.outcome, known.asking = outcome, False
         self._dispatcher.on_news()
 
-    def _is_wanted(self, key: AttemptKey, known: _Known) -> bool:
-        with self._lock:
-            return self._known.get(key) is known
-
     def _cancel(self, url: str, key: str, leader_epoch: int) -> None:
         """Tried once: a container that does not hear it finds out by the specs, and a host by the fence."""
         try:
@@ -195,10 +196,6 @@ class HostTasks:
 
 def _unasked(attempt: Attempt) -> _Known:
     return _Known(attempt.request if isinstance(attempt.request, Failed) else Unanswered())
-
-
-def _is_due(known: _Known) -> bool:
-    return isinstance(known.outcome, Unanswered) and not known.asking
 
 
 def _outcome(request: HostRequest, answer: HostTaskAnswer) -> Outcome:
