@@ -213,7 +213,7 @@ def views(form: Any) -> dict[str, JobView]:
     """All that a round with much room looks at, rollouts with their configurations."""
     with form.store.read() as found:
         seen = {view.job: view for view in found.views}
-        rolling = [job.job for job in found.rolling.jobs]
+        rolling = [job.job for job in found.rolling().jobs]
         for each in (found.named(rolling), found.queued(rescales=99, rollouts=99)):
             seen |= {view.job: view for view in each}
     return seen

@@ -64,7 +64,7 @@ def view(form: Any) -> JobView:
 
 def rolling_job(form: Any) -> RollingJob:
     with form.store.read() as found:
-        (job,) = found.rolling.jobs
+        (job,) = found.rolling().jobs
     return job
 
 
@@ -196,6 +196,6 @@ def test_a_plan_that_cannot_be_read_is_named(form: Any) -> None:
     settle_ranks(form)
     form.spoil_plan("j")
     with form.store.read() as found:
-        assert (found.rolling.jobs, found.rolling.unreadable) == ([], ["j"])
+        assert (found.rolling().jobs, found.rolling().unreadable) == ([], ["j"])
         (seen,) = found.named(["j"])
     assert isinstance(seen.expected, Unusable)
