@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 
 from sqlalchemy import Engine
 
@@ -11,7 +11,6 @@ from penstock.control.loop import LeaderLoop
 from penstock.store.election import LoopTimes, build_loop
 from penstock.store.engine import engine_of
 from penstock.store.running import STATE_SYNCER
-from penstock.tasks.host_task import POLICIES, REMOVE_GENERATION
 from penstock.wire.host_task_client import HostTaskClient
 from penstock.wire.job_client import JobClient
 from services.state_syncer.decide.budget import Budget
@@ -32,17 +31,22 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
     """The loop with its parts."""
     clock = SystemClock()
     engine = engine_of(settings)
-    dispatcher = _dispatcher(settings, clock)
+    dispatcher = Dispatcher(
+        HostTaskClient(),
+        clock.monotonic,
+        workers=settings.state_syncer_host_task_workers,
+        lost_after_seconds=settings.state_syncer_host_task_lost_seconds,
+    )
     writer = JobClient(settings.job_service_url, settings.state_syncer_token.get_secret_value() or None)
     parts = (
-        _syncer(engine, dispatcher.part(), settings, clock),
-        RollbackReconciler(RollbackStore(engine), writer, await_seconds=settings.state_syncer_await_seconds),
-        _savepoint_reconciler(engine, dispatcher.part(), settings),
-        _generation_gc(engine, dispatcher.part(), settings, clock),
+        _syncer(engine, HostTasks(dispatcher), settings, clock),
+        RollbackReconciler(RollbackStore(engine), writer),
+        _savepoint_reconciler(engine, HostTasks(dispatcher), settings),
+        _generation_gc(engine, HostTasks(dispatcher), settings, clock),
     )
 
     def rounds(leader_epoch: int) -> None:
-        run_parts(parts, leader_epoch)
+        run_parts(parts, leader_epoch, partial(loop.wake_in, settings.state_syncer_await_seconds))
 
     times = LoopTimes(
         period=settings.state_syncer_period_seconds,
@@ -52,37 +56,23 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
     )
     url = f"http://{settings.host}:{settings.port}"
     loop = build_loop(STATE_SYNCER, rounds, engine, clock, times, holder=settings.identity(), url=url)
-    for part in parts:
-        part.wake_in = loop.wake_in
     dispatcher.on_news = loop.wake
     return loop
 
 
-def _dispatcher(settings: StateSyncerSettings, clock: Clock) -> Dispatcher:
-    return Dispatcher(
-        HostTaskClient(),
-        clock.monotonic,
-        workers=settings.state_syncer_host_task_workers,
-        lost_after_seconds=settings.state_syncer_host_task_lost_seconds,
-    )
-
-
 def _syncer(engine: Engine, host_tasks: HostTasks, settings: StateSyncerSettings, clock: Clock) -> StateSyncer:
-    return StateSyncer(
-        SyncStore(engine),
-        clock.now,
-        await_seconds=settings.state_syncer_await_seconds,
-        host_tasks=host_tasks,
-        budget=Budget(
-            settings.state_syncer_blast_share, settings.state_syncer_blast_count, settings.state_syncer_rescale_count
-        ),
-        rollouts=RolloutPolicy(
-            settings.state_syncer_rollout_share,
-            settings.state_syncer_healthy_seconds,
-            settings.state_syncer_unhealthy_seconds,
-        ),
-        initialize_count=settings.state_syncer_initialize_count,
+    budget = Budget(
+        settings.state_syncer_blast_share,
+        settings.state_syncer_blast_count,
+        settings.state_syncer_rescale_count,
+        settings.state_syncer_initialize_count,
     )
+    rollouts = RolloutPolicy(
+        settings.state_syncer_rollout_share,
+        settings.state_syncer_healthy_seconds,
+        settings.state_syncer_unhealthy_seconds,
+    )
+    return StateSyncer(SyncStore(engine), clock.now, host_tasks, budget=budget, rollouts=rollouts)
 
 
 def _savepoint_reconciler(engine: Engine, host_tasks: HostTasks, settings: StateSyncerSettings) -> SavepointReconciler:
@@ -90,7 +80,6 @@ def _savepoint_reconciler(engine: Engine, host_tasks: HostTasks, settings: State
     return SavepointReconciler(
         SavepointStore(engine),
         host_tasks,
-        await_seconds=settings.state_syncer_await_seconds,
         keep_count=settings.state_syncer_savepoints_kept,
         keep_seconds=None if days is None else days * 86_400,
     )
@@ -100,13 +89,7 @@ def _generation_gc(engine: Engine, host_tasks: HostTasks, settings: StateSyncerS
     retention = Retention(
         count=settings.state_syncer_generations_kept,
         seconds=settings.state_syncer_generation_hours * 3600,
-        policy=replace(POLICIES[REMOVE_GENERATION], at_once=settings.state_syncer_generations_at_once),
+        at_once=settings.state_syncer_generations_at_once,
     )
-    return GenerationGc(
-        engine,
-        host_tasks,
-        clock.monotonic,
-        retention,
-        await_seconds=settings.state_syncer_await_seconds,
-        look_seconds=settings.state_syncer_generation_look_seconds,
-    )
+    look_seconds = settings.state_syncer_generation_look_seconds
+    return GenerationGc(engine, host_tasks, clock.monotonic, retention, look_seconds=look_seconds)

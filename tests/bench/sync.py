@@ -44,6 +44,7 @@ from services.state_syncer.round.loop import StateSyncer
 from services.state_syncer.store.port import SyncStore
 from tests.bench.report import finish, say
 from tests.support.job_configs import job
+from tests.support.syncer_cell import NobodyToAsk
 
 BATCH = 500
 UNCHANGED_ROUNDS = 5
@@ -85,7 +86,7 @@ def main() -> None:
 def measure(jobs: int, *, release_rounds: int = 4) -> dict[str, float]:
     """The figures of a cell of so many jobs; seconds. Raises RuntimeError when a round left something undone."""
     with _store() as engine:
-        syncer = StateSyncer(SyncStore(engine), lambda: datetime.now(UTC), await_seconds=1.0)
+        syncer = StateSyncer(SyncStore(engine), lambda: datetime.now(UTC), NobodyToAsk())
         epoch = _lead(engine)
         syncer.round(epoch)
         first_s = _first(engine, jobs, lambda: syncer.round(epoch))
@@ -128,7 +129,7 @@ def _release_all(engine: Engine, jobs: int, make_round: Callable[[], None], roun
     package = {"package": {"name": "flights", "version": "2.0.0"}}
     _write(engine, (_put(_name(number), "oncall", 0, package) for number in range(jobs)))
     _vacuum(engine)
-    limit = Budget().limit(jobs + 1)
+    limit = Budget().room(jobs + 1).limit
     begun_s = _timed(make_round)
     say(f"the release: {begun_s:.2f} s begin {limit} rollouts, and all others wait")
     took = [begun_s]

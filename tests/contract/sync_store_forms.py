@@ -9,13 +9,14 @@ import orjson
 import pytest
 from sqlalchemy import Engine, text
 
+from penstock.model.jobs import JobState
 from penstock.model.reports import TaskReport, TaskState
 from penstock.store.engine import transaction
 from penstock.store.running import STATE_SYNCER, CommitRow
 from penstock.tasks.ownership import Member
 from penstock.tasks.redistribution import SavepointName
 from services.state_syncer.decide.progress import Restore
-from services.state_syncer.decide.view import JobView, SyncRecord, SyncState
+from services.state_syncer.decide.view import JobView, SyncRecord
 from services.state_syncer.store.port import Batch, SyncStore
 from services.state_syncer.store.states import SyncWrite
 from tests.support import jobs
@@ -163,7 +164,7 @@ class MemoryForm:
 
     def release(self, job: str) -> None:
         held = self.memory.sync_states[job]
-        self.memory.sync_states[job] = replace(held, state=SyncState.PENDING, failures=0, next_attempt_at=None)
+        self.memory.sync_states[job] = replace(held, state=JobState.PENDING, failures=0, next_attempt_at=None)
 
     def rank(self, layer: str, rank: int) -> None:
         self.memory.ranks[layer] = rank
@@ -212,7 +213,7 @@ def views(form: Any) -> dict[str, JobView]:
     """All that a round with much room looks at, rollouts with their configurations."""
     with form.store.read() as found:
         seen = {view.job: view for view in found.views}
-        rolling = [job.job for job in found.rolling.jobs]
+        rolling = [job.job for job in found.rolling().jobs]
         for each in (found.named(rolling), found.queued(rescales=99, rollouts=99)):
             seen |= {view.job: view for view in each}
     return seen
@@ -227,7 +228,7 @@ def commit(job: str = "j", *, revision: int = 1, generation: int = 1, stopping: 
     return CommitRow(job, content, revision, generation, 0, stopping, not stopping)
 
 
-def state(new: SyncState, seen: SyncRecord | None = None, *, failures: int = 0, job: str = "j") -> SyncWrite:
+def state(new: JobState, seen: SyncRecord | None = None, *, failures: int = 0, job: str = "j") -> SyncWrite:
     return SyncWrite(job, SyncRecord(new, 1, "why", failures=failures), seen)
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from penstock.control.errors import Fenced, Unavailable
+from penstock.model.jobs import JobState
 from penstock.tasks.rollout import LeafChange, Rejected
 from penstock.wire.jobs import BatchAction, BatchWrite
 from services.state_syncer.decide.effects import PlanWrite
-from services.state_syncer.decide.view import SyncState
 from services.state_syncer.rollback.store import Rejection, RollbackStore
 from tests.contract.sync_store_forms import FORMS, PostgresForm, make_form, state, write
 from tests.support.job_service import job_service
@@ -31,7 +31,7 @@ def form(request: pytest.FixtureRequest) -> Any:
     form = make_form(request)
     for job in ("i", "j"):
         form.layer(job, "base", make_layer(package={"version": "2"}))
-        write(form, states=[state(SyncState.ROLLING, job=job)])
+        write(form, states=[state(JobState.ROLLING, job=job)])
     reject(form)
     return form
 

@@ -8,12 +8,12 @@ import pytest
 
 from penstock.config.model import ChangeKind
 from penstock.control.errors import Fenced, Unavailable
+from penstock.model.jobs import JobState
 from services.state_syncer.decide.budget import Waits
-from services.state_syncer.decide.diff import Unusable
 from services.state_syncer.decide.effects import PlanWrite
 from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.progress import Plan, Progress, Step
-from services.state_syncer.decide.view import SyncRecord, SyncState
+from services.state_syncer.decide.view import SyncRecord, Unusable
 from services.state_syncer.store.port import Batch
 from services.state_syncer.store.states import SyncWrite
 from tests.contract.sync_store_forms import FORMS, commit, make_form, settle_ranks, state, view, views, write
@@ -32,7 +32,7 @@ def test_a_job_is_seen_as_its_layers_ask_for_until_it_is_synced(form: Any) -> No
     revision = form.layer("j", "base", make_layer(priority=1))
     seen = view(form)
     assert (seen.expected, seen.revision, seen.running, seen.sync) == (make_config(priority=3), revision, None, None)
-    number = write(form, commits=[commit(revision=revision)], states=[state(SyncState.SYNCED)])
+    number = write(form, commits=[commit(revision=revision)], states=[state(JobState.SYNCED)])
     assert views(form) == {}
     revision = form.restart("j")
     seen = view(form)
@@ -40,7 +40,7 @@ def test_a_job_is_seen_as_its_layers_ask_for_until_it_is_synced(form: Any) -> No
     assert seen.running is not None
     assert (seen.running.commit_number, seen.running.config, seen.running.started) == (number, make_config(), True)
     assert seen.sync is not None
-    assert (seen.sync.state, seen.sync.detail) == (SyncState.SYNCED, "why")
+    assert (seen.sync.state, seen.sync.detail) == (JobState.SYNCED, "why")
 
 
 def test_layers_that_merge_to_nothing_valid_are_told_as_unusable(form: Any) -> None:
@@ -53,7 +53,7 @@ def test_layers_that_merge_to_nothing_valid_are_told_as_unusable(form: Any) -> N
 
 def test_new_ranks_make_a_round_look_at_every_job(form: Any) -> None:
     form.layer("j", "base", make_layer())
-    write(form, commits=[commit()], states=[state(SyncState.SYNCED)])
+    write(form, commits=[commit()], states=[state(JobState.SYNCED)])
     settle_ranks(form)
     assert views(form) == {}
     form.rank("scaler", 400)
@@ -67,7 +67,7 @@ def test_new_ranks_make_a_round_look_at_every_job(form: Any) -> None:
 
 def test_each_write_with_commits_has_one_higher_number(form: Any) -> None:
     first = write(form, commits=[commit("a"), commit("b")])
-    assert write(form, states=[state(SyncState.WAITING)]) is None
+    assert write(form, states=[state(JobState.WAITING)]) is None
     assert write(form, commits=[commit("c")]) > first
 
 
@@ -92,7 +92,7 @@ def test_an_older_leader_is_fenced_and_nothing_of_its_write_is_there(form: Any) 
     before = views(form)
     form.depose()
     with pytest.raises(Fenced):
-        write(form, commits=[commit()], forget=["going"], states=[state(SyncState.SYNCED)], ranks={"base": 1})
+        write(form, commits=[commit()], forget=["going"], states=[state(JobState.SYNCED)], ranks={"base": 1})
     with form.store.read() as found:
         assert found.new_ranks is not None
         assert {seen.job: seen for seen in found.views} == before
@@ -103,7 +103,7 @@ def test_a_forgotten_job_leaves_its_generation_behind(form: Any) -> None:
     """1. A job of generation 3 is deleted and forgotten. 2. Its name lives again: the generation is known. 3. It is
     committed as remade."""
     form.layer("j", "base", make_layer())
-    write(form, commits=[commit(generation=3)], states=[state(SyncState.SYNCED)])
+    write(form, commits=[commit(generation=3)], states=[state(JobState.SYNCED)])
     form.delete("j")
     write(form, forget=["j"])
     assert views(form) == {}
@@ -126,24 +126,24 @@ def test_a_job_whose_deletion_was_taken_back_is_not_forgotten(form: Any) -> None
 def test_a_state_that_somebody_changed_meanwhile_is_left_alone(form: Any) -> None:
     """1. A job fails. 2. It is released while a round decides. 3. The round's state does not overwrite that."""
     form.layer("j", "base", make_layer())
-    write(form, states=[state(SyncState.FAILED, failures=1)])
+    write(form, states=[state(JobState.FAILED, failures=1)])
     seen = view(form).sync
     form.release("j")
-    write(form, states=[state(SyncState.FAILED, seen, failures=2)])
+    write(form, states=[state(JobState.FAILED, seen, failures=2)])
     left = view(form).sync
     assert left is not None
-    assert (left.state, left.failures) == (SyncState.PENDING, 0)
-    write(form, states=[state(SyncState.SYNCED)])
+    assert (left.state, left.failures) == (JobState.PENDING, 0)
+    write(form, states=[state(JobState.SYNCED)])
     assert view(form).sync == left, "a state that was decided upon without a row is no answer to one"
-    write(form, states=[state(SyncState.WAITING, left)])
+    write(form, states=[state(JobState.WAITING, left)])
     assert form.store.count_states() == {"waiting": 1}
 
 
 def test_quarantine_raises_an_alert_until_the_job_recovers(form: Any) -> None:
     form.layer("j", "base", make_layer())
-    write(form, states=[state(SyncState.QUARANTINED, failures=5)])
+    write(form, states=[state(JobState.QUARANTINED, failures=5)])
     assert form.quarantined() == {"j"}
-    write(form, states=[state(SyncState.SYNCED, view(form).sync)])
+    write(form, states=[state(JobState.SYNCED, view(form).sync)])
     assert form.quarantined() == set()
 
 
@@ -188,7 +188,7 @@ def test_a_recorded_plan_is_found_until_it_ends_and_its_generation_stays_taken(f
     """1. A plan is recorded. 2. It takes a generation, then another. 3. It ends. 4. A later commit keeps the highest,
     and so does the job's deletion."""
     form.layer("j", "base", make_layer())
-    write(form, commits=[commit()], states=[state(SyncState.RESCALING)], plans=[recorded(PLAN)])
+    write(form, commits=[commit()], states=[state(JobState.RESCALING)], plans=[recorded(PLAN)])
     assert view(form).progress == Progress(PLAN, 1)
     write(form, plans=[recorded(PLAN, 2)])
     later = PLAN.at(Step.REDISTRIBUTE, PLAN.step_at, "a", 3)
@@ -212,7 +212,7 @@ def test_a_round_is_given_all_plans_the_live_containers_and_the_number_of_jobs(f
     with form.store.read() as found:
         assert (dict(found.plans), set(found.containers)) == ({}, {"live"})
     jobs = ("j", "going", "other")
-    states = [state(SyncState.RESCALING, job=job) for job in jobs]
+    states = [state(JobState.RESCALING, job=job) for job in jobs]
     write(form, commits=[commit(job) for job in jobs], states=states)
     write(form, plans=[recorded(PLAN, job=job) for job in ("j", "going")])
     form.delete("going")
@@ -229,7 +229,7 @@ def test_a_round_is_given_all_plans_the_live_containers_and_the_number_of_jobs(f
 
 def test_a_plan_of_an_older_leader_is_not_recorded(form: Any) -> None:
     form.layer("j", "base", make_layer())
-    write(form, commits=[commit()], states=[state(SyncState.RESCALING)])
+    write(form, commits=[commit()], states=[state(JobState.RESCALING)])
     form.depose()
     with pytest.raises(Fenced):
         write(form, plans=[recorded(PLAN, 2)])
@@ -237,7 +237,7 @@ def test_a_plan_of_an_older_leader_is_not_recorded(form: Any) -> None:
 
 
 def test_states_are_counted(form: Any) -> None:
-    write(form, states=[state(SyncState.SYNCED, job=job) for job in "ab"] + [state(SyncState.WAITING, job="c")])
+    write(form, states=[state(JobState.SYNCED, job=job) for job in "ab"] + [state(JobState.WAITING, job="c")])
     assert form.store.count_states() == {"synced": 2, "waiting": 1}
 
 
@@ -249,7 +249,7 @@ def test_who_waits_for_room_is_read_as_far_as_there_is_room_unless_something_hap
     settle_ranks(form)
     for job, kind, priority in (("c", "RESTART", 0), ("b", "RESTART", 5), ("a", "RESTART", 0), ("r", "RESCALE", 0)):
         revision = form.layer(job, "base", make_layer(priority=priority))
-        waits = SyncRecord(SyncState.QUEUED, revision + 9, "waiting", ChangeKind[kind])
+        waits = SyncRecord(JobState.QUEUED, revision + 9, "waiting", ChangeKind[kind])
         write(form, commits=[commit(job, priority=9)], states=[SyncWrite(job, waits, None)])
     match change:
         case "write":

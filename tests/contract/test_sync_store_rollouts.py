@@ -8,13 +8,13 @@ from typing import Any
 import orjson
 import pytest
 
+from penstock.model.jobs import JobState
 from penstock.model.reports import TaskProgress, TaskReport, TaskState
 from penstock.store.running import CommitRow
 from penstock.tasks.rollout import LeafChange, RanBefore, Rejected, RunningRollout, SeenTask
-from services.state_syncer.decide.diff import Unusable
 from services.state_syncer.decide.effects import PlanWrite
 from services.state_syncer.decide.rollout import watch_rollout
-from services.state_syncer.decide.view import JobView, RollingJob, SyncRecord, SyncState
+from services.state_syncer.decide.view import JobView, RollingJob, SyncRecord, Unusable
 from services.state_syncer.decide.waves import Rollout, RolloutPolicy, steps_of
 from services.state_syncer.store.states import SyncWrite
 from tests.contract.sync_store_forms import FORMS, make_form, settle_ranks, views, write
@@ -54,7 +54,7 @@ def form(request: pytest.FixtureRequest) -> Any:
 def commit(form: Any, rollout: RunningRollout | None, revision: int = 2) -> None:
     stored = None if rollout is None else rollout.model_dump(mode="json")
     row_to_be = CommitRow("j", orjson.dumps(NEW), revision, 1, 0, False, True, stored)
-    state = SyncWrite("j", SyncRecord(SyncState.ROLLING, revision), None)
+    state = SyncWrite("j", SyncRecord(JobState.ROLLING, revision), None)
     write(form, commits=[row_to_be], states=[state])
 
 
@@ -64,7 +64,7 @@ def view(form: Any) -> JobView:
 
 def rolling_job(form: Any) -> RollingJob:
     with form.store.read() as found:
-        (job,) = found.rolling.jobs
+        (job,) = found.rolling().jobs
     return job
 
 
@@ -185,7 +185,7 @@ def test_a_rollout_is_read_without_configurations_and_with_whether_anything_chan
             form.delete("j")
     job = rolling_job(form)
     assert (job.job, job.generation, job.rolling.plan, job.deleting) == ("j", 1, plan, change == "delete")
-    assert job.sync == SyncRecord(SyncState.ROLLING, 2)
+    assert job.sync == SyncRecord(JobState.ROLLING, 2)
     assert job.changed or change in ("nothing", "restart", "delete")
     assert (watch_rollout(job, NOW, RolloutPolicy()) is None) == (change != "nothing")
     with form.store.read() as found:
@@ -196,6 +196,6 @@ def test_a_plan_that_cannot_be_read_is_named(form: Any) -> None:
     settle_ranks(form)
     form.spoil_plan("j")
     with form.store.read() as found:
-        assert (found.rolling.jobs, found.rolling.unreadable) == ([], ["j"])
+        assert (found.rolling().jobs, found.rolling().unreadable) == ([], ["j"])
         (seen,) = found.named(["j"])
     assert isinstance(seen.expected, Unusable)

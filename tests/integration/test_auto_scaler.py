@@ -23,6 +23,7 @@ from services.state_syncer.round.loop import StateSyncer
 from services.state_syncer.store.port import SyncStore
 from tests.support.job_service import job_service
 from tests.support.jobs import make_layer, write_layer
+from tests.support.syncer_cell import NobodyToAsk
 
 NOW = datetime.now(UTC).replace(second=30, microsecond=0) + timedelta(hours=1)
 
@@ -51,7 +52,7 @@ class Cell:
         self.writer = FakeWriter()
         self.syncer_epoch = self._elect(STATE_SYNCER)
         self.epoch = self._elect(AUTO_SCALER)
-        self.syncer = StateSyncer(SyncStore(engine), lambda: self.now, await_seconds=1)
+        self.syncer = StateSyncer(SyncStore(engine), lambda: self.now, NobodyToAsk())
         self.container("a", 8 * 2**30)
 
     def _elect(self, loop: str) -> int:

@@ -42,7 +42,7 @@ def test_a_rescale_goes_through_its_steps_and_commits_the_whole_write(cell: Resc
         1,
         ["task_count"],
     )
-    assert cell.wanted_wake_ups[-1] == 1.0
+    assert cell.looks_soon
     cell.applied("b")
     cell.round()
     assert cell.step() == "await_stopped", "a has not reported since the stop"

@@ -48,7 +48,7 @@ def test_a_first_commit_comes_once_the_output_is_there(cell: RescaleCell) -> Non
     assert state["detail"] == f"initialize_sink: {ask.key.container} makes the output"
     assert isinstance(ask.request, SinkRequest)
     assert (ask.request.revision, ask.request.config.model_dump(mode="json")) == (revision, make_config(output=SIZED))
-    assert cell.wanted_wake_ups[-1] == 1.0
+    assert cell.looks_soon
     cell.containers.works = lambda _: Done()
     cell.restart()
     cell.rounds(2)

@@ -14,7 +14,7 @@ from penstock.store.running import CommitRow, commit_many
 from services.state_syncer.round.loop import StateSyncer
 from services.state_syncer.store.port import SyncStore
 from tests.support.jobs import delete_job, make_config, make_layer, release_job, restart_job, write_layer
-from tests.support.syncer_cell import Cell, Interfering, Killed, depose, die, elect
+from tests.support.syncer_cell import Cell, Interfering, Killed, NobodyToAsk, depose, die, elect
 
 
 @pytest.fixture(params=[False, True], ids=["simple at once", "one by one"])
@@ -155,7 +155,7 @@ def test_deletion_waits_for_every_container_then_forgets(cell: Cell) -> None:
     stop = cell.running()
     assert (stop["stopping"], stop["config"]["desired_state"], stop["revision"]) == (True, "stopped", revision)
     assert cell.sync()["state"] == "deleting"
-    assert cell.wanted_wake_ups == [1.0]
+    assert cell.looks_soon
     for commit, waits_for in ((1, "still run"), (1, "still run")):
         cell.report("b", stop["commit_number"])
         cell.report("a", commit, "j", "other")
@@ -268,6 +268,6 @@ def test_an_older_revision_never_replaces_a_newer(cell: Cell) -> None:
 
 def test_a_store_that_cannot_be_reached_is_unavailable() -> None:
     engine = connect("postgresql://127.0.0.1:1/nowhere")
-    syncer = StateSyncer(SyncStore(engine), lambda: datetime.now(UTC), await_seconds=1)
+    syncer = StateSyncer(SyncStore(engine), lambda: datetime.now(UTC), NobodyToAsk())
     with pytest.raises(Unavailable):
         syncer.round(1)

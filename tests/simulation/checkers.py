@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import orjson
 
+from penstock.model.jobs import JobState
 from penstock.tasks.ownership import Owner
 from penstock.tasks.redistribution import RedistributionRequest, SealRequest
 from penstock.tasks.selectors import selector
 from penstock.wire.cluster import ShardOrders
-from services.state_syncer.decide.view import SyncState
 from tests.simulation.expected import Expected
 from tests.simulation.ground import Instance, Watcher
 from tests.simulation.hosts import SimulatedHost
@@ -213,7 +213,7 @@ class Checkers(Watcher):
         if entry is None or state is None:
             yield f"{job} is not there"
             return
-        if state.state != SyncState.SYNCED.value or job in self._memory.plans or entry.row.stopping:
+        if state.state != JobState.SYNCED.value or job in self._memory.plans or entry.row.stopping:
             yield f"{job} is {state.state}: {state.detail}"
         if orjson.loads(entry.row.config) != expected:
             yield f"{job} does not run what was asked for last"

@@ -14,7 +14,7 @@ from penstock.spark.host.lease import LeaseWatch
 from services.shard_manager.leader import fail_over
 from services.shard_manager.leader.liveness import lost
 from services.shard_manager.moves.moves import _TRANSITIONS, DropUnanswered, Moves, Phase, Planned
-from services.state_syncer.decide import moves, observe, rollout
+from services.state_syncer.decide import observe, rescale, rollout
 from services.state_syncer.decide.observe import NO_CONTAINERS_APPLIED
 from services.state_syncer.decide.progress import Step
 from services.state_syncer.store import recorded as store
@@ -100,8 +100,8 @@ def commit_of_what_nobody_asked_for(patch: pytest.MonkeyPatch) -> None:
 
 def commit_before_the_generation_is_written(patch: pytest.MonkeyPatch) -> None:
     """A redistribution that was asked for counts as done."""
-    changed = {**moves.MOVES, (Step.REDISTRIBUTE, moves.Fact.UNANSWERED): moves.Move.SEAL}
-    patch.setattr("services.state_syncer.decide.rescale.MOVES", changed)
+    changed = {**rescale.MOVES, (Step.REDISTRIBUTE, rescale.Fact.UNANSWERED): rescale.Move.SEAL}
+    patch.setattr(rescale, "MOVES", changed)
 
 
 def start_from_old_specs(patch: pytest.MonkeyPatch) -> None:

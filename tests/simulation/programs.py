@@ -26,7 +26,7 @@ from services.shard_manager.settings import ShardManagerSettings
 from services.shard_manager.store.port import LEASE, Cell
 from services.shard_manager.wiring import in_turn
 from services.state_syncer.decide.budget import Budget
-from services.state_syncer.host_tasks.dispatcher import Dispatcher
+from services.state_syncer.host_tasks.dispatcher import Dispatcher, HostTasks
 from services.state_syncer.rollback.reconciler import RollbackReconciler
 from services.state_syncer.round.loop import StateSyncer
 from services.task_manager.container import Container
@@ -143,17 +143,16 @@ def state_syncer(around: Surroundings, process: Process) -> None:
     syncer = StateSyncer(
         SyncPort(database, MemorySyncStore(database.memory), process),
         clock.now,
-        await_seconds=1.0,
-        host_tasks=dispatcher.part(),
-        budget=Budget(0.5, times.at_once),
-        initialize_count=max(32, times.workers),
+        HostTasks(dispatcher),
+        budget=Budget(0.5, times.at_once, outputs=max(32, times.workers)),
     )
     rollback_store = database.port(MemoryRollbackStore(database.memory), process)
-    keeper = RollbackReconciler(rollback_store, JobClient(around.job_service), await_seconds=1.0)
+    keeper = RollbackReconciler(rollback_store, JobClient(around.job_service))
 
     def rounds(leader_epoch: int) -> None:
-        syncer.round(leader_epoch)
-        keeper.round(leader_epoch)
+        for part in (syncer, keeper):
+            if part.round(leader_epoch):
+                loop.wake_in(1.0)
 
     holder = f"{process.machine.name}:{next(around.lives)}"
     election = MemoryElection(database.memory, STATE_SYNCER, holder, lease_seconds=LEADER_LEASE_SECONDS)
@@ -167,7 +166,6 @@ def state_syncer(around: Surroundings, process: Process) -> None:
         renew_seconds=LEADER_LEASE_SECONDS / 3,
         gather_seconds=times.gather,
     )
-    syncer.wake_in = keeper.wake_in = loop.wake_in
     dispatcher.on_news = loop.wake
     database.listen(process, loop.wake)
     loop.start()

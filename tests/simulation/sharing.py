@@ -45,7 +45,7 @@ class Shared:
 
 
 class Expectations:
-    """Stands for `services.state_syncer.decide.diff.expected_config`: equal layers merge to equal configurations."""
+    """Stands for `services.state_syncer.store.recorded.expected_config`: equal layers merge to equal configurations."""
 
     def __init__(self, merge: Callable[..., Any]) -> None:
         self._merge = merge

@@ -39,6 +39,7 @@ from tests.support.jobs import make_layer
 from tests.support.memory.specs import stored_template
 from tests.support.memory.store import LeaseEntry, MemoryStore, ReportEntry, RunningEntry
 from tests.support.memory.sync import MemorySyncStore
+from tests.support.syncer_cell import NobodyToAsk
 
 AWAIT_SECONDS = 1.0
 PERIOD_SECONDS = 30.0
@@ -109,15 +110,14 @@ class Upgrade:
         self.rounds = 0
         self.most_at_once = 0
         self.jobs = [f"job-{number:05d}" for number in range(tasks // tasks_per_job)]
-        self.limit = Budget().limit(len(self.jobs))
+        self.limit = Budget().room(len(self.jobs)).limit
         self._random = Random("upgrade")
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
         self._memory = MemoryStore(lambda: self.now, tasks)
         self._memory.leases[STATE_SYNCER] = LeaseEntry("syncer", 1, float("inf"))
         self._memory.news.notify_all = lambda: None  # type: ignore[method-assign]
-        self._syncer = StateSyncer(MemorySyncStore(self._memory), self._time, await_seconds=AWAIT_SECONDS)
-        self._syncer.wake_in = self._wake_in
+        self._syncer = StateSyncer(MemorySyncStore(self._memory), self._time, NobodyToAsk())
         self._round_at: float | None = None
         self._releases = Releases(self._memory)
         self._boxes = {f"c{number}": Box(f"c{number}") for number in range(containers)}
@@ -151,7 +151,8 @@ class Upgrade:
             memory.members[name] = Member(name, "life", f"http://{name}", "local", 32.0, 2**37, 2**40)
             memory.give(range(number, len(memory.owners), len(names)), name)
         self._write("1")
-        self._syncer.round(1)
+        if self._syncer.round(1):
+            self._wake_in(AWAIT_SECONDS)
         for job in self.jobs:
             is_idle = self._random.random() < self.figures.idle
             for spec in self._note(job):
@@ -189,7 +190,8 @@ class Upgrade:
             return
         self._round_at = None
         self.rounds += 1
-        self._syncer.round(1)
+        if self._syncer.round(1):
+            self._wake_in(AWAIT_SECONDS)
         self.most_at_once = max(self.most_at_once, len(self._memory.plans))
         changed = [job for job in self._open if self._memory.running[job] is not self._seen[job]]
         fresh = {job: self._note(job) for job in sorted(changed)}

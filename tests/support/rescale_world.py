@@ -19,6 +19,7 @@ from penstock.tasks.host_request import HostRequest
 from penstock.tasks.ownership import Member
 from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointReport, SavepointRequest
+from services.state_syncer.host_tasks.dispatcher import HostTasks
 from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Lost, Outcome, Unanswered
 from services.state_syncer.round.loop import StateSyncer
 from services.state_syncer.savepoints.reconciler import SavepointReconciler
@@ -249,11 +250,9 @@ class Syncer:
         self.world = world
         self.host_tasks = WorldHostTasks(world)
         self.store = MortalStore(world.memory)
-        self.syncer = StateSyncer(self.store, lambda: world.now, await_seconds=1.0, host_tasks=self.host_tasks)
+        self.syncer = StateSyncer(self.store, lambda: world.now, self.host_tasks)
         self.savepoints = MortalSavepoints(world.memory)
-        self.reconciler = SavepointReconciler(
-            self.savepoints, WorldHostTasks(world), await_seconds=1.0, keep_count=SAVEPOINTS_KEPT
-        )
+        self.reconciler = SavepointReconciler(self.savepoints, WorldHostTasks(world), keep_count=SAVEPOINTS_KEPT)
 
     def round(self) -> None:
         """Raises Fenced."""
@@ -261,7 +260,7 @@ class Syncer:
         self.reconciler.round(self.epoch)
 
 
-class WorldHostTasks:
+class WorldHostTasks(HostTasks):
     """Asks the world's containers; what it knows is gone with its process."""
 
     def __init__(self, world: World) -> None:
@@ -277,10 +276,9 @@ class WorldHostTasks:
             known = before.get(ask.key, Unanswered())
             self._outcomes[ask.key] = self._answer(ask) if isinstance(known, Unanswered) else known
 
-    def reject(self, key: AttemptKey, error: str) -> None:
-        self._outcomes[key] = Failed(error)
-
     def _answer(self, ask: Attempt) -> Outcome:
+        if isinstance(ask.request, Failed):
+            return ask.request
         container = self._world.containers[str(ask.key.container)]
         if not container.answers:
             return Lost("no answer")

@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.tasks.redistribution import RedistributionReport
 from services.state_syncer.decide.progress import Step
+from services.state_syncer.host_tasks.dispatcher import HostTasks
 from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Lost, Outcome, Unanswered
 from services.state_syncer.store.port import SyncStore
 from tests.support.jobs import make_layer, write_layer
@@ -44,7 +45,7 @@ class Containers:
         return [ask.key.number for ask in self.asked if ask.key.kind == Step.REDISTRIBUTE]
 
 
-class MemoryHostTasks:
+class MemoryHostTasks(HostTasks):
     """The host tasks of one part of a syncer: they are forgotten when its process ends."""
 
     def __init__(self, containers: Containers) -> None:
@@ -57,12 +58,12 @@ class MemoryHostTasks:
     def want(self, attempts: Iterable[Attempt], leader_epoch: int) -> None:
         before, self._outcomes = self._outcomes, {}
         for attempt in attempts:
+            if isinstance(attempt.request, Failed):
+                self._outcomes[attempt.key] = attempt.request
+                continue
             if all(attempt.key != known.key for known in self._containers.asked):
                 self._containers.asked.append(attempt)
             self._outcomes[attempt.key] = before.get(attempt.key) or self._containers.works(attempt.key)
-
-    def reject(self, key: AttemptKey, error: str) -> None:
-        self._outcomes[key] = Failed(error)
 
 
 class RescaleCell(Cell):

@@ -48,8 +48,7 @@ class RolloutCell(Cell):
     def restart(self, store: Any = None, writer: Any = None) -> None:
         """Another syncer process: it knows what the store says and nothing else."""
         self.syncer = self.make_syncer(store or SyncStore(self.engine))
-        self.keeper = RollbackReconciler(RollbackStore(self.engine), writer or self.writer, await_seconds=1.0)
-        self.keeper.wake_in = self.wanted_wake_ups.append
+        self.keeper = RollbackReconciler(RollbackStore(self.engine), writer or self.writer)
 
     def release(self, version: str, *, job: str = "j", **overrides: Any) -> int:
         """The base layer with a version of the package."""

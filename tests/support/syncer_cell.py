@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -13,9 +13,24 @@ from penstock.store import leases
 from penstock.store.engine import transaction
 from penstock.store.running import STATE_SYNCER
 from services.state_syncer.decide.budget import Budget
+from services.state_syncer.host_tasks.dispatcher import HostTasks
+from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Outcome, Unanswered
 from services.state_syncer.round.loop import StateSyncer
 from services.state_syncer.store.port import Batch, SyncStore
 from services.state_syncer.store.simple import SimpleCommits
+
+
+class NobodyToAsk(HostTasks):
+    """The host tasks of a cell without containers: nothing is ever answered."""
+
+    def __init__(self) -> None:
+        pass
+
+    def outcome(self, key: AttemptKey) -> Outcome:
+        return Unanswered()
+
+    def want(self, attempts: Iterable[Attempt], leader_epoch: int) -> None:
+        pass
 
 
 @dataclass
@@ -28,8 +43,8 @@ class Cell:
     one_by_one: bool = False
 
     def __post_init__(self) -> None:
-        self.wanted_wake_ups: list[float] = []
-        self.host_tasks: Any = None
+        self.looks_soon = False
+        self.host_tasks: HostTasks = NobodyToAsk()
         self.budget = Budget()
         self.syncer = self.make_syncer(self.make_store())
 
@@ -37,18 +52,10 @@ class Cell:
         return OneByOne(self.engine) if self.one_by_one else SyncStore(self.engine)
 
     def make_syncer(self, store: Any) -> StateSyncer:
-        syncer = StateSyncer(
-            store,
-            lambda: self.now,
-            await_seconds=1.0,
-            host_tasks=self.host_tasks,
-            budget=self.budget,
-        )
-        syncer.wake_in = self.wanted_wake_ups.append
-        return syncer
+        return StateSyncer(store, lambda: self.now, self.host_tasks, budget=self.budget)
 
     def round(self) -> None:
-        self.syncer.round(self.epoch)
+        self.looks_soon = self.syncer.round(self.epoch)
 
     def rows(self, sql: str, **parameters: Any) -> list[Any]:
         with transaction(self.engine) as connection:

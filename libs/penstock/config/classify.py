@@ -42,6 +42,15 @@ class Difference:
     kind: ChangeKind
     fields: tuple[FieldChange, ...]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The dotted paths of the fields that differ, in order."""
+        return tuple(sorted(change.field for change in self.fields))
+
+    def only(self, kind: ChangeKind) -> Difference:
+        """The part that is of this kind."""
+        return Difference(kind, tuple(change for change in self.fields if change.kind is kind))
+
 
 NO_DIFFERENCE = Difference(ChangeKind.NONE, ())
 
@@ -56,13 +65,22 @@ def classify(running: Config, expected: Config) -> Difference:
     old, new = _as_json(running), _as_json(expected)
     if old == new and _types(old.get(ARGS)) == _types(new.get(ARGS)):
         return NO_DIFFERENCE
-    before, after = ({entry.path: entry for entry in entries(config)} for config in (old, new))
+    fields = _unequal_fields(old, new)
+    before, after = ({entry.path: entry for entry in entries(config, fields)} for config in (old, new))
     changes = tuple(_changes(before, after))
     return Difference(max((change.kind for change in changes), default=ChangeKind.NONE), changes)
 
 
 def _as_json(config: Config) -> Mapping[str, Any]:
     return config.model_dump(mode="json") if isinstance(config, JobConfig) else config
+
+
+def _unequal_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str] | None:
+    """The top-level fields whose leaves are to be compared; None: all, for defaults depend on the output's type."""
+    if old.get("output") != new.get("output"):
+        return None
+    both = dict.fromkeys((*old, *new))
+    return [key for key in both if key == ARGS or key not in old or key not in new or old[key] != new[key]]
 
 
 def _types(args: Any) -> Any:

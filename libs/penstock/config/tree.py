@@ -9,7 +9,7 @@ have is one leaf, and `only_for` says which sinks have it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from operator import or_
@@ -149,9 +149,13 @@ class Entry(NamedTuple):
     is_set: bool
 
 
-def entries(config: Mapping[str, Any]) -> Iterator[Entry]:
-    """All leaves of a configuration, given as JSON, also those that it does not set."""
-    return _entries(ROOT, config, (), sink_of(config), is_set=True)
+def entries(config: Mapping[str, Any], fields: Iterable[str] | None = None) -> Iterator[Entry]:
+    """All leaves of a configuration, given as JSON, also those that it does not set.
+
+    `fields`: only leaves below these top-level fields, each of which the model or the configuration has.
+    """
+    keys = dict.fromkeys((*ROOT.fields, *config)) if fields is None else fields
+    return _below(ROOT, config, keys, (), sink_of(config))
 
 
 def sink_of(config: Mapping[str, Any]) -> Any:
@@ -163,10 +167,7 @@ def sink_of(config: Mapping[str, Any]) -> Any:
 def _entries(node: Node | None, value: Any, path: Path, sink: Any, *, is_set: bool) -> Iterator[Entry]:
     match node:
         case Group() if isinstance(value, dict):
-            for key in dict.fromkeys((*node.fields, *value)):
-                below = node.fields.get(key)
-                found = value[key] if key in value else default_of(below, sink)
-                yield from _entries(below, found, (*path, key), sink, is_set=key in value)
+            yield from _below(node, value, dict.fromkeys((*node.fields, *value)), path, sink)
         case FreeMap() if isinstance(value, dict):
             for key, element in value.items():
                 yield from _entries(node.element, element, (*path, key), sink, is_set=True)
@@ -174,6 +175,13 @@ def _entries(node: Node | None, value: Any, path: Path, sink: Any, *, is_set: bo
             yield Entry(path, node, value, is_set)
         case _:
             yield Entry(path, None, value, is_set)
+
+
+def _below(group: Group, value: Mapping[str, Any], keys: Iterable[str], path: Path, sink: Any) -> Iterator[Entry]:
+    for key in keys:
+        node = group.fields.get(key)
+        found = value[key] if key in value else default_of(node, sink)
+        yield from _entries(node, found, (*path, key), sink, is_set=key in value)
 
 
 def default_of(node: Node | None, sink: Any) -> Any:

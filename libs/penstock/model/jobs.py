@@ -32,7 +32,11 @@ class Action(StrEnum):
 
 
 class JobState(StrEnum):
-    """What a job's state may be."""
+    """What a job's state may be; all but `stopped` are states of `sync_state`.
+
+    `queued`: the job waits until the blast-radius budget has room for its rescale or rollout. `pending` is written by
+    the Job Service alone: it asks the State Syncer for a fresh decision.
+    """
 
     PENDING = "pending"
     SYNCED = "synced"

@@ -51,8 +51,6 @@ def key_of(kind: str, job: str, number: int) -> str:
 class Policy:
     """How the tasks of one kind are carried out.
 
-    `sticky`: consistent hashing of the job's name chooses the container. Otherwise the least busy container is asked;
-    of equally busy ones, one whose hosts ran the job. `recorded`: the choice is stored before the container is asked.
     `attempts`: the failures after which the task is given up, `losses`: the lost containers (None: never).
     `backs_off`: the pause grows with each failure. `at_once`: the most tasks of this kind under way in a cell (None:
     the part that asks limits them). `once`: a number is used for one attempt only, so a cancelled task never begins.
@@ -61,8 +59,6 @@ class Policy:
     has not ended after this time counts as lost.
     """
 
-    sticky: bool = False
-    recorded: bool = True
     attempts: int | None = None
     losses: int | None = None
     backs_off: bool = False
@@ -76,8 +72,8 @@ class Policy:
 POLICIES: Mapping[str, Policy] = {
     REDISTRIBUTE: Policy(attempts=1, losses=3, once=True, own_host=True),
     SEAL: Policy(backs_off=True, own_room=True, longest_seconds=300.0),
-    INITIALIZE_SINK: Policy(sticky=True, recorded=False, attempts=1, losses=1, at_once=32, longest_seconds=300.0),
+    INITIALIZE_SINK: Policy(attempts=1, losses=1, longest_seconds=300.0),
     TAKE_SAVEPOINT: Policy(attempts=5, at_once=20, own_host=True),
     REMOVE_SAVEPOINT: Policy(at_once=20),
-    REMOVE_GENERATION: Policy(backs_off=True, at_once=2),
+    REMOVE_GENERATION: Policy(backs_off=True),
 }

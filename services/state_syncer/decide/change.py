@@ -5,31 +5,34 @@ A decision that was not carried out is made again in the next round, from what t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
-from penstock.config.classify import classify
-from penstock.config.model import ChangeKind
+from penstock.config.classify import Difference, classify
+from penstock.config.model import ChangeKind, DesiredState
+from penstock.model.jobs import JobState
 from penstock.tasks.rollout import RunningRollout, is_upgrade
+from penstock.tasks.sinks import needs_sink
 from services.state_syncer.decide.decisions import (
+    AwaitStopped,
     BackingOff,
     Change,
     Commit,
     Fail,
+    Forget,
     Nothing,
     StartRescale,
     StartRollout,
     Wait,
 )
-from services.state_syncer.decide.deletion import decide_deletion
-from services.state_syncer.decide.diff import Config, Unusable, only
-from services.state_syncer.decide.restore import decide_restore, refuse
-from services.state_syncer.decide.view import JobView, Running, SyncRecord, SyncState
+from services.state_syncer.decide.observe import Presence
+from services.state_syncer.decide.view import Config, JobView, Running, SyncRecord, Unusable
 
 
 def decide(view: JobView, now: datetime) -> Change:
     """The next step for a job, as if it had no recorded plan."""
     if view.deleting:
-        return decide_deletion(view)
+        return _delete(view)
     decision = _decide_change(view, now)
     return decision if isinstance(decision, Nothing | StartRescale | StartRollout | Commit) else wait(view, decision)
 
@@ -58,39 +61,79 @@ def is_backing_off(sync: SyncRecord | None, revision: int, now: datetime) -> boo
     """Whether the job backs off after failures. A write newer than the failed one is tried at once."""
     if sync is None or sync.revision < revision:
         return False
-    if sync.state is SyncState.QUARANTINED:
+    if sync.state is JobState.QUARANTINED:
         return True
-    return sync.state is SyncState.FAILED and sync.next_attempt_at is not None and now < sync.next_attempt_at
+    return sync.state is JobState.FAILED and sync.next_attempt_at is not None and now < sync.next_attempt_at
+
+
+def awaits_sink(view: JobView, commit: Commit) -> bool:
+    """Whether the output of a commit may not exist yet, so that it must be made first. A job that never started has
+    made none. A job that started has made the output of its running configuration."""
+    if commit.stopping or not needs_sink(commit.config):
+        return False
+    if view.running is None or not view.running.started:
+        return commit.asks_for_tasks
+    return bool(commit.config["output"] != view.running.config["output"])
+
+
+def _delete(view: JobView) -> Commit | AwaitStopped | Forget:
+    """Stops the tasks; once they are gone, forgets the job. A recorded plan is deleted with the job."""
+    running = view.running
+    if running is None or not running.started:
+        return Forget()
+    if not running.stopping:
+        revision = max(view.revision, running.revision)
+        return Commit(_stopped(running.config), revision, running.generation, running.restarts, stopping=True)
+    return Forget() if view.presence is Presence.ABSENT else AwaitStopped(view.presence)
+
+
+def _stopped(config: Config) -> Config:
+    return {**config, "desired_state": DesiredState.STOPPED.value}
 
 
 def _decide_change(view: JobView, now: datetime) -> Nothing | BackingOff | StartRescale | StartRollout | Fail | Commit:
+    expected, running, restore = view.expected, view.running, view.restore
     if is_backing_off(view.sync, view.revision, now):
         return BackingOff()
-    if isinstance(view.expected, Unusable):
-        fields = () if view.expected.field is None else (view.expected.field,)
-        return Fail(f"the layers merge to no valid configuration: {view.expected.reason}", fields=fields)
-    if view.restore is not None:
-        return decide_restore(view, view.expected, view.restore)
-    if view.running is None:
-        return Commit(view.expected, view.revision, view.last_generation + 1, view.restarts)
-    return _bring(view, view.expected, view.running)
+    if isinstance(expected, Unusable):
+        fields = () if expected.field is None else (expected.field,)
+        return Fail(f"the layers merge to no valid configuration: {expected.reason}", fields=fields)
+    if restore is not None and (names := _forbidden(classify(restore.config, expected))):
+        detail = f"{', '.join(names)} differ from what savepoint {restore.savepoint.name} was taken with"
+        return Fail(detail, ChangeKind.FORBIDDEN, names)
+    return _first(view, expected) if running is None else _bring(view, expected, running)
+
+
+def _first(view: JobView, expected: Config) -> Commit:
+    """A job that is to be restored must not read anything before the savepoint is in place: it is stopped first."""
+    commit = Commit(expected, view.revision, view.last_generation + 1, view.restarts)
+    if view.restore is None:
+        return commit
+    waits = Wait("to be restored", Difference(ChangeKind.RESCALE, ()))
+    return replace(commit, config=_stopped(expected), then=waits)
 
 
 def _bring(view: JobView, expected: Config, running: Running) -> Nothing | StartRescale | StartRollout | Fail | Commit:
+    """A restore is a rescale whose source is the savepoint."""
     difference = classify(running.config, expected)
-    if running.started and difference.kind is ChangeKind.FORBIDDEN:
-        return refuse(difference)
-    if running.started and difference.kind is ChangeKind.RESCALE:
-        return StartRescale(expected, only(difference, ChangeKind.RESCALE))
-    is_whole = not running.stopping and running.rollout is None
-    if not difference.fields and is_whole and _is_current(view, running):
-        return Nothing()
     commit = Commit(expected, view.revision, running.generation, view.restarts, difference=difference)
+    if running.started and (names := _forbidden(difference)):
+        detail = (
+            f"{', '.join(names)} cannot change in a job that has run: its checkpoints would not fit. "
+            "Make a new job with the new configuration, or take the change back"
+        )
+        return Fail(detail, ChangeKind.FORBIDDEN, names)
+    if view.restore is not None or (running.started and difference.kind is ChangeKind.RESCALE):
+        return StartRescale(replace(commit, difference=difference.only(ChangeKind.RESCALE)), view.restore)
+    is_whole = not running.stopping and running.rollout is None
+    is_current = running.revision >= view.revision and running.restarts >= view.restarts
+    if not difference.fields and is_whole and is_current:
+        return Nothing()
     return StartRollout(commit) if _is_release(running, commit) else commit
 
 
-def _is_current(view: JobView, running: Running) -> bool:
-    return running.revision >= view.revision and running.restarts >= view.restarts
+def _forbidden(difference: Difference) -> tuple[str, ...]:
+    return difference.only(ChangeKind.FORBIDDEN).names
 
 
 def _is_release(running: Running, commit: Commit) -> bool:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from penstock.config.classify import NO_DIFFERENCE, Difference
 from penstock.config.model import ChangeKind, DesiredState
+from penstock.model.jobs import JobState
 from penstock.tasks.rollout import Rejected, RunningRollout
-from services.state_syncer.decide.diff import Config
 from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.progress import Plan, Restore
-from services.state_syncer.decide.view import SyncState
+from services.state_syncer.decide.view import Config
 from services.state_syncer.decide.waves import Rollout
 
 # ---- about a job without a plan
@@ -34,33 +35,7 @@ class Wait:
     detail: str
     difference: Difference
     failures: int = 0
-    state: SyncState = SyncState.WAITING
-
-
-@dataclass(frozen=True, slots=True)
-class StartRescale:
-    """Checkpoints must be redistributed for the change: a rescale may begin once the budget has room."""
-
-    config: Config
-    difference: Difference
-    restore: Restore | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StartRollout:
-    """Running tasks get another package: a rollout may begin once the budget has room. It ends in `commit`."""
-
-    commit: Commit
-
-    @property
-    def config(self) -> Config:
-        """What is to run."""
-        return self.commit.config
-
-    @property
-    def difference(self) -> Difference:
-        """What changes."""
-        return self.commit.difference
+    state: JobState = JobState.WAITING
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +71,22 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
+class StartRescale:
+    """Checkpoints must be redistributed for the change: a rescale may begin once the budget has room. It ends in
+    `commit`, at a new generation; the difference is the part that needs the rescale."""
+
+    commit: Commit
+    restore: Restore | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StartRollout:
+    """Running tasks get another package: a rollout may begin once the budget has room. It ends in `commit`."""
+
+    commit: Commit
+
+
+@dataclass(frozen=True, slots=True)
 class AwaitStopped:
     """The stop is committed; tasks are still there, or it is not known whether they are."""
 
@@ -110,46 +101,46 @@ class Forget:
 Change = Nothing | BackingOff | Wait | StartRescale | StartRollout | Fail | Commit | AwaitStopped | Forget
 
 
-# ---- about the recorded plan of a rescale or a restore
+# ---- about a recorded plan: that of a rescale or a restore (`Plan`), or of a rollout
+
+AnyPlan = TypeVar("AnyPlan", Plan, Rollout)
 
 
 @dataclass(frozen=True, slots=True)
-class StopAndRecord:
-    """Record the plan and commit the stop. `commit` is what runs, with no task served."""
+class Record(Generic[AnyPlan]):
+    """Record the plan as it is now, in one transaction with `commit`; then ask its container, if it has one.
 
-    plan: Plan
-    commit: Commit
+    `rejected`: the package of a rollout that is halted.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class RecordStep:
-    """Record the plan as it is now; then ask its container."""
-
-    plan: Plan
+    plan: AnyPlan
+    commit: Commit | None = None
+    rejected: Rejected | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Poll:
-    """Record nothing; ask the container, or read the tasks, again. `why`: the reason when no container can be asked."""
+class Poll(Generic[AnyPlan]):
+    """Record nothing; ask the container, or read the tasks, again. `why`: what the plan waits for, where its step does
+    not say it."""
 
-    plan: Plan
+    plan: AnyPlan
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
-    """Commit the new generation and end the plan. `seconds`: by step, and `total`."""
+class Finish(Generic[AnyPlan]):
+    """The plan has come to its end. `commit`: the new generation of a rescale. `seconds`: by step, and `total`."""
 
-    plan: Plan
-    commit: Commit
-    seconds: Mapping[str, float]
+    plan: AnyPlan
+    commit: Commit | None = None
+    seconds: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Resume:
-    """End the plan and let the old generation run, as `commit` says. `failure`: why, unless the plan was taken back."""
+class End(Generic[AnyPlan]):
+    """End the plan before its end: run what `commit` says. `failure`: why, unless a write asked for that."""
 
-    plan: Plan
+    plan: AnyPlan
     commit: Commit
     failure: Fail | None = None
 
@@ -158,62 +149,11 @@ class Resume:
 class RetryStep:
     """A step that cannot be taken back failed: it is tried again later."""
 
-    plan: Plan
     failure: Fail
 
 
-RescaleStep = StopAndRecord | RecordStep | Poll | Finish | Resume | RetryStep
-
-
-# ---- about the recorded plan of a rollout
-
-
-@dataclass(frozen=True, slots=True)
-class CommitWave:
-    """Record the plan and commit the wave."""
-
-    plan: Rollout
-    commit: Commit
-
-
-@dataclass(frozen=True, slots=True)
-class RecordWave:
-    """Record what was seen of the wave."""
-
-    plan: Rollout
-
-
-@dataclass(frozen=True, slots=True)
-class PollWave:
-    """Record nothing; read the tasks again. `waits_for`: what the wave waits for."""
-
-    plan: Rollout
-    waits_for: str
-
-
-@dataclass(frozen=True, slots=True)
-class FinishRollout:
-    """All tasks run the package and are healthy: end the plan."""
-
-    plan: Rollout
-
-
-@dataclass(frozen=True, slots=True)
-class Halt:
-    """Record that the package is rejected."""
-
-    plan: Rollout
-    rejected: Rejected
-
-
-@dataclass(frozen=True, slots=True)
-class EndRollout:
-    """End the plan with a commit of the whole."""
-
-    plan: Rollout
-    commit: Commit
-
-
-RolloutStep = CommitWave | RecordWave | PollWave | FinishRollout | Halt | EndRollout
+RescaleStep = Record[Plan] | Poll[Plan] | Finish[Plan] | End[Plan] | RetryStep
+WaveStep = Record[Rollout] | Poll[Rollout] | Finish[Rollout]
+RolloutStep = WaveStep | End[Rollout]
 
 Decision = Change | RescaleStep | RolloutStep

@@ -11,55 +11,35 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from penstock.config.model import ChangeKind
+from penstock.model.jobs import JobState
 from penstock.tasks.rollout import Rejected
 from services.state_syncer.decide.decisions import (
     AwaitStopped,
     BackingOff,
-    Change,
     Commit,
-    CommitWave,
     Decision,
-    EndRollout,
+    End,
     Fail,
     Finish,
-    FinishRollout,
     Forget,
-    Halt,
     Nothing,
     Poll,
-    PollWave,
-    RecordStep,
-    RecordWave,
-    RescaleStep,
-    Resume,
+    Record,
     RetryStep,
     StartRescale,
     StartRollout,
-    StopAndRecord,
     Wait,
 )
-from services.state_syncer.decide.diff import field_names
 from services.state_syncer.decide.observe import Presence
-from services.state_syncer.decide.progress import Plan, describe_step
-from services.state_syncer.decide.view import JobRow, JobView, SyncRecord, SyncState
-from services.state_syncer.decide.waves import Rollout, describe_wave
+from services.state_syncer.decide.progress import Plan
+from services.state_syncer.decide.view import JobRow, JobView, SyncRecord
+from services.state_syncer.decide.waves import Rollout
 
 QUARANTINE_AFTER_FAILURES = 5
 FIRST_BACKOFF_SECONDS = 30.0
 LONGEST_BACKOFF_SECONDS = 3600.0
 
-COMMITTED, WAITS, FAILED, STOPPING, FORGOTTEN, RESCALING, RESUMED, ROLLING, ROLLED_OUT, REJECTED = (
-    "job committed",
-    "job waits",
-    "job failed to sync",
-    "job stops",
-    "job forgotten",
-    "job rescales",
-    "job resumes",
-    "job rolls",
-    "package rolled out",
-    "package rejected",
-)
+COMMITTED, FAILED, FORGOTTEN = "job committed", "job failed to sync", "job forgotten"
 RESCALE, ROLLOUT = "rescale", "rollout"
 _AWAITING = {
     Presence.PRESENT: "stopping: tasks still run",
@@ -122,103 +102,83 @@ class Effects:
 def effects(view: JobView, decision: Decision, now: datetime) -> Effects:
     """The effects of a decision about a job."""
     match decision:
-        case StopAndRecord() | RecordStep() | Poll() | Finish() | Resume() | RetryStep():
-            return _of_rescale(view, decision, now)
-        case CommitWave() | RecordWave() | PollWave() | FinishRollout() | Halt():
-            return wave_effects(view, decision)
-        case EndRollout(_, commit):
-            return replace(_of_change(view, commit, now), plan=PlanWrite(view.job, None, ends_rollout=True), soon=True)
-        case _:
-            return _of_change(view, decision, now)
-
-
-def _of_change(view: JobView, decision: Change, now: datetime) -> Effects:
-    match decision:
         case Nothing():
             return Effects(record=_synced(view))
         case BackingOff() | StartRescale() | StartRollout():
             return Effects()
         case Wait(detail, difference):
-            about = {"detail": detail, "fields": field_names(difference)}
-            return Effects(
-                record=_waiting(view, decision),
-                events=(LogEvent(WAITS, view.job, view.revision, difference.kind.name.lower(), about, if_new=True),),
-            )
-        case Fail():
-            return Effects(record=failed(view, decision, now), events=_failure(view, decision))
+            kind, fields = difference.kind, difference.names
+            about = {"detail": detail, "fields": fields}
+            told = LogEvent("job waits", view.job, view.revision, kind.name.lower(), about, if_new=True)
+            record = SyncRecord(decision.state, view.revision, detail, kind, fields, decision.failures)
+            return Effects(record=record, events=(told,))
+        case Fail(detail, kind, fields):
+            about = {"error": detail, "fields": fields}
+            told = LogEvent(FAILED, view.job, view.revision, kind.name.lower(), about)
+            return Effects(record=_failed(view, decision, now), events=(told,))
+        case RetryStep(failure):
+            return replace(effects(view, failure, now), soon=True)
         case AwaitStopped(presence):
-            told = LogEvent(STOPPING, view.job, view.revision, "delete", {"tasks": presence.value}, if_new=True)
-            record = SyncRecord(SyncState.DELETING, view.revision, _AWAITING[presence])
+            told = LogEvent("job stops", view.job, view.revision, "delete", {"tasks": presence.value}, if_new=True)
+            record = SyncRecord(JobState.DELETING, view.revision, _AWAITING[presence])
             return Effects(record=record, events=(told,), soon=True)
         case Forget():
             return Effects(forget=True, events=(LogEvent(FORGOTTEN, view.job, view.revision, "delete", {}),))
         case Commit():
             told = LogEvent(COMMITTED, view.job, decision.revision, _commit_kind(view, decision), {})
-            return Effects(
-                commit=decision,
-                record=_committed(view, decision, now),
-                events=(told,),
-                soon=decision.stopping,
-            )
+            committed = _committed(view, decision, now)
+            return Effects(commit=decision, record=committed, events=(told,), soon=decision.stopping)
+        case End():
+            return _of_end(view, decision, now)
+        case _:
+            return plan_effects(view, decision)
 
 
-def _of_rescale(view: JobView, decision: RescaleStep, now: datetime) -> Effects:
-    """Failures are kept until a plan has come to its end."""
+def plan_effects(
+    job: JobRow, decision: Record[Plan] | Poll[Plan] | Finish[Plan] | Record[Rollout] | Poll[Rollout] | Finish[Rollout]
+) -> Effects:
+    """The effects of a decision about a plan that goes on, or has come to its end."""
     plan = decision.plan
-    about = {"step": plan.step.value, "to_generation": plan.generation, "container": plan.container}
-    told = LogEvent(RESCALING, view.job, plan.revision, RESCALE, about)
-    ended = PlanWrite(view.job, None)
+    asks = plan if isinstance(plan, Plan) else None
     match decision:
-        case StopAndRecord(_, commit):
-            written = PlanWrite(view.job, plan)
-            return Effects(commit=commit, plan=written, record=_rescaling(view, plan), events=(told,), soon=True)
-        case RecordStep():
-            written = PlanWrite(view.job, plan)
-            return Effects(plan=written, asks=plan, record=_rescaling(view, plan), events=(told,), soon=True)
+        case Record(_, commit, rejected):
+            written = PlanWrite(job.job, plan, rejected=rejected)
+            told = _progress(job, decision)
+            return Effects(commit, plan=written, asks=asks, record=_under_way(job, plan), events=told, soon=True)
         case Poll(_, why):
-            return Effects(asks=plan, record=_rescaling(view, plan, why), soon=True)
-        case Finish(_, commit, seconds):
-            fields = field_names(commit.difference)
-            return Effects(
-                commit=commit,
-                has_state=True,
-                plan=ended._replace(seconds=seconds),
-                restored=None if plan.restore is None else plan.restore.number,
-                record=SyncRecord(SyncState.SYNCED, plan.revision, kind=ChangeKind.RESCALE, fields=fields),
-                events=(LogEvent(COMMITTED, view.job, plan.revision, RESCALE, {"seconds": dict(seconds)}),),
-                soon=True,
-            )
-        case Resume(_, commit, failure):
-            resumed = LogEvent(RESUMED, view.job, commit.revision, RESCALE, about)
-            record = _committed(view, commit, now) if failure is None else failed(view, failure, now)
-            events = (resumed, *(() if failure is None else _failure(view, failure)))
-            return Effects(commit=commit, plan=ended, record=record, events=events, soon=True)
-        case RetryStep(_, failure):
-            return Effects(record=failed(view, failure, now), events=_failure(view, failure), soon=True)
+            return Effects(asks=asks, record=_under_way(job, plan, why), soon=True)
+        case Finish():
+            return _of_finish(job, decision)
 
 
-def wave_effects(job: JobRow, decision: CommitWave | RecordWave | PollWave | FinishRollout | Halt) -> Effects:
-    """The effects of a decision about a rollout under way."""
-    plan = decision.plan
-    written = PlanWrite(job.job, plan)
-    match decision:
-        case CommitWave(_, commit):
-            told = LogEvent(ROLLING, job.job, plan.revision, ROLLOUT, {"step": describe_wave(plan)})
-            return Effects(commit=commit, plan=written, record=_rolling(job, plan), events=(told,), soon=True)
-        case RecordWave():
-            return Effects(plan=written, record=_rolling(job, plan), soon=True)
-        case PollWave(_, waits_for):
-            return Effects(record=_rolling(job, plan, waits_for), soon=True)
-        case FinishRollout():
-            told = LogEvent(ROLLED_OUT, job.job, plan.revision, ROLLOUT, {"tasks": plan.upgraded})
-            record = SyncRecord(SyncState.SYNCED, plan.revision, kind=ChangeKind.RESTART, fields=plan.fields)
-            ended = PlanWrite(job.job, None, ends_rollout=True)
-            return Effects(plan=ended, record=record, events=(told,), soon=True)
-        case Halt(_, rejected):
-            about = {"package": rejected.package, "why": plan.why}
-            told = LogEvent(REJECTED, job.job, plan.revision, ROLLOUT, about)
-            halted = written._replace(rejected=rejected)
-            return Effects(plan=halted, record=_rolling(job, plan), events=(told,), soon=True)
+def _of_finish(job: JobRow, decision: Finish[Plan] | Finish[Rollout]) -> Effects:
+    plan, commit, seconds = decision.plan, decision.commit, decision.seconds
+    if isinstance(plan, Rollout):
+        told = LogEvent("package rolled out", job.job, plan.revision, ROLLOUT, {"tasks": plan.upgraded})
+        kind, fields = ChangeKind.RESTART, plan.fields
+    else:
+        told = LogEvent(COMMITTED, job.job, plan.revision, RESCALE, {"seconds": dict(seconds or {})})
+        kind, fields = ChangeKind.RESCALE, plan.fields if commit is None else commit.difference.names
+    return Effects(
+        commit=commit,
+        has_state=commit is not None,
+        plan=PlanWrite(job.job, None, seconds=seconds, ends_rollout=isinstance(plan, Rollout)),
+        restored=plan.restore.number if isinstance(plan, Plan) and plan.restore is not None else None,
+        record=SyncRecord(JobState.SYNCED, plan.revision, kind=kind, fields=fields),
+        events=(told,),
+        soon=True,
+    )
+
+
+def _of_end(view: JobView, decision: End[Plan] | End[Rollout], now: datetime) -> Effects:
+    """Failures are kept until a plan has come to its end."""
+    plan, commit, failure = decision.plan, decision.commit, decision.failure
+    found = effects(view, commit, now)
+    if isinstance(plan, Plan):
+        told = LogEvent("job resumes", view.job, commit.revision, RESCALE, _about(plan))
+        failing = Effects() if failure is None else effects(view, failure, now)
+        found = replace(found, record=failing.record or found.record, events=(told, *failing.events))
+    return replace(found, plan=PlanWrite(view.job, None, ends_rollout=isinstance(plan, Rollout)), soon=True)
 
 
 # ---- the sync states
@@ -227,49 +187,38 @@ def wave_effects(job: JobRow, decision: CommitWave | RecordWave | PollWave | Fin
 def _synced(view: JobView) -> SyncRecord:
     """Synced; what the last change was is kept."""
     before = view.sync
-    if before is not None and before.state is SyncState.SYNCED:
-        return SyncRecord(SyncState.SYNCED, view.revision, kind=before.kind, fields=before.fields)
-    return SyncRecord(SyncState.SYNCED, view.revision)
-
-
-def _waiting(view: JobView, waits: Wait) -> SyncRecord:
-    kind, fields = waits.difference.kind, field_names(waits.difference)
-    return SyncRecord(waits.state, view.revision, waits.detail, kind, fields, waits.failures)
+    if before is not None and before.state is JobState.SYNCED:
+        return SyncRecord(JobState.SYNCED, view.revision, kind=before.kind, fields=before.fields)
+    return SyncRecord(JobState.SYNCED, view.revision)
 
 
 def _committed(view: JobView, commit: Commit, now: datetime) -> SyncRecord | None:
     if commit.stopping:
-        return SyncRecord(SyncState.DELETING, view.revision, _AWAITING[Presence.UNKNOWN])
-    match commit.then:
-        case None:
-            kind, fields = commit.difference.kind, field_names(commit.difference)
-            return SyncRecord(SyncState.SYNCED, view.revision, kind=kind, fields=fields)
-        case Wait():
-            return _waiting(view, commit.then)
-        case Fail():
-            return failed(view, commit.then, now)
-        case BackingOff():
-            return None
+        return SyncRecord(JobState.DELETING, view.revision, _AWAITING[Presence.UNKNOWN])
+    if commit.then is not None:
+        return effects(view, commit.then, now).record
+    kind, fields = commit.difference.kind, commit.difference.names
+    return SyncRecord(JobState.SYNCED, view.revision, kind=kind, fields=fields)
 
 
-def _rescaling(view: JobView, plan: Plan, why: str = "") -> SyncRecord:
-    detail = f"{plan.step.value}: {why or describe_step(plan)}"
-    failures = view.failures_since(plan.revision)
-    return SyncRecord(SyncState.RESCALING, plan.revision, detail, ChangeKind.RESCALE, plan.fields, failures)
+def _under_way(job: JobRow, plan: Plan | Rollout, why: str = "") -> SyncRecord:
+    is_rescale = isinstance(plan, Plan)
+    return SyncRecord(
+        JobState.RESCALING if is_rescale else JobState.ROLLING,
+        plan.revision,
+        plan.describe(why),
+        ChangeKind.RESCALE if is_rescale else ChangeKind.RESTART,
+        plan.fields,
+        job.failures_since(plan.revision),
+    )
 
 
-def _rolling(job: JobRow, plan: Rollout, waits_for: str = "") -> SyncRecord:
-    failures = job.failures_since(plan.revision)
-    detail = describe_wave(plan, waits_for)
-    return SyncRecord(SyncState.ROLLING, plan.revision, detail, ChangeKind.RESTART, plan.fields, failures)
-
-
-def failed(view: JobView, failure: Fail, now: datetime) -> SyncRecord:
+def _failed(view: JobView, failure: Fail, now: datetime) -> SyncRecord:
     """The state after one more failure in a row."""
     failures = 1 + view.failures_since(view.revision)
     quarantined = failures >= QUARANTINE_AFTER_FAILURES
     return SyncRecord(
-        SyncState.QUARANTINED if quarantined else SyncState.FAILED,
+        JobState.QUARANTINED if quarantined else JobState.FAILED,
         view.revision,
         failure.detail,
         failure.kind,
@@ -287,9 +236,21 @@ def backoff_seconds(failures: int) -> float:
 # ---- the log
 
 
-def _failure(view: JobView, failure: Fail) -> tuple[LogEvent]:
-    details = {"error": failure.detail, "fields": failure.fields}
-    return (LogEvent(FAILED, view.job, view.revision, failure.kind.name.lower(), details),)
+def _progress(job: JobRow, decision: Record[Plan] | Record[Rollout]) -> tuple[LogEvent, ...]:
+    """What was seen of a wave is no progress of its own."""
+    match decision:
+        case Record(Plan() as plan):
+            return (LogEvent("job rescales", job.job, plan.revision, RESCALE, _about(plan)),)
+        case Record(Rollout() as plan, rejected=Rejected() as rejected):
+            about = {"package": rejected.package, "why": plan.why}
+            return (LogEvent("package rejected", job.job, plan.revision, ROLLOUT, about),)
+        case Record(Rollout() as plan, Commit()):
+            return (LogEvent("job rolls", job.job, plan.revision, ROLLOUT, {"step": plan.describe()}),)
+    return ()
+
+
+def _about(plan: Plan) -> Mapping[str, Any]:
+    return {"step": plan.step.value, "to_generation": plan.generation, "container": plan.container}
 
 
 def _commit_kind(view: JobView, commit: Commit) -> str:
@@ -297,7 +258,5 @@ def _commit_kind(view: JobView, commit: Commit) -> str:
         return "first"
     if commit.stopping:
         return "delete"
-    return RESTART if commit.restarts > view.running.restarts else commit.difference.kind.name.lower()
-
-
-RESTART = ChangeKind.RESTART.name.lower()
+    kind = ChangeKind.RESTART if commit.restarts > view.running.restarts else commit.difference.kind
+    return kind.name.lower()

@@ -52,15 +52,13 @@ NO_CONTAINERS_APPLIED = 2**63 - 1
 def survey(sightings: Iterable[Sighting], owners: Collection[str]) -> ClusterView:
     """The cluster's view; `owners` are the containers that own a shard by the stored assignment."""
     seen = tuple(sightings)
-    live = [sighting for sighting in seen if sighting.live]
-    unheard_of = set(owners) - {sighting.container for sighting in seen}
-    applied = [_applied(sighting) for sighting in live]
-    known = [commit for commit in applied if commit is not None]
-    complete = len(known) == len(live) and not unheard_of
+    applied = {sighting.container: _applied(sighting) for sighting in seen if sighting.live}
+    known = {container: commit for container, commit in applied.items() if commit is not None}
+    complete = len(known) == len(applied) and {sighting.container for sighting in seen}.issuperset(owners)
     return ClusterView(
-        reporting=frozenset(s.container for s, commit in zip(live, applied, strict=True) if commit is not None),
+        reporting=frozenset(known),
         lost=frozenset(sighting.container for sighting in seen if not sighting.live),
-        applied_commit=min(known, default=NO_CONTAINERS_APPLIED) if complete else None,
+        applied_commit=min(known.values(), default=NO_CONTAINERS_APPLIED) if complete else None,
     )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -20,6 +21,10 @@ class Step(StrEnum):
     AWAIT_STOPPED = "await_stopped"
     REDISTRIBUTE = "redistribute"
     SEAL = "seal"
+
+
+class IllegalMove(Exception):
+    """What is found cannot be in the plan's step: a bug. The message has the whole plan."""
 
 
 STEPS = ("stop", "await_stopped", "redistribute", "seal", "commit")
@@ -70,6 +75,17 @@ class Plan(Model):
         """The index of the step in `steps`."""
         return STEPS.index(self.step.value)
 
+    def describe(self, why: str = "") -> str:
+        """What the plan waits for, in words for people; `why` says it better where it is known."""
+        match self.step:
+            case Step.AWAIT_STOPPED:
+                usual = "until every container has said that no task of the job runs"
+            case Step.REDISTRIBUTE:
+                usual = f"{self.container} writes generation {self.generation}"
+            case Step.SEAL:
+                usual = f"{self.container} ends the generation before {self.generation}"
+        return f"{self.step.value}: {why or usual}"
+
     def seconds_until(self, now: datetime) -> dict[str, float]:
         """The seconds of all steps when the present one ends at `now`."""
         return {**self.seconds, self.step.value: elapsed(self.step_at, now)}
@@ -78,17 +94,6 @@ class Plan(Model):
 def elapsed(since: datetime, now: datetime) -> float:
     """Seconds, never negative: another leader's clock may be behind."""
     return round(max(0.0, (now - since).total_seconds()), 3)
-
-
-def describe_step(plan: Plan) -> str:
-    """What the plan waits for, in words for people."""
-    match plan.step:
-        case Step.AWAIT_STOPPED:
-            return "until every container has said that no task of the job runs"
-        case Step.REDISTRIBUTE:
-            return f"{plan.container} writes generation {plan.generation}"
-        case Step.SEAL:
-            return f"{plan.container} ends the generation before {plan.generation}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +109,16 @@ class Progress:
     outcome: Outcome = UNANSWERED
     candidate: str | None = None
     container_lives: bool = True
+
+
+class PlanRow(NamedTuple):
+    """A recorded plan as JSON, and the highest generation that its job ever took."""
+
+    plan: Mapping[str, Any]
+    newest_generation: int
+    deleting: bool
+
+    @property
+    def is_rollout(self) -> bool:
+        """Whether the plan is that of a rollout; all others are of rescales."""
+        return bool(self.plan.get("kind") == "rollout")

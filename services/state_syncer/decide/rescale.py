@@ -9,66 +9,124 @@ forward, to the configuration that it has recorded.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
+from enum import StrEnum
 
 from penstock.config.classify import classify
 from penstock.config.model import ChangeKind
 from penstock.tasks.host_task import POLICIES
-from services.state_syncer.decide.change import decide, is_backing_off
+from services.state_syncer.decide.change import awaits_sink, decide, is_backing_off
 from services.state_syncer.decide.decisions import (
     BackingOff,
     Commit,
+    End,
     Fail,
     Finish,
     Poll,
-    RecordStep,
+    Record,
     RescaleStep,
-    Resume,
     RetryStep,
     StartRescale,
-    StopAndRecord,
     Wait,
 )
-from services.state_syncer.decide.diff import field_names, only
-from services.state_syncer.decide.moves import MOVES, Fact, IllegalMove, Move
 from services.state_syncer.decide.observe import Presence
-from services.state_syncer.decide.outputs import awaits_sink, end_of
-from services.state_syncer.decide.progress import Plan, Progress, Step, elapsed
+from services.state_syncer.decide.progress import IllegalMove, Plan, Progress, Step, elapsed
 from services.state_syncer.decide.view import JobView, Running
-from services.state_syncer.host_tasks.next_attempt import Finished, GiveUp, Retry, after_attempt
-from services.state_syncer.host_tasks.outcomes import Failed, Lost
-from services.state_syncer.host_tasks.plan_requests import task_of
+from services.state_syncer.host_tasks.next_attempt import GiveUp, Retry, after_attempt
+from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost
+from services.state_syncer.host_tasks.plan_tasks import task_of
 
 LONGEST_SECONDS = {Step.AWAIT_STOPPED: 300.0, Step.REDISTRIBUTE: 3600.0}
+NOBODY = "no container can be asked"
+
+
+class Fact(StrEnum):
+    """What is found about the present step."""
+
+    CHANGED = "the expected configuration changed"
+    LATE = "it takes too long"
+    NOT_GONE = "tasks are there, or it is unknown"
+    GONE = "the tasks are gone"
+    UNANSWERED = "the container has not finished"
+    DONE = "the container has finished"
+    FAILED = "the container failed"
+    LOST = "the container is lost"
+    GIVEN_UP = "the container is lost, as others were before"
+
+
+class Move(StrEnum):
+    """What is done about it."""
+
+    STAY = "stay"
+    REPLAN = "replan"
+    ABORT = "abort"
+    ASK = "ask another container"
+    SEAL = "seal"
+    RETRY = "retry"
+    COMMIT = "commit"
+
+
+MOVES: Mapping[tuple[Step, Fact], Move] = {
+    (Step.AWAIT_STOPPED, Fact.CHANGED): Move.REPLAN,
+    (Step.AWAIT_STOPPED, Fact.LATE): Move.ABORT,
+    (Step.AWAIT_STOPPED, Fact.NOT_GONE): Move.STAY,
+    (Step.AWAIT_STOPPED, Fact.GONE): Move.ASK,
+    (Step.REDISTRIBUTE, Fact.CHANGED): Move.REPLAN,
+    (Step.REDISTRIBUTE, Fact.LATE): Move.ABORT,
+    (Step.REDISTRIBUTE, Fact.UNANSWERED): Move.STAY,
+    (Step.REDISTRIBUTE, Fact.DONE): Move.SEAL,
+    (Step.REDISTRIBUTE, Fact.FAILED): Move.ABORT,
+    (Step.REDISTRIBUTE, Fact.LOST): Move.ASK,
+    (Step.REDISTRIBUTE, Fact.GIVEN_UP): Move.ABORT,
+    (Step.SEAL, Fact.UNANSWERED): Move.STAY,
+    (Step.SEAL, Fact.DONE): Move.COMMIT,
+    (Step.SEAL, Fact.FAILED): Move.RETRY,
+    (Step.SEAL, Fact.LOST): Move.ASK,
+}
+"""The legal moves; any other pair is a bug."""
+
+
+def begin_rescale(view: JobView, start: StartRescale, now: datetime, ran_on: Collection[str] = ()) -> Record[Plan]:
+    """The first step of a rescale that may begin now. `ran_on`: the containers that have tasks of the job."""
+    if view.running is None:
+        raise IllegalMove(f"{view.job} has nothing to stop")
+    return Record(_new_plan(start, now, ran_on), replace(_resumed(view.running), stopping=True))
 
 
 def continue_rescale(view: JobView, running: Running, progress: Progress, now: datetime) -> RescaleStep | BackingOff:
     """The next step of a recorded plan. A seal that failed waits like any other failure. Raises IllegalMove."""
-    if progress.plan.step is Step.SEAL and is_backing_off(view.sync, view.revision, now):
+    plan = progress.plan
+    if plan.step is Step.SEAL and is_backing_off(view.sync, view.revision, now):
         return BackingOff()
-    return _go_on(view, running, progress, now)
+    found = _fact(view, progress, now)
+    match MOVES.get((plan.step, found)):
+        case Move.STAY:
+            return Poll(plan)
+        case Move.REPLAN:
+            return _replan(view, running, plan, now)
+        case Move.ABORT:
+            return End(plan, _resumed(running), _failure(progress, found))
+        case Move.ASK:
+            return _ask(progress, now)
+        case Move.SEAL:
+            return Record(plan.at(Step.SEAL, now, plan.container, plan.generation))
+        case Move.RETRY:
+            return RetryStep(_failure(progress, found))
+        case Move.COMMIT:
+            return _finish(view, running, plan, now)
+        case None:
+            raise IllegalMove(f"{found.name} cannot be found in {plan.step}: {plan}")
 
 
-def begin_rescale(view: JobView, start: StartRescale, now: datetime, ran_on: Collection[str] = ()) -> StopAndRecord:
-    """The first step of a rescale that may begin now. `ran_on`: the containers that have tasks of the job."""
-    if view.running is None:
-        raise IllegalMove(f"{view.job} has nothing to stop")
-    return StopAndRecord(_new_plan(view, start, now, ran_on), stopped(view.running))
-
-
-def stopped(running: Running) -> Commit:
-    """What runs, stopped."""
-    return replace(_resumed(running), stopping=True)
-
-
-def _new_plan(view: JobView, start: StartRescale, now: datetime, ran_on: Collection[str]) -> Plan:
+def _new_plan(start: StartRescale, now: datetime, ran_on: Collection[str]) -> Plan:
+    commit = start.commit
     return Plan(
-        revision=view.revision,
-        restarts=view.restarts,
-        config=dict(start.config),
-        fields=field_names(start.difference),
+        revision=commit.revision,
+        restarts=commit.restarts,
+        config=dict(commit.config),
+        fields=commit.difference.names,
         restore=start.restore,
         ran_on=tuple(sorted(ran_on)),
         begun_at=now,
@@ -76,52 +134,15 @@ def _new_plan(view: JobView, start: StartRescale, now: datetime, ran_on: Collect
     )
 
 
-def _go_on(view: JobView, running: Running, progress: Progress, now: datetime) -> RescaleStep:
-    plan = progress.plan
-    found = fact(view, progress, now)
-    move = MOVES.get((plan.step, found))
-    match move:
-        case Move.STAY:
-            return Poll(plan)
-        case Move.REPLAN:
-            return _replan(view, running, plan, now)
-        case Move.ABORT:
-            return Resume(plan, _resumed(running), _failure(progress, found))
-        case Move.REDISTRIBUTE:
-            return _redistribute(progress, now)
-        case Move.ELSEWHERE:
-            return _elsewhere(progress)
-        case Move.SEAL:
-            return RecordStep(plan.at(Step.SEAL, now, plan.container, plan.generation))
-        case Move.RETRY:
-            return RetryStep(plan, _failure(progress, found))
-        case Move.COMMIT:
-            return _finish(view, running, plan, now)
-        case None:
-            raise IllegalMove(f"{found.name} cannot be found in {plan.step}: {plan}")
-
-
-NOBODY = "no container can be asked"
-
-
-def fact(view: JobView, progress: Progress, now: datetime) -> Fact:
+def _fact(view: JobView, progress: Progress, now: datetime) -> Fact:
     """What is found about the plan's step. Before the seal, a changed configuration takes precedence."""
     plan = progress.plan
-    if plan.step is not Step.SEAL and _is_changed(view, plan):
+    if plan.step is not Step.SEAL and view.asks_for_more(plan, plan.config, plan.restore):
         return Fact.CHANGED
     found = _presence(view) if plan.step is Step.AWAIT_STOPPED else _answer(view, progress)
     waits = found in (Fact.NOT_GONE, Fact.UNANSWERED)
     limit = LONGEST_SECONDS.get(plan.step)
     return Fact.LATE if waits and limit is not None and elapsed(plan.step_at, now) >= limit else found
-
-
-def _is_changed(view: JobView, plan: Plan) -> bool:
-    return (
-        view.revision > plan.revision
-        or view.restarts > plan.restarts
-        or view.expected != plan.config
-        or view.restore != plan.restore
-    )
 
 
 def _presence(view: JobView) -> Fact:
@@ -133,7 +154,7 @@ def _answer(view: JobView, progress: Progress) -> Fact:
     task = task_of(view.job, progress.plan, view.failures)
     lives = progress.container_lives
     match after_attempt(task, progress.outcome, POLICIES[task.key.kind], container_lives=lives):
-        case Finished():
+        case Done():
             return Fact.DONE
         case GiveUp(lost=lost):
             return Fact.GIVEN_UP if lost else Fact.FAILED
@@ -143,25 +164,19 @@ def _answer(view: JobView, progress: Progress) -> Fact:
             return Fact.UNANSWERED
 
 
-def _redistribute(progress: Progress, now: datetime) -> RecordStep | Poll:
-    """An attempt has a number that was never used, so it cannot meet any before it."""
-    plan = progress.plan
-    if progress.candidate is None:
+def _ask(progress: Progress, now: datetime) -> Record[Plan] | Poll[Plan]:
+    """Asks the next container. An attempt to write has a number that was never used, so it cannot meet any other."""
+    plan, container, unused = progress.plan, progress.candidate, progress.newest_generation + 1
+    if container is None:
         return Poll(plan, NOBODY)
-    return RecordStep(plan.at(Step.REDISTRIBUTE, now, progress.candidate, progress.newest_generation + 1))
+    if plan.step is Step.AWAIT_STOPPED:
+        return Record(plan.at(Step.REDISTRIBUTE, now, container, unused))
+    generation = unused if plan.step is Step.REDISTRIBUTE else plan.generation
+    changes = {"container": container, "generation": generation, "losses": plan.losses + 1}
+    return Record(plan.model_copy(update=changes))
 
 
-def _elsewhere(progress: Progress) -> RecordStep | Poll:
-    plan = progress.plan
-    if progress.candidate is None:
-        return Poll(plan, NOBODY)
-    changes: dict[str, object] = {"container": progress.candidate, "losses": plan.losses + 1}
-    if plan.step is Step.REDISTRIBUTE:
-        changes["generation"] = progress.newest_generation + 1
-    return RecordStep(plan.model_copy(update=changes))
-
-
-def _finish(view: JobView, running: Running, plan: Plan, now: datetime) -> Finish:
+def _finish(view: JobView, running: Running, plan: Plan, now: datetime) -> Finish[Plan]:
     if plan.generation is None or plan.generation <= running.generation:
         raise IllegalMove(f"{view.job} has no new generation to commit: {plan}")
     seconds = {**plan.seconds_until(now), "total": elapsed(plan.begun_at, now)}
@@ -175,28 +190,27 @@ def _replan(view: JobView, running: Running, plan: Plan, now: datetime) -> Resca
     without any the old generation goes on, as it does when another output has to be made first."""
     decision = decide(view, now)
     match decision:
-        case StartRescale() | Commit(then=None) if _has_other_output(view, plan, decision):
-            waits = Wait("initialize_sink: once the job runs again", decision.difference)
-            return Resume(plan, replace(_resumed(running), then=waits))
+        case StartRescale(commit) | (Commit(then=None) as commit) if _has_other_output(view, plan, commit):
+            waits = Wait("initialize_sink: once the job runs again", commit.difference)
+            return End(plan, replace(_resumed(running), then=waits))
         case StartRescale():
-            fresh = _new_plan(view, decision, now, plan.ran_on)
-            return RecordStep(_carried_over(plan, fresh) if _same_target(running, plan, fresh) else fresh)
+            fresh = _new_plan(decision, now, plan.ran_on)
+            return Record(_carried_over(plan, fresh) if _same_target(running, plan, fresh) else fresh)
         case Commit(then=None):
-            return Resume(plan, decision)
+            return End(plan, decision)
         case Fail():
-            return Resume(plan, _resumed(running), decision)
+            return End(plan, _resumed(running), decision)
         case _:
             raise IllegalMove(f"{decision} cannot follow from a change of {plan}")
 
 
-def _has_other_output(view: JobView, plan: Plan, decision: StartRescale | Commit) -> bool:
+def _has_other_output(view: JobView, plan: Plan, commit: Commit) -> bool:
     """Whether an output would have to be made that the plan's is not: a job does not stay stopped for that."""
-    commit = end_of(view, decision) if isinstance(decision, StartRescale) else decision
     return awaits_sink(view, commit) and bool(commit.config["output"] != plan.config["output"])
 
 
 def _same_target(running: Running, plan: Plan, fresh: Plan) -> bool:
-    old, new = (only(classify(running.config, each.config), ChangeKind.RESCALE) for each in (plan, fresh))
+    old, new = (classify(running.config, each.config).only(ChangeKind.RESCALE) for each in (plan, fresh))
     same_output = plan.config["output"] == fresh.config["output"]
     return old == new and plan.restore == fresh.restore and (same_output or plan.restore is None)
 

@@ -9,39 +9,29 @@ The next expected configuration then has the good package, so its commit ends th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 
 from penstock.config.classify import classify
+from penstock.config.merge import overlay
 from penstock.config.model import ChangeKind
-from penstock.tasks.rollout import (
-    RanBefore,
-    Rejected,
-    RunningRollout,
-    code_changes,
-    is_upgrade,
-    wave_ends,
-)
+from penstock.tasks.rollout import RanBefore, Rejected, RunningRollout, code_changes, good_values, is_upgrade, wave_ends
 from penstock.tasks.spec import task_id
 from services.state_syncer.decide.change import decide, restarted
 from services.state_syncer.decide.decisions import (
     Commit,
-    CommitWave,
-    EndRollout,
-    FinishRollout,
-    Halt,
-    PollWave,
-    RecordWave,
+    End,
+    Finish,
+    Poll,
+    Record,
     RolloutStep,
     StartRescale,
     StartRollout,
+    WaveStep,
 )
-from services.state_syncer.decide.diff import Config, field_names
-from services.state_syncer.decide.moves import IllegalMove
-from services.state_syncer.decide.progress import elapsed
-from services.state_syncer.decide.view import JobView, RollingJob, Running
+from services.state_syncer.decide.progress import IllegalMove, elapsed
+from services.state_syncer.decide.view import Config, JobView, RollingJob, Running
 from services.state_syncer.decide.waves import (
     CRASHES_BEFORE_HALT,
     Rolling,
@@ -65,34 +55,16 @@ class WaveFact(StrEnum):
     LATE = "it takes too long"
 
 
-class WaveMove(StrEnum):
-    """What is done about it."""
-
-    STAY = "stay"
-    NEXT = "next"
-    HALT = "halt"
-
-
-WAVE_MOVES: Mapping[tuple[Stage, WaveFact], WaveMove] = {
-    (Stage.WAVE, WaveFact.HEALTHY): WaveMove.NEXT,
-    (Stage.WAVE, WaveFact.WELL): WaveMove.STAY,
-    (Stage.WAVE, WaveFact.NOT_WELL): WaveMove.STAY,
-    (Stage.WAVE, WaveFact.CRASHING): WaveMove.HALT,
-    (Stage.WAVE, WaveFact.LATE): WaveMove.HALT,
-} | {(Stage.HALTED, fact): WaveMove.STAY for fact in WaveFact}
-"""The legal moves while the expected configuration is what goes out."""
-
-
 def continue_rollout(
     view: JobView, running: Running, rolling: Rolling, now: datetime, policy: RolloutPolicy
 ) -> RolloutStep | StartRescale:
     """The next step of a recorded rollout. Raises IllegalMove."""
-    if _is_changed(view, running, rolling.plan):
-        return _changed(view, running, rolling, now, policy)
+    if running.stopping or view.asks_for_more(rolling.plan, running.config):
+        return _changed(view, running, rolling.plan, now, policy)
     return carry_on(view, now, policy)
 
 
-def begin_rollout(view: JobView, start: StartRollout, now: datetime, policy: RolloutPolicy) -> CommitWave:
+def begin_rollout(view: JobView, start: StartRollout, now: datetime, policy: RolloutPolicy) -> Record[Rollout]:
     """The first wave. What tasks go back to is the last package that was healthy on all of them."""
     running, commit = view.running, start.commit
     if running is None:
@@ -107,64 +79,53 @@ def begin_rollout(view: JobView, start: StartRollout, now: datetime, policy: Rol
         steps=steps_of(ends),
         revision=commit.revision,
         restarts=commit.restarts,
-        fields=field_names(difference),
+        fields=difference.names,
         leaves=code_changes(difference),
         ends=ends,
         begun_at=now,
         step_at=now,
     )
-    return CommitWave(plan, replace(commit, rollout=_rollout(running, plan, commit)))
+    return Record(plan, replace(commit, rollout=_rollout(running, plan, commit)))
 
 
-@dataclass(frozen=True, slots=True)
-class _NextWave:
-    """The present wave is healthy, and it is not the last."""
-
-    plan: Rollout
-
-
-def watch_rollout(
-    job: RollingJob, now: datetime, policy: RolloutPolicy
-) -> RecordWave | PollWave | FinishRollout | Halt | None:
+def watch_rollout(job: RollingJob, now: datetime, policy: RolloutPolicy) -> WaveStep | None:
     """The next step of a rollout under way, decided without the job's configurations.
 
-    None when the step needs them: something else was asked of the job, or the next wave begins. Raises
-    IllegalMove.
+    None when the step needs them: something else was asked of the job, or the next wave begins. Raises IllegalMove.
     """
     plan = job.rolling.plan
     if job.changed or job.deleting or job.revision > plan.revision or job.restarts > plan.restarts:
         return None
     step = _watch(job.job, job.generation, job.rolling, now, policy)
-    return None if isinstance(step, _NextWave) else step
+    return None if isinstance(step, Rollout) else step
 
 
-def carry_on(view: JobView, now: datetime, policy: RolloutPolicy) -> RolloutStep:
+def carry_on(view: JobView, now: datetime, policy: RolloutPolicy) -> WaveStep:
     """The next step of the rollout under way."""
     running, rolling = view.running, view.rolling
     if running is None or rolling is None:
         raise IllegalMove(f"{view.job} has no rollout to go on with")
     step = _watch(view.job, running.generation, rolling, now, policy)
-    return _next_wave(running, step.plan, now) if isinstance(step, _NextWave) else step
+    return _next_wave(running, step, now) if isinstance(step, Rollout) else step
 
 
-def _watch(
-    job: str, generation: int, recorded: Rolling, now: datetime, policy: RolloutPolicy
-) -> RecordWave | PollWave | FinishRollout | Halt | _NextWave:
+def _watch(job: str, generation: int, recorded: Rolling, now: datetime, policy: RolloutPolicy) -> WaveStep | Rollout:
+    """The next step; the rollout itself when its next wave is to begin."""
     rolling = recorded
     crashes = crashes_before(recorded)
     if crashes != recorded.plan.crashes:
         rolling = replace(recorded, plan=recorded.plan.model_copy(update={"crashes": crashes}))
     plan, found = rolling.plan, tuple(troubles(rolling, generation))
     fact = wave_fact(rolling, found, now, policy)
-    match WAVE_MOVES.get((plan.step, fact)):
-        case WaveMove.STAY:
-            return _stay(recorded, plan, fact, found, now)
-        case WaveMove.NEXT:
-            return FinishRollout(plan) if plan.wave + 1 >= len(plan.ends) else _NextWave(plan)
-        case WaveMove.HALT:
+    if plan.step is Stage.HALTED:
+        return _stay(recorded, plan, fact, found, now)
+    match fact:
+        case WaveFact.HEALTHY:
+            return Finish(plan) if plan.wave + 1 >= len(plan.ends) else plan
+        case WaveFact.CRASHING | WaveFact.LATE:
             return _halt(job, plan, fact, found, now)
-        case _:
-            raise IllegalMove(f"{fact.name} cannot be found in {plan.step}: {plan}")
+        case WaveFact.WELL | WaveFact.NOT_WELL:
+            return _stay(recorded, plan, fact, found, now)
 
 
 def wave_fact(rolling: Rolling, found: tuple[Trouble, ...], now: datetime, policy: RolloutPolicy) -> WaveFact:
@@ -187,24 +148,24 @@ def _has_proved_itself(rolling: Rolling, now: datetime, policy: RolloutPolicy) -
 
 def _stay(
     recorded: Rolling, plan: Rollout, fact: WaveFact, found: tuple[Trouble, ...], now: datetime
-) -> RecordWave | PollWave:
+) -> Record[Rollout] | Poll[Rollout]:
     if plan.step is Stage.WAVE:
         well_since = None if fact is not WaveFact.WELL else plan.well_since or now
         if well_since != plan.well_since:
             plan = plan.model_copy(update={"well_since": well_since})
     if plan is not recorded.plan:
-        return RecordWave(plan)
+        return Record(plan)
     waits_for = f"task {found[0].index}: {found[0].why}" if found else "a batch of each of its tasks"
-    return PollWave(plan, waits_for)
+    return Poll(plan, waits_for)
 
 
-def _next_wave(running: Running, plan: Rollout, now: datetime) -> CommitWave:
+def _next_wave(running: Running, plan: Rollout, now: datetime) -> Record[Rollout]:
     later = plan.again(now, wave=plan.wave + 1)
     commit = Commit(running.config, running.revision, running.generation, running.restarts)
-    return CommitWave(later, replace(commit, rollout=_rollout(running, later, commit)))
+    return Record(later, replace(commit, rollout=_rollout(running, later, commit)))
 
 
-def _halt(job: str, plan: Rollout, fact: WaveFact, found: tuple[Trouble, ...], now: datetime) -> Halt:
+def _halt(job: str, plan: Rollout, fact: WaveFact, found: tuple[Trouble, ...], now: datetime) -> Record[Rollout]:
     worst = max(found, key=lambda trouble: trouble.crashes, default=None)
     error = fact.value if worst is None else worst.why
     task = None if worst is None else task_id(job, worst.index)
@@ -212,56 +173,35 @@ def _halt(job: str, plan: Rollout, fact: WaveFact, found: tuple[Trouble, ...], n
         revision=plan.revision, leaves=plan.leaves, wave=plan.wave + 1, waves=len(plan.ends), task=task, error=error
     )
     why = f"{fact.value}: {error if task is None else f'{task}: {error}'}"
-    return Halt(plan.again(now, step=Stage.HALTED, why=why), rejected)
+    return Record(plan.again(now, step=Stage.HALTED, why=why), rejected=rejected)
 
 
 # ---- writes that come meanwhile
 
 
-def _is_changed(view: JobView, running: Running, plan: Rollout) -> bool:
-    return (
-        view.revision > plan.revision
-        or view.restarts > plan.restarts
-        or view.expected != running.config
-        or view.restore is not None
-        or running.stopping
-    )
-
-
 def _changed(
-    view: JobView, running: Running, rolling: Rolling, now: datetime, policy: RolloutPolicy
+    view: JobView, running: Running, plan: Rollout, now: datetime, policy: RolloutPolicy
 ) -> RolloutStep | StartRescale:
     """A write that cannot be carried out now, for whatever reason, is left until the rollout has ended."""
-    decision = decide(view, now)
-    match decision:
-        case StartRescale(config) if rolling.plan.step is Stage.HALTED and _same_package(running.config, config):
-            # It would bring a rejected package to all tasks: the good one comes first.
-            return carry_on(view, now, policy)
-        case StartRescale():
-            return decision
-        case Commit(then=None):
-            return _take(view, running, rolling, decision, now)
-        case Commit():
-            return CommitWave(rolling.plan.again(now, restarts=decision.restarts), decision)
-        case StartRollout(commit) if _is_good(running, rolling.plan, commit.config):
-            return EndRollout(rolling.plan, commit)
-        case StartRollout(commit) if _same_package(running.config, commit.config):
-            return _go_along(running, rolling.plan, commit, now)
-        case StartRollout():
-            return begin_rollout(view, decision, now, policy)
+    match decide(view, now):
+        case StartRescale(commit) as start:
+            # With a rejected package it would bring that to all tasks: the good one comes first.
+            is_rejected = plan.step is Stage.HALTED and _same_package(running.config, commit.config)
+            return carry_on(view, now, policy) if is_rejected else start
+        case StartRollout(commit) | (Commit(then=None) as commit):
+            stops = running.stopping or not commit.asks_for_tasks
+            if stops or _same_package(_good(running, plan), commit.config):
+                return End(plan, commit)
+            if _same_package(running.config, commit.config):
+                return _go_along(running, plan, commit, now)
+            return begin_rollout(view, StartRollout(commit), now, policy)
+        case Commit() as restart:
+            return Record(plan.again(now, restarts=restart.restarts), restart)
         case _:
             return carry_on(view, now, policy)
 
 
-def _take(view: JobView, running: Running, rolling: Rolling, commit: Commit, now: datetime) -> CommitWave | EndRollout:
-    """No upgrade of what all tasks ran: the job stops, its release is taken back, or the last wave is under way."""
-    goes_on = commit.asks_for_tasks and not running.stopping
-    if goes_on and running.rollout is None and _same_package(running.config, commit.config):
-        return _go_along(running, rolling.plan, commit, now)
-    return EndRollout(rolling.plan, commit)
-
-
-def _go_along(running: Running, plan: Rollout, commit: Commit, now: datetime) -> CommitWave:
+def _go_along(running: Running, plan: Rollout, commit: Commit, now: datetime) -> Record[Rollout]:
     """Tasks that are not upgraded get the write with their wave; a restart that was asked for they get now."""
     leaves = code_changes(classify(_good(running, plan), commit.config))
     changes = {"revision": commit.revision, "restarts": commit.restarts, "leaves": leaves}
@@ -270,20 +210,12 @@ def _go_along(running: Running, plan: Rollout, commit: Commit, now: datetime) ->
     rollout = restarted(running.rollout, commit.restarts)
     if rollout is not None:
         rollout = rollout.model_copy(update={"revision": commit.revision})
-    return CommitWave(moved, replace(commit, rollout=rollout))
-
-
-def _is_good(running: Running, plan: Rollout, config: Config) -> bool:
-    return _same_package(_good(running, plan), config)
+    return Record(moved, replace(commit, rollout=rollout))
 
 
 def _good(running: Running, plan: Rollout) -> Config:
     """What runs, with the package and the query that all tasks were healthy with."""
-    config = dict(running.config)
-    for leaf in plan.leaves:
-        group, name = leaf.path
-        config[group] = {**config[group], name: leaf.old}
-    return config
+    return overlay(running.config, good_values(plan.leaves))
 
 
 def _same_package(one: Config, other: Config) -> bool:
@@ -293,7 +225,8 @@ def _same_package(one: Config, other: Config) -> bool:
 def _rollout(running: Running, plan: Rollout, commit: Commit) -> RunningRollout | None:
     if plan.upgraded >= int(commit.config["task_count"]):
         return None
-    before = RanBefore(config=dict(running.config), revision=running.revision, restarts=commit.restarts)
-    if running.rollout is not None:
+    if running.rollout is None:
+        before = RanBefore(config=dict(running.config), revision=running.revision, restarts=commit.restarts)
+    else:
         before = running.rollout.before.model_copy(update={"restarts": commit.restarts})
     return RunningRollout(revision=commit.revision, upgraded=plan.upgraded, before=before)

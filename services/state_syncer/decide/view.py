@@ -5,35 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
+from typing import Any, NamedTuple
 
 from penstock.config.model import ChangeKind, DesiredState
+from penstock.model.jobs import JobState
 from penstock.tasks.rollout import RunningRollout
-from services.state_syncer.decide.diff import Config, Unusable
 from services.state_syncer.decide.observe import Presence
-from services.state_syncer.decide.progress import Progress, Restore
-from services.state_syncer.decide.waves import Rolling
+from services.state_syncer.decide.progress import Plan, Progress, Restore
+from services.state_syncer.decide.waves import Rolling, Rollout
 
+Config = Mapping[str, Any]
 Digests = Mapping[str, str]
 """The digests of a configuration (`penstock.tasks.digests`); empty where none are stored."""
 
 
-class SyncState(StrEnum):
-    """The states of `sync_state`.
+class Unusable(NamedTuple):
+    """A merge that is no valid configuration. The Job Service refuses such writes; a change of ranks may cause one."""
 
-    `queued`: the job waits until the blast-radius budget has room for its rescale or rollout. `pending` is written by
-    the Job Service alone: it asks for a fresh decision.
-    """
-
-    SYNCED = "synced"
-    PENDING = "pending"
-    WAITING = "waiting"
-    QUEUED = "queued"
-    RESCALING = "rescaling"
-    ROLLING = "rolling"
-    FAILED = "failed"
-    QUARANTINED = "quarantined"
-    DELETING = "deleting"
+    reason: str
+    field: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +58,7 @@ class Running:
 class SyncRecord:
     """How the last attempt on a job ended; what `/sync` shows. `fields` None: nobody has compared them yet."""
 
-    state: SyncState
+    state: JobState
     revision: int
     detail: str = ""
     kind: ChangeKind = ChangeKind.NONE
@@ -124,3 +114,8 @@ class JobView(JobRow):
     restore: Restore | None = None
     rolling: Rolling | None = None
     digests: Digests = field(default_factory=dict)
+
+    def asks_for_more(self, plan: Plan | Rollout, config: Config, restore: Restore | None = None) -> bool:
+        """Whether anything was asked of the job since `plan`, which brings it to `config`."""
+        is_newer = self.revision > plan.revision or self.restarts > plan.restarts
+        return is_newer or self.expected != config or self.restore != restore

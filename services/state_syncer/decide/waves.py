@@ -62,6 +62,13 @@ class Rollout(Model):
         """The rollout with changes that restart the clock of the wave."""
         return self.model_copy(update={"step_at": now, "well_since": None} | changes)
 
+    def describe(self, waits_for: str = "") -> str:
+        """The progress of the rollout, in words for people."""
+        where = f"wave {self.wave + 1} of {len(self.ends)}, {self.upgraded} of {self.ends[-1]} tasks upgraded"
+        if self.step is Stage.HALTED:
+            return f"rolling back from {where}: {self.why}"
+        return f"{where}{f', waiting for {waits_for}' if waits_for else ''}"
+
 
 def steps_of(ends: tuple[int, ...]) -> tuple[str, ...]:
     """The steps by name; the last one is for a wave that was not healthy."""
@@ -123,11 +130,3 @@ def crashes_before(rolling: Rolling) -> dict[int, int]:
         if index in rolling.tasks
     }
     return {index: crashes for index, crashes in (plan.crashes | less | told).items() if crashes}
-
-
-def describe_wave(plan: Rollout, waits_for: str = "") -> str:
-    """The progress of a rollout, in words for people."""
-    where = f"wave {plan.wave + 1} of {len(plan.ends)}, {plan.upgraded} of {plan.ends[-1]} tasks upgraded"
-    if plan.step is Stage.HALTED:
-        return f"rolling back from {where}: {plan.why}"
-    return f"{where}{f', waiting for {waits_for}' if waits_for else ''}"

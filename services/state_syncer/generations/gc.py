@@ -3,7 +3,7 @@ lease."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 from sqlalchemy import Connection, Engine
 
@@ -12,33 +12,14 @@ from penstock.store import leases
 from penstock.store.engine import snapshot, transaction
 from penstock.store.running import STATE_SYNCER
 from services.state_syncer.generations import store
-from services.state_syncer.generations.rules import (
-    Keep,
-    Retention,
-    UnusedGeneration,
-    decide,
-    key_of,
-    request_of,
-)
+from services.state_syncer.generations.rules import Keep, Retention, UnusedGeneration, decide, key_of, request_of
 from services.state_syncer.host_tasks.dispatcher import HostTasks
-from services.state_syncer.host_tasks.next_attempt import (
-    Ask,
-    Assign,
-    Candidates,
-    Decision,
-    Finished,
-    GiveUp,
-    NoContainer,
-    Retry,
-)
-from services.state_syncer.host_tasks.outcomes import Attempt
+from services.state_syncer.host_tasks.next_attempt import Ask, Assign, Candidates, Decision, Retry
+from services.state_syncer.host_tasks.outcomes import Attempt, Done
 from services.state_syncer.metrics import COLLECTED
-from services.state_syncer.round.loop import wait_for_the_period
-from services.state_syncer.store.plans import LiveContainer, read_live_containers
+from services.state_syncer.store.plans import read_live_containers
 
 log = logger(__name__)
-
-Decided = Sequence[tuple[UnusedGeneration, Decision | Keep]]
 
 
 class GenerationGc:
@@ -53,24 +34,22 @@ class GenerationGc:
         monotonic: Callable[[], float],
         retention: Retention,
         *,
-        await_seconds: float,
         look_seconds: float,
     ) -> None:
         self._engine = engine
         self._host_tasks = host_tasks
         self._monotonic = monotonic
         self._retention = retention
-        self._await_seconds = await_seconds
         self._look_seconds = look_seconds
         self._look_at = monotonic()
         self._busy = False
-        self.wake_in: Callable[[float], None] = wait_for_the_period
 
-    def round(self, leader_epoch: int) -> None:
-        """Notes what is used no more, and brings every deletion as far as it can go now. Raises Fenced, Unavailable."""
+    def round(self, leader_epoch: int) -> bool:
+        """Notes what is used no more, and brings every deletion as far as it can go now; whether any goes on. Raises
+        Fenced, Unavailable."""
         now = self._monotonic()
         if now < self._look_at and not self._busy:
-            return
+            return False
         if now >= self._look_at:
             self._look_at = now + self._look_seconds
             with transaction(self._engine) as connection:
@@ -79,34 +58,25 @@ class GenerationGc:
         with snapshot(self._engine) as connection:
             found = store.read_unused(connection, kept=self._retention.count, seconds=self._retention.seconds)
             containers = read_live_containers(connection) if found else {}
-        decided = self._decide(found, containers)
+        # Those that are under way come first, and count.
+        candidates, outcome = Candidates(containers, map(key_of, found)), self._host_tasks.outcome
+        decided = [(old, decide(old, self._retention, candidates, outcome(key_of(old)))) for old in found]
         with transaction(self._engine) as connection:
             leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
             for old, decision in decided:
                 _write(connection, old, decision)
-        self._host_tasks.want(
-            [
-                Attempt(key_of(old), containers[decision.container].url, request_of(old))
-                for old, decision in decided
-                if isinstance(decision, Ask)
-            ],
-            leader_epoch,
-        )
-        self._busy = any(isinstance(decision, Assign | Ask | Finished) for _, decision in decided)
-        if self._busy:
-            self.wake_in(self._await_seconds)
-
-    def _decide(self, seen: Sequence[UnusedGeneration], containers: Mapping[str, LiveContainer]) -> Decided:
-        """Those that are under way come first, and count."""
-        candidates = Candidates(containers, map(key_of, seen))
-        return [(old, decide(old, self._retention, candidates, self._host_tasks.outcome(key_of(old)))) for old in seen]
+        asked = [(old, decision.container) for old, decision in decided if isinstance(decision, Ask)]
+        attempts = [Attempt(key_of(old), containers[name].url, request_of(old)) for old, name in asked]
+        self._host_tasks.want(attempts, leader_epoch)
+        self._busy = any(isinstance(decision, Assign | Ask | Done) for _, decision in decided)
+        return self._busy
 
 
 def _write(connection: Connection, old: UnusedGeneration, decision: Decision | Keep) -> None:
     match decision:
         case Assign(container):
             store.bind(connection, old.job, old.generation, container)
-        case Finished():
+        case Done():
             log.info("generation collected", job=old.job, generation=old.generation, container=old.container)
             COLLECTED.inc()
             store.collected(connection, old.job, old.generation)
@@ -115,5 +85,3 @@ def _write(connection: Connection, old: UnusedGeneration, decision: Decision | K
             store.release(connection, old.job, old.generation, why=why, seconds=pause)
         case Keep() if old.container is not None:
             store.release(connection, old.job, old.generation, why="it is needed", seconds=0.0)
-        case Keep() | Ask() | NoContainer() | GiveUp():
-            pass

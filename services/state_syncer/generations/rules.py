@@ -6,18 +6,12 @@ at any later time, however late a container does what it was asked. It is decide
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from penstock.tasks.host_task import POLICIES, REMOVE_GENERATION, Policy
+from penstock.tasks.host_task import POLICIES, REMOVE_GENERATION
 from penstock.tasks.redistribution import GenerationRemoval
-from services.state_syncer.host_tasks.next_attempt import (
-    Candidates,
-    Decision,
-    Finished,
-    HostTaskState,
-    next_attempt,
-)
+from services.state_syncer.host_tasks.next_attempt import Candidates, Decision, HostTaskState, next_attempt
 from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Outcome
 
 # A container that was lost at a redistribution may still write for a minute, until its lease has run out.
@@ -47,11 +41,12 @@ class UnusedGeneration(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Of what was committed the newest `count` that a job left are kept, and all for `seconds`."""
+    """Of what was committed the newest `count` that a job left are kept, and all for `seconds`. At most `at_once` are
+    being deleted."""
 
     count: int
     seconds: float
-    policy: Policy = POLICIES[REMOVE_GENERATION]
+    at_once: int = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +85,9 @@ def request_of(seen: UnusedGeneration) -> GenerationRemoval:
 def decide(seen: UnusedGeneration, retention: Retention, candidates: Candidates, outcome: Outcome) -> Decision | Keep:
     """The next step. `outcome` is that of `key_of(seen)`."""
     if seen.container is not None and isinstance(outcome, Done):
-        return Finished()
+        return Done()
     if not may_go(seen, retention):
         return Keep()
     task = HostTaskState(key_of(seen), seen.attempts - (seen.container is not None))
-    return next_attempt(task, outcome, candidates, retention.policy)
+    policy = replace(POLICIES[REMOVE_GENERATION], at_once=retention.at_once)
+    return next_attempt(task, outcome, candidates, policy)

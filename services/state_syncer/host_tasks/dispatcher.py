@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 from pydantic import ValidationError
 
@@ -17,40 +16,11 @@ from penstock.control.errors import PenstockError, RetryableError, UserError
 from penstock.control.logs import logger
 from penstock.tasks.host_request import HostRequest
 from penstock.tasks.host_task import POLICIES, HostTask
+from penstock.wire.host_task_client import HostTaskClient
 from penstock.wire.host_tasks import LEADER_EPOCH, LOST, HostTaskAnswer, HostTaskState
 from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Lost, Outcome, Unanswered
 
 log = logger(__name__)
-
-
-class HostTasks(Protocol):
-    """The host tasks of one part of the State Syncer. A round passes the attempts that it wants; a later round reads
-    their outcomes."""
-
-    def outcome(self, key: AttemptKey) -> Outcome:
-        """What is known of an attempt."""
-        ...
-
-    def want(self, attempts: Iterable[Attempt], leader_epoch: int) -> None:
-        """Replaces the attempts of this part that are wanted now. The others are forgotten and cancelled at their
-        containers. Returns at once."""
-        ...
-
-    def reject(self, key: AttemptKey, error: str) -> None:
-        """The attempt cannot be sent: its outcome is this failure."""
-        ...
-
-
-class Client(Protocol):
-    """`penstock.wire.host_task_client.HostTaskClient`."""
-
-    def put(self, url: str, task: HostTask, *, wait_seconds: float) -> HostTaskAnswer:
-        """Raises Unavailable and UserError."""
-        ...
-
-    def cancel(self, url: str, key: str, leader_epoch: int) -> None:
-        """Raises Unavailable and UserError."""
-        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -69,6 +39,10 @@ class _Known:
     task: HostTask | None = None
 
     @property
+    def is_due(self) -> bool:
+        return isinstance(self.outcome, Unanswered) and not self.asking
+
+    @property
     def may_be_under_way(self) -> bool:
         return self.task is not None and isinstance(self.outcome, Unanswered | Lost)
 
@@ -83,7 +57,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        client: Client,
+        client: HostTaskClient,
         monotonic: Callable[[], float],
         *,
         workers: int,
@@ -95,13 +69,9 @@ class Dispatcher:
         self.lost_after_seconds = lost_after_seconds
         self.wait_seconds = wait_seconds
         self.pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="host-tasks")
-        self.on_news: Callable[[], None] = _nobody_waits
+        self.on_news: Callable[[], None] = lambda: None
         self._first_calls: deque[Callable[[], None]] = deque()
         self._calls: deque[Callable[[], None]] = deque()
-
-    def part(self) -> DispatchedTasks:
-        """The host tasks of one part of the State Syncer, which knows nothing of the other parts."""
-        return DispatchedTasks(self)
 
     def submit(self, call: Callable[[], None], *, first: bool = False) -> None:
         """A worker makes the call. Those that are `first` go before all others."""
@@ -121,8 +91,12 @@ class Dispatcher:
         call()
 
 
-class DispatchedTasks:
-    """`HostTasks` by a dispatcher. Nothing that was found under another leader epoch counts."""
+class HostTasks:
+    """The host tasks of one part of the State Syncer, which knows nothing of the other parts.
+
+    A round passes the attempts that it wants; a later round reads their outcomes. Nothing that was found under another
+    leader epoch counts.
+    """
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
@@ -131,22 +105,23 @@ class DispatchedTasks:
         self._leader_epoch: int | None = None
 
     def outcome(self, key: AttemptKey) -> Outcome:
-        """See the port."""
+        """What is known of an attempt."""
         with self._lock:
             known = self._known.get(key)
             return Unanswered() if known is None else known.outcome
 
     def want(self, attempts: Iterable[Attempt], leader_epoch: int) -> None:
-        """See the port."""
+        """Replaces the attempts of this part that are wanted now. The others are forgotten and cancelled at their
+        containers. Returns at once."""
         wanted: dict[AttemptKey, Attempt] = {attempt.key: attempt for attempt in attempts}
         with self._lock:
             unwanted = [known for key, known in self._known.items() if key not in wanted and known.may_be_under_way]
             before = self._known if leader_epoch == self._leader_epoch else {}
             self._leader_epoch = leader_epoch
-            self._known = {key: before.get(key) or _Known() for key in wanted}
-            due = [(key, known) for key, known in self._known.items() if wanted[key].url and _is_due(known)]
+            self._known = {key: before.get(key) or _unasked(attempt) for key, attempt in wanted.items()}
+            due = [(key, known) for key, known in self._known.items() if wanted[key].url and known.is_due]
             for key, known in due:
-                self._begin(known, wanted[key], leader_epoch)
+                self._begin(known, wanted[key].url, HostTask(leader_epoch=leader_epoch, request=wanted[key].request))
             kept = {(known.url, known.task.key) for known in self._known.values() if known.task is not None}
         for known in unwanted:
             if known.task is not None and (known.url, known.task.key) not in kept:
@@ -154,20 +129,15 @@ class DispatchedTasks:
         for key, known in due:
             self._dispatcher.submit(partial(self._ask, key, known), first=known.silent_since is None)
 
-    def reject(self, key: AttemptKey, error: str) -> None:
-        """See the port."""
-        with self._lock:
-            self._known[key] = _Known(Failed(error))
-
-    def _begin(self, known: _Known, attempt: Attempt, leader_epoch: int) -> None:
+    def _begin(self, known: _Known, url: str, task: HostTask) -> None:
         if known.task is None:
             known.begun_at = self._dispatcher.monotonic()
-        known.asking, known.url = True, attempt.url
-        known.task = HostTask(leader_epoch=leader_epoch, request=attempt.request)
+        known.asking, known.url, known.task = True, url, task
 
     def _ask(self, key: AttemptKey, known: _Known) -> None:
-        task = known.task
-        if task is None or not self._is_wanted(key, known):
+        with self._lock:
+            task = known.task if self._known.get(key) is known else None
+        if task is None:
             return
         asked_at = self._dispatcher.monotonic()
         wait_seconds = self._dispatcher.wait_seconds if known.answered else 0.0
@@ -182,7 +152,7 @@ class DispatchedTasks:
             outcome = Failed(error.detail)
         except RetryableError as error:
             log.warning("container does not answer", container=key.container, job=key.job, error=error.detail)
-            self._was_silent(key, known, asked_at, error.detail)
+            self._was_silent(known, asked_at, error.detail)
             return
         except Exception as error:
             log.exception("asking a container broke", container=key.container, job=key.job)
@@ -196,13 +166,13 @@ class DispatchedTasks:
         """The task goes on: its end is waited for further, in turn with the other attempts, until its time is up."""
         with self._lock:
             known.silent_since, known.answered = None, True
-        late = self._lateness(key, known)
-        if late is not None:
-            self._note(known, late)
+        limit = POLICIES[key.kind].longest_seconds
+        if self._dispatcher.monotonic() - known.begun_at >= limit:
+            self._note(known, Lost(f"not done after {limit:.0f} s"))
         else:
             self._dispatcher.submit(partial(self._ask, key, known))
 
-    def _was_silent(self, key: AttemptKey, known: _Known, asked_at: float, error: str) -> None:
+    def _was_silent(self, known: _Known, asked_at: float, error: str) -> None:
         with self._lock:
             known.asking = False
             since = known.silent_since = asked_at if known.silent_since is None else known.silent_since
@@ -210,20 +180,10 @@ class DispatchedTasks:
         if silent_seconds >= self._dispatcher.lost_after_seconds:
             self._note(known, Lost(f"no answer for {silent_seconds:.0f} s: {error}"))
 
-    def _lateness(self, key: AttemptKey, known: _Known) -> Lost | None:
-        """The outcome of an attempt that takes longer than its kind may."""
-        limit = POLICIES[key.kind].longest_seconds
-        late = self._dispatcher.monotonic() - known.begun_at >= limit
-        return Lost(f"not done after {limit:.0f} s") if late else None
-
     def _note(self, known: _Known, outcome: Outcome) -> None:
         with self._lock:
             known.outcome, known.asking = outcome, False
         self._dispatcher.on_news()
-
-    def _is_wanted(self, key: AttemptKey, known: _Known) -> bool:
-        with self._lock:
-            return self._known.get(key) is known
 
     def _cancel(self, url: str, key: str, leader_epoch: int) -> None:
         """Tried once: a container that does not hear it finds out by the specs, and a host by the fence."""
@@ -234,8 +194,8 @@ class DispatchedTasks:
             log.warning("host task not cancelled", key=key, url=url, error=error.detail)
 
 
-def _is_due(known: _Known) -> bool:
-    return isinstance(known.outcome, Unanswered) and not known.asking
+def _unasked(attempt: Attempt) -> _Known:
+    return _Known(attempt.request if isinstance(attempt.request, Failed) else Unanswered())
 
 
 def _outcome(request: HostRequest, answer: HostTaskAnswer) -> Outcome:
@@ -257,21 +217,3 @@ def _done(request: HostRequest, answer: HostTaskAnswer) -> Done | Failed:
         return Done(request.Report.model_validate(answer.report))
     except ValidationError as error:
         return Failed(f"the container's report cannot be read: {error}")
-
-
-def _nobody_waits() -> None:
-    """Without a loop around it the caller looks when it likes."""
-
-
-class NobodyToAsk:
-    """The host tasks of a cell without containers: nothing is ever answered."""
-
-    def outcome(self, key: AttemptKey) -> Outcome:
-        """See the port."""
-        return Unanswered()
-
-    def want(self, attempts: Iterable[Attempt], leader_epoch: int) -> None:
-        """See the port."""
-
-    def reject(self, key: AttemptKey, error: str) -> None:
-        """See the port."""

@@ -8,69 +8,43 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from penstock.config.declare import Model
 from penstock.tasks.host_task import Policy
 from penstock.tasks.selectors import meets
 from services.state_syncer.decide.effects import backoff_seconds
 from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, Lost, Outcome
-from services.state_syncer.host_tasks.ring import Ring
 
 
-class Place(Protocol):
-    """What is used of a live container."""
+class LiveContainer(NamedTuple):
+    """Where a container is reached, and what it offers (`penstock.tasks.selectors`)."""
 
-    @property
-    def url(self) -> str:
-        """Where it is reached."""
-        ...
-
-    @property
-    def offers(self) -> frozenset[str]:
-        """Its region and labels, as `penstock.tasks.selectors` has them."""
-        ...
-
-
-class CandidateContainer(NamedTuple):
-    """A live container that could be asked; `load` is the number of host tasks that it was asked for."""
-
-    name: str
+    url: str
     offers: frozenset[str]
-    load: int
 
 
 class Candidates:
-    """The live containers of one moment, and the host tasks that they were asked for (`asked`, one key each)."""
+    """The live containers of one moment, and the host tasks that they were asked for (`asked`, one key each).
 
-    def __init__(self, places: Mapping[str, Place], asked: Iterable[AttemptKey] = ()) -> None:
+    `load`: how many of these each container has; `under_way`: how many there are of each kind.
+    """
+
+    def __init__(self, places: Mapping[str, LiveContainer], asked: Iterable[AttemptKey] = ()) -> None:
         self.places = places
-        self._load: Counter[str] = Counter()
-        self._under_way: Counter[str] = Counter()
-        self._rings: dict[str | None, Ring] = {}
+        self.load: Counter[str] = Counter()
+        self.under_way: Counter[str] = Counter()
         for key in asked:
             if key.container is not None:
                 self.add(key.kind, key.container)
 
     def add(self, kind: str, container: str) -> None:
         """The container is asked for one more."""
-        self._load[container] += 1
-        self._under_way[kind] += 1
+        self.load[container] += 1
+        self.under_way[kind] += 1
 
-    def under_way(self, kind: str) -> int:
-        """How many tasks of a kind are asked for."""
-        return self._under_way[kind]
-
-    def near(self, selector: str | None) -> list[CandidateContainer]:
+    def near(self, selector: str | None) -> list[str]:
         """Those that meet a job's selector, or all of them when none does."""
-        met = [name for name, place in self.places.items() if meets(place.offers, selector)]
-        return [CandidateContainer(name, self.places[name].offers, self._load[name]) for name in met or self.places]
-
-    def ring(self, selector: str | None) -> Ring:
-        """The near ones for consistent hashing; made once for each selector, however many jobs ask."""
-        if selector not in self._rings:
-            self._rings[selector] = Ring(container.name for container in self.near(selector))
-        return self._rings[selector]
+        return [name for name, place in self.places.items() if meets(place.offers, selector)] or list(self.places)
 
 
 class HostTaskState(NamedTuple):
@@ -110,13 +84,6 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """The task is done."""
-
-    report: Model | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Retry:
     """The attempt is over, and another one may begin after `after_seconds`. `lost`: its container is lost."""
 
@@ -133,7 +100,7 @@ class GiveUp:
     lost: bool = False
 
 
-AfterAttempt = Ask | Finished | Retry | GiveUp
+AfterAttempt = Ask | Done | Retry | GiveUp
 Decision = Assign | NoContainer | AfterAttempt
 
 
@@ -147,8 +114,8 @@ def next_attempt(task: HostTaskState, outcome: Outcome, candidates: Candidates, 
 def after_attempt(task: HostTaskState, outcome: Outcome, policy: Policy, *, container_lives: bool) -> AfterAttempt:
     """The next step after an attempt. `container_lives`: by the store."""
     match outcome:
-        case Done(report):
-            return Finished(report)
+        case Done():
+            return outcome
         case Failed(why):
             if policy.attempts is not None and task.attempts + 1 >= policy.attempts:
                 return GiveUp(why)
@@ -159,24 +126,22 @@ def after_attempt(task: HostTaskState, outcome: Outcome, policy: Policy, *, cont
     return Ask(container) if container_lives else _after_loss(task, f"{container} is lost", policy)
 
 
-def pick(task: HostTaskState, candidates: Candidates, policy: Policy) -> str | None:
-    """The container for the next attempt; None without containers. Each attempt takes another one, until all were
-    tried.
+def pick(task: HostTaskState, candidates: Candidates) -> str | None:
+    """The container for the next attempt; None without containers: the least busy one; of equally busy ones, one whose
+    hosts ran the job. Each attempt takes another one, until all were tried.
 
     The store may list a container as live that does not answer, so no attempt insists on one container.
     """
-    if policy.sticky:
-        return candidates.ring(task.selector).choose(task.key.job, task.attempts)
     near = candidates.near(task.selector)
-    others = [container for container in near if container.name != task.avoid] or near
-    ordered = sorted(others, key=lambda other: (other.load, other.name not in task.ran_on, other.name))
-    return ordered[task.attempts % len(ordered)].name if ordered else None
+    others = [name for name in near if name != task.avoid] or near
+    ordered = sorted(others, key=lambda name: (candidates.load[name], name not in task.ran_on, name))
+    return ordered[task.attempts % len(ordered)] if ordered else None
 
 
 def _assign(task: HostTaskState, candidates: Candidates, policy: Policy) -> Assign | NoContainer:
-    if policy.at_once is not None and candidates.under_way(task.key.kind) >= policy.at_once:
+    if policy.at_once is not None and candidates.under_way[task.key.kind] >= policy.at_once:
         return NoContainer()
-    chosen = pick(task, candidates, policy)
+    chosen = pick(task, candidates)
     if chosen is None:
         return NoContainer()
     candidates.add(task.key.kind, chosen)

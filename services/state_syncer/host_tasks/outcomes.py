@@ -58,8 +58,8 @@ class AttemptKey(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """The container at `url` shall carry the request out, or say how far it is. An empty `url`: the container cannot be
-    asked now; the attempt stays wanted."""
+    asked now; the attempt stays wanted. `request` is a failure where it cannot be made: that is the outcome."""
 
     key: AttemptKey
     url: str
-    request: Request
+    request: Request | Failed

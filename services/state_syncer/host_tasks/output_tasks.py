@@ -8,7 +8,7 @@ until it is lost or fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from penstock.config.model import JobConfig
 from penstock.tasks.host_task import INITIALIZE_SINK, POLICIES
@@ -16,19 +16,17 @@ from penstock.tasks.selectors import selector_of
 from penstock.tasks.sinks import SinkRequest
 from services.state_syncer.decide.budget import Candidate, Queue
 from services.state_syncer.decide.decisions import Commit, Fail, Wait
-from services.state_syncer.decide.diff import field_names
 from services.state_syncer.decide.view import JobView
 from services.state_syncer.host_tasks.next_attempt import (
     Candidates,
-    Finished,
     GiveUp,
     HostTaskState,
-    Place,
+    LiveContainer,
     Retry,
-    next_attempt,
-    pick,
+    after_attempt,
 )
-from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Outcome
+from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Outcome
+from services.state_syncer.host_tasks.ring import Ring
 
 _POLICY = POLICIES[INITIALIZE_SINK]
 
@@ -36,57 +34,65 @@ _POLICY = POLICIES[INITIALIZE_SINK]
 class OutputTasks:
     """The outputs that are made during a round: at most `count` at once, `containers` by name being live."""
 
-    def __init__(self, containers: Mapping[str, Place], outcome: Callable[[AttemptKey], Outcome], count: int) -> None:
+    def __init__(
+        self, containers: Mapping[str, LiveContainer], outcome: Callable[[AttemptKey], Outcome], count: int
+    ) -> None:
         self._candidates = Candidates(containers)
+        self._rings: dict[str | None, Ring] = {}
         self._outcome = outcome
         self._count = count
         self._queue: Queue[Commit] = Queue(count)
+        self._made: list[Candidate[Commit]] = []
 
-    def resolve(self, view: JobView, commit: Commit) -> Commit | Fail | None:
-        """The commit once its output exists; the failure; or None while the output must be made."""
+    def resolve(self, view: JobView, commit: Commit, *, is_start: bool) -> Commit | Fail | None:
+        """The commit once its output exists; the failure; or None while the output must be made.
+
+        `is_start`: the commit is the end of a plan that may have to wait for room. Who made its output is not forgotten
+        meanwhile.
+        """
         task = self._task(view, commit)
-        match next_attempt(task, self._outcome(task.key), self._candidates, _POLICY):
-            case Finished():
+        match after_attempt(task, self._outcome(task.key), _POLICY, container_lives=True):
+            case Done():
+                self._made += [Candidate(view, commit)] if is_start else []
                 return commit
             case GiveUp(why) | Retry(why):
                 told = f"step {INITIALIZE_SINK} on {task.key.container}: {why}"
-                return Fail(told, commit.difference.kind, field_names(commit.difference))
+                return Fail(told, commit.difference.kind, commit.difference.names)
         return None
 
     def offer(self, view: JobView, commit: Commit) -> tuple[JobView, Wait] | None:
         """Adds a commit whose output must be made. Returns a job that has no room now."""
         late = self._queue.offer(Candidate(view, commit))
-        return None if late is None else (late.view, self._wait(late, f"no more than {self._count} at once"))
+        return None if late is None else (late.view, _wait(late, f"no more than {self._count} at once"))
 
-    def picked(self) -> list[tuple[Candidate[Commit], Wait]]:
-        """The commits for which there is room, each with its sync state meanwhile."""
-        return [(candidate, self._wait(candidate, self._waits_for(candidate))) for candidate in self._queue.picked()]
+    def picked(self) -> Iterator[tuple[JobView, Wait]]:
+        """The jobs for whose outputs there is room, each with its sync state meanwhile."""
+        for candidate in self._queue.picked:
+            container = self._task(*candidate).key.container
+            why = "no container can be asked" if container is None else f"{container} makes the output"
+            yield candidate.view, _wait(candidate, why)
 
-    def attempts(self, making: Iterable[Candidate[Commit]]) -> tuple[list[Attempt], dict[AttemptKey, str]]:
-        """The attempts to ask for, and the reasons of requests that cannot be made."""
-        attempts, rejected = [], {}
-        for view, commit in making:
+    def attempts(self) -> Iterator[Attempt]:
+        """What to ask for the outputs that are made."""
+        for view, commit in (*self._made, *self._queue.picked):
             key = self._task(view, commit).key
             if key.container is None:
                 continue
+            url = self._candidates.places[key.container].url
             try:
                 config = JobConfig.model_validate(dict(commit.config))
-                request = SinkRequest(job=view.job, revision=commit.revision, config=config)
-                attempts.append(Attempt(key, self._candidates.places[key.container].url, request))
+                yield Attempt(key, url, SinkRequest(job=view.job, revision=commit.revision, config=config))
             except ValueError as error:
-                rejected[key] = f"the request cannot be made: {error}"
-        return attempts, rejected
+                yield Attempt(key, url, Failed(f"the request cannot be made: {error}"))
 
     def _task(self, view: JobView, commit: Commit) -> HostTaskState:
-        failures = view.failures_since(view.revision)
-        key = AttemptKey(view.job, INITIALIZE_SINK, commit.revision, None, failures)
-        task = HostTaskState(key, failures, selector_of(commit.config))
-        return task._replace(key=key._replace(container=pick(task, self._candidates, _POLICY)))
+        failures, selector = view.failures_since(view.revision), selector_of(commit.config)
+        if selector not in self._rings:
+            self._rings[selector] = Ring(self._candidates.near(selector))
+        container = self._rings[selector].choose(view.job, failures)
+        return HostTaskState(AttemptKey(view.job, INITIALIZE_SINK, commit.revision, container, failures), failures)
 
-    def _waits_for(self, candidate: Candidate[Commit]) -> str:
-        container = self._task(*candidate).key.container
-        return "no container can be asked" if container is None else f"{container} makes the output"
 
-    def _wait(self, candidate: Candidate[Commit], why: str) -> Wait:
-        view, commit = candidate
-        return Wait(f"{INITIALIZE_SINK}: {why}", commit.difference, view.failures_since(view.revision))
+def _wait(candidate: Candidate[Commit], why: str) -> Wait:
+    view, commit = candidate
+    return Wait(f"{INITIALIZE_SINK}: {why}", commit.difference, view.failures_since(view.revision))

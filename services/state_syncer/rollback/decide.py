@@ -20,18 +20,10 @@ MOST_CHARACTERS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class PutLayer:
-    """Replace the layer, which has `version`."""
+class Write:
+    """Replace the layer, which has `version`; drop it where `config` is None."""
 
-    config: Mapping[str, Any]
-    version: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class DropLayer:
-    """Drop the layer, which has `version`: another package is asked for."""
-
+    config: Mapping[str, Any] | None
     version: int
     reason: str
 
@@ -46,17 +38,18 @@ class Forget:
     """Nothing holds the package back any more, and nothing needs to: the record may go."""
 
 
-def decide_rollback(rejected: Rejected, layers: Sequence[LayerContent]) -> PutLayer | DropLayer | Keep | Forget:
+def decide_rollback(rejected: Rejected, layers: Sequence[LayerContent]) -> Write | Keep | Forget:
     """`layers`: all of the job, lowest first. A layer that somebody dropped after it was written stays dropped."""
     own = next((layer for layer in layers if layer.layer == ROLLBACK_LAYER), LayerContent(ROLLBACK_LAYER, None, 0))
     is_written = own.version > rejected.layer_version
-    if own.config is None and (is_written or not _is_asked_for(rejected, layers)):
+    is_asked_for = _is_asked_for(rejected, layers)
+    if own.config is None and (is_written or not is_asked_for):
         return Forget()
-    if not _is_asked_for(rejected, layers):
-        return DropLayer(own.version, f"another package is asked for than the rejected one: {rejected.package}")
+    if not is_asked_for:
+        return Write(None, own.version, f"another package is asked for than the rejected one: {rejected.package}")
     if is_written:
         return Keep()
-    return PutLayer(overlay(own.config or {}, good_values(rejected.leaves)), own.version, _reason(rejected))
+    return Write(overlay(own.config or {}, good_values(rejected.leaves)), own.version, _reason(rejected))
 
 
 def _is_asked_for(rejected: Rejected, layers: Sequence[LayerContent]) -> bool:

@@ -6,42 +6,33 @@ each round asks again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from penstock.config.declare import ROLLBACK_LAYER
 from penstock.control.errors import PenstockError
 from penstock.control.logs import logger
 from penstock.tasks.rollout import Rejected
-from penstock.wire.jobs import LARGEST_BATCH, BatchAction, BatchResult, BatchWrite
-from services.state_syncer.rollback.decide import DropLayer, Forget, PutLayer, decide_rollback
+from penstock.wire.job_client import JobClient
+from penstock.wire.jobs import LARGEST_BATCH, BatchAction, BatchWrite
+from services.state_syncer.rollback.decide import Forget, Keep, Write, decide_rollback
 from services.state_syncer.rollback.store import RollbackStore
-from services.state_syncer.round.loop import wait_for_the_period
 
 log = logger(__name__)
 _CONFLICT = 409
 
 
-class LayerWriter(Protocol):
-    """What is used of the Job Service's client: the only way to change an expected configuration."""
-
-    def batch(self, writes: Sequence[BatchWrite]) -> Sequence[BatchResult]:
-        """At most `LARGEST_BATCH` writes; their results in order. Raises PenstockError when there are none."""
-        ...
-
-
 class RollbackReconciler:
     """`_done`: jobs of which nothing is to be done until they are written to again."""
 
-    def __init__(self, store: RollbackStore, writer: LayerWriter, *, await_seconds: float) -> None:
+    def __init__(self, store: RollbackStore, writer: JobClient) -> None:
         self._store = store
         self._writer = writer
-        self._await_seconds = await_seconds
         self._done: dict[str, int] = {}
-        self.wake_in: Callable[[float], None] = wait_for_the_period
 
-    def round(self, leader_epoch: int) -> None:
-        """Brings the layer of every rejected package to what it should be. Raises Fenced, Unavailable."""
+    def round(self, leader_epoch: int) -> bool:
+        """Brings the layer of every rejected package to what it should be; whether to look again soon. Raises Fenced,
+        Unavailable."""
         jobs, found = self._store.read(self._done, LARGEST_BATCH)
         self._done = {job: revision for job, revision in self._done.items() if job in jobs}
         revisions = {each.job: each.revision for each in found}
@@ -49,21 +40,19 @@ class RollbackReconciler:
         forget: dict[str, Rejected] = {}
         for job, revision, rejected, layers in found:
             match decide_rollback(rejected, layers):
-                case PutLayer(config, version, reason):
-                    writes.append(_write(BatchAction.PUT, job, version, reason, dict(config)))
-                case DropLayer(version, reason):
-                    writes.append(_write(BatchAction.DROP, job, version, reason, {}))
+                case Write(config, version, reason):
+                    writes.append(_batch_write(job, config, version, reason))
                 case Forget():
                     forget[job] = rejected
-                case _:
+                case Keep():
                     self._done[job] = revision
         if forget:
             self._store.forget(forget, leader_epoch)
         refused = self._ask(writes)
-        self._tell(refused, leader_epoch)
+        if refused:
+            self._store.raise_alerts(refused, leader_epoch)
         self._done |= {job: revisions[job] for job in refused}
-        if writes or len(found) == LARGEST_BATCH:
-            self.wake_in(self._await_seconds)
+        return bool(writes) or len(found) == LARGEST_BATCH
 
     def _ask(self, writes: Sequence[BatchWrite]) -> dict[str, str]:
         """The writes that are refused, and why: until the job is written to they would be refused again."""
@@ -80,14 +69,11 @@ class RollbackReconciler:
                 log.info("rollback layer written", job=write.job, action=write.action.value, reason=write.reason)
             elif result.status != _CONFLICT:
                 refused[write.job] = result.problem.detail or result.problem.title
+                log.warning("rollback refused", job=write.job, error=refused[write.job])
         return refused
 
-    def _tell(self, refused: dict[str, str], leader_epoch: int) -> None:
-        for job, why in refused.items():
-            log.warning("rollback refused", job=job, error=why)
-        if refused:
-            self._store.raise_alerts(refused, leader_epoch)
 
-
-def _write(action: BatchAction, job: str, version: int, reason: str, config: dict[str, object]) -> BatchWrite:
-    return BatchWrite(action=action, job=job, layer=ROLLBACK_LAYER, config=config, if_match=version, reason=reason)
+def _batch_write(job: str, config: Mapping[str, Any] | None, version: int, reason: str) -> BatchWrite:
+    action = BatchAction.DROP if config is None else BatchAction.PUT
+    content = dict(config or {})
+    return BatchWrite(action=action, job=job, layer=ROLLBACK_LAYER, config=content, if_match=version, reason=reason)

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 import orjson
 
 from penstock.control.logs import logger
 from penstock.store.running import CommitRow
-from services.state_syncer.decide.budget import AdmissionQueue, Candidate, Room, put_off
-from services.state_syncer.decide.change import wait
+from services.state_syncer.decide.budget import AdmissionQueue, Candidate, Room, Start, put_off
+from services.state_syncer.decide.change import awaits_sink, wait
 from services.state_syncer.decide.decisions import Commit, Decision, Fail, StartRescale, StartRollout, Wait
-from services.state_syncer.decide.effects import Effects, LogEvent, effects, wave_effects
+from services.state_syncer.decide.effects import Effects, LogEvent, effects, plan_effects
 from services.state_syncer.decide.next_step import next_step
-from services.state_syncer.decide.outputs import awaits_sink, end_of
 from services.state_syncer.decide.progress import Plan
 from services.state_syncer.decide.rescale import begin_rescale
 from services.state_syncer.decide.rollout import begin_rollout, carry_on, watch_rollout
-from services.state_syncer.decide.view import Digests, JobRow, JobView, RollingJob, SyncRecord
+from services.state_syncer.decide.view import Digests, JobRow, JobView, RollingJob
 from services.state_syncer.decide.waves import RolloutPolicy
+from services.state_syncer.host_tasks.outcomes import Attempt
 from services.state_syncer.host_tasks.output_tasks import OutputTasks
+from services.state_syncer.host_tasks.plan_tasks import PlanTasks
 from services.state_syncer.store.port import Batch, RanOn
 from services.state_syncer.store.states import SyncWrite
 
@@ -28,39 +30,26 @@ log = logger(__name__)
 
 
 class Round:
-    """What a round will write, log and ask for, collected job by job.
-
-    `room` for plans is asked for only when one would begin; it is given how many rollouts the round has ended by then.
-    `look` adds to a view what is known of its plan's step.
-    `asks`: the plans whose container is asked once all is written. `making`: the jobs whose output is to be made first.
-    """
+    """What a round will write, log and ask for, collected job by job: `watch` rollouts, `open`, `add` jobs, `admit`."""
 
     def __init__(
         self,
         now: datetime,
         policy: RolloutPolicy,
+        plans: PlanTasks,
         outputs: OutputTasks,
-        room: Callable[[int], Room],
-        look: Callable[[JobView], JobView],
     ) -> None:
         self.batch = Batch()
         self.events: list[LogEvent] = []
         self.jobs = 0
+        self.rollouts_ended = 0
         self.look_soon = False
-        self.asks: list[tuple[JobView, Plan]] = []
-        self.making: list[Candidate[Commit]] = []
+        self._asks: list[tuple[JobView, Plan]] = []
         self._now = now
         self._policy = policy
+        self._plans = plans
         self._outputs = outputs
-        self._room_after = room
-        self._look = look
-        self._rollouts_ended = 0
-        self._admission: AdmissionQueue | None = None
-
-    @property
-    def room(self) -> Room:
-        """For how many jobs the budget has room, before any begins in this round."""
-        return self._queue().room
+        self._admission = AdmissionQueue(Room(0, 0, 0, 0))
 
     def watch(self, job: RollingJob) -> bool:
         """Decides about a rollout under way. False when `add` must decide, with the job's configurations."""
@@ -72,94 +61,79 @@ class Round:
         if step is None:
             return False
         self.jobs += 1
-        self._fold(job, wave_effects(job, step))
+        self._fold(job, plan_effects(job, step))
         return True
+
+    def open(self, room: Room) -> None:
+        """For how many jobs the budget has room, before any begins in this round."""
+        self._admission = AdmissionQueue(room)
 
     def add(self, unwatched: JobView) -> None:
         """Decides about a job. A bug that it meets fails this job alone."""
         self.jobs += 1
         view, decision = self._decide(unwatched)
         match decision:
-            case StartRescale():
-                if not self._awaits_output(view, end_of(view, decision), is_start=True):
-                    self._offer(Candidate(view, decision))
-            case StartRollout(commit):
+            case StartRescale(commit) | StartRollout(commit):
                 if not self._awaits_output(view, commit, is_start=True):
                     self._offer(Candidate(view, decision))
             case Commit() if self._awaits_output(view, decision, is_start=False):
                 pass
             case _:
-                self._fold_decision(view, decision)
+                self._carry_out(view, lambda: decision)
 
     def admit(self, who_ran: RanOn) -> None:
         """Begins the rescales, rollouts and outputs that there is room for; to be called after the last job.
 
         `who_ran` gives the containers that have tasks of jobs.
         """
-        for candidate, waits in self._outputs.picked():
-            self._put_off(candidate.view, waits)
-            self.making.append(candidate)
-        if self._admission is None:
-            return
+        for view, waits in self._outputs.picked():
+            self._put_off(view, waits)
         admitted, late = self._admission.picked()
         ran_on = who_ran([view.job for view, start in admitted if isinstance(start, StartRescale)])
         for view, start in admitted:
-            self._fold_decision(view, self._begin(view, start, ran_on))
+            if isinstance(start, StartRescale):
+                self._carry_out(view, partial(begin_rescale, view, start, self._now, ran_on.get(view.job, ())))
+            else:
+                self._carry_out(view, partial(begin_rollout, view, start, self._now, self._policy))
         for each in late:
             self._leave_waiting(each)
 
+    def attempts(self) -> list[Attempt]:
+        """What containers are asked once all is written: steps of plans, and outputs that are made first."""
+        return [*self._plans.attempts(self._asks), *self._outputs.attempts()]
+
     def _decide(self, unwatched: JobView) -> tuple[JobView, Decision]:
         try:
-            view = self._look(unwatched)
+            view = self._plans.observe(unwatched)
             return view, next_step(view, self._now, self._policy)
         except Exception as bug:  # one job's bug must not stop all other jobs
             log.exception("a decision about a job broke", job=unwatched.job)
             return unwatched, _fail_of(bug)
 
-    def _begin(
-        self, view: JobView, start: StartRescale | StartRollout, ran_on: Mapping[str, Collection[str]]
-    ) -> Decision:
-        try:
-            match start:
-                case StartRescale():
-                    return begin_rescale(view, start, self._now, ran_on.get(view.job, ()))
-                case StartRollout():
-                    return begin_rollout(view, start, self._now, self._policy)
-        except Exception as bug:  # as above
-            log.exception("a decision about a job broke", job=view.job)
-            return _fail_of(bug)
-
     # ---- jobs that wait for room, or for an output
 
-    def _queue(self) -> AdmissionQueue:
-        if self._admission is None:
-            self._admission = AdmissionQueue(self._room_after(self._rollouts_ended))
-        return self._admission
-
-    def _offer(self, candidate: Candidate[StartRescale | StartRollout]) -> None:
-        late = self._queue().offer(candidate)
+    def _offer(self, candidate: Candidate[Start]) -> None:
+        late = self._admission.offer(candidate)
         if late is not None:
             self._leave_waiting(late)
 
-    def _leave_waiting(self, late: Candidate[StartRescale | StartRollout]) -> None:
+    def _leave_waiting(self, late: Candidate[Start]) -> None:
         """A rollout that is under way goes on meanwhile."""
         view = late.view
         if view.rolling is not None:
-            self._fold_decision(view, carry_on(view, self._now, self._policy))
+            self._carry_out(view, lambda: carry_on(view, self._now, self._policy))
         else:
-            self._fold_decision(view, wait(view, put_off(late, self._queue().room)))
+            self._carry_out(view, lambda: wait(view, put_off(late, self._admission.room)))
 
     def _awaits_output(self, view: JobView, commit: Commit, *, is_start: bool) -> bool:
         """Whether an output has to be made first, or cannot be; then that is decided."""
         if not awaits_sink(view, commit):
             return False
-        found = self._outputs.resolve(view, commit)
+        found = self._outputs.resolve(view, commit, is_start=is_start)
         if isinstance(found, Commit):
-            # What may have to wait for room: who made its output is not forgotten meanwhile.
-            self.making += [Candidate(view, commit)] if is_start else []
             return False
         if found is not None:
-            self._fold_decision(view, wait(view, found))
+            self._carry_out(view, lambda: wait(view, found))
         else:
             late = self._outputs.offer(view, commit)
             if late is not None:
@@ -167,48 +141,40 @@ class Round:
         return True
 
     def _put_off(self, view: JobView, waits: Wait) -> None:
-        self._fold_decision(view, wait(view, waits))
+        self._carry_out(view, lambda: wait(view, waits))
         self.look_soon = True
 
     # ---- what a decision comes to
 
-    def _fold_decision(self, view: JobView, decision: Decision) -> None:
-        found, commit = self._effects(view, decision)
+    def _carry_out(self, view: JobView, decide: Callable[[], Decision]) -> None:
+        try:
+            found = effects(view, decide(), self._now)
+            commit = None if found.commit is None else _commit_row(view, found.commit, has_state=found.has_state)
+        except Exception as bug:  # as above
+            log.exception("a decision about a job broke", job=view.job)
+            found, commit = effects(view, _fail_of(bug), self._now), None
         if commit is not None:
             self.batch.commits.append(commit)
             if view.running is None and view.last_generation > 0:
                 self.batch.remade.append(view.job)
         if found.asks is not None:
-            self.asks.append((view, found.asks))
+            self._asks.append((view, found.asks))
         if found.restored is not None:
             self.batch.restored[view.job] = found.restored
         if found.forget:
             self.batch.forget.append(view.job)
         self._fold(view, found)
 
-    def _effects(self, view: JobView, decision: Decision) -> tuple[Effects, CommitRow | None]:
-        try:
-            found = effects(view, decision, self._now)
-            commit = found.commit
-            return found, None if commit is None else _commit_row(view, commit, has_state=found.has_state)
-        except Exception as bug:  # as above
-            log.exception("a decision about a job broke", job=view.job)
-            return effects(view, _fail_of(bug), self._now), None
-
     def _fold(self, job: JobRow, found: Effects) -> None:
         """What needs no configuration."""
-        is_new = self._add_state(job, found.record)
+        is_new = found.record is not None and found.record != job.sync
+        if found.record is not None and is_new:
+            self.batch.states.append(SyncWrite(job.job, found.record, job.sync))
         if found.plan is not None:
             self.batch.plans.append(found.plan)
-            self._rollouts_ended += isinstance(job, RollingJob) and found.plan.plan is None
+            self.rollouts_ended += isinstance(job, RollingJob) and found.plan.plan is None
         self.events += [event for event in found.events if is_new or not event.if_new]
         self.look_soon |= found.soon
-
-    def _add_state(self, job: JobRow, record: SyncRecord | None) -> bool:
-        if record is None or record == job.sync:
-            return False
-        self.batch.states.append(SyncWrite(job.job, record, job.sync))
-        return True
 
 
 def _fail_of(bug: Exception) -> Fail:

@@ -8,68 +8,61 @@ from typing import Protocol
 
 from penstock.control.errors import Fenced, StatementTimedOut
 from penstock.control.logs import logger
+from penstock.model.jobs import SYNC_STATES
 from services.state_syncer import metrics
 from services.state_syncer.decide.budget import Budget, Room, Waits
-from services.state_syncer.decide.progress import Plan, Step
-from services.state_syncer.decide.view import JobView, SyncState
+from services.state_syncer.decide.view import JobView
 from services.state_syncer.decide.waves import RolloutPolicy
-from services.state_syncer.host_tasks.dispatcher import HostTasks, NobodyToAsk
-from services.state_syncer.host_tasks.outcomes import Attempt
+from services.state_syncer.host_tasks.dispatcher import HostTasks
 from services.state_syncer.host_tasks.output_tasks import OutputTasks
-from services.state_syncer.host_tasks.plan_requests import key_of, request_of
-from services.state_syncer.host_tasks.watch import Watch
+from services.state_syncer.host_tasks.plan_tasks import PlanTasks
 from services.state_syncer.round.events import LOGGED_COMMITS, log_events, log_simple
 from services.state_syncer.round.fold import Round
 from services.state_syncer.store.port import RoundInput, SyncStore
+from services.state_syncer.store.rollouts import RollingJobs
 from services.state_syncer.store.simple import SimpleCommits
 
 log = logger(__name__)
 
 
 class StateSyncer:
-    """Rounds of the State Syncer. `wake_in(seconds)` asks for the next round before the period ends."""
+    """Rounds of the State Syncer."""
 
     def __init__(
         self,
         store: SyncStore,
         now: Callable[[], datetime],
+        host_tasks: HostTasks,
         *,
-        await_seconds: float,
-        host_tasks: HostTasks | None = None,
         budget: Budget | None = None,
         rollouts: RolloutPolicy | None = None,
-        initialize_count: int = 32,
     ) -> None:
         self._store = store
         self._now = now
-        self._await_seconds = await_seconds
-        self._host_tasks = host_tasks or NobodyToAsk()
+        self._host_tasks = host_tasks
         self._budget = budget or Budget()
         self._rollouts = rollouts or RolloutPolicy()
-        self._initialize_count = initialize_count
-        self.wake_in: Callable[[float], None] = wait_for_the_period
 
-    def round(self, leader_epoch: int) -> None:
+    def round(self, leader_epoch: int) -> bool:
         """Takes the next step for every job. Raises Fenced, Unavailable.
 
         Simple changes are committed in a transaction of their own, before anything that takes longer.
         """
         with metrics.ROUND_SECONDS.time():
-            simple, (this, watch, outputs) = self._commit_and_decide(leader_epoch)
+            simple, this = self._commit_and_decide(leader_epoch)
             if this.batch:
                 number = self._store.write(this.batch, leader_epoch)
                 log_events(this.events, number)
-            self._ask(this, watch, outputs, leader_epoch)
+            # What is recorded by now, and outputs. Host tasks that are not wanted any more are forgotten.
+            self._host_tasks.want(this.attempts(), leader_epoch)
             self._show(simple.jobs + this.jobs)
-        if this.look_soon:
-            # Nobody notifies of a task's end, and a user waits for it.
-            self.wake_in(self._await_seconds)
+        return this.look_soon
 
-    def _commit_and_decide(self, leader_epoch: int) -> tuple[SimpleCommits, tuple[Round, Watch, OutputTasks]]:
+    def _commit_and_decide(self, leader_epoch: int) -> tuple[SimpleCommits, Round]:
         with self._store.read() as found:
             if not found.fresh:
                 return SimpleCommits(), self._decide(found)
-            waits = self._budget.waits(found.count_running())
+            waits = self._budget.room(found.count_running()).waits
         simple, is_behind = self._commit_simple(leader_epoch, waits, found)
         log_simple(simple)
         with self._store.read() as found:
@@ -91,51 +84,41 @@ class StateSyncer:
                 log.error("simple commits timed out in the store", jobs=jobs, error=error.detail)
         return SimpleCommits(), True
 
-    def _decide(self, found: RoundInput, *, some_only: bool = False) -> tuple[Round, Watch, OutputTasks]:
+    def _decide(self, found: RoundInput, *, some_only: bool = False) -> Round:
         """Rollouts come first: those that end leave room for others. `some_only`: of more jobs than can be named, those
         with a plan and some others."""
+        rolling = found.rolling()
         state_bytes = found.state_bytes(list(found.plans)) if found.plans else {}
-        watch = Watch(found.plans, found.containers, self._host_tasks.outcome, state_bytes)
-        outputs = OutputTasks(found.containers, self._host_tasks.outcome, self._initialize_count)
-        this = Round(self._now(), self._rollouts, outputs, lambda ended: self._room(found, ended), watch.observe)
+        plans = PlanTasks(found.plans, found.containers, self._host_tasks.outcome, state_bytes)
+        outputs = OutputTasks(found.containers, self._host_tasks.outcome, self._budget.outputs)
+        this = Round(self._now(), self._rollouts, plans, outputs)
         all_read = found.new_ranks is not None
+        unread = [] if all_read else [job.job for job in rolling.jobs if not this.watch(job)]
+        room = self._room(found, rolling, this.rollouts_ended)
+        this.open(room)
         if not all_read:
-            unread = [job.job for job in found.rolling.jobs if not this.watch(job)]
-            for view in found.named([*unread, *found.rolling.unreadable]):
+            for view in found.named([*unread, *rolling.unreadable]):
                 this.add(view)
         for view in found.views if all_read or not some_only or found.names is not None else _some_views(found):
             this.add(view)
         if not all_read:
-            for view in found.queued(rescales=this.room.free_rescales, rollouts=this.room.free):
+            for view in found.queued(rescales=room.free_rescales, rollouts=room.free):
                 this.add(view)
         this.admit(found.ran_on)
         this.batch.ranks = found.new_ranks
-        return this, watch, outputs
+        return this
 
-    def _room(self, found: RoundInput, rollouts_ended: int) -> Room:
+    def _room(self, found: RoundInput, rolling: RollingJobs, rollouts_ended: int) -> Room:
         """The room in the blast-radius budget. Jobs that are being deleted take none."""
         rescales = sum(not row.deleting for row in found.plans.values())
-        rollouts = sum(not job.deleting for job in found.rolling.jobs) + len(found.rolling.unreadable)
+        rollouts = sum(not job.deleting for job in rolling.jobs) + len(rolling.unreadable)
         active = rescales + rollouts - rollouts_ended
         return self._budget.room(found.count_running(), active=active, rescales=rescales)
-
-    def _ask(self, this: Round, watch: Watch, outputs: OutputTasks, leader_epoch: int) -> None:
-        """Asks for what is recorded by now, and for outputs. Host tasks that are not wanted any more are forgotten."""
-        attempts, rejected = outputs.attempts(this.making)
-        for view, plan in this.asks:
-            attempt = _attempt_of(view, plan, watch)
-            if isinstance(attempt, Attempt):
-                attempts.append(attempt)
-            elif attempt is not None:
-                rejected[key_of(view.job, plan, view.failures)] = attempt
-        self._host_tasks.want(attempts, leader_epoch)
-        for key, error in rejected.items():
-            self._host_tasks.reject(key, error)
 
     def _show(self, jobs: int) -> None:
         metrics.ROUND_JOBS.set(jobs)
         counted = self._store.count_states()
-        for state in SyncState:
+        for state in SYNC_STATES:
             metrics.JOBS.labels(state.value).set(counted.get(state.value, 0))
 
 
@@ -144,27 +127,16 @@ def _some_views(found: RoundInput) -> Iterator[JobView]:
     return found.named(list(dict.fromkeys((*found.plans, *found.other_names, *found.fresh_names))))
 
 
-def _attempt_of(view: JobView, plan: Plan, watch: Watch) -> Attempt | str | None:
-    """What to ask for a plan's step: nothing while nobody can be asked, an error when it cannot be put."""
-    running, url = view.running, watch.url(plan.container)
-    if plan.step is Step.AWAIT_STOPPED or running is None or url is None:
-        return None
-    try:
-        request = request_of(view.job, plan, running, watch.state_bytes.get(view.job))
-        return Attempt(key_of(view.job, plan, view.failures), url, request)
-    except ValueError as error:
-        return f"the request cannot be made: {error}"
-
-
 class Part(Protocol):
     """What has rounds of its own under the lease of the State Syncer."""
 
-    def round(self, leader_epoch: int) -> None:
-        """One round. Raises Fenced when a newer leader exists."""
+    def round(self, leader_epoch: int) -> bool:
+        """One round; whether the next one must come soon, as nobody notifies of what it waits for. Raises Fenced when a
+        newer leader exists."""
         ...
 
 
-def run_parts(parts: Sequence[Part], leader_epoch: int) -> None:
+def run_parts(parts: Sequence[Part], leader_epoch: int, look_soon: Callable[[], None]) -> None:
     """One round of each part. A part that fails does not keep the others from theirs; its error is raised at the end.
 
     Further errors are logged. Raises Fenced at once: nothing may be written any more.
@@ -172,7 +144,8 @@ def run_parts(parts: Sequence[Part], leader_epoch: int) -> None:
     first: Exception | None = None
     for part in parts:
         try:
-            part.round(leader_epoch)
+            if part.round(leader_epoch):
+                look_soon()
         except Fenced:
             raise
         except Exception as error:  # the loop handles it, once the other parts had their round
@@ -181,7 +154,3 @@ def run_parts(parts: Sequence[Part], leader_epoch: int) -> None:
             first = first or error
     if first is not None:
         raise first
-
-
-def wait_for_the_period(_: float) -> None:
-    """Without a loop around it the next round comes when the caller makes it."""

@@ -6,108 +6,57 @@ A savepoint is of the generation that ran when it was first assigned; a rescale 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from penstock.tasks.host_task import POLICIES, REMOVE_SAVEPOINT, TAKE_SAVEPOINT
 from penstock.tasks.savepoint import SavepointRemoval, SavepointReport, SavepointRequest
 from services.state_syncer.host_tasks.next_attempt import (
     Candidates,
     Decision,
-    Finished,
     GiveUp,
     HostTaskState,
     Retry,
     next_attempt,
 )
-from services.state_syncer.host_tasks.outcomes import AttemptKey, Outcome
-from services.state_syncer.host_tasks.plan_requests import layout
+from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Outcome
+from services.state_syncer.host_tasks.plan_tasks import layout
+
+if TYPE_CHECKING:
+    from penstock.store.savepoints import SavepointRow
 
 DELETING = "deleting"
 
 
-class Row(Protocol):
-    """What is used of a row of `savepoints`."""
-
-    @property
-    def number(self) -> int:
-        """Its own."""
-        ...
-
-    @property
-    def job(self) -> str:
-        """Whose savepoint it is."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """Unique in the job."""
-        ...
-
-    @property
-    def state(self) -> str:
-        """`asked` or `deleting`."""
-        ...
-
-    @property
-    def generation(self) -> int | None:
-        """What is copied."""
-        ...
-
-    @property
-    def config(self) -> Mapping[str, Any] | None:
-        """What ran then."""
-        ...
-
-    @property
-    def container(self) -> str | None:
-        """Who was asked."""
-        ...
-
-    @property
-    def attempts(self) -> int:
-        """How often a container was chosen."""
-        ...
-
-
-AnyRow = TypeVar("AnyRow", bound=Row)
-
-
-class Running(Protocol):
-    """What is used of the running configuration."""
-
-    @property
-    def started(self) -> bool:
-        """Whether there can be checkpoints."""
-        ...
-
-
-def key_of(row: Row) -> AttemptKey:
+def key_of(row: SavepointRow) -> AttemptKey:
     """The attempt that a row is at. Losses count as failures."""
     kind = REMOVE_SAVEPOINT if row.state == DELETING else TAKE_SAVEPOINT
     return AttemptKey(row.job, kind, row.number, row.container, row.attempts)
 
 
-def in_turn(rows: Iterable[AnyRow]) -> list[AnyRow]:
+def in_turn(rows: Iterable[SavepointRow]) -> list[SavepointRow]:
     """Those that were tried least come first, the oldest of them at the front. So some that fail again and again do not
     keep the others waiting, however few may be under way at once."""
     return sorted(rows, key=lambda row: (row.attempts, row.number))
 
 
-def decide(row: Row, running: Running | None, candidates: Candidates, outcome: Outcome) -> Decision:
-    """The next step. `outcome` is that of `key_of(row)`. Files that cannot be deleted are tried again for ever."""
+def decide(row: SavepointRow, candidates: Candidates, outcome: Outcome, *, has_checkpoint: bool) -> Decision:
+    """The next step. `outcome` is that of `key_of(row)`; `has_checkpoint`: the job runs, and was started at some time.
+    Files that cannot be deleted are tried again for ever."""
     unbound = row.state != DELETING and row.container is None and row.generation is None
-    if unbound and (running is None or not running.started):
+    if unbound and not has_checkpoint:
         return GiveUp("the job does not run and has no checkpoint")
     key = key_of(row)
     task = HostTaskState(key, row.attempts - (row.container is not None))
     decision = next_attempt(task, outcome, candidates, POLICIES[key.kind])
-    if row.state != DELETING and isinstance(decision, Finished) and not isinstance(decision.report, SavepointReport):
+    if row.state != DELETING and isinstance(decision, Done) and not isinstance(decision.report, SavepointReport):
         return Retry("the container told no report")
     return decision
 
 
-def request_of(row: Row, earlier: Sequence[str], state_bytes: int | None = None) -> SavepointRequest | SavepointRemoval:
+def request_of(
+    row: SavepointRow, earlier: Sequence[str], state_bytes: int | None = None
+) -> SavepointRequest | SavepointRemoval:
     """What the container is asked. `state_bytes`: the size of the state as the job's tasks reported it.
 
     Raises ValueError (pydantic's, too) when the configuration cannot be read.

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from penstock.control.logs import logger
 from penstock.store.savepoints import SavepointRow
 from services.state_syncer.host_tasks.dispatcher import HostTasks
 from services.state_syncer.host_tasks.next_attempt import Ask, Candidates, GiveUp
 from services.state_syncer.host_tasks.outcomes import Attempt
-from services.state_syncer.round.loop import wait_for_the_period
 from services.state_syncer.savepoints.decide import decide, in_turn, key_of, request_of
 from services.state_syncer.savepoints.store import Decided, OpenSavepoints, SavepointStore
 
@@ -24,19 +21,16 @@ class SavepointReconciler:
         store: SavepointStore,
         host_tasks: HostTasks,
         *,
-        await_seconds: float,
         keep_count: int,
         keep_seconds: float | None = None,
     ) -> None:
         self._store = store
         self._host_tasks = host_tasks
-        self._await_seconds = await_seconds
         self._keep_count = keep_count
         self._keep_seconds = keep_seconds
-        self.wake_in: Callable[[float], None] = wait_for_the_period
 
-    def round(self, leader_epoch: int) -> None:
-        """Brings every open savepoint as far as it can go now. Raises Fenced, Unavailable."""
+    def round(self, leader_epoch: int) -> bool:
+        """Brings every open savepoint as far as it can go now; whether some are open. Raises Fenced, Unavailable."""
         expired = self._store.expire(leader_epoch, count=self._keep_count, seconds=self._keep_seconds)
         if expired:
             log.info("savepoints expire", savepoints=expired)
@@ -46,7 +40,9 @@ class SavepointReconciler:
         decided: list[Decided] = []
         for row in in_turn(found.rows):
             running = found.running.get(row.job)
-            decision = decide(row, running, candidates, self._host_tasks.outcome(key_of(row)))
+            has_checkpoint = running is not None and running.started
+            outcome = self._host_tasks.outcome(key_of(row))
+            decision = decide(row, candidates, outcome, has_checkpoint=has_checkpoint)
             if isinstance(decision, Ask):
                 attempt = _attempt(row, decision.container, found)
                 if isinstance(attempt, GiveUp):
@@ -57,8 +53,7 @@ class SavepointReconciler:
         if decided:
             self._store.write(decided, leader_epoch)
         self._host_tasks.want(attempts, leader_epoch)
-        if decided:
-            self.wake_in(self._await_seconds)
+        return bool(decided)
 
 
 def _attempt(row: SavepointRow, container: str, found: OpenSavepoints) -> Attempt | GiveUp:

@@ -15,9 +15,10 @@ from penstock.store.rows import columns, read_all
 from penstock.store.running import STATE_SYNCER
 from penstock.store.savepoints import ASKED, DELETING, FAILED, READY, SavepointRow
 from penstock.tasks.savepoint import SavepointReport
-from services.state_syncer.host_tasks.next_attempt import Assign, Decision, Finished, GiveUp, Retry
+from services.state_syncer.host_tasks.next_attempt import Assign, Decision, GiveUp, LiveContainer, Retry
+from services.state_syncer.host_tasks.outcomes import Done
 from services.state_syncer.host_tasks.store import read_state_bytes
-from services.state_syncer.store.plans import LiveContainer, read_live_containers
+from services.state_syncer.store.plans import read_live_containers
 
 log = logger(__name__)
 
@@ -107,10 +108,10 @@ def _write(connection: Connection, row: SavepointRow, decision: Decision, runnin
     match decision:
         case Assign(container):
             bind(connection, row, container, running)
-        case Finished(SavepointReport() as report) if row.state == ASKED:
+        case Done(SavepointReport() as report) if row.state == ASKED:
             log.info("savepoint ready", job=row.job, savepoint=row.name, bytes=report.bytes)
             taken(connection, row, [task.model_dump(mode="json") for task in report.tasks], report.bytes)
-        case Finished():
+        case Done():
             log.info("savepoint removed", job=row.job, savepoint=row.name)
             removed(connection, row)
         case GiveUp(why):

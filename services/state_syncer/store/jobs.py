@@ -13,9 +13,9 @@ from sqlalchemy import Connection, Row, TextClause, text
 
 from penstock.tasks.redistribution import SavepointName
 from services.state_syncer.decide.observe import ClusterView, Presence, Sighting, observe_stopped, survey
-from services.state_syncer.decide.progress import Restore
+from services.state_syncer.decide.progress import PlanRow, Restore
 from services.state_syncer.decide.view import JobView, Running
-from services.state_syncer.store.plans import IS_ROLLOUT, PlanRow
+from services.state_syncer.store.plans import IS_ROLLOUT
 from services.state_syncer.store.recorded import expected_of, with_recorded
 from services.state_syncer.store.rollouts import read_wave_tasks
 from services.state_syncer.store.states import sync_record

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import orjson
 from sqlalchemy import Connection, text
 
 from penstock.tasks.selectors import offered
 from services.state_syncer.decide.effects import PlanWrite
-from services.state_syncer.decide.progress import Plan
+from services.state_syncer.decide.progress import Plan, PlanRow
+from services.state_syncer.host_tasks.next_attempt import LiveContainer
 
 IS_ROLLOUT = "s.plan->>'kind' = 'rollout'"
 """Whether the recorded plan of the sync state `s` is one of a rollout; all others are of rescales."""
@@ -44,21 +45,6 @@ _RECORD_REJECTED = text(
     """
 )
 _RECORD_SECONDS = text(f"UPDATE running AS held SET rescale_seconds = new.seconds FROM {_NEW} WHERE held.job = new.job")
-
-
-class PlanRow(NamedTuple):
-    """A recorded plan as JSON, and the highest generation that its job ever took."""
-
-    plan: Mapping[str, Any]
-    newest_generation: int
-    deleting: bool
-
-
-class LiveContainer(NamedTuple):
-    """Where a container is reached, and what it offers (`penstock.tasks.selectors`)."""
-
-    url: str
-    offers: frozenset[str]
 
 
 def read_plans(connection: Connection) -> dict[str, PlanRow]:

@@ -18,18 +18,13 @@ from penstock.store.engine import transaction
 from penstock.store.running import STATE_SYNCER, CommitRow, commit_many, forget_many
 from services.state_syncer.decide.budget import Waits
 from services.state_syncer.decide.effects import PlanWrite
+from services.state_syncer.decide.progress import PlanRow
 from services.state_syncer.decide.view import JobView
 from services.state_syncer.generations import store as generations
+from services.state_syncer.host_tasks.next_attempt import LiveContainer
 from services.state_syncer.host_tasks.store import read_state_bytes
 from services.state_syncer.store import jobs, states
-from services.state_syncer.store.plans import (
-    LiveContainer,
-    PlanRow,
-    count_running,
-    read_live_containers,
-    read_plans,
-    write_plans,
-)
+from services.state_syncer.store.plans import count_running, read_live_containers, read_plans, write_plans
 from services.state_syncer.store.rollouts import ROLLED_BACK, RollingJobs, raise_rolled_back, read_rolling_jobs
 from services.state_syncer.store.simple import SimpleCommits, commit_simple, queue_others
 from services.state_syncer.store.states import Ranks, SyncWrite
@@ -63,7 +58,7 @@ class Queue(Protocol):
 class RoundInput:
     """What a round reads, of one moment.
 
-    `views`: the jobs to decide about; all jobs when `new_ranks` says that the ranks of layers changed. `rolling`:
+    `views`: the jobs to decide about; all jobs when `new_ranks` says that the ranks of layers changed. `rolling` reads
     the jobs with a recorded rollout, without configurations. `named` reads jobs by name, `queued` those that wait for
     room. `plans`: all that are recorded of rescales. `fresh`: how many jobs `commit_simple` may commit or queue, and
     `names` those that it has to look at (None: all). `fresh_names` and `other_names`: where there are too many jobs to
@@ -72,7 +67,7 @@ class RoundInput:
     """
 
     views: Iterator[JobView]
-    rolling: RollingJobs
+    rolling: Callable[[], RollingJobs]
     named: Named
     queued: Queue
     new_ranks: Ranks | None
@@ -176,7 +171,7 @@ def _round_input(connection: Connection, found: jobs.Survey | None, ranks: state
 
     return RoundInput(
         views=jobs.read_survey_views(connection, found, basis, facts),
-        rolling=read_rolling_jobs(connection, basis),
+        rolling=partial(read_rolling_jobs, connection, basis),
         named=named,
         queued=queued,
         new_ranks=ranks.present if found is None else None,

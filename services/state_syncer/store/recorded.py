@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
+from penstock.config.merge import overlay
+from penstock.config.validate import check_merged
+from penstock.control.errors import InvalidConfig
 from penstock.tasks.rollout import RunningRollout, SeenTask
-from services.state_syncer.decide.diff import Config, Unusable, expected_config
-from services.state_syncer.decide.progress import Plan, Progress
-from services.state_syncer.decide.view import JobView, Running
+from services.state_syncer.decide.progress import Plan, PlanRow, Progress
+from services.state_syncer.decide.view import Config, JobView, Running, Unusable
 from services.state_syncer.decide.waves import Rolling, Rollout
-from services.state_syncer.host_tasks.watch import is_rollout
-from services.state_syncer.store.plans import PlanRow
+
+
+def expected_config(layers: Sequence[Config]) -> Config | Unusable:
+    """The complete configuration, as JSON, that `layers` (lowest first) ask for."""
+    if not layers:
+        return Unusable("the job has no layer with a configuration", None)
+    try:
+        return check_merged(reduce(overlay, layers)).model_dump(mode="json")
+    except InvalidConfig as error:
+        return Unusable(error.detail, error.field)
 
 
 def expected_of(merged: Config | None, layers: Sequence[Config]) -> Config | Unusable:
@@ -48,7 +59,7 @@ def _with_rollout(view: JobView, running: Running, rollout: RunningRollout) -> J
 
 def _with_plan(view: JobView, row: PlanRow, tasks: Mapping[int, SeenTask]) -> JobView:
     try:
-        if is_rollout(row):
+        if row.is_rollout:
             return replace(view, rolling=Rolling(Rollout.model_validate(row.plan), tasks))
         plan = Plan.model_validate(row.plan)
     except ValueError as error:

@@ -9,14 +9,15 @@ import orjson
 from sqlalchemy import Connection, Row, text
 
 from penstock.config.model import ChangeKind
+from penstock.model.jobs import JobState
 from penstock.store.alerts import clear_alerts
-from services.state_syncer.decide.view import SyncRecord, SyncState
+from services.state_syncer.decide.view import SyncRecord
 
 QUARANTINED = "quarantined"
 Ranks = Mapping[str, int]
 
 # A round may read tens of thousands of rows: a look-up is cheaper than a call of the enumeration.
-_STATES = {state.value: state for state in SyncState}
+_STATES = {state.value: state for state in JobState}
 _KINDS = {kind.name.lower(): kind for kind in ChangeKind}
 
 _RANKS = text(
@@ -126,7 +127,7 @@ def write_sync_states(connection: Connection, writes: Sequence[SyncWrite]) -> No
 
 def alert_of_quarantines(connection: Connection, writes: Sequence[SyncWrite]) -> None:
     """One alert of kind `quarantined` a job: raising it again only counts, and it is cleared when attempts go well."""
-    raised = [_row(write) for write in writes if write.new.state is SyncState.QUARANTINED]
+    raised = [_row(write) for write in writes if write.new.state is JobState.QUARANTINED]
     if raised:
         connection.execute(_RAISE_QUARANTINED, {"rows": orjson.dumps(raised).decode()})
     clear_alerts(connection, QUARANTINED, [write.job for write in writes if has_recovered(write)])
@@ -134,7 +135,7 @@ def alert_of_quarantines(connection: Connection, writes: Sequence[SyncWrite]) ->
 
 def has_recovered(write: SyncWrite) -> bool:
     """Whether attempts on the job no longer fail, and might have before."""
-    return write.new.failures == 0 and write.seen is not None and write.seen.state is not SyncState.SYNCED
+    return write.new.failures == 0 and write.seen is not None and write.seen.state is not JobState.SYNCED
 
 
 def _row(write: SyncWrite) -> dict[str, Any]:

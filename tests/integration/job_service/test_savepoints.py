@@ -51,9 +51,6 @@ class Containers:
                 self.asked.append(ask)
             self._outcomes[ask.key] = before.get(ask.key) or self.works(ask)
 
-    def reject(self, key: AttemptKey, error: str) -> None:
-        self._outcomes[key] = Failed(error)
-
 
 class Keeping:
     """A job that runs on two containers, and the leader's rounds."""
@@ -66,7 +63,7 @@ class Keeping:
 
     def reconciler(self, **more: int | float) -> SavepointReconciler:
         settings = {"keep_count": 50, **more}
-        return SavepointReconciler(SavepointStore(self.engine), self.containers, await_seconds=1.0, **settings)  # type: ignore[arg-type]
+        return SavepointReconciler(SavepointStore(self.engine), self.containers, **settings)  # type: ignore[arg-type]
 
     def rounds(self, count: int) -> None:
         """Each round is a new process: all that it knows of the ones before is in the store."""

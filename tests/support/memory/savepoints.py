@@ -15,9 +15,9 @@ from penstock.store.savepoints import ASKED, DELETING, FAILED, READY, SavepointR
 from penstock.tasks.redistribution import SavepointName
 from penstock.tasks.savepoint import SavepointReport
 from services.state_syncer.decide.progress import Restore
-from services.state_syncer.host_tasks.next_attempt import Assign, Decision, Finished, GiveUp, Retry
+from services.state_syncer.host_tasks.next_attempt import Assign, Decision, GiveUp, LiveContainer, Retry
+from services.state_syncer.host_tasks.outcomes import Done
 from services.state_syncer.savepoints.store import Decided, OpenSavepoints, Running
-from services.state_syncer.store.plans import LiveContainer
 from tests.support.memory.store import MemoryPort, MemoryStore
 
 _MADE = datetime(2026, 1, 1, tzinfo=UTC)
@@ -113,13 +113,13 @@ def _write(store: MemoryStore, row: SavepointRow, decision: Decision, running: R
             fresh = replace(row, container=container, attempts=row.attempts + 1)
             if row.state == ASKED and row.generation is None and running is not None:
                 fresh = replace(fresh, config=running.config, revision=running.revision, generation=running.generation)
-        case Finished(SavepointReport() as report) if row.state == ASKED:
+        case Done(SavepointReport() as report) if row.state == ASKED:
             fresh = replace(row, state=READY, tasks=[task.model_dump(mode="json") for task in report.tasks])
         case GiveUp(why):
             fresh = replace(row, state=FAILED, detail=why)
         case Retry(why):
             fresh = replace(row, container=None, detail=why)
-        case Finished():
+        case Done():
             del store.savepoints[row.number]
             return
         case _:

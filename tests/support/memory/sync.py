@@ -9,13 +9,13 @@ from dataclasses import replace
 from functools import partial
 
 from penstock.config.declare import ROLLBACK_LAYER, ChangeKind
+from penstock.model.jobs import JobState
 from penstock.store.running import STATE_SYNCER, CommitRow
 from services.state_syncer.decide.budget import Waits
 from services.state_syncer.decide.effects import PlanWrite
-from services.state_syncer.decide.progress import Plan
-from services.state_syncer.decide.view import JobView, RollingJob, Running, SyncRecord, SyncState
-from services.state_syncer.host_tasks.watch import is_rollout
-from services.state_syncer.store.plans import LiveContainer, PlanRow
+from services.state_syncer.decide.progress import Plan, PlanRow
+from services.state_syncer.decide.view import JobView, RollingJob, Running, SyncRecord
+from services.state_syncer.host_tasks.next_attempt import LiveContainer
 from services.state_syncer.store.port import Batch, RoundInput
 from services.state_syncer.store.recorded import expected_of, with_recorded
 from services.state_syncer.store.rollouts import RollingJobs
@@ -33,7 +33,7 @@ class MemorySyncStore(MemoryPort):
         with self._transaction() as store:
             new_ranks = None if store.ranks == store.synced_ranks else dict(store.ranks)
             plans = {name: _plan_row(store, name) for name in store.plans}
-            rolling = [name for name, plan in plans.items() if is_rollout(plan)]
+            rolling = [name for name, plan in plans.items() if plan.is_rollout]
             tasks = wave_tasks(store, rolling)
 
             def view(name: str) -> JobView:
@@ -43,7 +43,7 @@ class MemorySyncStore(MemoryPort):
 
             found = RoundInput(
                 views=iter([view(name) for name in store.jobs if new_ranks is not None or _is_behind(store, name)]),
-                rolling=_rolling_jobs([view(name) for name in rolling]),
+                rolling=partial(_rolling_jobs, [view(name) for name in rolling]),
                 named=lambda names: iter([view(name) for name in names]),
                 queued=partial(_queued, [view(name) for name in store.jobs if _waits_for_room(store, name)]),
                 new_ranks=new_ranks,
@@ -129,19 +129,19 @@ def _waits_for_room(store: MemoryStore, name: str) -> bool:
     if entry is None or record is None or job.deleting or entry.row.stopping:
         return False
     asked_since = record.revision < job.revision or entry.row.restarts < job.restarts
-    return record.state is SyncState.QUEUED and not asked_since
+    return record.state is JobState.QUEUED and not asked_since
 
 
 def _is_behind(store: MemoryStore, name: str) -> bool:
     job, entry, record = store.jobs[name], store.running.get(name), store.sync_states.get(name)
-    if name in store.plans and is_rollout(_plan_row(store, name)):
+    if name in store.plans and _plan_row(store, name).is_rollout:
         return False
     if job.deleting or entry is None or record is None:
         return True
     if _waits_for_room(store, name):
         return False
     is_old = entry.row.revision < job.revision or entry.row.restarts < job.restarts
-    return is_old or entry.row.stopping or record.state is not SyncState.SYNCED
+    return is_old or entry.row.stopping or record.state is not JobState.SYNCED
 
 
 def _plan_row(store: MemoryStore, name: str) -> PlanRow:
@@ -240,7 +240,7 @@ def _forget_one(store: MemoryStore, job: str, number: int) -> None:
 def _write_state(store: MemoryStore, write: SyncWrite) -> None:
     """One that somebody else changed meanwhile is left to the next round; alerts follow the decision all the same."""
     held = store.sync_states.get(write.job)
-    if write.new.state is SyncState.QUARANTINED:
+    if write.new.state is JobState.QUARANTINED:
         store.quarantined.add(write.job)
     if has_recovered(write):
         store.quarantined.discard(write.job)

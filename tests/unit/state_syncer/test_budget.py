@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.config.classify import NO_DIFFERENCE
+from penstock.model.jobs import JobState
 from services.state_syncer.decide.budget import AdmissionQueue, Budget, Candidate, Queue, Room, put_off
 from services.state_syncer.decide.decisions import Commit, StartRescale, StartRollout
-from services.state_syncer.decide.view import JobView, SyncRecord, SyncState
+from services.state_syncer.decide.view import JobView, SyncRecord
 from services.state_syncer.decide.waves import Rolling, Rollout
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -22,7 +22,7 @@ ROLLOUT = Rollout(steps=(), revision=1, restarts=0, fields=(), leaves=(), ends=(
 
 def candidate(job: str, priority: int = 0, revision: int = 1) -> Candidate[StartRescale]:
     config: dict[str, Any] = {"priority": priority}
-    return Candidate(JobView(job, revision, 0, False, expected=config), StartRescale(config, NO_DIFFERENCE))
+    return Candidate(JobView(job, revision, 0, False, expected=config), StartRescale(Commit(config, revision, 1, 0)))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ CANDIDATES = st.lists(
 def test_priority_goes_first_then_the_oldest_write_then_the_name(entries: list[Any], room: int) -> None:
     queue = Queue(room)
     late = [queue.offer(candidate(*entry)) for entry in entries]
-    picked = [each.view.job for each in queue.picked()]
+    picked = [each.view.job for each in queue.picked]
     order = [job for job, _, _ in sorted(entries, key=lambda entry: (-entry[1], entry[2], entry[0]))]
     assert picked == order[: max(0, room)]
     assert {each.view.job for each in late if each is not None} == set(order[max(0, room) :])
@@ -94,7 +94,7 @@ def test_a_release_leaves_room_for_rescales_that_wait() -> None:
 def test_a_job_that_waits_for_room_keeps_its_failures() -> None:
     """A rescale that fails each time it begins would never come to its quarantine otherwise."""
     waiting = candidate("a")
-    failed = replace(waiting.view, sync=SyncRecord(SyncState.FAILED, 1, failures=3))
+    failed = replace(waiting.view, sync=SyncRecord(JobState.FAILED, 1, failures=3))
     assert put_off(waiting._replace(view=failed), Room(1, 0, 20, 20)).failures == 3
     newer = replace(failed, revision=2)
     assert put_off(waiting._replace(view=newer), Room(1, 0, 20, 20)).failures == 0

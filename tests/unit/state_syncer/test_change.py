@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from penstock.config.classify import classify
 from penstock.config.model import ChangeKind
+from penstock.model.jobs import JobState
 from services.state_syncer.decide.change import decide
 from services.state_syncer.decide.decisions import AwaitStopped, BackingOff, Commit, Fail, Forget, Nothing, StartRescale
-from services.state_syncer.decide.diff import Unusable, expected_config
 from services.state_syncer.decide.effects import (
     FIRST_BACKOFF_SECONDS,
     LONGEST_BACKOFF_SECONDS,
@@ -23,14 +23,15 @@ from services.state_syncer.decide.effects import (
     effects,
 )
 from services.state_syncer.decide.observe import Presence
-from services.state_syncer.decide.view import JobView, Running, SyncRecord, SyncState
+from services.state_syncer.decide.view import JobView, Running, SyncRecord, Unusable
+from services.state_syncer.store.recorded import expected_config
 from tests.support.jobs import make_config, make_layer
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CONFIG = make_config()
 STOPPED = make_config(desired_state="stopped")
 RUNNING = Running(CONFIG, revision=5, generation=3, restarts=0, stopping=False, started=True, commit_number=9)
-SYNCED = SyncRecord(SyncState.SYNCED, revision=5)
+SYNCED = SyncRecord(JobState.SYNCED, revision=5)
 INVALID = Unusable("task_count is 9 but there are 8 key groups", "task_count")
 
 
@@ -76,8 +77,8 @@ def test_a_job_that_runs_what_it_should_is_left_alone() -> None:
 def test_a_rescale_of_a_job_that_ran_begins_a_plan_for_the_whole_write() -> None:
     decision = decide(view(changed(task_count=4, priority=3)), NOW)
     assert isinstance(decision, StartRescale)
-    assert decision.config == changed(task_count=4, priority=3)
-    assert [change.field for change in decision.difference.fields] == ["task_count"]
+    assert decision.commit.config == changed(task_count=4, priority=3)
+    assert [change.field for change in decision.commit.difference.fields] == ["task_count"]
     assert effects(view(), decision, NOW).record is None, "whether it begins is not said yet"
 
 
@@ -105,11 +106,11 @@ def test_an_invalid_merge_fails_and_touches_nothing() -> None:
 
 
 def test_when_the_rescale_is_taken_back_the_rest_is_committed() -> None:
-    waiting = SyncRecord(SyncState.WAITING, 6, "no room", ChangeKind.RESCALE, ("task_count",))
+    waiting = SyncRecord(JobState.WAITING, 6, "no room", ChangeKind.RESCALE, ("task_count",))
     decision = decide(view(changed(priority=3), revision=7, sync=waiting), NOW)
     assert isinstance(decision, Commit)
     assert effects(view(revision=7), decision, NOW).record == SyncRecord(
-        SyncState.SYNCED, 7, kind=ChangeKind.LIVE, fields=("priority",)
+        JobState.SYNCED, 7, kind=ChangeKind.LIVE, fields=("priority",)
     )
 
 
@@ -122,11 +123,11 @@ def test_a_restart_is_committed() -> None:
 @pytest.mark.parametrize(
     ("expected", "sync", "state"),
     [
-        (make_config(state_backend="rocksdb"), SYNCED, SyncState.FAILED),
-        (INVALID, SYNCED, SyncState.FAILED),
+        (make_config(state_backend="rocksdb"), SYNCED, JobState.FAILED),
+        (INVALID, SYNCED, JobState.FAILED),
     ],
 )
-def test_a_restart_does_not_wait_for_a_change_that_must(expected: Any, sync: SyncRecord, state: SyncState) -> None:
+def test_a_restart_does_not_wait_for_a_change_that_must(expected: Any, sync: SyncRecord, state: JobState) -> None:
     job = view(expected, restarts=1, sync=sync)
     decision = decide(job, NOW)
     assert isinstance(decision, Commit)
@@ -137,7 +138,7 @@ def test_a_restart_does_not_wait_for_a_change_that_must(expected: Any, sync: Syn
 
 
 def test_a_restart_leaves_quarantine_as_it_is() -> None:
-    job = view(INVALID, restarts=1, sync=SyncRecord(SyncState.QUARANTINED, 6, failures=5))
+    job = view(INVALID, restarts=1, sync=SyncRecord(JobState.QUARANTINED, 6, failures=5))
     decision = decide(job, NOW)
     assert isinstance(decision, Commit)
     assert effects(job, decision, NOW).record is None
@@ -192,7 +193,7 @@ def test_failures_back_off_then_end_in_quarantine() -> None:
             now = record.next_attempt_at
     assert waits == [30, 60, 120, 240]
     assert job.sync is not None
-    assert job.sync.state is SyncState.QUARANTINED
+    assert job.sync.state is JobState.QUARANTINED
     assert decide(job, now + timedelta(days=365)) == BackingOff()
     assert effects(job, BackingOff(), now).record is None
 
@@ -201,21 +202,21 @@ def test_failures_back_off_then_end_in_quarantine() -> None:
     "released",
     [
         {"revision": 7},
-        {"sync": SyncRecord(SyncState.PENDING, 6, failures=0)},
+        {"sync": SyncRecord(JobState.PENDING, 6, failures=0)},
     ],
 )
 def test_a_new_revision_or_a_release_ends_quarantine(released: dict[str, Any]) -> None:
-    quarantined = view(sync=SyncRecord(SyncState.QUARANTINED, 6, failures=5))
+    quarantined = view(sync=SyncRecord(JobState.QUARANTINED, 6, failures=5))
     assert decide(quarantined, NOW) == BackingOff()
     decision = decide(replace(quarantined, **released), NOW)
     assert isinstance(decision, Commit)
 
 
 def test_a_new_revision_that_fails_too_counts_from_one() -> None:
-    job = view(INVALID, revision=7, sync=SyncRecord(SyncState.QUARANTINED, 6, failures=5))
+    job = view(INVALID, revision=7, sync=SyncRecord(JobState.QUARANTINED, 6, failures=5))
     record = effects(job, decide(job, NOW), NOW).record
     assert record is not None
-    assert (record.state, record.failures) == (SyncState.FAILED, 1)
+    assert (record.state, record.failures) == (JobState.FAILED, 1)
 
 
 @pytest.mark.parametrize(("failures", "seconds"), [(1, FIRST_BACKOFF_SECONDS), (3, 120), (50, LONGEST_BACKOFF_SECONDS)])
@@ -260,7 +261,7 @@ RUNNINGS = st.none() | st.builds(
 )
 RECORDS = st.none() | st.builds(
     SyncRecord,
-    state=st.sampled_from(SyncState),
+    state=st.sampled_from(JobState),
     revision=st.integers(1, 8),
     failures=st.integers(0, 6),
     next_attempt_at=st.none() | st.sampled_from([NOW - timedelta(hours=1), NOW + timedelta(hours=1)]),

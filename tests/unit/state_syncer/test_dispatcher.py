@@ -14,10 +14,11 @@ from penstock.control.process import wait_until
 from penstock.tasks.host_task import POLICIES, HostTask
 from penstock.tasks.redistribution import RedistributionReport
 from penstock.wire.cluster import as_json
+from penstock.wire.host_task_client import HostTaskClient
 from penstock.wire.host_tasks import LOST, HostTaskAnswer, HostTaskState
-from services.state_syncer.host_tasks.dispatcher import Dispatcher
+from services.state_syncer.host_tasks.dispatcher import Dispatcher, HostTasks
 from services.state_syncer.host_tasks.outcomes import Attempt, Done, Failed, Lost, Unanswered
-from services.state_syncer.host_tasks.plan_requests import key_of, request_of
+from services.state_syncer.host_tasks.plan_tasks import key_of, request_of
 from tests.unit.state_syncer.test_plan_requests import PLAN, RUNNING
 
 KEY = key_of("j", PLAN, 0)
@@ -27,7 +28,7 @@ GOES_ON = HostTaskAnswer(state=HostTaskState.RUNNING)
 DONE = HostTaskAnswer(state=HostTaskState.DONE, report=as_json(REPORT))
 
 
-class ScriptedClient:
+class ScriptedClient(HostTaskClient):
     """Answers as the test says; each call waits for its turn."""
 
     def __init__(self) -> None:
@@ -63,7 +64,7 @@ class Bench:
         self.news = threading.Semaphore(0)
         self.dispatcher = Dispatcher(self.client, lambda: self.seconds, workers=1, lost_after_seconds=30)
         self.dispatcher.on_news = self.news.release
-        self.tasks = self.dispatcher.part()
+        self.tasks = HostTasks(self.dispatcher)
 
     def once(self, answer: Any, leader_epoch: int = 7) -> Any:
         """One question with its answer; what is known then."""
@@ -154,10 +155,12 @@ def test_what_is_no_longer_asked_for_is_forgotten_also_while_it_is_under_way(ben
     assert bench.tasks.outcome(KEY) == Unanswered()
 
 
-def test_an_attempt_may_be_rejected_without_asking(bench: Bench) -> None:
-    other = replace(ASK, key=KEY._replace(job="k"))
-    bench.tasks.reject(other.key, "cannot be read")
-    assert bench.tasks.outcome(other.key) == Failed("cannot be read")
+def test_a_request_that_cannot_be_made_has_failed_without_asking(bench: Bench) -> None:
+    other = replace(ASK, key=KEY._replace(job="k"), request=Failed("cannot be read"))
+    for _ in range(2):
+        bench.tasks.want([other], 7)
+        assert bench.tasks.outcome(other.key) == Failed("cannot be read")
+    assert bench.client.begun == 0
 
 
 CANCELLED = ("http://a", "redistribute:j:7", 8)
@@ -198,7 +201,7 @@ def test_a_lost_container_is_told_unless_it_is_asked_again(bench: Bench) -> None
 
 
 def test_each_part_says_for_itself_what_it_wants(bench: Bench) -> None:
-    other = bench.dispatcher.part()
+    other = HostTasks(bench.dispatcher)
     bench.once(DONE)
     other.want([], 7)
     assert bench.tasks.outcome(KEY) == Done(REPORT)

@@ -26,12 +26,11 @@ from services.state_syncer.host_tasks.next_attempt import (
     Assign,
     Candidates,
     Decision,
-    Finished,
+    LiveContainer,
     NoContainer,
     Retry,
 )
 from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, Lost, Outcome, Unanswered
-from services.state_syncer.store.plans import LiveContainer
 
 DAY = 86_400.0
 RETENTION = Retention(count=1, seconds=DAY)
@@ -133,8 +132,8 @@ ASKED = LEFT._replace(container="a", attempts=1)
         (ASKED, {"b": PLACES["b"]}, Unanswered(), Retry("a is lost", lost=True, after_seconds=30.0)),
         (ASKED, PLACES, Lost("silent"), Retry("silent", lost=True, after_seconds=30.0)),
         (ASKED, PLACES, Failed("in use"), Retry("in use", after_seconds=30.0)),
-        (ASKED, PLACES, Done(), Finished()),
-        (ASKED._replace(planned=True), PLACES, Done(), Finished()),
+        (ASKED, PLACES, Done(), Done()),
+        (ASKED._replace(planned=True), PLACES, Done(), Done()),
         (ASKED._replace(planned=True), PLACES, Unanswered(), Keep()),
         (LEFT._replace(planned=True), PLACES, Unanswered(), Keep()),
     ],

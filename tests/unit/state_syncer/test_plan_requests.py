@@ -11,7 +11,7 @@ import pytest
 from penstock.tasks.redistribution import RedistributionRequest, SealRequest
 from services.state_syncer.decide.progress import Plan, Step
 from services.state_syncer.decide.view import Running
-from services.state_syncer.host_tasks.plan_requests import key_of, request_of
+from services.state_syncer.host_tasks.plan_tasks import key_of, request_of
 from tests.support.jobs import make_config
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,27 +10,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.model.jobs import JobState
 from penstock.tasks.redistribution import RedistributionReport
 from services.state_syncer.decide.change import decide
 from services.state_syncer.decide.decisions import (
     AwaitStopped,
     BackingOff,
+    End,
     Finish,
     Poll,
-    RecordStep,
-    Resume,
+    Record,
     RetryStep,
     StartRescale,
-    StopAndRecord,
 )
-from services.state_syncer.decide.diff import Unusable
 from services.state_syncer.decide.effects import effects
-from services.state_syncer.decide.moves import MOVES, Fact, IllegalMove
 from services.state_syncer.decide.next_step import next_step
 from services.state_syncer.decide.observe import Presence
-from services.state_syncer.decide.progress import Plan, Progress, Step
-from services.state_syncer.decide.rescale import NOBODY, begin_rescale
-from services.state_syncer.decide.view import JobView, Running, SyncRecord, SyncState
+from services.state_syncer.decide.progress import IllegalMove, Plan, Progress, Step
+from services.state_syncer.decide.rescale import MOVES, NOBODY, Fact, begin_rescale
+from services.state_syncer.decide.view import JobView, Running, SyncRecord, Unusable
 from services.state_syncer.decide.waves import RolloutPolicy
 from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Outcome, Unanswered
 from tests.support.jobs import make_config
@@ -54,7 +52,7 @@ def view(step: Step, outcome: Outcome | None = None, **fields: Any) -> JobView:
     }
     recorded = fields.pop("plan", None) or plan(step)
     progress = Progress(recorded, newest_generation=7, outcome=outcome or Unanswered(), **found)
-    sync = SyncRecord(SyncState.RESCALING, 6, failures=2)
+    sync = SyncRecord(JobState.RESCALING, 6, failures=2)
     values: dict[str, Any] = {"job": "j", "revision": 6, "restarts": 0, "deleting": False, "expected": NEW}
     values |= {"running": RUNNING, "sync": sync, "presence": Presence.UNKNOWN, "progress": progress}
     return JobView(**(values | fields))
@@ -77,6 +75,7 @@ def test_it_begins_with_a_stop_and_a_record_of_the_whole_write() -> None:
     decision = decide(job, NOW)
     assert isinstance(decision, StartRescale)
     hold = begin_rescale(job, decision, NOW)
+    assert hold.commit is not None
     assert (hold.plan.step, hold.plan.config, hold.plan.fields) == (Step.AWAIT_STOPPED, NEW, ("task_count",))
     assert hold.plan.generation is None, "no number is taken before it is needed"
     assert (hold.commit.config, hold.commit.generation, hold.commit.stopping) == (OLD, 3, True)
@@ -94,7 +93,7 @@ def test_absent_counts_only_once_the_stop_is_committed() -> None:
 
 def test_when_the_tasks_are_gone_a_number_that_was_never_used_is_recorded_with_its_container() -> None:
     decision = after(view(Step.AWAIT_STOPPED, presence=Presence.ABSENT), LATER)
-    assert isinstance(decision, RecordStep)
+    assert isinstance(decision, Record)
     now = decision.plan
     assert (now.step, now.generation, now.container, now.step_at) == (Step.REDISTRIBUTE, 8, "b", LATER)
     assert now.seconds == {"await_stopped": 10.0}
@@ -112,7 +111,7 @@ def test_without_a_live_container_it_waits_and_says_so() -> None:
 
 def test_a_redistribution_that_is_done_leads_to_the_seal_by_the_same_container() -> None:
     decision = after(view(Step.REDISTRIBUTE, DONE), LATER)
-    assert isinstance(decision, RecordStep)
+    assert isinstance(decision, Record)
     assert (decision.plan.step, decision.plan.generation, decision.plan.container) == (Step.SEAL, 7, "a")
 
 
@@ -126,18 +125,18 @@ def test_the_seal_leads_to_the_commit_of_what_was_recorded() -> None:
     assert decision.seconds == {**seconds, "seal": 10.0, "total": 10.0}
     record = effects(job, decision, LATER).record
     assert record is not None
-    assert (record.state, record.failures) == (SyncState.SYNCED, 0)
+    assert (record.state, record.failures) == (JobState.SYNCED, 0)
 
 
 @pytest.mark.parametrize("outcome", [Failed("disk full"), Lost("silent")])
 def test_a_redistribution_that_cannot_be_done_resumes_the_old_generation(outcome: Outcome) -> None:
     job = view(Step.REDISTRIBUTE, outcome, plan=plan(Step.REDISTRIBUTE, losses=2))
     decision = after(job, NOW)
-    assert isinstance(decision, Resume)
+    assert isinstance(decision, End)
     assert (decision.commit.config, decision.commit.generation, decision.commit.stopping) == (OLD, 3, False)
     record = effects(job, decision, NOW).record
     assert record is not None
-    assert (record.state, record.failures) == (SyncState.FAILED, 3)
+    assert (record.state, record.failures) == (JobState.FAILED, 3)
     assert "redistribute on a" in record.detail
 
 
@@ -147,18 +146,18 @@ def test_a_lost_container_is_replaced_and_a_redistribution_takes_a_new_number(
     step: Step, generation: int, lost: dict[str, Any]
 ) -> None:
     decision = after(view(step, **lost), NOW)
-    assert isinstance(decision, RecordStep)
+    assert isinstance(decision, Record)
     assert (decision.plan.step, decision.plan.container, decision.plan.generation) == (step, "b", generation)
 
 
 def test_an_answer_counts_though_its_container_is_lost_since() -> None:
-    assert isinstance(after(view(Step.REDISTRIBUTE, DONE, container_lives=False), NOW), RecordStep)
+    assert isinstance(after(view(Step.REDISTRIBUTE, DONE, container_lives=False), NOW), Record)
 
 
 @pytest.mark.parametrize("step", [Step.AWAIT_STOPPED, Step.REDISTRIBUTE])
 def test_what_takes_too_long_is_given_up_before_the_seal(step: Step) -> None:
     decision = after(view(step), NOW + timedelta(hours=2))
-    assert isinstance(decision, Resume)
+    assert isinstance(decision, End)
     assert decision.failure is not None
 
 
@@ -182,7 +181,7 @@ def test_after_the_seal_is_recorded_it_only_goes_forward() -> None:
 @pytest.mark.parametrize("step", [Step.AWAIT_STOPPED, Step.REDISTRIBUTE])
 def test_a_change_before_the_seal_makes_another_plan_of_the_stopped_job(step: Step) -> None:
     decision = after(view(step, revision=7, expected=make_config(task_count=8)), LATER)
-    assert isinstance(decision, RecordStep)
+    assert isinstance(decision, Record)
     assert (decision.plan.step, decision.plan.revision, decision.plan.config["task_count"]) == (
         Step.AWAIT_STOPPED,
         7,
@@ -194,7 +193,7 @@ def test_a_change_before_the_seal_makes_another_plan_of_the_stopped_job(step: St
 def test_a_change_of_other_fields_goes_along_with_the_same_redistribution() -> None:
     expected = make_config(task_count=4, priority=3)
     decision = after(view(Step.REDISTRIBUTE, revision=7, restarts=1, expected=expected), LATER)
-    assert isinstance(decision, RecordStep)
+    assert isinstance(decision, Record)
     now = decision.plan
     assert (now.step, now.generation, now.container, now.step_at) == (Step.REDISTRIBUTE, 7, "a", NOW)
     assert (now.revision, now.restarts, now.config) == (7, 1, expected)
@@ -203,18 +202,18 @@ def test_a_change_of_other_fields_goes_along_with_the_same_redistribution() -> N
 def test_a_rescale_that_is_taken_back_resumes_with_the_rest_of_the_write() -> None:
     job = view(Step.REDISTRIBUTE, revision=7, expected=make_config(priority=2))
     decision = after(job, NOW)
-    assert isinstance(decision, Resume)
+    assert isinstance(decision, End)
     assert decision.failure is None
     assert (decision.commit.config, decision.commit.generation) == (make_config(priority=2), 3)
     record = effects(job, decision, NOW).record
     assert record is not None
-    assert (record.state, record.revision) == (SyncState.SYNCED, 7)
+    assert (record.state, record.revision) == (JobState.SYNCED, 7)
 
 
 @pytest.mark.parametrize("expected", [make_config(state_backend="rocksdb"), Unusable("bad", None)])
 def test_a_change_that_cannot_be_made_resumes_what_ran(expected: Any) -> None:
     decision = after(view(Step.REDISTRIBUTE, revision=7, expected=expected), NOW)
-    assert isinstance(decision, Resume)
+    assert isinstance(decision, End)
     assert decision.failure is not None
     assert decision.commit.config == OLD
 
@@ -263,22 +262,22 @@ def test_tasks_start_only_as_the_old_generation_or_the_one_that_was_sealed_for(j
     decision = after(job, NOW + timedelta(seconds=seconds))
     assert job.progress is not None
     step = job.progress.plan.step
-    if isinstance(decision, Resume):
+    if isinstance(decision, End):
         assert step is not Step.SEAL
         assert decision.commit.generation == RUNNING.generation
     if isinstance(decision, Finish):
         assert step is Step.SEAL
         assert isinstance(job.progress.outcome, Done)
         assert decision.commit.config == job.progress.plan.config
-    assert not isinstance(decision, StopAndRecord)
+    assert not isinstance(decision, Record) or decision.commit is None
 
 
 @given(VIEWS)
 def test_a_new_attempt_never_has_a_number_that_was_taken(job: JobView) -> None:
     decision = after(job, NOW)
     assert job.progress is not None
-    if isinstance(decision, RecordStep) and decision.plan.generation != job.progress.plan.generation:
+    if isinstance(decision, Record) and decision.plan.generation != job.progress.plan.generation:
         assert decision.plan.generation is None or decision.plan.generation > job.progress.newest_generation
-    if isinstance(decision, RecordStep) and decision.plan.step is Step.REDISTRIBUTE:
+    if isinstance(decision, Record) and decision.plan.step is Step.REDISTRIBUTE:
         fresh = job.progress.plan.step is Step.AWAIT_STOPPED
         assert not fresh or job.presence is Presence.ABSENT

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.tasks.rollout import LayerContent, LeafChange, Rejected
-from services.state_syncer.rollback.decide import DropLayer, Forget, Keep, PutLayer, decide_rollback
+from services.state_syncer.rollback.decide import Forget, Keep, Write, decide_rollback
 
 VERSION = LeafChange(path=("package", "version"), old="1", new="2")
 DIGEST = LeafChange(path=("package", "digest"), old=None, new="sha256:new")
@@ -44,7 +44,7 @@ def test_nothing_is_written(own: Any, version: int, others: Any, decision: Any) 
 
 def test_it_is_written_while_it_has_the_version_that_it_had_when_the_package_was_rejected() -> None:
     put = decided(None, 4)
-    assert isinstance(put, PutLayer)
+    assert isinstance(put, Write)
     assert (put.config, put.version) == (GOOD, 4)
     assert put.reason == ("package.version 2, package.digest sha256:new of revision 6: wave 1 of 3: j/0: no module")
 
@@ -56,7 +56,7 @@ def test_it_keeps_what_an_earlier_rollback_left_in_it() -> None:
 
 def test_a_layer_that_was_never_written_has_version_0() -> None:
     put = decide_rollback(rejected(VERSION, version=0), [LayerContent("base", {"package": {"version": "2"}}, 1)])
-    assert isinstance(put, PutLayer)
+    assert isinstance(put, Write)
     assert put.version == 0
 
 
@@ -64,10 +64,10 @@ def test_a_layer_that_was_never_written_has_version_0() -> None:
 @pytest.mark.parametrize("version", [4, 5])
 def test_it_is_dropped_once_another_package_or_query_is_asked_for(others: Any, version: int) -> None:
     drop = decided(GOOD, version, *others)
-    assert isinstance(drop, DropLayer)
-    assert drop.version == version
+    assert isinstance(drop, Write)
+    assert (drop.config, drop.version) == (None, version)
 
 
 def test_a_default_counts_where_no_layer_says_anything() -> None:
     change = LeafChange(path=("package", "name"), old="flights", new="builtin")
-    assert isinstance(decide_rollback(rejected(change, version=0), [LayerContent("base", {}, 1)]), PutLayer)
+    assert isinstance(decide_rollback(rejected(change, version=0), [LayerContent("base", {}, 1)]), Write)

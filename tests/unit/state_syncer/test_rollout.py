@@ -8,25 +8,23 @@ from typing import Any
 
 import pytest
 
+from penstock.model.jobs import JobState
 from penstock.tasks.rollout import RanBefore, RunningRollout, SeenTask, good_values, wave_ends
 from services.state_syncer.decide.change import decide
 from services.state_syncer.decide.decisions import (
     Commit,
-    CommitWave,
-    EndRollout,
-    FinishRollout,
-    Halt,
+    End,
+    Finish,
     Nothing,
-    PollWave,
-    RecordWave,
+    Poll,
+    Record,
     StartRescale,
     StartRollout,
 )
-from services.state_syncer.decide.diff import Unusable
 from services.state_syncer.decide.effects import effects
 from services.state_syncer.decide.next_step import next_step
-from services.state_syncer.decide.rollout import WAVE_MOVES, WaveFact, begin_rollout
-from services.state_syncer.decide.view import JobView, Running, SyncRecord, SyncState
+from services.state_syncer.decide.rollout import begin_rollout
+from services.state_syncer.decide.view import JobView, Running, SyncRecord, Unusable
 from services.state_syncer.decide.waves import Rolling, Rollout, RolloutPolicy, Stage
 from tests.support.jobs import make_config
 
@@ -45,18 +43,18 @@ RUNNING = Running(OLD, revision=5, generation=3, restarts=0, stopping=False, sta
 
 
 def view(expected: Any = NEW, running: Running = RUNNING, revision: int = 6, **fields: Any) -> JobView:
-    values: dict[str, Any] = {"job": "j", "restarts": 0, "deleting": False, "sync": SyncRecord(SyncState.SYNCED, 5)}
+    values: dict[str, Any] = {"job": "j", "restarts": 0, "deleting": False, "sync": SyncRecord(JobState.SYNCED, 5)}
     return JobView(expected=expected, running=running, revision=revision, **(values | fields))
 
 
-def begun(job: JobView | None = None) -> CommitWave:
+def begun(job: JobView | None = None) -> Any:
     job = job or view()
     decision = decide(job, NOW)
     assert isinstance(decision, StartRollout)
     return begin_rollout(job, decision, NOW, POLICY)
 
 
-def committed(roll: CommitWave, running: Running = RUNNING) -> Running:
+def committed(roll: Any, running: Running = RUNNING) -> Running:
     """What runs once the wave is committed."""
     commit = roll.commit
     return replace(
@@ -64,7 +62,7 @@ def committed(roll: CommitWave, running: Running = RUNNING) -> Running:
     )
 
 
-def rolling(roll: CommitWave, *tasks: SeenTask | None, **fields: Any) -> JobView:
+def rolling(roll: Any, *tasks: SeenTask | None, **fields: Any) -> JobView:
     """The job in the wave, with what is seen of its tasks by index."""
     seen = {index: task for index, task in enumerate(tasks) if task is not None}
     found = {"running": committed(roll), "rolling": Rolling(roll.plan, seen), "revision": roll.plan.revision}
@@ -136,72 +134,80 @@ def test_a_wave_of_all_tasks_keeps_nothing_in_the_row() -> None:
     assert (roll.plan.ends, roll.commit.rollout) == ((1,), None)
 
 
-def test_there_is_a_move_for_every_fact() -> None:
-    assert set(WAVE_MOVES) == {(stage, fact) for stage in Stage for fact in WaveFact}
+def kind_of(decision: Any) -> str:
+    """What is done about the wave: the next one, a halt, a record of what is seen, or a further look."""
+    match decision:
+        case Record(rejected=rejected) if rejected is not None:
+            return "halt"
+        case Record(commit=commit):
+            return "record" if commit is None else "next"
+        case Poll():
+            return "poll"
+    return type(decision).__name__
 
 
 UNKNOWN = None
 SEEN = [
-    ((UNKNOWN,), 1, PollWave),
-    ((UNKNOWN,), 119, PollWave),
-    ((UNKNOWN,), 120, Halt),
-    ((task("running", revision=5),), 1, PollWave),
-    ((task("starting"),), 119, PollWave),
-    ((task("starting"),), 120, Halt),
-    ((task("running"),), 1, RecordWave),
-    ((task("running", worked=True),), 1, CommitWave),
-    ((task("running", worked=True),), 500, CommitWave),
-    ((task("running", worked=True, generation=2),), 1, PollWave),
-    ((task("running", worked=True, crashes=1),), 1, PollWave),
-    ((task("crashed", crashes=2),), 1, PollWave),
-    ((task("crashed", crashes=3),), 1, Halt),
-    ((task("crashed", revision=5, crashes=9),), 1, RecordWave),
-    ((task("running", worked=True), task("crashed", revision=5, crashes=9)), 1, CommitWave),
+    ((UNKNOWN,), 1, "poll"),
+    ((UNKNOWN,), 119, "poll"),
+    ((UNKNOWN,), 120, "halt"),
+    ((task("running", revision=5),), 1, "poll"),
+    ((task("starting"),), 119, "poll"),
+    ((task("starting"),), 120, "halt"),
+    ((task("running"),), 1, "record"),
+    ((task("running", worked=True),), 1, "next"),
+    ((task("running", worked=True),), 500, "next"),
+    ((task("running", worked=True, generation=2),), 1, "poll"),
+    ((task("running", worked=True, crashes=1),), 1, "poll"),
+    ((task("crashed", crashes=2),), 1, "poll"),
+    ((task("crashed", crashes=3),), 1, "halt"),
+    ((task("crashed", revision=5, crashes=9),), 1, "record"),
+    ((task("running", worked=True), task("crashed", revision=5, crashes=9)), 1, "next"),
 ]
 
 
 @pytest.mark.parametrize(("tasks", "seconds", "kind"), SEEN)
-def test_what_follows_from_what_is_seen(tasks: Any, seconds: float, kind: type) -> None:
-    assert isinstance(step(rolling(begun(), *tasks), seconds), kind)
+def test_what_follows_from_what_is_seen(tasks: Any, seconds: float, kind: str) -> None:
+    assert kind_of(step(rolling(begun(), *tasks), seconds)) == kind
 
 
 def test_a_task_that_runs_for_long_enough_is_healthy_without_a_batch() -> None:
     noted = step(rolling(begun(), task()), 10)
-    job = rolling(CommitWave(noted.plan, begun().commit), task())
-    assert isinstance(step(job, 24), PollWave)
-    assert isinstance(step(job, 25), CommitWave)
+    job = rolling(Record(noted.plan, begun().commit), task())
+    assert kind_of(step(job, 24)) == "poll"
+    assert kind_of(step(job, 25)) == "next"
 
 
 def test_a_crash_begins_the_time_anew() -> None:
     noted = step(rolling(begun(), task()), 10)
-    assert step(rolling(CommitWave(noted.plan, begun().commit), task("crashed", crashes=1)), 24).plan.well_since is None
+    assert step(rolling(Record(noted.plan, begun().commit), task("crashed", crashes=1)), 24).plan.well_since is None
 
 
 def test_crashes_of_the_package_before_do_not_count() -> None:
     """1. A task that crashes again and again is upgraded. 2. Its crashes go on counting, under the new package."""
     noted = step(rolling(begun(), task("crashed", revision=5, crashes=9)))
     assert noted.plan.crashes == {0: 9}
-    roll = CommitWave(noted.plan, begun().commit)
-    assert isinstance(step(rolling(roll, task("crashed", crashes=11))), PollWave)
-    assert isinstance(step(rolling(roll, task("crashed", crashes=12))), Halt)
-    assert isinstance(step(rolling(roll, task(crashes=9, worked=True))), CommitWave)
+    roll = Record(noted.plan, begun().commit)
+    assert kind_of(step(rolling(roll, task("crashed", crashes=11)))) == "poll"
+    assert kind_of(step(rolling(roll, task("crashed", crashes=12)))) == "halt"
+    assert kind_of(step(rolling(roll, task(crashes=9, worked=True)))) == "next"
 
 
 def test_a_container_that_begins_to_count_anew_is_believed() -> None:
     """1. A task that crashes again and again is upgraded, and counts from nothing. 2. Its third crash halts."""
     noted = step(rolling(begun(), task("crashed", revision=5, crashes=9)))
-    anew = step(rolling(CommitWave(noted.plan, begun().commit), task("starting", crashes=0)))
+    anew = step(rolling(Record(noted.plan, begun().commit), task("starting", crashes=0)))
     assert anew.plan.crashes == {}
-    roll = CommitWave(anew.plan, begun().commit)
-    assert isinstance(step(rolling(roll, task("crashed", crashes=2))), PollWave)
-    assert isinstance(step(rolling(roll, task("crashed", crashes=3))), Halt)
+    roll = Record(anew.plan, begun().commit)
+    assert kind_of(step(rolling(roll, task("crashed", crashes=2)))) == "poll"
+    assert kind_of(step(rolling(roll, task("crashed", crashes=3)))) == "halt"
 
 
 def test_wave_after_wave_and_then_it_is_synced() -> None:
     roll, upgraded = begun(), [1]
     while True:
         decision = step(rolling(roll, *[task(worked=True)] * TASKS))
-        if isinstance(decision, FinishRollout):
+        if isinstance(decision, Finish):
             break
         roll = decision
         rollout = roll.commit.rollout
@@ -210,20 +216,20 @@ def test_wave_after_wave_and_then_it_is_synced() -> None:
     assert tuple(upgraded) == ENDS
     record = effects(view(), decision, NOW).record
     assert record is not None
-    assert (record.state, record.revision, record.fields) == (SyncState.SYNCED, 6, ("package.version",))
+    assert (record.state, record.revision, record.fields) == (JobState.SYNCED, 6, ("package.version",))
 
 
 def test_a_task_of_an_earlier_wave_that_fails_halts_the_later_one_too() -> None:
     second = step(rolling(begun(), task(worked=True)))
     crashed = task("crashed", crashes=3)
     halt = step(rolling(second, crashed, task(worked=True), task(worked=True)))
-    assert isinstance(halt, Halt)
+    assert kind_of(halt) == "halt"
     assert (halt.rejected.wave, halt.rejected.task) == (2, "j/0")
 
 
 def halted() -> Any:
     halt = step(rolling(begun(), task("crashed", crashes=3)))
-    assert isinstance(halt, Halt)
+    assert kind_of(halt) == "halt"
     return halt
 
 
@@ -233,20 +239,20 @@ def test_what_was_rejected_and_why_is_recorded() -> None:
     assert halt.rejected.error == "crashed after 3 crashes: no module"
     record = effects(view(), halt, NOW).record
     assert record is not None
-    assert (record.state, record.detail.startswith("rolling back from wave 1 of 4")) == (SyncState.ROLLING, True)
+    assert (record.state, record.detail.startswith("rolling back from wave 1 of 4")) == (JobState.ROLLING, True)
 
 
 @pytest.mark.parametrize("tasks", [(), (task(worked=True),), (task("crashed", crashes=9),)])
 def test_a_halted_rollout_stays_whatever_is_seen(tasks: Any) -> None:
-    job = rolling(CommitWave(halted().plan, begun().commit), *tasks)
-    assert isinstance(step(job, 1000), PollWave)
+    job = rolling(Record(halted().plan, begun().commit), *tasks)
+    assert kind_of(step(job, 1000)) == "poll"
 
 
 @pytest.mark.parametrize("stage", ["wave", "halted"])
 def test_the_good_package_is_committed_at_once(stage: str) -> None:
-    roll = begun() if stage == "wave" else CommitWave(halted().plan, begun().commit)
+    roll = begun() if stage == "wave" else Record(halted().plan, begun().commit)
     decision = step(rolling(roll, expected={**OLD, "priority": 7}, revision=7))
-    assert isinstance(decision, EndRollout)
+    assert isinstance(decision, End)
     assert (decision.commit.config, decision.commit.revision) == ({**OLD, "priority": 7}, 7)
     assert decision.commit.rollout is None
 
@@ -256,12 +262,12 @@ def test_the_good_package_is_committed_at_once_after_the_last_wave_too() -> None
     for _ in ENDS[1:]:
         roll = step(rolling(roll, *[task(worked=True)] * TASKS))
     assert roll.commit.rollout is None
-    assert isinstance(step(rolling(roll, expected=OLD, revision=7)), EndRollout)
+    assert isinstance(step(rolling(roll, expected=OLD, revision=7)), End)
 
 
 def test_another_package_begins_anew_from_the_good_one() -> None:
-    roll = step(rolling(CommitWave(halted().plan, begun().commit), expected=config("3"), revision=7))
-    assert isinstance(roll, CommitWave)
+    roll = step(rolling(Record(halted().plan, begun().commit), expected=config("3"), revision=7))
+    assert kind_of(roll) == "next"
     assert (roll.plan.step, roll.plan.revision, roll.plan.upgraded) == (Stage.WAVE, 7, 1)
     assert good_values(roll.plan.leaves) == {"package": {"version": "1"}}
     assert roll.commit.rollout is not None
@@ -275,12 +281,23 @@ def test_another_package_in_the_last_wave_goes_back_to_the_one_that_was_healthy_
     assert good_values(second.plan.leaves) == {"package": {"version": "1"}}
 
 
+def test_a_release_taken_back_for_one_that_was_not_yet_healthy_everywhere_goes_on_in_waves() -> None:
+    """1. Version 2 is in its last wave. 2. Version 3 begins. 3. Version 2 is asked for again, and version 1 is good."""
+    last = begun()
+    for _ in ENDS[1:]:
+        last = step(rolling(last, *[task(worked=True)] * TASKS))
+    third = step(rolling(last, expected=config("3"), revision=7))
+    again = step(rolling(third, expected=NEW, revision=8))
+    assert (kind_of(again), again.plan.upgraded, again.commit.config) == ("next", 1, NEW)
+    assert good_values(again.plan.leaves) == {"package": {"version": "1"}}
+
+
 @pytest.mark.parametrize(("change", "is_again"), [({"priority": 7}, False), ({"isolation": "process"}, True)])
 def test_another_write_goes_along_and_begins_the_wave_anew_if_it_restarts_tasks(change: Any, *, is_again: bool) -> None:
     noted = step(rolling(begun(), task()), 10)
-    job = rolling(CommitWave(noted.plan, begun().commit), task(), expected={**NEW, **change}, revision=7)
+    job = rolling(Record(noted.plan, begun().commit), task(), expected={**NEW, **change}, revision=7)
     roll = step(job, 11)
-    assert isinstance(roll, CommitWave)
+    assert kind_of(roll) == "next"
     assert (roll.commit.config, roll.plan.revision, roll.plan.upgraded) == ({**NEW, **change}, 7, 1)
     assert (roll.plan.step_at, roll.plan.well_since) == ((after(11), None) if is_again else (NOW, after(10)))
     rollout = roll.commit.rollout
@@ -297,8 +314,8 @@ def test_a_restart_that_is_asked_for_is_one_of_all_tasks() -> None:
     ("expected", "kind"),
     [
         ({**NEW, "task_count": 4}, StartRescale),
-        ({**NEW, "desired_state": "stopped"}, EndRollout),
-        ({**OLD, "desired_state": "stopped"}, EndRollout),
+        ({**NEW, "desired_state": "stopped"}, End),
+        ({**OLD, "desired_state": "stopped"}, End),
     ],
 )
 def test_another_size_and_a_stop_end_it(expected: Any, kind: type) -> None:
@@ -306,14 +323,14 @@ def test_another_size_and_a_stop_end_it(expected: Any, kind: type) -> None:
 
 
 def test_another_size_waits_for_the_good_package_once_the_new_one_is_rejected() -> None:
-    roll = CommitWave(halted().plan, begun().commit)
-    assert isinstance(step(rolling(roll, expected={**NEW, "task_count": 4}, revision=7)), PollWave)
+    roll = Record(halted().plan, begun().commit)
+    assert kind_of(step(rolling(roll, expected={**NEW, "task_count": 4}, revision=7))) == "poll"
     assert isinstance(step(rolling(roll, expected={**OLD, "task_count": 4}, revision=8)), StartRescale)
 
 
 def test_a_change_that_cannot_be_made_is_left_until_the_end() -> None:
     job = rolling(begun(), task(worked=True), expected=Unusable("no", None), revision=7)
-    assert isinstance(step(job), CommitWave)
+    assert kind_of(step(job)) == "next"
 
 
 def test_a_rescale_that_failed_resumes_the_rollout_that_it_came_upon() -> None:

@@ -11,14 +11,16 @@ from typing import Any
 import pytest
 
 from penstock.control.errors import Fenced, StatementTimedOut, Unavailable
+from penstock.model.jobs import JobState
 from penstock.store.running import STATE_SYNCER
 from services.state_syncer.decide.budget import Room, Waits
 from services.state_syncer.decide.effects import PlanWrite
 from services.state_syncer.decide.progress import Plan
-from services.state_syncer.decide.view import JobView, Running, SyncState
+from services.state_syncer.decide.view import JobView, Running
 from services.state_syncer.decide.waves import Rollout, RolloutPolicy
 from services.state_syncer.host_tasks.outcomes import UNANSWERED
 from services.state_syncer.host_tasks.output_tasks import OutputTasks
+from services.state_syncer.host_tasks.plan_tasks import PlanTasks
 from services.state_syncer.round.fold import Round
 from services.state_syncer.round.loop import StateSyncer, run_parts
 from services.state_syncer.store.recorded import with_recorded
@@ -26,6 +28,7 @@ from services.state_syncer.store.simple import SimpleCommits
 from tests.support.jobs import make_config, make_layer
 from tests.support.memory.store import LeaseEntry, MemoryStore
 from tests.support.memory.sync import MemorySyncStore
+from tests.support.syncer_cell import NobodyToAsk
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RUNNING = Running(make_config(), 1, 1, 0, stopping=False, started=True, commit_number=1)
@@ -36,23 +39,26 @@ class Part:
         self.error = error
         self.rounds = 0
 
-    def round(self, leader_epoch: int) -> None:
+    def round(self, leader_epoch: int) -> bool:
         self.rounds += 1
         if self.error is not None:
             raise self.error
+        return True
 
 
 def test_a_part_that_fails_does_not_keep_the_others_from_their_round() -> None:
     parts = [Part(), Part(Unavailable("first")), Part(ValueError("second")), Part()]
+    woken: list[None] = []
     with pytest.raises(Unavailable, match="first"):
-        run_parts(parts, 1)
+        run_parts(parts, 1, lambda: woken.append(None))
     assert [part.rounds for part in parts] == [1, 1, 1, 1]
+    assert len(woken) == 2, "those that ask for it have their next round soon"
 
 
 def test_a_part_that_is_fenced_ends_the_round() -> None:
     parts = [Part(Unavailable("first")), Part(Fenced("a newer leader")), Part()]
     with pytest.raises(Fenced):
-        run_parts(parts, 1)
+        run_parts(parts, 1, lambda: None)
     assert parts[2].rounds == 0
 
 
@@ -60,21 +66,29 @@ def view(job: str, expected: Any, **fields: Any) -> JobView:
     return JobView(job, 2, 0, False, expected=expected, **fields)
 
 
+def make_round(plans: type[PlanTasks] = PlanTasks) -> Round:
+    """In a cell without containers or plans, with room for one job."""
+    outputs = OutputTasks({}, lambda key: UNANSWERED, 1)
+    this = Round(NOW, RolloutPolicy(), plans({}, {}, lambda key: UNANSWERED, {}), outputs)
+    this.open(Room(1, 1, 1, 1))
+    return this
+
+
 @pytest.mark.parametrize("where", ["look", "decision"])
 def test_a_bug_that_one_job_meets_fails_this_job_alone(where: str) -> None:
-    def look(seen: JobView) -> JobView:
-        if where == "look" and seen.job == "broken":
-            raise KeyError("a bug")
-        return seen
+    class Blind(PlanTasks):
+        def observe(self, view: JobView) -> JobView:
+            if where == "look" and view.job == "broken":
+                raise KeyError("a bug")
+            return view
 
-    outputs = OutputTasks({}, lambda key: UNANSWERED, 1)
-    this = Round(NOW, RolloutPolicy(), outputs, lambda ended: Room(1, 1, 1, 1), look)
+    this = make_round(Blind)
     broken: Any = "no configuration" if where == "decision" else make_config()
     this.add(view("broken", broken, running=RUNNING))
     this.add(view("good", make_config(priority=3), running=RUNNING))
     assert [row.job for row in this.batch.commits] == ["good"]
     states = {write.job: write.new for write in this.batch.states}
-    assert (states["broken"].state, states["good"].state) == (SyncState.FAILED, SyncState.SYNCED)
+    assert (states["broken"].state, states["good"].state) == (JobState.FAILED, JobState.SYNCED)
     assert states["broken"].detail.startswith("this is a bug in Penstock: ")
 
 
@@ -83,8 +97,7 @@ def test_a_rollout_that_cannot_be_read_leaves_the_job_as_it_is() -> None:
     seen = with_recorded(
         JobView("j", 2, 5, False, expected=make_config(), running=RUNNING), {"revision": 1, "upgraded": "?"}, None, {}
     )
-    outputs = OutputTasks({}, lambda key: UNANSWERED, 1)
-    this = Round(NOW, RolloutPolicy(), outputs, lambda ended: Room(1, 1, 1, 1), lambda each: each)
+    this = make_round()
     this.add(seen)
     assert this.batch.commits == []
     assert "its recorded rollout cannot be read" in this.batch.states[0].new.detail
@@ -124,7 +137,7 @@ def test_simple_commits_that_take_too_long_are_made_of_some_jobs_and_the_round_g
         memory.write_layer(f"j{number}", "base", make_layer())
     store = SlowInBulk(memory)
     store.asked, store.always = [], always
-    StateSyncer(store, lambda: NOW, await_seconds=1.0).round(1)
+    StateSyncer(store, lambda: NOW, NobodyToAsk()).round(1)
     assert store.asked == [None, ["j0", "j1"]]
     assert set(memory.running) == {"j0", "j1"}
 

@@ -22,16 +22,15 @@ from services.state_syncer.host_tasks.next_attempt import (
     Assign,
     Candidates,
     Decision,
-    Finished,
     GiveUp,
+    LiveContainer,
     NoContainer,
     Retry,
 )
 from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, Lost, Outcome, Unanswered
-from services.state_syncer.host_tasks.plan_requests import request_of as ask_of_plan
+from services.state_syncer.host_tasks.plan_tasks import request_of as ask_of_plan
 from services.state_syncer.savepoints.decide import decide, in_turn, key_of, request_of
 from services.state_syncer.savepoints.store import Running as SavedRunning
-from services.state_syncer.store.plans import LiveContainer
 from tests.support.jobs import make_config
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -81,12 +80,12 @@ REPORT = SavepointReport(tasks=(SavedTask(index=0, batch=1),), bytes=1)
         (BOUND, RUNS, {"b": PLACES["b"]}, Unanswered(), Retry("a is lost", lost=True)),
         (BOUND, RUNS, PLACES, Lost("silent"), Retry("silent", lost=True)),
         (replace(BOUND, container=None), None, PLACES, Unanswered(), Assign("a")),
-        (BOUND, RUNS, PLACES, Done(REPORT), Finished(REPORT)),
+        (BOUND, RUNS, PLACES, Done(REPORT), Done(REPORT)),
         (BOUND, RUNS, PLACES, Done(), Retry("the container told no report")),
         (BOUND, RUNS, PLACES, Failed("disk full"), Retry("disk full")),
         (replace(BOUND, attempts=5), RUNS, PLACES, Failed("disk full"), GiveUp("disk full")),
         (DELETING, None, PLACES, Unanswered(), Assign("b")),
-        (replace(DELETING, container="a"), None, PLACES, Done(), Finished()),
+        (replace(DELETING, container="a"), None, PLACES, Done(), Done()),
         (replace(DELETING, container="a", attempts=99), None, PLACES, Failed("busy"), Retry("busy")),
     ],
 )
@@ -97,7 +96,8 @@ def test_the_next_step_of_a_savepoint(
     outcome: Outcome,
     decision: Decision,
 ) -> None:
-    assert decide(row, running, Candidates(places, OTHERS), outcome) == decision
+    has_checkpoint = running is not None and running.started
+    assert decide(row, Candidates(places, OTHERS), outcome, has_checkpoint=has_checkpoint) == decision
 
 
 def test_removals_that_fail_for_ever_leave_room_for_the_others() -> None:
@@ -108,7 +108,7 @@ def test_removals_that_fail_for_ever_leave_room_for_the_others() -> None:
     for _ in range(2):
         candidates = Candidates(PLACES, map(key_of, rows.values()))
         for row in in_turn(rows.values()):
-            if isinstance(decide(row, None, candidates, Unanswered()), Assign):
+            if isinstance(decide(row, candidates, Unanswered(), has_checkpoint=False), Assign):
                 tried.add(row.number)
                 rows[row.number] = replace(row, attempts=row.attempts + 1)
     assert tried == set(rows)
@@ -138,7 +138,7 @@ def test_a_restore_is_a_plan_whatever_the_difference(expected: dict[str, Any], f
     for running in (RUNNING, replace(RUNNING, started=False)):
         decision = decide_job(view(running, **expected), NOW)
         assert isinstance(decision, StartRescale)
-        assert (decision.restore, [change.field for change in decision.difference.fields]) == (RESTORE, fields)
+        assert (decision.restore, [change.field for change in decision.commit.difference.fields]) == (RESTORE, fields)
 
 
 def test_a_job_that_never_ran_is_committed_stopped_first() -> None:

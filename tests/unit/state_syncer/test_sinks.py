@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from penstock.config.classify import NO_DIFFERENCE
-from services.state_syncer.decide.budget import Candidate
+from penstock.model.jobs import JobState
+from services.state_syncer.decide.change import awaits_sink
 from services.state_syncer.decide.decisions import Commit
-from services.state_syncer.decide.outputs import awaits_sink
-from services.state_syncer.decide.view import JobView, Running, SyncRecord, SyncState
-from services.state_syncer.host_tasks.outcomes import Unanswered
+from services.state_syncer.decide.view import JobView, Running, SyncRecord
+from services.state_syncer.host_tasks.next_attempt import LiveContainer
+from services.state_syncer.host_tasks.outcomes import Failed, Unanswered
 from services.state_syncer.host_tasks.output_tasks import OutputTasks
-from services.state_syncer.store.plans import LiveContainer
 from tests.support.jobs import make_config
 
 SIZED = {"key_groups": 4}
@@ -56,12 +56,11 @@ def test_who_meets_what_the_job_asks_for_makes_its_output_and_another_after_each
 
 def _asked(job: str, failures: int, **asks: Any) -> str | None:
     config = make_config(output=SIZED, **asks)
-    sync = SyncRecord(SyncState.FAILED, 2, failures=failures)
+    sync = SyncRecord(JobState.FAILED, 2, failures=failures)
     sinks = OutputTasks(CONTAINERS, lambda _: Unanswered(), 1)
-    asks, _ = sinks.attempts(
-        [Candidate(JobView(job, 2, 0, False, expected=config, sync=sync), Commit(config, 2, 1, 0))]
-    )
-    return asks[0].key.container
+    sinks.offer(JobView(job, 2, 0, False, expected=config, sync=sync), Commit(config, 2, 1, 0))
+    (ask,) = sinks.attempts()
+    return ask.key.container
 
 
 def test_no_more_than_so_many_are_made_at_once_the_oldest_write_first() -> None:
@@ -76,15 +75,13 @@ def test_no_more_than_so_many_are_made_at_once_the_oldest_write_first() -> None:
     assert [found and found[0].job for found in late] == [None, None, "third"]
     assert late[2] is not None
     assert late[2][1].detail == "initialize_sink: no more than 2 at once"
-    picked = [candidate for candidate, _ in sinks.picked()]
-    asks, rejected = sinks.attempts(picked)
+    asks = sinks.attempts()
     assert [(ask.key.job, ask.key.number) for ask in asks] == [("first", 1), ("second", 2)]
-    assert rejected == {}
 
 
 def test_a_configuration_that_cannot_be_read_is_no_request() -> None:
     sinks = OutputTasks(CONTAINERS, lambda _: Unanswered(), 2)
     config = {**make_config(output=SIZED), "from_the_future": 1}
     sinks.offer(JobView("j", 1, 0, False, expected=config), Commit(config, 1, 1, 0))
-    asks, rejected = sinks.attempts(candidate for candidate, _ in sinks.picked())
-    assert (asks, [key.job for key in rejected]) == ([], ["j"])
+    (ask,) = sinks.attempts()
+    assert (ask.key.job, isinstance(ask.request, Failed)) == ("j", True)
