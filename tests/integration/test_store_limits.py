@@ -22,9 +22,8 @@ def _sleep(engine: Engine, seconds: float) -> None:
 
 def test_a_statement_that_takes_too_long_is_named_with_its_limit(database_url: str) -> None:
     engine = connect(database_url, statement_timeout_seconds=0.05)
-    with pytest.raises(StatementTimedOut, match=r"limit of 0\.05 s: SELECT pg_sleep") as caught:
+    with pytest.raises(StatementTimedOut, match=r"limit of 0\.05 s: SELECT pg_sleep"):
         _sleep(engine, 60)
-    assert (caught.value.statement[:15], caught.value.limit_seconds) == ("SELECT pg_sleep", 0.05)
     _sleep(engine, 0)
     engine.dispose()
 
