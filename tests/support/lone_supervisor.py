@@ -11,7 +11,7 @@ from tests.support.spark import READY_SECONDS, settings_for
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    host = HostProcess.start("lone", settings_for(folder, "127.0.0.1:9"), log_path=folder / "lone.log")
+    host = HostProcess("lone", settings_for(folder, "127.0.0.1:9"), log_path=folder / "lone.log")
     ready = host.ready.result(READY_SECONDS)
     print(ready.pid, ready.jvm_pid, flush=True)
     signal.pause()

@@ -20,8 +20,9 @@ from penstock.config.model import JobConfig
 from penstock.control.process import wait_until
 from penstock.local.jars import share_dir
 from penstock.spark.channel import Event, Loads, Progress, Reply, RunHostTask, Start, Stop, TaskEnded
-from penstock.spark.checkpoint import local_path
-from penstock.spark.host.client import ExitReason, HostProcess
+from penstock.spark.files import local_path
+from penstock.spark.host.client import HostProcess
+from penstock.spark.host.exits import ExitReason
 from penstock.spark.settings import SparkSettings
 from penstock.tasks.host_request import HostRequest
 from penstock.tasks.host_task import HostTask
@@ -47,9 +48,7 @@ class Supervisor:
         self.loads: dict[str, dict[str, float]] = {}
         self.exit: Future[ExitReason] = Future()
         self.log_path = log_path
-        self.host = HostProcess.start(
-            name, settings, log_path=log_path, on_event=self._take, on_end=self.exit.set_result
-        )
+        self.host = HostProcess(name, settings, log_path=log_path, on_event=self._take, on_end=self.exit.set_result)
 
     def _take(self, event: Event) -> None:
         match event:

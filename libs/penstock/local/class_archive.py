@@ -84,7 +84,7 @@ def _train(folder: Path, jars: Path, archive: Path, step: Step) -> None:
         _produce(kafka.bootstrap)
         step.now("starting a Spark host")
         settings = _settings(folder, jars, kafka.bootstrap)
-        host = HostProcess.start("archive", settings, log_path=folder / "host.log")
+        host = HostProcess("archive", settings, log_path=folder / "host.log")
         try:
             ready = host.ready.result(_TIMEOUT_SECONDS)
             specs = list(_tasks(folder))

@@ -6,8 +6,8 @@ task has its own fence, shuffle partitions and state store.
 
 from __future__ import annotations
 
+import subprocess
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.config.model import JobConfig
 from penstock.control.errors import Unavailable
-from penstock.spark.gateway import Jvm, start_jvm
+from penstock.spark.gateway import start_jvm
 from penstock.spark.settings import SparkSettings, class_archive_options, driver_classpath
 
 _STATE_STORES = {
@@ -47,6 +47,7 @@ _FIXED_SETTINGS = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # Spark jobs over a Delta table's log use this many partitions; the default of 50 is for logs far larger than these.
     "spark.databricks.delta.snapshotPartitions": "1",
     # Otherwise `${env:NAME}` in a query would read the host's environment, which holds secrets.
     "spark.sql.variable.substitute": "false",
@@ -57,23 +58,11 @@ _FIXED_SETTINGS = {
 }
 
 
-@dataclass(frozen=True)
-class HostSession:
-    """The host's session and the JVM it runs in."""
+def start_session(name: str, settings: SparkSettings) -> tuple[SparkSession, subprocess.Popen[bytes]]:
+    """Starts the host's session, and the JVM that it runs in.
 
-    spark: SparkSession
-    jvm: Jvm
-
-    def java_class(self, name: str) -> Any:
-        """A class of the JVM, by its full name."""
-        found: Any = self.spark._jvm
-        for part in name.split("."):
-            found = getattr(found, part)
-        return found
-
-
-def start_session(name: str, settings: SparkSettings) -> HostSession:
-    """Starts the host's JVM and session. Raises Unavailable when Spark does not start, e.g. finds no master."""
+    Raises Unavailable when Spark does not start, e.g. finds no master.
+    """
     if settings.spark_local_dir is not None:
         settings.spark_local_dir.mkdir(parents=True, exist_ok=True)
     jvm = start_jvm(host_settings(name, settings))
@@ -82,7 +71,7 @@ def start_session(name: str, settings: SparkSettings) -> HostSession:
     except (Py4JError, PySparkException) as error:
         raise Unavailable(f"spark does not start: {error}") from error
     context.pythonExec = settings.worker_python or sys.executable
-    return HostSession(SparkSession(context), jvm)
+    return SparkSession(context), jvm.process
 
 
 def host_settings(name: str, settings: SparkSettings) -> dict[str, str]:

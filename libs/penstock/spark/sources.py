@@ -21,7 +21,7 @@ from pyspark.sql.classic.column import Column as JvmColumn
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig, Table
 from penstock.control.errors import BrokenTask
-from penstock.spark.balance import BatchLimits, Ends, balance_options, bounded, limits_per_input
+from penstock.spark.balance import Ends, balance_options, bounded, limit_options
 from penstock.spark.settings import SparkSettings
 
 Argument = str | int | float | bool | None
@@ -41,9 +41,9 @@ def register_inputs(
     With `stop_at`, offsets by topic and key group, they are read exactly to there, without an idle watermark.
     Raises BrokenTask when an input needs a schema and has none; Spark's own errors for a bad schema.
     """
-    limits = limits_per_input(config)
+    limits = limit_options(config)
     frames = {
-        name: read_input(session, source, part, limits, settings, stop_at) for name, source in config.inputs.items()
+        name: read_input(session, source, part, settings, limits, stop_at) for name, source in config.inputs.items()
     }
     for name, frame in frames.items():
         frame.createOrReplaceTempView(name)
@@ -60,12 +60,12 @@ def read_input(
     session: SparkSession,
     source: Input,
     part: KeyGroupRange,
-    limits: BatchLimits,
     settings: SparkSettings,
+    limits: Mapping[str, str],
     stop_at: Ends | None = None,
 ) -> DataFrame:
     """A streaming frame of one input: its decoded columns, or Kafka's for `raw`, with its watermark."""
-    options = kafka_options(source, part, limits, settings)
+    options = kafka_options(source, part, settings, limits)
     if stop_at is not None:
         options = bounded(options, source, part, stop_at)
     frame = decode(session.readStream.format("penstock-kafka").options(**options).load(), source)
@@ -74,7 +74,9 @@ def read_input(
     return frame
 
 
-def kafka_options(source: Input, part: KeyGroupRange, limits: BatchLimits, settings: SparkSettings) -> dict[str, str]:
+def kafka_options(
+    source: Input, part: KeyGroupRange, settings: SparkSettings, limits: Mapping[str, str]
+) -> dict[str, str]:
     """The options of the Kafka source. `startingOffsets` counts only for a checkpoint without offsets."""
     options = {
         **connection_options(settings),
@@ -82,7 +84,7 @@ def kafka_options(source: Input, part: KeyGroupRange, limits: BatchLimits, setti
         "startingOffsets": source.starting_position,
         "failOnDataLoss": "true",
     }
-    return options | balance_options(source, limits)
+    return {**options, **limits, **balance_options(source)}
 
 
 def connection_options(settings: SparkSettings) -> dict[str, str]:

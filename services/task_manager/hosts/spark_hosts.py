@@ -10,7 +10,8 @@ from pathlib import Path
 
 from penstock.control.errors import Unavailable
 from penstock.spark.channel import Command, Event, Reply
-from penstock.spark.host.client import ExitReason, HostProcess
+from penstock.spark.host.client import HostProcess
+from penstock.spark.host.exits import ExitReason
 from penstock.spark.settings import SparkSettings, heap_for
 from services.task_manager.decide.model import HostKey
 from services.task_manager.ports import Host, HostExit
@@ -52,9 +53,7 @@ class SparkHost:
         self._on_event = partial(on_event, name)
         self._on_exit = on_exit
         self._exit: HostExit | None = None
-        self._process = HostProcess.start(
-            name, settings, log_path=log_path, on_event=self._on_event, on_end=self._on_end
-        )
+        self._process = HostProcess(name, settings, log_path=log_path, on_event=self._on_event, on_end=self._on_end)
 
     @property
     def pid(self) -> int:
@@ -95,7 +94,7 @@ class SparkHost:
 def host_exit(reason: ExitReason) -> HostExit:
     """An exit reason of the process in the words of the port."""
     return HostExit(
-        reason=reason.value.replace("_", " "),
+        reason=reason.name.lower().replace("_", " "),
         out_of_memory=reason is ExitReason.OUT_OF_MEMORY,
         lease_ran_out=reason is ExitReason.LEASE_LOST,
     )

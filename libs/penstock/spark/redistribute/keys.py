@@ -18,7 +18,6 @@ from pyspark.sql.types import StructType
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig
 from penstock.control.errors import BrokenTask
-from penstock.spark.balance import BatchLimits
 from penstock.spark.query import result_of
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sources import read_input, register_tables
@@ -57,7 +56,7 @@ def keyed_operators(
     """
     part = KeyGroupRange(0, 1)
     frames = {
-        name: _tagged(read_input(session, _with_tags(source), part, BatchLimits(), settings), source)
+        name: _tagged(read_input(session, _with_tags(source), part, settings, limits={}), source)
         for name, source in config.inputs.items()
     }
     for name, frame in frames.items():

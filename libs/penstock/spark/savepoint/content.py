@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.control.errors import BrokenCheckpoint
-from penstock.spark.checkpoint import last_commit, planned_batch, watermark_ms
-from penstock.spark.redistribute.files import METADATA
+from penstock.spark.checkpoint import METADATA, last_commit, planned_batch, watermark_ms
+from penstock.spark.files import Files
 from penstock.spark.redistribute.stores import Operator, StateStoreInfo, operators_of, partitions_of
 from penstock.spark.savepoint.chain import chain, zipped_files
-from penstock.spark.savepoint.files import SavepointFiles
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Content:
     moved: Mapping[str, bytes] = field(default_factory=dict)
 
 
-def content_of(checkpoint: str, home: str, files: SavepointFiles) -> Content:
+def content_of(checkpoint: str, home: str, files: Files) -> Content:
     """The content of a checkpoint whose copy will be at `home`.
 
     Raises BrokenCheckpoint when it contradicts itself or lacks files of a store, and FileNotFoundError when a file is
@@ -58,7 +57,7 @@ def _describe(
     home: str,
     operator: Operator,
     partitions: int,
-    files: SavepointFiles,
+    files: Files,
     found: dict[str, int],
     moved: dict[str, bytes],
 ) -> None:
@@ -70,7 +69,7 @@ def _describe(
         moved[operator.metadata_path] = operator.metadata_for(home, partitions).encode()
 
 
-def _store(checkpoint: str, folder: str, version: int, files: SavepointFiles) -> dict[str, int]:
+def _store(checkpoint: str, folder: str, version: int, files: Files) -> dict[str, int]:
     try:
         names = chain(files.names(_at(checkpoint, folder)), version)
     except BrokenCheckpoint as error:
@@ -78,19 +77,19 @@ def _store(checkpoint: str, folder: str, version: int, files: SavepointFiles) ->
     found = _sized(checkpoint, [f"{folder}/{name}" for name in names], files)
     for name in names:
         if name.endswith(".zip"):
-            for below, size in zipped_files(files.read_bytes(f"{checkpoint}/{folder}/{name}")).items():
+            for below, size in zipped_files(files.read(f"{checkpoint}/{folder}/{name}")).items():
                 found[f"{folder}/{below}"] = _of_size(f"{checkpoint}/{folder}/{below}", size, files)
     return found
 
 
-def _of_size(path: str, size: int, files: SavepointFiles) -> int:
+def _of_size(path: str, size: int, files: Files) -> int:
     found = files.size(path)
     if found != size:
         raise BrokenCheckpoint(f"{path} has {found} bytes, expected {size}")
     return found
 
 
-def _sized(checkpoint: str, names: Iterable[str], files: SavepointFiles) -> dict[str, int]:
+def _sized(checkpoint: str, names: Iterable[str], files: Files) -> dict[str, int]:
     found = {name: files.size(f"{checkpoint}/{name}") for name in names}
     for name, size in found.items():
         if size == 0:
@@ -98,7 +97,7 @@ def _sized(checkpoint: str, names: Iterable[str], files: SavepointFiles) -> dict
     return found
 
 
-def _all_below(checkpoint: str, folder: str, files: SavepointFiles) -> list[str]:
+def _all_below(checkpoint: str, folder: str, files: Files) -> list[str]:
     """The files in the folders of the sources, one folder for each source."""
     numbers = sorted(name for name in files.names(_at(checkpoint, folder)) if name.isdigit())
     return [

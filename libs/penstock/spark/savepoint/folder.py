@@ -10,7 +10,7 @@ from __future__ import annotations
 from pydantic import ValidationError
 
 from penstock.control.errors import BrokenCheckpoint
-from penstock.spark.checkpoint import CheckpointFiles
+from penstock.spark.files import Files
 from penstock.tasks.savepoint import SavepointManifest
 
 MANIFEST = "savepoint.json"
@@ -31,10 +31,10 @@ def task_folder(savepoint: str, index: int) -> str:
     return f"{savepoint}/task-{index}"
 
 
-def read_manifest(savepoint: str, files: CheckpointFiles) -> SavepointManifest | None:
+def read_manifest(savepoint: str, files: Files) -> SavepointManifest | None:
     """The manifest of a savepoint; None if there is no savepoint. Raises BrokenCheckpoint if it cannot be read."""
     try:
-        return SavepointManifest.model_validate_json(files.read_bytes(f"{savepoint}/{MANIFEST}"))
+        return SavepointManifest.model_validate_json(files.read(f"{savepoint}/{MANIFEST}"))
     except FileNotFoundError:
         return None
     except ValidationError as error:

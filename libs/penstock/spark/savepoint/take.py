@@ -12,9 +12,7 @@ from py4j.protocol import Py4JJavaError
 
 from penstock.control.errors import BrokenCheckpoint, Fenced
 from penstock.control.logs import logger
-from penstock.spark.checkpoint import task_checkpoint
 from penstock.spark.savepoint.content import Content, content_of
-from penstock.spark.savepoint.files import savepoint_files
 from penstock.spark.savepoint.folder import MANIFEST, read_manifest, savepoint_folder, savepoints_folder, task_folder
 from penstock.spark.task import Runtime
 from penstock.tasks.savepoint import (
@@ -43,7 +41,7 @@ def take(runtime: Runtime, request: SavepointRequest) -> SavepointReport:
 
 def remove(runtime: Runtime, request: SavepointRemoval) -> None:
     """Deletes a savepoint and its unfinished attempts; safe to repeat. Raises Fenced when a newer one has the name."""
-    files, root = savepoint_files(runtime), runtime.settings.checkpoint_root
+    files, root = runtime.files, runtime.settings.checkpoint_root
     folder = savepoint_folder(root, request.job, request.name)
     _require_not_newer(read_manifest(folder, files), request.number, folder)
     files.delete(folder)
@@ -56,9 +54,10 @@ def remove(runtime: Runtime, request: SavepointRemoval) -> None:
 
 class _Taking:
     def __init__(self, runtime: Runtime, request: SavepointRequest) -> None:
+        self._runtime = runtime
         self._root = runtime.settings.checkpoint_root
         self._request = request
-        self._files = savepoint_files(runtime)
+        self._files = runtime.files
         self._folder = savepoint_folder(self._root, request.job, request.name)
         self._attempt = f"{savepoints_folder(self._root, request.job)}/{_attempts_at(request.name)}{uuid.uuid4().hex}"
         self._bytes = 0
@@ -89,7 +88,7 @@ class _Taking:
 
     def _save(self, index: int) -> SavedTask:
         request = self._request
-        checkpoint = task_checkpoint(self._root, request.job, request.layout.generation, index)
+        checkpoint = self._runtime.checkpoint(request.job, request.layout.generation, index)
         try:
             return SavedTask(index=index, batch=self._copy(checkpoint, index))
         except _Unreadable as error:

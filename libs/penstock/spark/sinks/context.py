@@ -1,24 +1,15 @@
-"""What a sink is given besides the rows, and the rules that every sink checks before a query starts."""
+"""The rules that sinks check before a query starts."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.control.errors import BrokenTask
 from penstock.tasks.spec import TaskSpec
-
-
-@dataclass(frozen=True)
-class SinkContext:
-    """What the container knows and the job does not: `connections` maps a connection's name to its libpq URL."""
-
-    kafka_bootstrap: str
-    connections: Mapping[str, str]
 
 
 def column(name: str) -> Column:

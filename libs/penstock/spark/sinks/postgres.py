@@ -109,7 +109,7 @@ class PostgresSink:
             link.stages.add(self._target.stage)
 
     def _log_skip(self, batch: Marker) -> None:
-        log.info("batch already written", **vars(self._key), table=self._target.table, batch_id=batch.batch_id)
+        log.info("batch already written", **self._key._asdict(), table=self._target.table, batch_id=batch.batch_id)
 
 
 def query_id_of(frame: DataFrame) -> str:
