@@ -20,7 +20,7 @@ from penstock.config.model import PostgresOutput
 from penstock.control.errors import BrokenCheckpoint, BrokenTask, Unavailable
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import writer
-from penstock.spark.sinks.batch_marker import Decision, Marker
+from penstock.spark.sinks.batch_marker import Marker
 from penstock.spark.sinks.postgres import PostgresSink
 from penstock.spark.sinks.postgres_connections import ConnectionPool, pool_of
 from penstock.spark.sinks.postgres_target import MarkerKey, Target
@@ -147,11 +147,11 @@ class TestTwoAtOnce:
             for batch_id in range(50):
                 barrier = Barrier(2)
 
-                def write(sink: PostgresSink, batch_id: int = batch_id, barrier: Barrier = barrier) -> Decision:
+                def write(sink: PostgresSink, batch_id: int = batch_id, barrier: Barrier = barrier) -> bool:
                     barrier.wait(30)
                     return sink.store(_lines((f"dest-{batch_id}", 1)), Marker(batch_id, "query"))
 
-                assert {*threads.map(write, sinks)} == {Decision.WRITE, Decision.SKIP}
+                assert {*threads.map(write, sinks)} == {True, False}
         assert store.ask("SELECT count(*), count(DISTINCT dest), sum(delay) FROM delays") == [(50, 50, 50)]
 
     def test_zombie_stopped_while_it_sends_rows_holds_nobody_up(
@@ -164,8 +164,8 @@ class TestTwoAtOnce:
         with ThreadPoolExecutor(1) as thread:
             stopped = thread.submit(zombie.store, rows, Marker(0, "query"))
             assert rows.reached.wait(30)
-            assert successor.store(_lines(("S", 1)), Marker(0, "query")) is Decision.WRITE
-            assert successor.store(_lines(("T", 1)), Marker(1, "query")) is Decision.WRITE
+            assert successor.store(_lines(("S", 1)), Marker(0, "query"))
+            assert successor.store(_lines(("T", 1)), Marker(1, "query"))
             rows.go_on.set()
             with pytest.raises(BrokenCheckpoint, match="the checkpoint went back"):
                 stopped.result(30)
@@ -180,7 +180,7 @@ class TestTwoAtOnce:
             holder.execute("SELECT 1 FROM penstock_batches FOR UPDATE")
             with pytest.raises(Unavailable, match="lock timeout"):
                 sink.store(_lines(("A", 2)), Marker(1, "query"))
-        assert sink.store(_lines(("A", 2)), Marker(1, "query")) is Decision.WRITE
+        assert sink.store(_lines(("A", 2)), Marker(1, "query"))
 
 
 class TestFailures:
@@ -214,7 +214,7 @@ class TestFailures:
         with pytest.raises(BrokenTask, match=words):
             sink.store(_lines(("B", 0), *rows), Marker(0, "query"))
         assert store.ask("SELECT * FROM delays") == store.ask(_MARKERS) == []
-        assert sink.store(_lines(("B", 0)), Marker(0, "query")) is Decision.WRITE
+        assert sink.store(_lines(("B", 0)), Marker(0, "query"))
 
     def test_a_connection_that_breaks_is_retryable_and_replaced(
         self, make_sink: Callable[..., PostgresSink], store: Store
@@ -229,9 +229,9 @@ class TestFailures:
             rows.go_on.set()
             with pytest.raises(Unavailable, match="postgres cannot serve the sink now"):
                 broken.result(30)
-        assert sink.store(_lines(("A", 1)), Marker(0, "query")) is Decision.WRITE
+        assert sink.store(_lines(("A", 1)), Marker(0, "query"))
         _end_sessions(store)
-        assert sink.store(_lines(("A", 2)), Marker(1, "query")) is Decision.WRITE
+        assert sink.store(_lines(("A", 2)), Marker(1, "query"))
         assert store.ask("SELECT dest, delay FROM delays") == [("A", 2)]
 
     def test_a_batch_waits_for_a_connection_while_all_are_in_use(self, store: Store) -> None:

@@ -21,8 +21,8 @@ from pyspark.sql import functions as F
 from penstock.config.model import JobConfig
 from penstock.spark.files import LOCAL_FILES, local_path
 from penstock.spark.redistribute.engine import redistribute
-from penstock.spark.redistribute.old import OldGeneration, task_specs
-from penstock.spark.redistribute.positions import trace
+from penstock.spark.redistribute.old import OldGeneration
+from penstock.spark.redistribute.positions import task_specs, trace
 from penstock.spark.settings import SparkSettings
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.redistribution import Layout, RedistributionReport, RedistributionRequest

@@ -28,6 +28,10 @@ _STATE_STORES = {
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _COLLECTORS = {"serial": "-XX:+UseSerialGC", "g1": "-XX:+UseG1GC"}
 
+_FENCE_MANAGER = {
+    "spark.sql.streaming.checkpointFileManagerClass": "io.penstock.checkpoint.FencedCheckpointFileManager"
+}
+
 # Figures of SPARK.md: many small queries in one JVM want little kept and little parallelism each.
 _FIXED_SETTINGS = {
     "spark.scheduler.mode": "FAIR",
@@ -40,7 +44,7 @@ _FIXED_SETTINGS = {
     "spark.sql.streaming.ui.enabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
     "spark.sql.streaming.minBatchesToRetain": "10",
-    "spark.sql.streaming.checkpointFileManagerClass": "io.penstock.checkpoint.FencedCheckpointFileManager",
+    **_FENCE_MANAGER,
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "1",
@@ -87,7 +91,7 @@ def host_settings(name: str, settings: SparkSettings) -> dict[str, str]:
         "spark.executor.extraClassPath": classpath,
         **({} if settings.spark_local_dir is None else _local_folders(settings)),
     }
-    return {**_FIXED_SETTINGS, **own, **settings.spark_conf, _JAVA_OPTIONS: _java_options(settings), **_fence_manager()}
+    return {**_FIXED_SETTINGS, **own, **settings.spark_conf, _JAVA_OPTIONS: _java_options(settings), **_FENCE_MANAGER}
 
 
 def task_session(host: SparkSession, config: JobConfig, fence_path: str, token: str, unlocked: bool) -> SparkSession:
@@ -103,7 +107,7 @@ def task_session(host: SparkSession, config: JobConfig, fence_path: str, token: 
         "penstock.fence.path": fence_path,
         "penstock.fence.token": token,
         "penstock.fence.allow_not_atomic": str(unlocked).lower(),
-        **_fence_manager(),
+        **_FENCE_MANAGER,
     }
     for name, value in {**config.spark_settings, **own}.items():
         session.conf.set(name, value)
@@ -128,11 +132,6 @@ def _detach(context: SparkContext, java_session: Any) -> None:
         field = queries.getClass().getDeclaredField("listenerBus")
         field.setAccessible(True)
         context._jsc.sc().listenerBus().removeListener(field.get(queries))
-
-
-def _fence_manager() -> dict[str, str]:
-    name = "spark.sql.streaming.checkpointFileManagerClass"
-    return {name: _FIXED_SETTINGS[name]}
 
 
 def _java_options(settings: SparkSettings) -> str:

@@ -105,17 +105,32 @@ def decode(records: DataFrame, source: Input) -> DataFrame:
     return records.select(_decoded(records, source).alias(_DECODED)).select(f"{_DECODED}.*")
 
 
-def event_times(records: DataFrame, source: Input) -> DataFrame:
-    """Of each record, streaming or not: `partition`, `offset`, and `millis`, when it happened, null if it has no time.
+def first_beyond(
+    session: SparkSession,
+    source: Input,
+    settings: SparkSettings,
+    event_time_ms: int,
+    spans: Mapping[int, tuple[int, int]],
+) -> dict[int, int]:
+    """By key group: the first offset in its span whose event time is after `event_time_ms`; absent if there is none.
 
-    Only of an input with an `event_time_column`.
+    A batch query reads the spans, of an input with an `event_time_column`. Event times are rounded down to whole
+    milliseconds, as in Spark's watermark. Raises Spark's errors when the records cannot be read.
     """
-    if source.format == "raw":
-        column, decoded = str(source.event_time_column), records
-    else:
-        column = f"{_DECODED}.{source.event_time_column}"
-        decoded = records.select("partition", "offset", _decoded(records, source).alias(_DECODED))
-    return decoded.select("partition", "offset", F.unix_millis(F.col(column)).alias("millis"))
+    options = {
+        **connection_options(settings),
+        "assign": json.dumps({source.topic: sorted(spans)}),
+        "startingOffsets": json.dumps({source.topic: {str(group): begin for group, (begin, _) in spans.items()}}),
+        "endingOffsets": json.dumps({source.topic: {str(group): until for group, (_, until) in spans.items()}}),
+        "failOnDataLoss": "true",
+    }
+    records = session.read.format("kafka").options(**options).load()
+    column = str(source.event_time_column)
+    if source.format != "raw":
+        column = f"{_DECODED}.{column}"
+        records = records.select("partition", "offset", _decoded(records, source).alias(_DECODED))
+    beyond = records.where(F.unix_millis(F.col(column)) > event_time_ms)
+    return {row[0]: row[1] for row in beyond.groupBy("partition").agg(F.min("offset")).collect()}
 
 
 def _decoded(records: DataFrame, source: Input) -> Column:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 
-from penstock.control.errors import Unavailable
-from penstock.spark.channel import Command, Event, Reply
+from penstock.spark.channel import Command, Event
 from penstock.spark.host.client import HostProcess
 from penstock.spark.host.exits import ExitReason
 from penstock.spark.settings import SparkSettings, heap_for
@@ -39,7 +37,7 @@ class SparkHosts:
 
 
 class SparkHost:
-    """One `HostProcess`. Replies become events, so that all messages of a host arrive in one stream and in order."""
+    """One `HostProcess`."""
 
     def __init__(
         self,
@@ -50,10 +48,9 @@ class SparkHost:
         on_exit: Callable[[], None],
     ) -> None:
         self._scratch = settings.spark_local_dir
-        self._on_event = partial(on_event, name)
         self._on_exit = on_exit
         self._exit: HostExit | None = None
-        self._process = HostProcess(name, settings, log_path=log_path, on_event=self._on_event, on_end=self._on_end)
+        self._process = HostProcess(name, settings, log_path, partial(on_event, name), self._on_end)
 
     @property
     def pid(self) -> int:
@@ -62,7 +59,7 @@ class SparkHost:
 
     def send(self, command: Command) -> None:
         """Hands a command over and returns at once."""
-        self._process.send(command).add_done_callback(partial(self._replied, command.id))
+        self._process.send(command)
 
     def kill(self) -> None:
         """Kills the host and its JVM."""
@@ -75,14 +72,6 @@ class SparkHost:
     def has_lapsed(self) -> bool:
         """See `ports.Host`."""
         return self._process.exit_reason is ExitReason.LEASE_LOST
-
-    def _replied(self, command_id: int, reply: Future[Reply]) -> None:
-        """`HostProcess` gives commands ids of its own; the event gets the Task Manager's id back."""
-        error = reply.exception()
-        if error is None:
-            self._on_event(reply.result().model_copy(update={"id": command_id}))
-        elif not isinstance(error, Unavailable):
-            raise error
 
     def _on_end(self, reason: ExitReason) -> None:
         if self._scratch is not None:

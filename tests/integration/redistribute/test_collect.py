@@ -11,7 +11,7 @@ from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.checkpoint import COLLECTED
 from penstock.spark.collect import collect
 from penstock.spark.redistribute.engine import redistribute
-from penstock.spark.redistribute.old import task_specs
+from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.redistribute.seal import seal
 from penstock.spark.savepoint.take import take
 from penstock.spark.task import RunningTask, Runtime

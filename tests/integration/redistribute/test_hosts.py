@@ -11,7 +11,7 @@ from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.channel import CancelHostTask
 from penstock.spark.redistribute.engine import redistribute
-from penstock.spark.redistribute.old import task_specs
+from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import GenerationRemoval, RedistributionReport, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointReport, SavepointRequest

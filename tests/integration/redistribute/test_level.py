@@ -21,8 +21,8 @@ from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.checkpoint import last_commit
 from penstock.spark.redistribute.engine import redistribute
-from penstock.spark.redistribute.scan import first_beyond
 from penstock.spark.redistribute.seal import seal
+from penstock.spark.sources import first_beyond
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import SealRequest
 from tests.support.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic

@@ -13,7 +13,8 @@ from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.checkpoint import last_commit
 from penstock.spark.files import Files, HadoopFiles, LocalFiles, local_path
 from penstock.spark.redistribute.engine import redistribute
-from penstock.spark.redistribute.old import OldGeneration, task_specs
+from penstock.spark.redistribute.old import OldGeneration
+from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.savepoint.folder import savepoint_folder
 from penstock.spark.savepoint.take import remove, take
 from penstock.spark.task import RunningTask, Runtime

@@ -21,9 +21,8 @@ from penstock.spark.redistribute.keys import WHOLE, KeyFunction, key_functions, 
 from penstock.spark.redistribute.move import StateMover, rows
 from penstock.spark.redistribute.new import NewGeneration
 from penstock.spark.redistribute.offsets import SourceOffsets, merged, sliced
-from penstock.spark.redistribute.old import OldGeneration, task_specs
-from penstock.spark.redistribute.positions import Position
-from penstock.spark.redistribute.saved import SavedGeneration
+from penstock.spark.redistribute.old import OldGeneration
+from penstock.spark.redistribute.positions import Position, SavedGeneration, task_specs
 from penstock.spark.redistribute.stores import StateStoreInfo, metadata_for, operators_of
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest

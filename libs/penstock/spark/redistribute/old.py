@@ -15,12 +15,11 @@ from penstock.spark.balance import Ends, delay_millis
 from penstock.spark.checkpoint import is_clean, last_commit, last_offset
 from penstock.spark.fence import Mark
 from penstock.spark.redistribute.level import Span, cuts, furthest, offsets_left
-from penstock.spark.redistribute.positions import Generation, Position, trace
-from penstock.spark.redistribute.scan import first_beyond
+from penstock.spark.redistribute.positions import Generation, Position, task_specs, trace
 from penstock.spark.redistribute.seal import is_sealed
+from penstock.spark.sources import first_beyond
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.redistribution import Layout
-from penstock.tasks.spec import TaskSpec
 
 log = logger(__name__)
 T = TypeVar("T")
@@ -156,19 +155,3 @@ class OldGeneration(Generation):
 
 def _watermark_of(positions: Sequence[Position]) -> int:
     return max(position.watermark_ms for position in positions)
-
-
-def task_specs(job: str, layout: Layout) -> list[TaskSpec]:
-    """The specs of a generation's tasks, for work on their checkpoints: of no revision."""
-    return [
-        TaskSpec(
-            job=job,
-            index=index,
-            revision=0,
-            generation=layout.generation,
-            restarts=0,
-            key_groups=part,
-            config=layout.config,
-        )
-        for index, part in enumerate(layout.ranges)
-    ]

@@ -12,8 +12,9 @@ from penstock.spark.files import Files
 from penstock.spark.redistribute.bus import InputEnds
 from penstock.spark.redistribute.level import lagging
 from penstock.spark.redistribute.offsets import SourceOffsets, parse_line
+from penstock.spark.savepoint.folder import read_manifest, savepoint_folder, task_folder
 from penstock.spark.task import RunningTask, Runtime
-from penstock.tasks.redistribution import Layout
+from penstock.tasks.redistribution import Layout, SavepointName
 from penstock.tasks.spec import TaskSpec
 
 
@@ -111,6 +112,42 @@ class Generation:
             for topic, source in zip(topics, noted, strict=True)
         )
         return Position(found.batch_id, found.batch, sources, found.watermark_ms, task)
+
+
+class SavedGeneration(Generation):
+    """The tasks of a savepoint, which is only read. Raises BrokenCheckpoint when it is missing or of another generation."""
+
+    def __init__(self, runtime: Runtime, layout: Layout, name: SavepointName) -> None:
+        folder = savepoint_folder(runtime.settings.checkpoint_root, name.job, name.name)
+        tasks = [SavedTask(spec, task_folder(folder, spec.index)) for spec in task_specs(name.job, layout)]
+        super().__init__(runtime, layout, tasks)
+        # Without this check a missing savepoint would look like a job that has read nothing.
+        manifest = read_manifest(folder, runtime.files)
+        if manifest is None:
+            raise BrokenCheckpoint(f"there is no savepoint {folder}")
+        found = manifest.layout
+        if (found.generation, found.ranges) != (layout.generation, layout.ranges):
+            raise BrokenCheckpoint(f"the savepoint {folder} has generation {found.generation}, not {layout.generation}")
+
+    def behind(self, positions: Sequence[Position]) -> int:
+        """The number of tasks with state whose watermark is below the greatest. Their unread rows may be late."""
+        return len(self.lagging(positions, lambda _: False))
+
+
+def task_specs(job: str, layout: Layout) -> list[TaskSpec]:
+    """The specs of a generation's tasks, for work on their checkpoints: of no revision."""
+    return [
+        TaskSpec(
+            job=job,
+            index=index,
+            revision=0,
+            generation=layout.generation,
+            restarts=0,
+            key_groups=part,
+            config=layout.config,
+        )
+        for index, part in enumerate(layout.ranges)
+    ]
 
 
 def initial_offsets_path(number: int) -> str:

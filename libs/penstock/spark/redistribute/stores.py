@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from penstock.control.errors import BrokenCheckpoint
 from penstock.spark.checkpoint import parsed
 from penstock.spark.files import Files
 

@@ -1,4 +1,4 @@
-"""The rules that sinks check before a query starts."""
+"""What sinks share: the rules that they check before a query starts, columns, and JSON text."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ from pyspark.sql import functions as F
 
 from penstock.control.errors import BrokenTask
 from penstock.tasks.spec import TaskSpec
+
+# Of timestamps in JSON and CSV. Spark's own defaults cut to milliseconds.
+TIMESTAMP_OPTIONS = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+JSON_OPTIONS = {**TIMESTAMP_OPTIONS, "ignoreNullFields": "false"}
+
+
+def json_text(value: Column) -> Column:
+    """`value` (struct, map, array or variant) as JSON: nulls kept, timestamps in microseconds with their offset."""
+    return F.to_json(value, JSON_OPTIONS)
 
 
 def column(name: str) -> Column:
