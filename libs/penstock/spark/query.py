@@ -39,16 +39,7 @@ def _frame(
     if config.query.sql is not None:
         # `:name` in the text is the argument of that name, as a literal.
         return session.sql(config.query.sql, args=dict(config.args) or None)
-    if config.query.python is not None:
-        function = load_function(config, settings, session)
-        return python_frame(function, session, inputs, config)
-    raise BrokenTask("query: neither sql nor python is given")
-
-
-def python_frame(
-    function: Callable[..., Any], session: SparkSession, inputs: dict[str, DataFrame], config: JobConfig
-) -> DataFrame:
-    """What the job's function returns. Raises BrokenTask with its error when it fails or returns something else."""
+    function = _function(config, settings, session)
     try:
         frame = function(session, dict(inputs), dict(config.args))
     except (PenstockError, PySparkException):
@@ -60,7 +51,7 @@ def python_frame(
     return frame
 
 
-def load_function(config: JobConfig, settings: SparkSettings, session: SparkSession) -> Callable[..., Any]:
+def _function(config: JobConfig, settings: SparkSettings, session: SparkSession) -> Callable[..., Any]:
     """The function that `query.python` names, from the job's package.
 
     A host loads one version of a module. Raises BrokenTask when another version is loaded or the function is missing.

@@ -60,10 +60,6 @@ class SchedulerPools:
         self._free.append(name)
 
 
-def _nothing_forbids() -> None:
-    """Work that nobody can cancel."""
-
-
 @dataclass(frozen=True)
 class Runtime:
     """What a host gives to its tasks. `spark` is its own session; `holder` names the host in FENCE files.
@@ -74,7 +70,7 @@ class Runtime:
     spark: SparkSession
     settings: SparkSettings
     holder: str
-    before_claim: Callable[[], None] = _nothing_forbids
+    before_claim: Callable[[], None] = lambda: None
     pools: SchedulerPools = field(default_factory=SchedulerPools)
 
     @cached_property

@@ -115,7 +115,10 @@ class Generation:
 
 
 class SavedGeneration(Generation):
-    """The tasks of a savepoint, which is only read. Raises BrokenCheckpoint when it is missing or of another generation."""
+    """The tasks of a savepoint, which is only read.
+
+    Raises BrokenCheckpoint when it is missing or of another generation.
+    """
 
     def __init__(self, runtime: Runtime, layout: Layout, name: SavepointName) -> None:
         folder = savepoint_folder(runtime.settings.checkpoint_root, name.job, name.name)

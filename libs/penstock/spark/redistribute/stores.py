@@ -31,6 +31,11 @@ class StateStoreInfo:
     properties: str = ""
     schema_files: tuple[str, ...] = ()
 
+    def folder(self, partition: int) -> str:
+        """Where the store of a partition is, below the checkpoint."""
+        folder = f"state/{self.operator}/{partition}"
+        return folder if self.name == _DEFAULT_STORE else f"{folder}/{self.name}"
+
 
 @dataclass(frozen=True)
 class Operator:
@@ -56,8 +61,7 @@ class Operator:
         named = [_below(path, self.number) for store in self.stores for path in store.schema_files]
         if self.version != "v1":
             return tuple(named)
-        folders = ["" if store.name == _DEFAULT_STORE else f"{store.name}/" for store in self.stores]
-        return tuple(f"state/{self.number}/0/{folder}_metadata/schema" for folder in folders)
+        return tuple(f"{store.folder(0)}/_metadata/schema" for store in self.stores)
 
 
 def operators_of(checkpoint: str, files: Files) -> tuple[Operator, ...]:
