@@ -15,15 +15,21 @@ from penstock.config.model import JobConfig
 from penstock.control.errors import BrokenTask, PenstockError
 from penstock.spark.packages import ensure
 from penstock.spark.settings import SparkSettings
+from penstock.spark.sources import read_table
 
 
 def result_of(
     session: SparkSession, inputs: dict[str, DataFrame], config: JobConfig, settings: SparkSettings
 ) -> DataFrame:
-    """The streaming frame of the job's query over its views and `inputs`.
+    """The streaming frame of the job's query over `inputs` and the job's tables, of which each is a view by its name.
 
-    Raises BrokenTask, with Spark's message where there is one, when the query cannot run as written.
+    Raises BrokenTask, with Spark's message where there is one, when the query cannot run as written, and Spark's own
+    errors for a table, e.g. when there is nothing at its path.
     """
+    for name, frame in inputs.items():
+        frame.createOrReplaceTempView(name)
+    for name, table in config.tables.items():
+        read_table(session, table, config.args).createOrReplaceTempView(name)
     try:
         frame = _frame(session, inputs, config, settings)
     except PySparkException as error:

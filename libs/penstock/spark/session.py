@@ -18,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.config.model import JobConfig
 from penstock.control.errors import Unavailable
+from penstock.spark.fence import FENCE
 from penstock.spark.gateway import start_jvm
 from penstock.spark.settings import SparkSettings, class_archive_options, driver_classpath
 
@@ -89,22 +90,24 @@ def host_settings(name: str, settings: SparkSettings) -> dict[str, str]:
         "spark.driver.memory": f"{settings.heap_bytes // 2**20}m",
         "spark.driver.extraClassPath": classpath,
         "spark.executor.extraClassPath": classpath,
-        **({} if settings.spark_local_dir is None else _local_folders(settings)),
     }
+    if settings.spark_local_dir is not None:
+        own["spark.local.dir"] = str(settings.spark_local_dir)
+        own["spark.sql.warehouse.dir"] = f"{settings.spark_local_dir}/warehouse"
     return {**_FIXED_SETTINGS, **own, **settings.spark_conf, _JAVA_OPTIONS: _java_options(settings), **_FENCE_MANAGER}
 
 
-def task_session(host: SparkSession, config: JobConfig, fence_path: str, token: str, unlocked: bool) -> SparkSession:
+def task_session(host: SparkSession, config: JobConfig, checkpoint: str, token: str, *, unlocked: bool) -> SparkSession:
     """A session for one task: the job's allowed Spark settings, then what Penstock relies on.
 
-    `fence_path` is the FENCE file, `token` what it must say for anything to be published; `unlocked` lets it be on a
-    file system without locks.
+    `token` is what the checkpoint's FENCE must say for anything to be published; `unlocked` lets it be on a file system
+    without locks.
     """
     session = host.newSession()
     own = {
         "spark.sql.shuffle.partitions": str(config.threads_per_task),
         "spark.sql.streaming.stateStore.providerClass": _STATE_STORES[config.state_backend],
-        "penstock.fence.path": fence_path,
+        "penstock.fence.path": f"{checkpoint}/{FENCE}",
         "penstock.fence.token": token,
         "penstock.fence.allow_not_atomic": str(unlocked).lower(),
         **_FENCE_MANAGER,
@@ -140,10 +143,3 @@ def _java_options(settings: SparkSettings) -> str:
     if settings.spark_local_dir is not None:
         own += f" -Djava.io.tmpdir={settings.spark_local_dir}"
     return " ".join([own, class_archive_options(settings.jars), settings.spark_conf.get(_JAVA_OPTIONS, "")]).strip()
-
-
-def _local_folders(settings: SparkSettings) -> dict[str, str]:
-    return {
-        "spark.local.dir": str(settings.spark_local_dir),
-        "spark.sql.warehouse.dir": f"{settings.spark_local_dir}/warehouse",
-    }

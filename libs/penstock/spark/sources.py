@@ -1,4 +1,4 @@
-"""The inputs and tables of a task, as views by their names.
+"""The inputs and tables of a task.
 
 An input is a Kafka topic, read by `assign` from exactly the task's key groups, transactions as committed, and with
 an error where records have gone before they were read. In a catch-up its partitions keep pace in event time.
@@ -29,31 +29,22 @@ _DECODED = "decoded"
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 
 
-def register_inputs(
+def read_inputs(
     session: SparkSession,
     config: JobConfig,
     part: KeyGroupRange,
     settings: SparkSettings,
     stop_at: Ends | None = None,
 ) -> dict[str, DataFrame]:
-    """Makes a view of each input, restricted to the key groups of `part`, and returns the frames by name.
+    """A frame of each input by its name, restricted to the key groups of `part`.
 
     With `stop_at`, offsets by topic and key group, they are read exactly to there, without an idle watermark.
     Raises BrokenTask when an input needs a schema and has none; Spark's own errors for a bad schema.
     """
     limits = limit_options(config)
-    frames = {
+    return {
         name: read_input(session, source, part, settings, limits, stop_at) for name, source in config.inputs.items()
     }
-    for name, frame in frames.items():
-        frame.createOrReplaceTempView(name)
-    return frames
-
-
-def register_tables(session: SparkSession, config: JobConfig) -> None:
-    """Makes a view of each static table. Raises Spark's own errors, e.g. when there is nothing at the path."""
-    for name, table in config.tables.items():
-        read_table(session, table, config.args).createOrReplaceTempView(name)
 
 
 def read_input(

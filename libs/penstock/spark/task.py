@@ -21,14 +21,14 @@ from penstock.control.process import wait_until
 from penstock.model.reports import TaskProgress, TaskState
 from penstock.spark.balance import Ends
 from penstock.spark.checkpoint import COLLECTED, is_clean, last_commit, last_offset, task_checkpoint
-from penstock.spark.fence import FENCE, Mark
+from penstock.spark.fence import Mark
 from penstock.spark.files import LOCAL_FILES, Files, HadoopFiles, is_local
 from penstock.spark.measure.traffic import Samples
 from penstock.spark.query import result_of
 from penstock.spark.session import detach_unused_listeners, task_session
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import writer
-from penstock.spark.sources import register_inputs, register_tables
+from penstock.spark.sources import read_inputs
 from penstock.tasks.spec import TaskSpec
 
 log = logger(__name__)
@@ -104,8 +104,7 @@ class Runtime:
 
     def session(self, config: JobConfig, checkpoint: str, token: str) -> SparkSession:
         """A session for a task of the job, which publishes to the checkpoint as long as `token` is its newest."""
-        fence_path = f"{checkpoint}/{FENCE}"
-        return task_session(self.spark, config, fence_path, token, self.settings.unlocked_checkpoints)
+        return task_session(self.spark, config, checkpoint, token, unlocked=self.settings.unlocked_checkpoints)
 
 
 class StopOutcome(NamedTuple):
@@ -256,9 +255,7 @@ def make_frame(runtime: Runtime, spec: TaskSpec, checkpoint: str, token: str, st
     """
     config, settings = spec.config, runtime.settings
     session = runtime.session(config, checkpoint, token)
-    inputs = register_inputs(session, config, spec.key_groups, settings, stop_at)
-    register_tables(session, config)
-    return result_of(session, inputs, config, settings)
+    return result_of(session, read_inputs(session, config, spec.key_groups, settings, stop_at), config, settings)
 
 
 def trigger_interval(seconds: float, task_id: str) -> str:

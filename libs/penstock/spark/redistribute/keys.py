@@ -20,7 +20,7 @@ from penstock.config.model import Input, JobConfig
 from penstock.control.errors import BrokenTask
 from penstock.spark.query import result_of
 from penstock.spark.settings import SparkSettings
-from penstock.spark.sources import read_input, register_tables
+from penstock.spark.sources import read_input
 
 _TAG = "penstock.key"
 
@@ -59,9 +59,6 @@ def keyed_operators(
         name: _tagged(read_input(session, _with_tags(source), part, settings, limits={}), source)
         for name, source in config.inputs.items()
     }
-    for name, frame in frames.items():
-        frame.createOrReplaceTempView(name)
-    register_tables(session, config)
     result = result_of(session, frames, config, settings)
     jvm: Any = session._jvm
     found = json.loads(jvm.io.penstock.state.KeyedOperators.describe(result._jdf, _TAG))
