@@ -47,14 +47,19 @@ def task_checkpoint(root: str, job: str, generation: int, index: int) -> str:
     return f"{generation_folder(root, job, generation)}/task-{index}"
 
 
+def numbers(folder: str, files: Files) -> list[int]:
+    """The names of digits in a folder."""
+    return [int(name) for name in files.names(folder) if name.isascii() and name.isdigit()]
+
+
 def last_offset(checkpoint: str, files: Files = LOCAL_FILES) -> int | None:
     """The newest batch that was planned; None when there is none."""
-    return _newest(files.names(f"{checkpoint}/offsets"))
+    return max(numbers(f"{checkpoint}/offsets", files), default=None)
 
 
 def last_commit(checkpoint: str, files: Files = LOCAL_FILES) -> int | None:
     """The newest batch that was finished; None when there is none."""
-    return _newest(files.names(f"{checkpoint}/commits"))
+    return max(numbers(f"{checkpoint}/commits", files), default=None)
 
 
 def is_clean(checkpoint: str, files: Files = LOCAL_FILES) -> bool:
@@ -123,7 +128,3 @@ def offsets_text(batch: PlannedBatch) -> str:
 def commit_text(next_watermark_ms: int) -> str:
     """The entry of the commit log of a batch that leaves this watermark."""
     return f'{_LOG_VERSION}\n{{"nextBatchWatermarkMs":{next_watermark_ms}}}'
-
-
-def _newest(names: list[str]) -> int | None:
-    return max((int(name) for name in names if name.isascii() and name.isdigit()), default=None)

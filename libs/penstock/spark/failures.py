@@ -98,13 +98,9 @@ def classify(causes: Sequence[Cause]) -> Failure:
 
 def _kind(causes: Sequence[Cause]) -> ErrorKind:
     names = {name for cause in causes for name in (cause.name, *_RAISED_IN_BATCH.findall(cause.message))}
-    if names & _FENCED_TYPES or any(_has_fenced_mark(cause.message) for cause in causes):
+    if names & _FENCED_TYPES or any(mark in cause.message for cause in causes for mark in _FENCED_MARKS):
         return "fenced"
     return "broken_task" if names & _BROKEN_TYPES else "retryable"
-
-
-def _has_fenced_mark(message: str) -> bool:
-    return any(mark in message for mark in _FENCED_MARKS)
 
 
 def _text(causes: Sequence[Cause]) -> str:

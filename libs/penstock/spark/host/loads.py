@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -78,27 +79,20 @@ class LoadMeter:
 
 def folder_bytes(folder: Path) -> int | None:
     """The sizes of all files below a folder; files that go meanwhile do not count. None when it cannot be read."""
-    total, waiting = 0, [os.fspath(folder)]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-                    else:
-                        total += _size(entry)
-        except FileNotFoundError:
-            continue
-        except OSError:
-            return None
+    total = 0
+    try:
+        for parent, _, names in os.walk(folder, onerror=_raise_unless_gone):
+            for name in names:
+                with suppress(FileNotFoundError):
+                    total += os.lstat(f"{parent}/{name}").st_size
+    except OSError:
+        return None
     return total
 
 
-def _size(entry: os.DirEntry[str]) -> int:
-    try:
-        return entry.stat(follow_symlinks=False).st_size
-    except FileNotFoundError:
-        return 0
+def _raise_unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _memory(running: Mapping[str, RunningTask], heap_bytes: int | None) -> Loads:

@@ -152,13 +152,12 @@ class Host:
             self._reply(command.id, {"seconds_left": left_seconds})
             return
         millis = int((left_seconds + self._settings.lease_grace_seconds) * 1000)
-        self._jvm_calls.submit(
-            "lease", partial(self._renew_jvm, millis, left_seconds), partial(self._answer, command.id)
-        )
 
-    def _renew_jvm(self, millis: int, left_seconds: float) -> dict[str, Any]:
-        self._jvm_lease.renew(millis)
-        return {"seconds_left": left_seconds}
+        def renew() -> dict[str, Any]:
+            self._jvm_lease.renew(millis)
+            return {"seconds_left": left_seconds}
+
+        self._jvm_calls.submit("lease", renew, partial(self._answer, command.id))
 
     def _on_continue(self, signal_number: int, frame: FrameType | None) -> None:
         """After a stop by signal the lease comes first: commands may have waited in the pipe meanwhile."""

@@ -60,11 +60,10 @@ class _Redistribution:
                 return RedistributionReport(seconds=self._seconds)
             self._lay_out(begun, positions)
             stores = self._copy_operators(begun[0].task.checkpoint)
-            mover = StateMover(self._runtime, begun, self._new.tasks, stores, self._keys(stores)) if stores else None
-            moved = {} if mover is None else mover.move()
+            mover = StateMover(self._runtime, begun, self._new.tasks, stores, self._keys(stores))
+            moved = mover.move()
         with self._phase("verify"):
-            if mover is not None:
-                mover.verify(moved)
+            mover.verify(moved)
             self._new.commit_batch_0(watermark_ms)
         report = RedistributionReport(
             **counts, state_rows=rows(moved), watermark_ms=watermark_ms or None, seconds=self._seconds
@@ -80,7 +79,8 @@ class _Redistribution:
         if layout.savepoint is not None:
             saved = SavedGeneration(self._runtime, layout, layout.savepoint)
             positions = saved.positions()
-            return positions, {"behind": saved.behind(positions)}
+            # Unread rows of tasks whose watermark is below the greatest may be late.
+            return positions, {"behind": len(saved.lagging(positions, lambda _: False))}
         old = OldGeneration(self._runtime, self._request.job, layout, _mark_of(self._request))
         with self._phase("finish"):
             old.take_over()
@@ -98,7 +98,7 @@ class _Redistribution:
     def _lay_out(self, begun: Sequence[Position], positions: Sequence[Position]) -> None:
         """Batch 0 has the greatest watermark that rows were held against, so no window is opened again."""
         sources = self._merged(positions)
-        batches = [position.batch.metadata for position in begun if position.batch is not None]
+        batches = [position.metadata for position in begun]
         metadata = metadata_for(
             batches[0],
             self._request.target.config.threads_per_task,
@@ -123,7 +123,7 @@ class _Redistribution:
 
     def _keys(self, stores: Sequence[StateStoreInfo]) -> dict[int, KeyFunction]:
         """State that stays in the one task that has it needs no keys."""
-        if len(self._request.source.ranges) == len(self._new.tasks) == 1:
+        if not stores or len(self._request.source.ranges) == len(self._new.tasks) == 1:
             return {store.operator: WHOLE for store in stores}
         config = self._request.target.config
         operators, mixed = keyed_operators(self._new.tasks[0].session, config, self._runtime.settings)

@@ -34,13 +34,13 @@ class StateMover:
     ) -> None:
         self._stores = stores
         self._keys = keys
-        self._format_version = join_format_version(_metadata(old[0]))
+        self._format_version = join_format_version(old[0].metadata)
         jvm: Any = runtime.spark._jvm
         self._java = jvm.io.penstock.state.StateMove(runtime.spark.sparkContext.defaultParallelism)
         # The new tasks' sessions have the settings that state is kept with; their fences play no part in reading.
         reading = new[0].session._jsparkSession
         for position in old:
-            partitions = partitions_of(_metadata(position))
+            partitions = partitions_of(position.metadata)
             part = self._part(position.task.spec.key_groups)
             self._java.addOld(reading, position.task.checkpoint, partitions, position.batch_id, part.lo, part.hi)
         for fresh in new:
@@ -95,8 +95,3 @@ def require_same(store: StateStoreInfo, moved: Tally, found: Tally) -> None:
 def rows(moved: Mapping[StateStoreInfo, Tally]) -> int:
     """How many rows of state there are."""
     return sum(count for tally in moved.values() for count, _ in tally.values())
-
-
-def _metadata(position: Position) -> Mapping[str, Any]:
-    assert position.batch is not None
-    return position.batch.metadata

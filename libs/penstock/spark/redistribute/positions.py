@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from penstock.control.errors import BrokenCheckpoint
-from penstock.spark.checkpoint import PlannedBatch, last_commit, planned_batch, watermark_ms
+from penstock.spark.checkpoint import PlannedBatch, last_commit, numbers, planned_batch, watermark_ms
 from penstock.spark.files import Files
 from penstock.spark.redistribute.bus import InputEnds
 from penstock.spark.redistribute.level import lagging
@@ -48,6 +48,12 @@ class Position(Trace):
 
     sources: tuple[SourceOffsets, ...]
     task: OldTask
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """That of the last finished batch, which there must be."""
+        assert self.batch is not None
+        return self.batch.metadata
 
 
 def trace(checkpoint: str, files: Files) -> Trace:
@@ -132,10 +138,6 @@ class SavedGeneration(Generation):
         if (found.generation, found.ranges) != (layout.generation, layout.ranges):
             raise BrokenCheckpoint(f"the savepoint {folder} has generation {found.generation}, not {layout.generation}")
 
-    def behind(self, positions: Sequence[Position]) -> int:
-        """The number of tasks with state whose watermark is below the greatest. Their unread rows may be late."""
-        return len(self.lagging(positions, lambda _: False))
-
 
 def task_specs(job: str, layout: Layout) -> list[TaskSpec]:
     """The specs of a generation's tasks, for work on their checkpoints: of no revision."""
@@ -164,9 +166,8 @@ def initial_offsets_text(line: str) -> str:
 
 
 def _noted_at_start(checkpoint: str, files: Files) -> tuple[SourceOffsets | None, ...]:
-    numbers = sorted(int(name) for name in files.names(f"{checkpoint}/sources") if name.isdigit())
-    found = {number: _noted(f"{checkpoint}/{initial_offsets_path(number)}", files) for number in numbers}
-    return tuple(found.get(number) for number in range(max(numbers, default=-1) + 1))
+    count = max(numbers(f"{checkpoint}/sources", files), default=-1) + 1
+    return tuple(_noted(f"{checkpoint}/{initial_offsets_path(number)}", files) for number in range(count))
 
 
 def _noted(path: str, files: Files) -> SourceOffsets | None:

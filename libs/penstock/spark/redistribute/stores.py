@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from penstock.spark.checkpoint import parsed
+from penstock.spark.checkpoint import numbers, parsed
 from penstock.spark.files import Files
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
@@ -69,8 +69,7 @@ def operators_of(checkpoint: str, files: Files) -> tuple[Operator, ...]:
 
     Raises BrokenCheckpoint when their metadata is missing or has an unknown version.
     """
-    numbers = sorted(int(name) for name in files.names(f"{checkpoint}/state") if name.isdigit())
-    return tuple(_operator(checkpoint, number, files) for number in numbers)
+    return tuple(_operator(checkpoint, number, files) for number in sorted(numbers(f"{checkpoint}/state", files)))
 
 
 def partitions_of(batch_metadata: Mapping[str, Any]) -> int:
@@ -112,7 +111,7 @@ def parse_operator(number: int, text: str) -> Operator:
 
 
 def _operator(checkpoint: str, number: int, files: Files) -> Operator:
-    batches = [int(name) for name in files.names(f"{checkpoint}/{_versioned(number)}") if name.isdigit()]
+    batches = numbers(f"{checkpoint}/{_versioned(number)}", files)
     path = f"{_versioned(number)}/{max(batches)}" if batches else _metadata_path(number)
     return parsed(f"{checkpoint}/{path}", partial(parse_operator, number), files)
 
