@@ -143,6 +143,7 @@ class HadoopFiles:
         return [status.getPath().getName() for status in files.listStatus(path)] if files.exists(path) else []
 
     def read(self, path: str) -> bytes:
+        """The content of a file."""
         files, file = self._at(path)
         with _missing(path):
             stream = files.open(file)
@@ -157,6 +158,7 @@ class HadoopFiles:
             return int(files.getFileStatus(file).getLen())
 
     def write(self, path: str, content: bytes) -> None:
+        """Creates a new file and its folder."""
         files, file = self._at(path)
         stream = files.create(file, False)
         try:
