@@ -15,8 +15,7 @@ from penstock.spark.files import Files, HadoopFiles, LocalFiles, local_path
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.old import OldGeneration
 from penstock.spark.redistribute.positions import task_specs
-from penstock.spark.savepoint.folder import savepoint_folder
-from penstock.spark.savepoint.take import remove, take
+from penstock.spark.savepoint.take import remove, savepoint_folder, take
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest, SavepointName
 from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest

@@ -86,8 +86,8 @@ class _Redistribution:
             old.take_over()
             settled = old.finish_pending()
         with self._phase("level"):
-            levelling = old.level(layout.config.completeness)
-        return old.positions(), {"settled": settled, **levelling._asdict()}
+            levelled = old.level(layout.config.completeness)
+        return old.positions(), {"settled": settled, **levelled}
 
     def _begin(self, positions: Sequence[Position]) -> None:
         """No old task has finished a batch: all that there is are the offsets to begin with."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import monotonic
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from penstock.config.model import Input
 from penstock.control.errors import BrokenCheckpoint, Unavailable
@@ -23,13 +23,6 @@ from penstock.tasks.redistribution import Layout
 
 log = logger(__name__)
 T = TypeVar("T")
-
-
-class Levelling(NamedTuple):
-    """`levelled`: tasks that read on; `behind`: tasks that were left behind the common watermark."""
-
-    levelled: int = 0
-    behind: int = 0
 
 
 class OldGeneration(Generation):
@@ -57,21 +50,22 @@ class OldGeneration(Generation):
         """Whether a task has read all that was there at the first such question."""
         return self._at_end(self.positions()[index])
 
-    def level(self, completeness: str) -> Levelling:
+    def level(self, completeness: str) -> dict[str, int]:
         """Brings the tasks to a common watermark, or to the end of their input, if `completeness` is to wait.
 
-        Raises Unavailable when they do not get there in the time that the settings allow.
+        Returns the number of tasks that read on, `levelled`, or that were left behind it, `behind`. Raises Unavailable
+        when they do not get there in the time that the settings allow.
         """
         positions = self.positions()
         behind = self.lagging(positions, lambda index: self._at_end(positions[index]))
         if not behind:
-            return Levelling()
+            return {}
         if completeness == "drop_late":
             log.warning("tasks are left behind the common watermark", tasks=len(behind))
-            return Levelling(behind=len(behind))
+            return {"behind": len(behind)}
         if any(is_sealed(task.checkpoint, self._runtime.files) for task in self.tasks):
             # They were levelled before; what came in since is for the new tasks.
-            return Levelling()
+            return {}
         deadline = monotonic() + self._runtime.settings.level_timeout_seconds
         goal = _watermark_of(positions)
         stop_at = self._cuts(goal, [positions[index] for index in behind], deadline)
@@ -82,7 +76,7 @@ class OldGeneration(Generation):
                 "the watermark is not that of the inputs: all tasks read to the end", job=self.tasks[0].spec.job
             )
             levelled |= self._read_to(self._input_ends(stop_at), range(len(self.tasks)), positions, deadline)
-        return Levelling(levelled=len(levelled))
+        return {"levelled": len(levelled)}
 
     def _at_end(self, position: Position) -> bool:
         """A job that has not begun does not say what it reads: then nothing is read."""

@@ -12,7 +12,7 @@ from penstock.spark.files import Files
 from penstock.spark.redistribute.bus import InputEnds
 from penstock.spark.redistribute.level import lagging
 from penstock.spark.redistribute.offsets import SourceOffsets, parse_line
-from penstock.spark.savepoint.folder import read_manifest, savepoint_folder, task_folder
+from penstock.spark.savepoint.take import read_manifest, savepoint_folder, task_folder
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.redistribution import Layout, SavepointName
 from penstock.tasks.spec import TaskSpec
