@@ -30,7 +30,7 @@ from penstock.config.model import JobConfig
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.topics import create_topics
-from penstock.spark.checkpoint import local_path
+from penstock.spark.files import local_path
 from penstock.spark.settings import SparkSettings
 from penstock.tasks.spec import TaskSpec
 from tests.bench.report import finish, let_pass, percentile, say

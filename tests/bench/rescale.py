@@ -29,7 +29,7 @@ from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.channel import Stop
 from penstock.spark.checkpoint import last_commit, task_checkpoint
-from penstock.spark.redistribute.old import task_specs
+from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.settings import SparkSettings
 from penstock.tasks.redistribution import Layout, RedistributionReport, RedistributionRequest
 from tests.bench.report import finish, say

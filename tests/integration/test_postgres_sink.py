@@ -18,8 +18,9 @@ from pyspark.sql import SparkSession
 
 from penstock.config.model import PostgresOutput
 from penstock.control.errors import BrokenCheckpoint, BrokenTask, Unavailable
-from penstock.spark.sinks import SinkContext, writer
-from penstock.spark.sinks.batch_marker import Decision, Marker
+from penstock.spark.settings import SparkSettings
+from penstock.spark.sinks import writer
+from penstock.spark.sinks.batch_marker import Marker
 from penstock.spark.sinks.postgres import PostgresSink
 from penstock.spark.sinks.postgres_connections import ConnectionPool, pool_of
 from penstock.spark.sinks.postgres_target import MarkerKey, Target
@@ -36,7 +37,7 @@ class Store:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.context = SinkContext(kafka_bootstrap="127.0.0.1:1", connections={"default": url})
+        self.settings = SparkSettings(checkpoint_root="", kafka_bootstrap="127.0.0.1:1", connections={"default": url})
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
         """The rows of a query, or none of a statement."""
@@ -80,9 +81,9 @@ def make_sink(store: Store) -> Iterator[Callable[..., PostgresSink]]:
 class TestReplay:
     def test_appended_rows_are_there_once(self, spark: SparkSession, feed: Feed, store: Store, tmp_path: Path) -> None:
         spec, checkpoint = sink_task(_APPEND), tmp_path / "checkpoint"
-        run_to_end(writer(feed.frame(spark), spec, store.context), checkpoint)
+        run_to_end(writer(feed.frame(spark), spec, store.settings), checkpoint)
         assert forget_last_commit(checkpoint) == 1
-        run_to_end(writer(feed.frame(spark), spec, store.context), checkpoint)
+        run_to_end(writer(feed.frame(spark), spec, store.settings), checkpoint)
         assert store.ask("SELECT dest, count(*) FROM flights GROUP BY 1 ORDER BY 1") == [("A", 4), ("B", 2), ("C", 2)]
         assert store.ask(_MARKERS) == [(0, 1, 4)]
 
@@ -92,23 +93,23 @@ class TestReplay:
         """A skipped batch must still run in Spark, or the next one would not find its state."""
         spec, checkpoint = sink_task(_UPSERT, output_mode="update"), tmp_path / "checkpoint"
         sums = feed.frame(spark).groupBy("dest").sum("delay").withColumnRenamed("sum(delay)", "delay")
-        run_to_end(writer(sums, spec, store.context), checkpoint)
+        run_to_end(writer(sums, spec, store.settings), checkpoint)
         forget_last_commit(checkpoint)
         for version in (checkpoint / "state").rglob("2.delta"):
             version.unlink()
-        run_to_end(writer(sums, spec, store.context), checkpoint)
+        run_to_end(writer(sums, spec, store.settings), checkpoint)
         feed.add(_ROWS)
-        run_to_end(writer(sums, spec, store.context), checkpoint)
+        run_to_end(writer(sums, spec, store.settings), checkpoint)
         assert store.ask("SELECT dest, delay FROM delays ORDER BY 1") == [("A", 6), ("B", 3), ("C", 9)]
         assert store.ask(_MARKERS) == [(0, 2, 3)]
 
     def test_a_checkpoint_that_was_reset_fails_loudly(
         self, spark: SparkSession, feed: Feed, store: Store, tmp_path: Path
     ) -> None:
-        run_to_end(writer(feed.frame(spark), sink_task(_APPEND), store.context), tmp_path / "one")
+        run_to_end(writer(feed.frame(spark), sink_task(_APPEND), store.settings), tmp_path / "one")
         with pytest.raises(StreamingQueryException, match=r"penstock\.control\.errors\.BrokenCheckpoint: .* replaced"):
-            run_to_end(writer(feed.frame(spark), sink_task(_APPEND), store.context), tmp_path / "two")
-        run_to_end(writer(feed.frame(spark), sink_task(_APPEND, generation=2), store.context), tmp_path / "three")
+            run_to_end(writer(feed.frame(spark), sink_task(_APPEND), store.settings), tmp_path / "two")
+        run_to_end(writer(feed.frame(spark), sink_task(_APPEND, generation=2), store.settings), tmp_path / "three")
         assert store.ask("SELECT count(*) FROM flights") == [(16,)]
 
     def test_a_database_that_went_back_fails_loudly(self, make_sink: Callable[..., PostgresSink]) -> None:
@@ -130,7 +131,7 @@ class TestTwoAtOnce:
             frame = feed.frame(spark.newSession())
             barrier.wait(30)
             spec = sink_task(_APPEND, index=index, task_count=4)
-            run_to_end(writer(frame, spec, store.context), tmp_path / f"checkpoint-{index}")
+            run_to_end(writer(frame, spec, store.settings), tmp_path / f"checkpoint-{index}")
 
         with ThreadPoolExecutor(4) as threads:
             list(threads.map(run, range(4)))
@@ -146,11 +147,11 @@ class TestTwoAtOnce:
             for batch_id in range(50):
                 barrier = Barrier(2)
 
-                def write(sink: PostgresSink, batch_id: int = batch_id, barrier: Barrier = barrier) -> Decision:
+                def write(sink: PostgresSink, batch_id: int = batch_id, barrier: Barrier = barrier) -> bool:
                     barrier.wait(30)
                     return sink.store(_lines((f"dest-{batch_id}", 1)), Marker(batch_id, "query"))
 
-                assert {*threads.map(write, sinks)} == {Decision.WRITE, Decision.SKIP}
+                assert {*threads.map(write, sinks)} == {True, False}
         assert store.ask("SELECT count(*), count(DISTINCT dest), sum(delay) FROM delays") == [(50, 50, 50)]
 
     def test_zombie_stopped_while_it_sends_rows_holds_nobody_up(
@@ -163,8 +164,8 @@ class TestTwoAtOnce:
         with ThreadPoolExecutor(1) as thread:
             stopped = thread.submit(zombie.store, rows, Marker(0, "query"))
             assert rows.reached.wait(30)
-            assert successor.store(_lines(("S", 1)), Marker(0, "query")) is Decision.WRITE
-            assert successor.store(_lines(("T", 1)), Marker(1, "query")) is Decision.WRITE
+            assert successor.store(_lines(("S", 1)), Marker(0, "query"))
+            assert successor.store(_lines(("T", 1)), Marker(1, "query"))
             rows.go_on.set()
             with pytest.raises(BrokenCheckpoint, match="the checkpoint went back"):
                 stopped.result(30)
@@ -179,7 +180,7 @@ class TestTwoAtOnce:
             holder.execute("SELECT 1 FROM penstock_batches FOR UPDATE")
             with pytest.raises(Unavailable, match="lock timeout"):
                 sink.store(_lines(("A", 2)), Marker(1, "query"))
-        assert sink.store(_lines(("A", 2)), Marker(1, "query")) is Decision.WRITE
+        assert sink.store(_lines(("A", 2)), Marker(1, "query"))
 
 
 class TestFailures:
@@ -190,11 +191,11 @@ class TestFailures:
         feed.add([{"dest": "D", "delay": 9}, {"dest": "D", "delay": 10}])
         checkpoint = tmp_path / "checkpoint"
         with pytest.raises(StreamingQueryException, match=r"errors\.BrokenTask: postgres refuses: .* check constraint"):
-            run_to_end(writer(feed.frame(spark), sink_task(_APPEND), store.context), checkpoint)
+            run_to_end(writer(feed.frame(spark), sink_task(_APPEND), store.settings), checkpoint)
         assert store.ask("SELECT count(*) FROM flights WHERE dest = 'D'") == [(0,)]
         assert store.ask(_MARKERS) == [(0, 1, 4)]
         store.ask("ALTER TABLE flights DROP CONSTRAINT flights_delay_check")
-        run_to_end(writer(feed.frame(spark), sink_task(_APPEND), store.context), checkpoint)
+        run_to_end(writer(feed.frame(spark), sink_task(_APPEND), store.settings), checkpoint)
         assert store.ask("SELECT delay FROM flights WHERE dest = 'D' ORDER BY 1") == [(9,), (10,)]
 
     @pytest.mark.parametrize(
@@ -213,7 +214,7 @@ class TestFailures:
         with pytest.raises(BrokenTask, match=words):
             sink.store(_lines(("B", 0), *rows), Marker(0, "query"))
         assert store.ask("SELECT * FROM delays") == store.ask(_MARKERS) == []
-        assert sink.store(_lines(("B", 0)), Marker(0, "query")) is Decision.WRITE
+        assert sink.store(_lines(("B", 0)), Marker(0, "query"))
 
     def test_a_connection_that_breaks_is_retryable_and_replaced(
         self, make_sink: Callable[..., PostgresSink], store: Store
@@ -228,9 +229,9 @@ class TestFailures:
             rows.go_on.set()
             with pytest.raises(Unavailable, match="postgres cannot serve the sink now"):
                 broken.result(30)
-        assert sink.store(_lines(("A", 1)), Marker(0, "query")) is Decision.WRITE
+        assert sink.store(_lines(("A", 1)), Marker(0, "query"))
         _end_sessions(store)
-        assert sink.store(_lines(("A", 2)), Marker(1, "query")) is Decision.WRITE
+        assert sink.store(_lines(("A", 2)), Marker(1, "query"))
         assert store.ask("SELECT dest, delay FROM delays") == [("A", 2)]
 
     def test_a_batch_waits_for_a_connection_while_all_are_in_use(self, store: Store) -> None:
@@ -243,15 +244,19 @@ class TestFailures:
         pool.close()
 
     def test_a_malformed_url_breaks_the_task_and_is_not_told(self, spark: SparkSession, feed: Feed) -> None:
-        context = SinkContext(kafka_bootstrap="", connections={"default": "postgresql://u:secret@[half"})
+        settings = SparkSettings(
+            checkpoint_root="", kafka_bootstrap="", connections={"default": "postgresql://u:secret@[half"}
+        )
         with pytest.raises(BrokenTask, match="malformed") as caught:
-            writer(feed.frame(spark), sink_task(_APPEND), context)
+            writer(feed.frame(spark), sink_task(_APPEND), settings)
         assert "secret" not in str(caught.value)
 
     def test_no_server_is_retryable(self, spark: SparkSession, feed: Feed) -> None:
-        context = SinkContext(kafka_bootstrap="", connections={"default": "postgresql://127.0.0.1:1/none"})
+        settings = SparkSettings(
+            checkpoint_root="", kafka_bootstrap="", connections={"default": "postgresql://127.0.0.1:1/none"}
+        )
         with pytest.raises(Unavailable, match="postgres cannot serve the sink now"):
-            writer(feed.frame(spark), sink_task(_APPEND), context)
+            writer(feed.frame(spark), sink_task(_APPEND), settings)
 
 
 class TestChecksAtTheStart:
@@ -278,12 +283,12 @@ class TestChecksAtTheStart:
             store.ask(table)
         spec = sink_task(PostgresOutput(**{"table": "flights", **output}), **config)
         with pytest.raises(BrokenTask, match=words):
-            writer(feed.frame(spark), spec, store.context)
+            writer(feed.frame(spark), spec, store.settings)
 
     def test_a_type_without_a_counterpart_breaks_the_task(self, spark: SparkSession, feed: Feed, store: Store) -> None:
         frame = feed.frame(spark).selectExpr("INTERVAL '1' DAY AS wait")
         with pytest.raises(BrokenTask, match="column wait of type interval day has no Postgres type"):
-            writer(frame, sink_task(_APPEND), store.context)
+            writer(frame, sink_task(_APPEND), store.settings)
 
     def test_a_table_of_the_users_own_in_a_schema_is_used_as_it_is(
         self, spark: SparkSession, feed: Feed, store: Store, tmp_path: Path
@@ -293,7 +298,7 @@ class TestChecksAtTheStart:
         output = PostgresOutput(table="mart.flights", upsert_columns=("dest",))
         latest = feed.frame(spark).groupBy("dest").agg({"delay": "max"}).withColumnRenamed("max(delay)", "delay")
         spec = sink_task(output, output_mode="complete")
-        run_to_end(writer(latest, spec, store.context), tmp_path / "checkpoint")
+        run_to_end(writer(latest, spec, store.settings), tmp_path / "checkpoint")
         assert store.ask("SELECT dest, delay FROM mart.flights ORDER BY 1") == [("A", 2), ("B", 1), ("C", 3)]
 
 
@@ -328,7 +333,7 @@ def test_the_error_of_a_batch_can_be_read_from_the_querys(
     spark: SparkSession, feed: Feed, store: Store, tmp_path: Path
 ) -> None:
     """Hosts tell retryable from broken by the class that the traceback in the query's error names."""
-    query = writer(feed.frame(spark), sink_task(_APPEND), store.context)
+    query = writer(feed.frame(spark), sink_task(_APPEND), store.settings)
     store.ask("DROP TABLE penstock_batches")
     with pytest.raises(StreamingQueryException) as caught:
         run_to_end(query, tmp_path / "checkpoint")

@@ -18,12 +18,14 @@ from pyspark.sql import SparkSession
 from penstock.config.model import DeltaOutput, FilesOutput, KafkaOutput
 from penstock.control.errors import BrokenTask, NotFound, Unavailable
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.sinks import SinkContext, read_all, writer
+from penstock.spark.settings import SparkSettings
+from penstock.spark.sinks import writer
+from penstock.spark.sinks.files import read_all
 from penstock.spark.sinks.kafka import seal_series, transactional_id_prefix
 from tests.support.kafka_sink import committed
 from tests.support.session import Feed, forget_last_commit, run_to_end, sink_task, unique
 
-_NOWHERE = SinkContext(kafka_bootstrap="127.0.0.1:1", connections={})
+_NOWHERE = SparkSettings(checkpoint_root="", kafka_bootstrap="127.0.0.1:1", connections={})
 _SCHEMA = "dest string, delay int, at timestamp"
 _AT = datetime(2013, 1, 1, 5, 15, 0, 123456)
 _ROWS = [{"dest": dest, "delay": delay, "at": f"{_AT.isoformat()}Z"} for delay, dest in enumerate("ABAC")]
@@ -178,7 +180,7 @@ class TestKafka:
     ) -> None:
         output = KafkaOutput(topic=unique("out"), key_groups=4, key_columns=("dest",))
         feed.add([{"dest": None, "delay": None, "at": None}])
-        run_to_end(writer(feed.frame(spark), sink_task(output), _context(kafka)), tmp_path / "checkpoint")
+        run_to_end(writer(feed.frame(spark), sink_task(output), _settings(kafka)), tmp_path / "checkpoint")
         records = read_topic(kafka.bootstrap, output.topic)
         first = {"dest": "A", "delay": 0, "at": f"{_AT.isoformat()}Z"}
         assert Counter(records)[(_PARTITIONS["A"], b"A", json.dumps(first, separators=(",", ":")))] == 2
@@ -192,7 +194,7 @@ class TestKafka:
         self, spark: SparkSession, feed: Feed, tmp_path: Path, kafka: EmbeddedKafka
     ) -> None:
         output = KafkaOutput(topic=unique("out"), key_groups=2, key_columns=("dest", "delay"))
-        run_to_end(writer(feed.frame(spark), sink_task(output), _context(kafka)), tmp_path / "checkpoint")
+        run_to_end(writer(feed.frame(spark), sink_task(output), _settings(kafka)), tmp_path / "checkpoint")
         keys = {key for _, key, _ in read_topic(kafka.bootstrap, output.topic)}
         assert keys == {f'{{"dest":"{dest}","delay":{delay}}}'.encode() for delay, dest in enumerate("ABAC")}
 
@@ -201,9 +203,9 @@ class TestKafka:
         self, spark: SparkSession, feed: Feed, tmp_path: Path, kafka: EmbeddedKafka, delivery: Any, copies: int
     ) -> None:
         output, checkpoint = KafkaOutput(topic=unique("out"), delivery=delivery), tmp_path / "checkpoint"
-        run_to_end(writer(feed.frame(spark), sink_task(output), _context(kafka)), checkpoint)
+        run_to_end(writer(feed.frame(spark), sink_task(output), _settings(kafka)), checkpoint)
         forget_last_commit(checkpoint)
-        run_to_end(writer(feed.frame(spark), sink_task(output), _context(kafka)), checkpoint)
+        run_to_end(writer(feed.frame(spark), sink_task(output), _settings(kafka)), checkpoint)
         delays = Counter(json.loads(value)["delay"] for _, _, value in read_topic(kafka.bootstrap, output.topic))
         assert delays == dict.fromkeys(range(4), copies)
 
@@ -212,7 +214,7 @@ class TestKafka:
     ) -> None:
         output, spec = KafkaOutput(topic=unique("out")), sink_task(KafkaOutput(topic="any"), index=3, generation=7)
         spec = spec.model_copy(update={"config": spec.config.model_copy(update={"output": output})})
-        run_to_end(writer(feed.frame(spark), spec, _context(kafka)), tmp_path / "checkpoint")
+        run_to_end(writer(feed.frame(spark), spec, _settings(kafka)), tmp_path / "checkpoint")
         prefix = transactional_id_prefix("job", 3, 7)
         assert seal_series(spark, kafka.bootstrap, prefix) == [prefix] == ["penstock-job/3/7"]
 
@@ -223,7 +225,7 @@ class TestKafka:
 
         def make(index: int) -> None:
             barrier.wait(30)
-            writer(frame, sink_task(output, index=index, task_count=4), _context(kafka))
+            writer(frame, sink_task(output, index=index, task_count=4), _settings(kafka))
 
         with ThreadPoolExecutor(4) as threads:
             list(threads.map(make, range(4)))
@@ -232,9 +234,9 @@ class TestKafka:
 
     def test_topic_of_another_size_breaks_the_task(self, spark: SparkSession, feed: Feed, kafka: EmbeddedKafka) -> None:
         topic = unique("out")
-        writer(feed.frame(spark), sink_task(KafkaOutput(topic=topic, key_groups=3)), _context(kafka))
+        writer(feed.frame(spark), sink_task(KafkaOutput(topic=topic, key_groups=3)), _settings(kafka))
         with pytest.raises(BrokenTask, match=f"the topic {topic} has 3 partitions, not 4"):
-            writer(feed.frame(spark), sink_task(KafkaOutput(topic=topic, key_groups=4)), _context(kafka))
+            writer(feed.frame(spark), sink_task(KafkaOutput(topic=topic, key_groups=4)), _settings(kafka))
 
     def test_no_broker_is_retryable(self, spark: SparkSession, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("penstock.spark.sinks.kafka._TIMEOUT_SECONDS", 0.5)
@@ -252,8 +254,8 @@ def test_a_column_name_used_twice_breaks_the_task(spark: SparkSession, feed: Fee
 _PARTITIONS: dict[str | None, int] = {"A": 2, "B": 1, "C": 1, None: 2}
 
 
-def _context(kafka: EmbeddedKafka) -> SinkContext:
-    return SinkContext(kafka_bootstrap=kafka.bootstrap, connections={})
+def _settings(kafka: EmbeddedKafka) -> SparkSettings:
+    return SparkSettings(checkpoint_root="", kafka_bootstrap=kafka.bootstrap, connections={})
 
 
 def read_topic(bootstrap: str, topic: str) -> list[tuple[int, bytes | None, str]]:

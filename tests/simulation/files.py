@@ -49,7 +49,7 @@ class Files:
     commits: int = 0
 
     def claim(self, place: Place, epoch: int | None, holder: str, mark: fence.Mark | None = None) -> str:
-        """As `penstock.spark.fence.claim`."""
+        """As `penstock.spark.files.LocalFiles.claim`."""
         checkpoint = self.checkpoints.setdefault(place, Checkpoint())
         token, checkpoint.fence = fence.claimed(checkpoint.fence, str(place), epoch, holder, mark)
         return str(token)

@@ -326,7 +326,7 @@ def _is_begun(task: Path) -> bool:
 
 def _is_sealed(task: Path) -> bool:
     newest = max((file for file in (task / "offsets").glob("[0-9]*")), key=lambda file: int(file.name), default=None)
-    return newest is not None and newest.read_text().startswith(SEAL)
+    return newest is not None and newest.read_bytes().startswith(SEAL)
 
 
 def _word(number: int) -> str:

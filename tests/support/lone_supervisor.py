@@ -6,12 +6,11 @@ import signal
 import sys
 from pathlib import Path
 
-from penstock.spark.host.client import HostProcess
-from tests.support.spark import READY_SECONDS, settings_for
+from tests.support.spark import READY_SECONDS, Supervisor, settings_for
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    host = HostProcess.start("lone", settings_for(folder, "127.0.0.1:9"), log_path=folder / "lone.log")
-    ready = host.ready.result(READY_SECONDS)
+    supervisor = Supervisor("lone", settings_for(folder, "127.0.0.1:9"), folder / "lone.log")
+    ready = supervisor.host.ready.result(READY_SECONDS)
     print(ready.pid, ready.jvm_pid, flush=True)
     signal.pause()

@@ -19,11 +19,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.config.model import JobConfig
-from penstock.spark.checkpoint import LOCAL_FILES, local_path, task_checkpoint
+from penstock.spark.files import LOCAL_FILES, local_path
 from penstock.spark.redistribute.engine import redistribute
-from penstock.spark.redistribute.old import OldGeneration, task_specs
-from penstock.spark.redistribute.positions import trace
-from penstock.spark.session import HostSession
+from penstock.spark.redistribute.old import OldGeneration
+from penstock.spark.redistribute.positions import task_specs, trace
 from penstock.spark.settings import SparkSettings
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.redistribution import Layout, RedistributionReport, RedistributionRequest
@@ -41,8 +40,7 @@ Row = tuple[tuple[str, Any], ...]
 
 def runtime_in(session: SparkSession, settings: SparkSettings) -> Runtime:
     """What a host gives to its tasks, with the session of this process."""
-    host = HostSession(session, None)  # type: ignore[arg-type]  # no command ends this JVM
-    return Runtime(host, host.java_class("io.penstock.host.QueryWatch"), settings, "test")
+    return Runtime(session, settings, "test")
 
 
 class Keys:
@@ -144,8 +142,7 @@ class Job:
 
     def checkpoint(self, index: int) -> Path:
         """The checkpoint of a task of the present generation."""
-        root = self.runtime.settings.checkpoint_root
-        return local_path(task_checkpoint(root, self.name, self.generation, index))
+        return local_path(self.runtime.checkpoint(self.name, self.generation, index))
 
     def unsplit(self) -> Job:
         """The same job as one task, with an output of its own, run over all that there is."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
+import threading
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -17,11 +18,26 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.config.keygroups import ranges
 from penstock.config.model import JobConfig
+from penstock.control.clock import SystemClock
+from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
 from penstock.local.jars import share_dir
-from penstock.spark.channel import Event, Loads, Progress, Reply, RunHostTask, Start, Stop, TaskEnded
-from penstock.spark.checkpoint import local_path
-from penstock.spark.host.client import ExitReason, HostProcess
+from penstock.spark.channel import (
+    Command,
+    Event,
+    Lease,
+    Loads,
+    Progress,
+    Ready,
+    Reply,
+    RunHostTask,
+    Start,
+    Stop,
+    TaskEnded,
+)
+from penstock.spark.files import local_path
+from penstock.spark.host.client import HostProcess
+from penstock.spark.host.exits import ExitReason
 from penstock.spark.settings import SparkSettings
 from penstock.tasks.host_request import HostRequest
 from penstock.tasks.host_task import HostTask
@@ -38,6 +54,47 @@ def run_host_task(request: HostRequest) -> RunHostTask:
     return RunHostTask(id=0, task=HostTask.model_validate({"leader_epoch": 1, "request": request}))
 
 
+class AnsweringHost(HostProcess):
+    """A host whose commands have futures: of the reply, or Unavailable when the host ends before. So has `ready`."""
+
+    def __init__(self, name: str, settings: SparkSettings, log_path: Path, on_event: Any, on_end: Any) -> None:
+        self.ready: Future[Ready] = Future()
+        self._answers: dict[int, Future[Any]] = {-1: self.ready}
+        self._lock = threading.Lock()
+        self._listeners = on_event, on_end
+        self._gone: Unavailable | None = None
+        super().__init__(name, settings, log_path, on_event=self._heard, on_end=self._over)
+
+    def send(self, command: Command) -> Future[Reply]:
+        """Sends a command with an id of its own; a lease counts from now."""
+        now = {"sent_at": SystemClock().monotonic()} if isinstance(command, Lease) else {}
+        answer: Future[Reply] = Future()
+        with self._lock:
+            if self._gone is not None:
+                answer.set_exception(self._gone)
+                return answer
+            number = len(self._answers)
+            self._answers[number] = answer
+        super().send(command.model_copy(update={"id": number, **now}))
+        return answer
+
+    def _heard(self, event: Event) -> None:
+        match event:
+            case Reply():
+                self._answers[event.id].set_result(event)
+            case Ready():
+                self.ready.set_result(event)
+        self._listeners[0](event)
+
+    def _over(self, reason: ExitReason) -> None:
+        with self._lock:
+            self._gone = Unavailable(f"the host has ended: {reason.name.lower()}")
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(self._gone)
+        self._listeners[1](reason)
+
+
 class Supervisor:
     """What a Task Manager is to a host: it keeps the newest progress and loads, and everything that ended."""
 
@@ -47,9 +104,7 @@ class Supervisor:
         self.loads: dict[str, dict[str, float]] = {}
         self.exit: Future[ExitReason] = Future()
         self.log_path = log_path
-        self.host = HostProcess.start(
-            name, settings, log_path=log_path, on_event=self._take, on_end=self.exit.set_result
-        )
+        self.host = AnsweringHost(name, settings, log_path, self._take, self.exit.set_result)
 
     def _take(self, event: Event) -> None:
         match event:

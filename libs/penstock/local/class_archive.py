@@ -15,6 +15,8 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import TypeVar
 
 from confluent_kafka import Producer
 
@@ -27,9 +29,10 @@ from penstock.local.jars import java_home, pyspark_home, share_dir, spark_jars
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.progress import Step
 from penstock.local.topics import create_topics
-from penstock.spark.channel import Start
+from penstock.spark.channel import Event, Ready, Reply, Start
 from penstock.spark.checkpoint import last_commit
 from penstock.spark.host.client import HostProcess
+from penstock.spark.host.exits import ExitReason
 from penstock.spark.settings import SparkSettings, class_archive
 from penstock.tasks.spec import TaskSpec
 
@@ -41,6 +44,8 @@ _COPY = "SELECT n, upper(word) AS word FROM events WHERE n IS NOT NULL"
 _COUNT = "SELECT window.start AS start, word, count(*) AS rows FROM events GROUP BY window(at, '1 minute'), word"
 
 log = logs.logger(__name__)
+Events = SimpleQueue[Event | ExitReason]
+E = TypeVar("E")
 
 
 def build_class_archive() -> bool:
@@ -84,13 +89,14 @@ def _train(folder: Path, jars: Path, archive: Path, step: Step) -> None:
         _produce(kafka.bootstrap)
         step.now("starting a Spark host")
         settings = _settings(folder, jars, kafka.bootstrap)
-        host = HostProcess.start("archive", settings, log_path=folder / "host.log")
+        events: Events = SimpleQueue()
+        host = HostProcess("archive", settings, folder / "host.log", on_event=events.put, on_end=events.put)
         try:
-            ready = host.ready.result(_TIMEOUT_SECONDS)
+            ready = _next(events, Ready)
             specs = list(_tasks(folder))
             for number, spec in enumerate(specs, 1):
                 step.now(f"running task {number}/{len(specs)}")
-                _run(host, spec)
+                _run(host, events, spec)
             step.now("writing the archive")
             _dump(ready.jvm_pid, archive)
         finally:
@@ -139,9 +145,18 @@ def _task(job: str, sql: str, output: dict[str, str], **more: str) -> TaskSpec:
     return TaskSpec(job=job, index=0, revision=1, generation=1, restarts=0, key_groups=groups, config=config)
 
 
-def _run(host: HostProcess, spec: TaskSpec) -> None:
+def _next(events: Events, kind: type[E]) -> E:
+    """The next event of a kind. Raises TerminalError when the host ends before, Empty after the timeout."""
+    while not isinstance(event := events.get(timeout=_TIMEOUT_SECONDS), kind):
+        if isinstance(event, ExitReason):
+            raise TerminalError(f"the host for the class archive has ended: {event.name.lower()}")
+    return event
+
+
+def _run(host: HostProcess, events: Events, spec: TaskSpec) -> None:
     """Start a task and await its first batch."""
-    reply = host.send(Start(id=0, spec=spec, epoch=1)).result(_TIMEOUT_SECONDS)
+    host.send(Start(id=0, spec=spec, epoch=1))
+    reply = _next(events, Reply)
     if not reply.ok:
         raise TerminalError(f"the host for the class archive cannot run {spec.task_id}: {reply.error}")
     checkpoint = str(reply.result["checkpoint"])
@@ -160,7 +175,7 @@ def main() -> None:
     logs.configure("setup", level="WARNING")  # the log of a host that is killed on purpose reads like a failure
     try:
         build_class_archive()
-    except (PenstockError, TimeoutError, OSError) as error:
+    except (PenstockError, TimeoutError, Empty, OSError) as error:
         log.warning("no class archive: hosts will start slower", error=str(error))
 
 

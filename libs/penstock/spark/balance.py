@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig
@@ -20,27 +19,19 @@ SKEW_EVERY_BATCHES = 10
 _SECONDS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
 
 
-@dataclass(frozen=True)
-class BatchLimits:
-    """The largest micro-batch of one input: records and bytes, each None for no limit."""
-
-    records: int | None = None
-    bytes: int | None = None
-
-
-def limits_per_input(config: JobConfig) -> BatchLimits:
-    """The job's limits, shared equally by its inputs: a micro-batch reads them all."""
+def limit_options(config: JobConfig) -> dict[str, str]:
+    """The largest micro-batch of one input: the job's limits, shared equally by its inputs, for it reads them all."""
+    limits = {
+        "maxOffsetsPerTrigger": config.max_records_per_trigger,
+        "maxBytesPerTrigger": config.max_bytes_per_trigger,
+    }
     share = len(config.inputs)
-    return BatchLimits(_share(config.max_records_per_trigger, share), _share(config.max_bytes_per_trigger, share))
+    return {name: str(max(1, limit // share)) for name, limit in limits.items() if limit is not None}
 
 
-def balance_options(source: Input, limits: BatchLimits) -> dict[str, str]:
-    """Options of `penstock-kafka`: limits of a batch, balance, skew, idle timeout."""
+def balance_options(source: Input) -> dict[str, str]:
+    """Options of `penstock-kafka`: balance, skew, idle timeout."""
     options: dict[str, str] = {"balance": source.balance}
-    if limits.records is not None:
-        options["maxOffsetsPerTrigger"] = str(limits.records)
-    if limits.bytes is not None:
-        options["maxBytesPerTrigger"] = str(limits.bytes)
     if source.idle_timeout_seconds is not None:
         options["idleTimeoutMillis"] = str(math.ceil(source.idle_timeout_seconds * 1000))
     if source.event_time_column is None and source.balance_field is None and source.balance == "auto":
@@ -64,10 +55,6 @@ def delay_millis(watermark_delay: str) -> int:
     """`10 minutes` in milliseconds; the form is that of `Input.watermark_delay`."""
     number, unit = watermark_delay.split()
     return int(number) * _SECONDS[unit.removesuffix("s")] * 1000
-
-
-def _share(limit: int | None, inputs: int) -> int | None:
-    return None if limit is None else max(1, limit // inputs)
 
 
 def _field_options(source: Input) -> dict[str, str]:

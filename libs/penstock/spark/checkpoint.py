@@ -8,60 +8,25 @@
         FENCE, FENCE.lock   who may publish here (`penstock.spark.fence`)
     <root>/<job>/g<generation>/COLLECTED    the checkpoints were deleted (`penstock.spark.collect`)
 
-Only names of digits count: Spark leaves temporary files beside them. Reading goes through `CheckpointFiles`, so
-that local folders need no JVM and other file systems are read by Hadoop.
+Only names of digits count: Spark leaves temporary files beside them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
+from typing import Any, TypeVar
 
 from penstock.control.errors import BrokenCheckpoint
+from penstock.spark.files import LOCAL_FILES, Files
 
+METADATA = "metadata"
 COLLECTED = "COLLECTED"
+T = TypeVar("T")
 _LOG_VERSION = "v1"
 _NO_OFFSET = "-"
-
-
-class CheckpointFiles(Protocol):
-    """The file system of a checkpoint. Paths are Hadoop paths."""
-
-    def names(self, folder: str) -> list[str]:
-        """The names in a folder; empty when the folder does not exist."""
-        ...
-
-    def read(self, path: str) -> str:
-        """The text of a file; raises FileNotFoundError when there is none."""
-        ...
-
-    def read_bytes(self, path: str) -> bytes:
-        """The content of a file; raises FileNotFoundError when there is none."""
-        ...
-
-
-class LocalCheckpointFiles:
-    """Folders of this machine, or mounted on it."""
-
-    def names(self, folder: str) -> list[str]:
-        """The names in a folder; empty when the folder does not exist."""
-        path = local_path(folder)
-        return [entry.name for entry in path.iterdir()] if path.is_dir() else []
-
-    def read(self, path: str) -> str:
-        """The text of a file; raises FileNotFoundError when there is none."""
-        return local_path(path).read_text()
-
-    def read_bytes(self, path: str) -> bytes:
-        """The content of a file; raises FileNotFoundError when there is none."""
-        return local_path(path).read_bytes()
-
-
-LOCAL_FILES = LocalCheckpointFiles()
 
 
 @dataclass(frozen=True)
@@ -82,30 +47,22 @@ def task_checkpoint(root: str, job: str, generation: int, index: int) -> str:
     return f"{generation_folder(root, job, generation)}/task-{index}"
 
 
-def is_local(path: str) -> bool:
-    """Whether a Hadoop path is of the local file system: `file:` or no scheme."""
-    return urlsplit(path).scheme in ("", "file")
+def numbers(folder: str, files: Files) -> list[int]:
+    """The names of digits in a folder."""
+    return [int(name) for name in files.names(folder) if name.isascii() and name.isdigit()]
 
 
-def local_path(path: str) -> Path:
-    """The local file of a `file:` path or a plain one. Raises ValueError for other file systems."""
-    if not is_local(path):
-        raise ValueError(f"not a local path: {path}")
-    parts = urlsplit(path)
-    return Path(unquote(parts.path)) if parts.scheme else Path(path)
-
-
-def last_offset(checkpoint: str, files: CheckpointFiles = LOCAL_FILES) -> int | None:
+def last_offset(checkpoint: str, files: Files = LOCAL_FILES) -> int | None:
     """The newest batch that was planned; None when there is none."""
-    return _newest(files.names(f"{checkpoint}/offsets"))
+    return max(numbers(f"{checkpoint}/offsets", files), default=None)
 
 
-def last_commit(checkpoint: str, files: CheckpointFiles = LOCAL_FILES) -> int | None:
+def last_commit(checkpoint: str, files: Files = LOCAL_FILES) -> int | None:
     """The newest batch that was finished; None when there is none."""
-    return _newest(files.names(f"{checkpoint}/commits"))
+    return max(numbers(f"{checkpoint}/commits", files), default=None)
 
 
-def is_clean(checkpoint: str, files: CheckpointFiles = LOCAL_FILES) -> bool:
+def is_clean(checkpoint: str, files: Files = LOCAL_FILES) -> bool:
     """Whether no planned batch is unfinished. Meaningful only while no query runs on the checkpoint.
 
     Raises BrokenCheckpoint when a batch was finished that was never planned.
@@ -117,41 +74,49 @@ def is_clean(checkpoint: str, files: CheckpointFiles = LOCAL_FILES) -> bool:
     return planned == finished
 
 
-def planned_batch(checkpoint: str, batch_id: int, files: CheckpointFiles = LOCAL_FILES) -> PlannedBatch:
+def planned_batch(checkpoint: str, batch_id: int, files: Files = LOCAL_FILES) -> PlannedBatch:
     """A batch's entry in the offsets log. Raises BrokenCheckpoint when the entry is missing or unreadable."""
-    path = f"{checkpoint}/offsets/{batch_id}"
-    try:
-        return parse_offsets(files.read(path))
-    except FileNotFoundError as error:
-        raise BrokenCheckpoint(f"the file {path} is missing") from error
-    except ValueError as error:
-        raise BrokenCheckpoint(f"{path}: {error}") from error
+    return parsed(f"{checkpoint}/offsets/{batch_id}", parse_offsets, files)
 
 
-def parse_offsets(text: str) -> PlannedBatch:
-    """Reads an entry of the offsets log, version 1. Raises ValueError for anything else."""
-    version, _, rest = text.partition("\n")
-    if version != _LOG_VERSION:
-        raise ValueError(f"offsets log of version {version!r}, expected {_LOG_VERSION}")
-    metadata, *sources = rest.split("\n")
-    return PlannedBatch(json.loads(metadata), tuple(None if line == _NO_OFFSET else line for line in sources))
-
-
-def watermark_ms(checkpoint: str, batch_id: int, files: CheckpointFiles = LOCAL_FILES) -> int:
+def watermark_ms(checkpoint: str, batch_id: int, files: Files = LOCAL_FILES) -> int:
     """The watermark (epoch milliseconds) that a finished batch left for the next; 0 without one.
 
     Raises BrokenCheckpoint when the entry is missing or unreadable.
     """
-    path = f"{checkpoint}/commits/{batch_id}"
+    return parsed(f"{checkpoint}/commits/{batch_id}", _next_watermark_ms, files)
+
+
+def parse_offsets(text: str) -> PlannedBatch:
+    """Reads an entry of the offsets log, version 1. Raises ValueError for anything else."""
+    metadata, *sources = _after_version(text).split("\n")
+    return PlannedBatch(json.loads(metadata), tuple(None if line == _NO_OFFSET else line for line in sources))
+
+
+def parsed(path: str, parse: Callable[[str], T], files: Files) -> T:
+    """What `parse` makes of a file. Raises BrokenCheckpoint when there is no such file, or `parse` refuses it."""
     try:
-        version, _, record = files.read(path).partition("\n")
-        if version != _LOG_VERSION:
-            raise ValueError(f"commit log of version {version!r}, expected {_LOG_VERSION}")
-        return int(json.loads(record)["nextBatchWatermarkMs"])
+        return parse(files.read(path).decode())
     except FileNotFoundError as error:
         raise BrokenCheckpoint(f"the file {path} is missing") from error
     except (ValueError, KeyError) as error:
         raise BrokenCheckpoint(f"{path}: {error}") from error
+
+
+def _next_watermark_ms(text: str) -> int:
+    return int(json.loads(_after_version(text))["nextBatchWatermarkMs"])
+
+
+def _after_version(text: str) -> str:
+    version, _, rest = text.partition("\n")
+    if version != _LOG_VERSION:
+        raise ValueError(f"the log has version {version!r}, expected {_LOG_VERSION}")
+    return rest
+
+
+def new_id() -> bytes:
+    """The content of a new checkpoint's metadata file: an id of its own."""
+    return json.dumps({"id": str(uuid.uuid4())}).encode()
 
 
 def offsets_text(batch: PlannedBatch) -> str:
@@ -163,7 +128,3 @@ def offsets_text(batch: PlannedBatch) -> str:
 def commit_text(next_watermark_ms: int) -> str:
     """The entry of the commit log of a batch that leaves this watermark."""
     return f'{_LOG_VERSION}\n{{"nextBatchWatermarkMs":{next_watermark_ms}}}'
-
-
-def _newest(names: list[str]) -> int | None:
-    return max((int(name) for name in names if name.isascii() and name.isdigit()), default=None)

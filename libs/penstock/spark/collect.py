@@ -12,10 +12,10 @@ import re
 
 from penstock.control.errors import Conflict
 from penstock.control.logs import logger
-from penstock.spark.checkpoint import COLLECTED, CheckpointFiles, generation_folder, last_offset
+from penstock.spark.checkpoint import COLLECTED, generation_folder
 from penstock.spark.fence import FENCE, parse_fence
+from penstock.spark.files import Files
 from penstock.spark.redistribute.seal import is_sealed
-from penstock.spark.savepoint.files import savepoint_files
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import GenerationRemoval
 
@@ -31,7 +31,7 @@ def collect(runtime: Runtime, request: GenerationRemoval) -> None:
     Raises Conflict when the files do not show that the generation is over: a task started in it, it is not sealed, and
     no task of a later generation ever started. For a forgotten job this is not checked.
     """
-    files, root = savepoint_files(runtime), runtime.settings.checkpoint_root
+    files, root = runtime.files, runtime.settings.checkpoint_root
     folder = generation_folder(root, request.job, request.generation)
     names = files.names(folder)
     if COLLECTED not in names:
@@ -40,40 +40,33 @@ def collect(runtime: Runtime, request: GenerationRemoval) -> None:
         if not request.forgotten:
             _require_over(files, root, request, folder)
         files.write(f"{folder}/{COLLECTED}", b"its checkpoints were deleted\n")
-    for task in _tasks(names):
-        files.delete(f"{folder}/{task}")
+    for checkpoint in _tasks(folder, files):
+        files.delete(checkpoint)
     log.info("generation collected", job=request.job, generation=request.generation)
 
 
-def _require_over(files: CheckpointFiles, root: str, request: GenerationRemoval, folder: str) -> None:
-    begun = [task for task in _tasks(files.names(folder)) if _was_started(files, f"{folder}/{task}")]
-    if all(_is_sealed(files, f"{folder}/{task}") for task in begun):
+def _require_over(files: Files, root: str, request: GenerationRemoval, folder: str) -> None:
+    begun = [task for task in _tasks(folder, files) if _was_started(files, task)]
+    if all(is_sealed(task, files) for task in begun):
         return
-    if not any(_has_started(files, later) for later in _later(files, root, request)):
+    later = [task for later in _later(files, root, request) for task in _tasks(later, files)]
+    if not any(_was_started(files, task) for task in later):
         raise Conflict(
             f"{folder} is not sealed, and no later generation was started", field="generation", rule="is_over"
         )
 
 
-def _later(files: CheckpointFiles, root: str, request: GenerationRemoval) -> list[str]:
+def _later(files: Files, root: str, request: GenerationRemoval) -> list[str]:
     found = (_GENERATION.fullmatch(name) for name in files.names(f"{root.rstrip('/')}/{request.job}"))
     later = [number for match in found if match and (number := int(match[1])) > request.generation]
     return [generation_folder(root, request.job, number) for number in later]
 
 
-def _has_started(files: CheckpointFiles, folder: str) -> bool:
-    return any(_was_started(files, f"{folder}/{task}") for task in _tasks(files.names(folder)))
-
-
-def _was_started(files: CheckpointFiles, checkpoint: str) -> bool:
+def _was_started(files: Files, checkpoint: str) -> bool:
     """Whether a task ever claimed the checkpoint: with its shard's epoch, which redistributions do not have."""
-    return FENCE in files.names(checkpoint) and parse_fence(files.read(f"{checkpoint}/{FENCE}")).epoch > 0
+    return FENCE in files.names(checkpoint) and parse_fence(files.read(f"{checkpoint}/{FENCE}").decode()).epoch > 0
 
 
-def _is_sealed(files: CheckpointFiles, checkpoint: str) -> bool:
-    newest = last_offset(checkpoint, files)
-    return newest is not None and is_sealed(checkpoint, newest, files)
-
-
-def _tasks(names: list[str]) -> list[str]:
-    return sorted(name for name in names if _TASK.fullmatch(name))
+def _tasks(folder: str, files: Files) -> list[str]:
+    """The checkpoints of a generation."""
+    return [f"{folder}/{name}" for name in sorted(files.names(folder)) if _TASK.fullmatch(name)]

@@ -1,4 +1,4 @@
-"""Why a task failed, in the three kinds a Task Manager acts upon. Pure: names and messages of exceptions go in.
+"""Why a task failed, in the three kinds a Task Manager acts upon, told from exceptions of Python, pyspark and the JVM.
 
 fenced        a newer owner exists: stop the task here
 broken_task   a retry cannot help: the query, its data or a topic must change
@@ -10,9 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
 
 ErrorKind = Literal["fenced", "broken_task", "retryable"]
+_MOST_CAUSES = 20
 _FENCED_MARKS = ("FENCED: ", "CONCURRENT_STREAM_LOG_UPDATE")
 _FENCED_TYPES = {"ProducerFencedException", "InvalidProducerEpochException", "Fenced"}
 _BROKEN_TYPES = {
@@ -63,20 +67,40 @@ class Failure:
     out_of_memory: bool = False
 
 
+def failure_of(error: BaseException) -> Failure:
+    """What an exception of a command means for its task, by the chain of its causes, from Python into the JVM."""
+    causes: list[Cause] = []
+    current: BaseException | None = error
+    while current is not None and len(causes) < _MOST_CAUSES:
+        causes.append(Cause(type(current).__name__, str(current)))
+        causes += _java_causes(current)
+        current = current.__cause__
+    return classify(causes)
+
+
+def _java_causes(error: BaseException) -> list[Cause]:
+    throwable: Any = None
+    if isinstance(error, Py4JJavaError):
+        throwable = error.java_exception
+    elif isinstance(error, CapturedException):
+        throwable = error._origin
+    causes: list[Cause] = []
+    while throwable is not None and len(causes) < _MOST_CAUSES:
+        causes.append(Cause(throwable.getClass().getName(), str(throwable.getMessage())))
+        throwable = throwable.getCause()
+    return causes
+
+
 def classify(causes: Sequence[Cause]) -> Failure:
-    """Classifies a chain of at least one exception, outermost first."""
+    """Classifies a chain of at least one exception, outermost first. Pure."""
     return Failure(_text(causes), _kind(causes), any(_MEMORY_MARK in f"{c.type} {c.message}" for c in causes))
 
 
 def _kind(causes: Sequence[Cause]) -> ErrorKind:
     names = {name for cause in causes for name in (cause.name, *_RAISED_IN_BATCH.findall(cause.message))}
-    if names & _FENCED_TYPES or any(_has_fenced_mark(cause.message) for cause in causes):
+    if names & _FENCED_TYPES or any(mark in cause.message for cause in causes for mark in _FENCED_MARKS):
         return "fenced"
     return "broken_task" if names & _BROKEN_TYPES else "retryable"
-
-
-def _has_fenced_mark(message: str) -> bool:
-    return any(mark in message for mark in _FENCED_MARKS)
 
 
 def _text(causes: Sequence[Cause]) -> str:

@@ -1,24 +1,16 @@
-"""Who owns a checkpoint: every start of a task takes a token, and only the newest token may publish.
+"""Who owns a checkpoint: every start of a task takes a token, and only the newest token may publish. Pure.
 
 The FENCE file's first line is the token `<epoch>.<attempt>`, the second who holds it. The third line is the mark
 `<commit number>.<generation>` of the newest commit that an owner followed. A new token is written under an fcntl lock
-on FENCE.lock, and the JVM publishes under the same lock (`io.penstock.checkpoint.LockedFence`): so once `claim` has
+on FENCE.lock, and the JVM publishes under the same lock (`io.penstock.checkpoint.LockedFence`): so once a claim has
 returned, no earlier start can publish anything, be it of an older epoch or of the same.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
-import shutil
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import NamedTuple
 
 from penstock.control.errors import BrokenCheckpoint, Fenced
-from penstock.spark.checkpoint import local_path
 
 FENCE = "FENCE"
 
@@ -44,41 +36,6 @@ class Mark(NamedTuple):
         return f"{self.commit_number}.{self.generation}"
 
 
-def claim(checkpoint: str, epoch: int | None, holder: str, mark: Mark | None = None) -> str:
-    """Makes the caller the only owner of a local checkpoint and returns its token, `"<epoch>.<attempt>"`.
-
-    Without an epoch it is a further attempt of the present one, whichever that is: for work on checkpoints of tasks
-    that are known to have stopped. Such a claim with a mark is refused once an owner followed a newer commit: a late
-    redistribution takes nothing from tasks that were resumed.
-
-    The FENCE file is on disk when this returns. Raises Fenced when a greater epoch has claimed the checkpoint or the
-    mark is too old, BrokenCheckpoint when the FENCE file cannot be read.
-    """
-    folder = local_path(checkpoint)
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / FENCE
-    with _locked(file):
-        current = file.read_text() if file.exists() else None
-        token, content = claimed(current, checkpoint, epoch, holder, mark)
-        _write_durably(file, content)
-    return str(token)
-
-
-def clear(checkpoint: str, token: str) -> None:
-    """Deletes all of a local checkpoint but its fence, in one step with the look at it.
-
-    Raises Fenced when the token is not the newest any more.
-    """
-    folder = local_path(checkpoint)
-    with _locked(folder / FENCE):
-        require_newest((folder / FENCE).read_text(), token, checkpoint)
-        for entry in folder.iterdir():
-            if entry.is_dir():
-                shutil.rmtree(entry)
-            elif not entry.name.startswith(FENCE):
-                entry.unlink()
-
-
 def require_newest(fence: str, token: str, checkpoint: str) -> None:
     """Raises Fenced unless `token` is that of a FENCE file's content."""
     if fence.split("\n", 1)[0] != token:
@@ -90,7 +47,7 @@ def claimed(
 ) -> tuple[Token, str]:
     """The token of a claim and the FENCE file's content after it, given the content before (None: no such file).
 
-    Raises what `claim` raises.
+    Raises what `penstock.spark.files.LocalFiles.claim` raises.
     """
     token = next_token(current, epoch, checkpoint)
     newest = None if current is None else parse_mark(current)
@@ -98,12 +55,8 @@ def claimed(
         if epoch is None and mark < newest:
             raise Fenced(f"FENCED: {checkpoint} has an owner of commit {newest}, and {mark} is older")
         newest = max(newest, mark)
-    return token, fence_text(token, holder, newest or mark)
-
-
-def fence_text(token: Token, holder: str, mark: Mark | None = None) -> str:
-    """The content of a FENCE file."""
-    return f"{token}\n{holder}\n" if mark is None else f"{token}\n{holder}\n{mark}\n"
+    lines = (token, holder, newest or mark)
+    return token, "".join(f"{line}\n" for line in lines if line is not None)
 
 
 def parse_mark(text: str) -> Mark | None:
@@ -139,29 +92,3 @@ def next_token(current: str | None, epoch: int | None, checkpoint: str) -> Token
     if held.epoch > epoch:
         raise Fenced(f"FENCED: epoch {epoch} is older than {held.epoch}, which owns {checkpoint}")
     return Token(epoch, held.attempt + 1 if held.epoch == epoch else 1)
-
-
-_threads = threading.Lock()
-
-
-@contextmanager
-def _locked(file: Path) -> Iterator[None]:
-    """Excludes other processes by fcntl, and other threads of this one, which fcntl does not exclude."""
-    with _threads, file.with_name(f"{FENCE}.lock").open("ab") as lock:
-        fcntl.lockf(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _write_durably(file: Path, text: str) -> None:
-    """Replaces `file` in one step; file and name are on disk when this returns."""
-    fresh = file.with_name(f".{file.name}.new")
-    with fresh.open("w") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    fresh.replace(file)
-    folder = os.open(file.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

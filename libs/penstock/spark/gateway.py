@@ -10,9 +10,8 @@ import struct
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyspark
 from pyspark.java_gateway import launch_gateway
@@ -24,8 +23,7 @@ from penstock.spark.settings import gateway_in_environment, jvm_environment
 _START_TIMEOUT_SECONDS = 120.0
 
 
-@dataclass(frozen=True)
-class Jvm:
+class Jvm(NamedTuple):
     """A running JVM and the py4j gateway to it."""
 
     process: subprocess.Popen[bytes]

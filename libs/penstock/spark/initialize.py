@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.control.logs import logger
 from penstock.spark.sinks import writer
-from penstock.spark.task import Runtime, make_frame, sink_context
+from penstock.spark.task import Runtime, make_frame
 from penstock.tasks.sinks import SinkRequest
 from penstock.tasks.spec import TaskSpec, key_group_ranges
 
@@ -27,5 +27,5 @@ def initialize(runtime: Runtime, request: SinkRequest) -> None:
         config=config,
     )
     # No checkpoint is opened, so the session needs neither a FENCE file nor a token.
-    writer(make_frame(runtime, spec, fence_path="", token=""), spec, sink_context(runtime))
+    writer(make_frame(runtime, spec, checkpoint="", token=""), spec, runtime.settings)
     log.info("output initialized", job=request.job, revision=request.revision, type=config.output.type)

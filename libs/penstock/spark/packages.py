@@ -20,9 +20,7 @@ from penstock.control.errors import BrokenTask, Conflict, InvalidConfig
 BUILTIN = "builtin"
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,98}[a-z0-9])?")
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+!_-]{0,99}")
-_OLDEST_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 _REGULAR_FILE = 0o100644 << 16
-_UNIX = 3
 _LEFT_OUT_FOLDERS = {"__pycache__"}
 _LEFT_OUT_SUFFIXES = {".pyc", ".pyo"}
 _BINARY_SUFFIXES = {".so", ".pyd", ".dylib", ".dll"}
@@ -110,9 +108,8 @@ def _write_zip(target: Path, folder: Path, files: list[str]) -> None:
     """Files are stored, not deflated: the output of zlib differs between versions, and imports are faster."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
         for name in files:
-            entry = zipfile.ZipInfo(name, _OLDEST_ZIP_TIME)
+            entry = zipfile.ZipInfo(name)
             entry.external_attr = _REGULAR_FILE
-            entry.create_system = _UNIX
             archive.writestr(entry, (folder / name).read_bytes())
 
 

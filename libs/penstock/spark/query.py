@@ -15,15 +15,21 @@ from penstock.config.model import JobConfig
 from penstock.control.errors import BrokenTask, PenstockError
 from penstock.spark.packages import ensure
 from penstock.spark.settings import SparkSettings
+from penstock.spark.sources import read_table
 
 
 def result_of(
     session: SparkSession, inputs: dict[str, DataFrame], config: JobConfig, settings: SparkSettings
 ) -> DataFrame:
-    """The streaming frame of the job's query over its views and `inputs`.
+    """The streaming frame of the job's query over `inputs` and the job's tables, of which each is a view by its name.
 
-    Raises BrokenTask, with Spark's message where there is one, when the query cannot run as written.
+    Raises BrokenTask, with Spark's message where there is one, when the query cannot run as written, and Spark's own
+    errors for a table, e.g. when there is nothing at its path.
     """
+    for name, frame in inputs.items():
+        frame.createOrReplaceTempView(name)
+    for name, table in config.tables.items():
+        read_table(session, table, config.args).createOrReplaceTempView(name)
     try:
         frame = _frame(session, inputs, config, settings)
     except PySparkException as error:
@@ -39,16 +45,7 @@ def _frame(
     if config.query.sql is not None:
         # `:name` in the text is the argument of that name, as a literal.
         return session.sql(config.query.sql, args=dict(config.args) or None)
-    if config.query.python is not None:
-        function = load_function(config, settings, session)
-        return python_frame(function, session, inputs, config)
-    raise BrokenTask("query: neither sql nor python is given")
-
-
-def python_frame(
-    function: Callable[..., Any], session: SparkSession, inputs: dict[str, DataFrame], config: JobConfig
-) -> DataFrame:
-    """What the job's function returns. Raises BrokenTask with its error when it fails or returns something else."""
+    function = _function(config, settings, session)
     try:
         frame = function(session, dict(inputs), dict(config.args))
     except (PenstockError, PySparkException):
@@ -60,7 +57,7 @@ def python_frame(
     return frame
 
 
-def load_function(config: JobConfig, settings: SparkSettings, session: SparkSession) -> Callable[..., Any]:
+def _function(config: JobConfig, settings: SparkSettings, session: SparkSession) -> Callable[..., Any]:
     """The function that `query.python` names, from the job's package.
 
     A host loads one version of a module. Raises BrokenTask when another version is loaded or the function is missing.

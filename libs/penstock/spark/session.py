@@ -6,8 +6,8 @@ task has its own fence, shuffle partitions and state store.
 
 from __future__ import annotations
 
+import subprocess
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -18,7 +18,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.config.model import JobConfig
 from penstock.control.errors import Unavailable
-from penstock.spark.gateway import Jvm, start_jvm
+from penstock.spark.fence import FENCE
+from penstock.spark.gateway import start_jvm
 from penstock.spark.settings import SparkSettings, class_archive_options, driver_classpath
 
 _STATE_STORES = {
@@ -27,6 +28,10 @@ _STATE_STORES = {
 }
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _COLLECTORS = {"serial": "-XX:+UseSerialGC", "g1": "-XX:+UseG1GC"}
+
+_FENCE_MANAGER = {
+    "spark.sql.streaming.checkpointFileManagerClass": "io.penstock.checkpoint.FencedCheckpointFileManager"
+}
 
 # Figures of SPARK.md: many small queries in one JVM want little kept and little parallelism each.
 _FIXED_SETTINGS = {
@@ -40,13 +45,14 @@ _FIXED_SETTINGS = {
     "spark.sql.streaming.ui.enabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
     "spark.sql.streaming.minBatchesToRetain": "10",
-    "spark.sql.streaming.checkpointFileManagerClass": "io.penstock.checkpoint.FencedCheckpointFileManager",
+    **_FENCE_MANAGER,
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # Spark jobs over a Delta table's log use this many partitions; the default of 50 is for logs far larger than these.
     "spark.databricks.delta.snapshotPartitions": "1",
     # Otherwise `${env:NAME}` in a query would read the host's environment, which holds secrets.
     "spark.sql.variable.substitute": "false",
@@ -57,23 +63,11 @@ _FIXED_SETTINGS = {
 }
 
 
-@dataclass(frozen=True)
-class HostSession:
-    """The host's session and the JVM it runs in."""
+def start_session(name: str, settings: SparkSettings) -> tuple[SparkSession, subprocess.Popen[bytes]]:
+    """Starts the host's session, and the JVM that it runs in.
 
-    spark: SparkSession
-    jvm: Jvm
-
-    def java_class(self, name: str) -> Any:
-        """A class of the JVM, by its full name."""
-        found: Any = self.spark._jvm
-        for part in name.split("."):
-            found = getattr(found, part)
-        return found
-
-
-def start_session(name: str, settings: SparkSettings) -> HostSession:
-    """Starts the host's JVM and session. Raises Unavailable when Spark does not start, e.g. finds no master."""
+    Raises Unavailable when Spark does not start, e.g. finds no master.
+    """
     if settings.spark_local_dir is not None:
         settings.spark_local_dir.mkdir(parents=True, exist_ok=True)
     jvm = start_jvm(host_settings(name, settings))
@@ -82,7 +76,7 @@ def start_session(name: str, settings: SparkSettings) -> HostSession:
     except (Py4JError, PySparkException) as error:
         raise Unavailable(f"spark does not start: {error}") from error
     context.pythonExec = settings.worker_python or sys.executable
-    return HostSession(SparkSession(context), jvm)
+    return SparkSession(context), jvm.process
 
 
 def host_settings(name: str, settings: SparkSettings) -> dict[str, str]:
@@ -96,25 +90,27 @@ def host_settings(name: str, settings: SparkSettings) -> dict[str, str]:
         "spark.driver.memory": f"{settings.heap_bytes // 2**20}m",
         "spark.driver.extraClassPath": classpath,
         "spark.executor.extraClassPath": classpath,
-        **({} if settings.spark_local_dir is None else _local_folders(settings)),
     }
-    return {**_FIXED_SETTINGS, **own, **settings.spark_conf, _JAVA_OPTIONS: _java_options(settings), **_fence_manager()}
+    if settings.spark_local_dir is not None:
+        own["spark.local.dir"] = str(settings.spark_local_dir)
+        own["spark.sql.warehouse.dir"] = f"{settings.spark_local_dir}/warehouse"
+    return {**_FIXED_SETTINGS, **own, **settings.spark_conf, _JAVA_OPTIONS: _java_options(settings), **_FENCE_MANAGER}
 
 
-def task_session(host: SparkSession, config: JobConfig, fence_path: str, token: str, unlocked: bool) -> SparkSession:
+def task_session(host: SparkSession, config: JobConfig, checkpoint: str, token: str, *, unlocked: bool) -> SparkSession:
     """A session for one task: the job's allowed Spark settings, then what Penstock relies on.
 
-    `fence_path` is the FENCE file, `token` what it must say for anything to be published; `unlocked` lets it be on a
-    file system without locks.
+    `token` is what the checkpoint's FENCE must say for anything to be published; `unlocked` lets it be on a file system
+    without locks.
     """
     session = host.newSession()
     own = {
         "spark.sql.shuffle.partitions": str(config.threads_per_task),
         "spark.sql.streaming.stateStore.providerClass": _STATE_STORES[config.state_backend],
-        "penstock.fence.path": fence_path,
+        "penstock.fence.path": f"{checkpoint}/{FENCE}",
         "penstock.fence.token": token,
         "penstock.fence.allow_not_atomic": str(unlocked).lower(),
-        **_fence_manager(),
+        **_FENCE_MANAGER,
     }
     for name, value in {**config.spark_settings, **own}.items():
         session.conf.set(name, value)
@@ -141,21 +137,9 @@ def _detach(context: SparkContext, java_session: Any) -> None:
         context._jsc.sc().listenerBus().removeListener(field.get(queries))
 
 
-def _fence_manager() -> dict[str, str]:
-    name = "spark.sql.streaming.checkpointFileManagerClass"
-    return {name: _FIXED_SETTINGS[name]}
-
-
 def _java_options(settings: SparkSettings) -> str:
     """A JVM without memory ends at once with code 3, so that the end is recognised and no query limps on."""
     own = f"{_COLLECTORS[settings.collector]} -XX:+ExitOnOutOfMemoryError -Duser.timezone=UTC"
     if settings.spark_local_dir is not None:
         own += f" -Djava.io.tmpdir={settings.spark_local_dir}"
     return " ".join([own, class_archive_options(settings.jars), settings.spark_conf.get(_JAVA_OPTIONS, "")]).strip()
-
-
-def _local_folders(settings: SparkSettings) -> dict[str, str]:
-    return {
-        "spark.local.dir": str(settings.spark_local_dir),
-        "spark.sql.warehouse.dir": f"{settings.spark_local_dir}/warehouse",
-    }

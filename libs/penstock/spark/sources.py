@@ -1,4 +1,4 @@
-"""The inputs and tables of a task, as views by their names.
+"""The inputs and tables of a task.
 
 An input is a Kafka topic, read by `assign` from exactly the task's key groups, transactions as committed, and with
 an error where records have gone before they were read. In a catch-up its partitions keep pace in event time.
@@ -21,7 +21,7 @@ from pyspark.sql.classic.column import Column as JvmColumn
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig, Table
 from penstock.control.errors import BrokenTask
-from penstock.spark.balance import BatchLimits, Ends, balance_options, bounded, limits_per_input
+from penstock.spark.balance import Ends, balance_options, bounded, limit_options
 from penstock.spark.settings import SparkSettings
 
 Argument = str | int | float | bool | None
@@ -29,43 +29,34 @@ _DECODED = "decoded"
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 
 
-def register_inputs(
+def read_inputs(
     session: SparkSession,
     config: JobConfig,
     part: KeyGroupRange,
     settings: SparkSettings,
     stop_at: Ends | None = None,
 ) -> dict[str, DataFrame]:
-    """Makes a view of each input, restricted to the key groups of `part`, and returns the frames by name.
+    """A frame of each input by its name, restricted to the key groups of `part`.
 
     With `stop_at`, offsets by topic and key group, they are read exactly to there, without an idle watermark.
     Raises BrokenTask when an input needs a schema and has none; Spark's own errors for a bad schema.
     """
-    limits = limits_per_input(config)
-    frames = {
-        name: read_input(session, source, part, limits, settings, stop_at) for name, source in config.inputs.items()
+    limits = limit_options(config)
+    return {
+        name: read_input(session, source, part, settings, limits, stop_at) for name, source in config.inputs.items()
     }
-    for name, frame in frames.items():
-        frame.createOrReplaceTempView(name)
-    return frames
-
-
-def register_tables(session: SparkSession, config: JobConfig) -> None:
-    """Makes a view of each static table. Raises Spark's own errors, e.g. when there is nothing at the path."""
-    for name, table in config.tables.items():
-        read_table(session, table, config.args).createOrReplaceTempView(name)
 
 
 def read_input(
     session: SparkSession,
     source: Input,
     part: KeyGroupRange,
-    limits: BatchLimits,
     settings: SparkSettings,
+    limits: Mapping[str, str],
     stop_at: Ends | None = None,
 ) -> DataFrame:
     """A streaming frame of one input: its decoded columns, or Kafka's for `raw`, with its watermark."""
-    options = kafka_options(source, part, limits, settings)
+    options = kafka_options(source, part, settings, limits)
     if stop_at is not None:
         options = bounded(options, source, part, stop_at)
     frame = decode(session.readStream.format("penstock-kafka").options(**options).load(), source)
@@ -74,7 +65,9 @@ def read_input(
     return frame
 
 
-def kafka_options(source: Input, part: KeyGroupRange, limits: BatchLimits, settings: SparkSettings) -> dict[str, str]:
+def kafka_options(
+    source: Input, part: KeyGroupRange, settings: SparkSettings, limits: Mapping[str, str]
+) -> dict[str, str]:
     """The options of the Kafka source. `startingOffsets` counts only for a checkpoint without offsets."""
     options = {
         **connection_options(settings),
@@ -82,7 +75,7 @@ def kafka_options(source: Input, part: KeyGroupRange, limits: BatchLimits, setti
         "startingOffsets": source.starting_position,
         "failOnDataLoss": "true",
     }
-    return options | balance_options(source, limits)
+    return {**options, **limits, **balance_options(source)}
 
 
 def connection_options(settings: SparkSettings) -> dict[str, str]:
@@ -103,17 +96,32 @@ def decode(records: DataFrame, source: Input) -> DataFrame:
     return records.select(_decoded(records, source).alias(_DECODED)).select(f"{_DECODED}.*")
 
 
-def event_times(records: DataFrame, source: Input) -> DataFrame:
-    """Of each record, streaming or not: `partition`, `offset`, and `millis`, when it happened, null if it has no time.
+def first_beyond(
+    session: SparkSession,
+    source: Input,
+    settings: SparkSettings,
+    event_time_ms: int,
+    spans: Mapping[int, tuple[int, int]],
+) -> dict[int, int]:
+    """By key group: the first offset in its span whose event time is after `event_time_ms`; absent if there is none.
 
-    Only of an input with an `event_time_column`.
+    A batch query reads the spans, of an input with an `event_time_column`. Event times are rounded down to whole
+    milliseconds, as in Spark's watermark. Raises Spark's errors when the records cannot be read.
     """
-    if source.format == "raw":
-        column, decoded = str(source.event_time_column), records
-    else:
-        column = f"{_DECODED}.{source.event_time_column}"
-        decoded = records.select("partition", "offset", _decoded(records, source).alias(_DECODED))
-    return decoded.select("partition", "offset", F.unix_millis(F.col(column)).alias("millis"))
+    options = {
+        **connection_options(settings),
+        "assign": json.dumps({source.topic: sorted(spans)}),
+        "startingOffsets": json.dumps({source.topic: {str(group): begin for group, (begin, _) in spans.items()}}),
+        "endingOffsets": json.dumps({source.topic: {str(group): until for group, (_, until) in spans.items()}}),
+        "failOnDataLoss": "true",
+    }
+    records = session.read.format("kafka").options(**options).load()
+    column = str(source.event_time_column)
+    if source.format != "raw":
+        column = f"{_DECODED}.{column}"
+        records = records.select("partition", "offset", _decoded(records, source).alias(_DECODED))
+    beyond = records.where(F.unix_millis(F.col(column)) > event_time_ms)
+    return {row[0]: row[1] for row in beyond.groupBy("partition").agg(F.min("offset")).collect()}
 
 
 def _decoded(records: DataFrame, source: Input) -> Column:

@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import cached_property
+from itertools import count
+from typing import Any, NamedTuple
 
 from pyspark.errors.exceptions.captured import StreamingQueryException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock.config.model import JobConfig
 from penstock.control.errors import Fenced, Unavailable
 from penstock.control.logs import logger
 from penstock.control.process import wait_until
+from penstock.model.reports import TaskProgress, TaskState
 from penstock.spark.balance import Ends
-from penstock.spark.checkpoint import (
-    COLLECTED,
-    LOCAL_FILES,
-    CheckpointFiles,
-    is_clean,
-    is_local,
-    last_commit,
-    last_offset,
-    task_checkpoint,
-)
-from penstock.spark.fence import FENCE, Mark, claim, clear
-from penstock.spark.hadoop import HadoopCheckpointFiles
-from penstock.spark.pools import SchedulerPools
+from penstock.spark.checkpoint import COLLECTED, is_clean, last_commit, last_offset, task_checkpoint
+from penstock.spark.fence import Mark
+from penstock.spark.files import LOCAL_FILES, Files, HadoopFiles, is_local
+from penstock.spark.measure.traffic import Samples
 from penstock.spark.query import result_of
-from penstock.spark.session import HostSession, detach_unused_listeners, task_session
+from penstock.spark.session import detach_unused_listeners, task_session
 from penstock.spark.settings import SparkSettings
-from penstock.spark.sinks import SinkContext, writer
-from penstock.spark.sources import register_inputs, register_tables
+from penstock.spark.sinks import writer
+from penstock.spark.sources import read_inputs
 from penstock.tasks.spec import TaskSpec
 
 log = logger(__name__)
@@ -42,49 +38,76 @@ FINISH_TRIGGER = "3650 days"
 _JITTER = 0.05
 
 
-class Watch(Protocol):
-    """`io.penstock.host.QueryWatch`, the JVM's list of running queries."""
+class SchedulerPools:
+    """Names of scheduler pools. Spark keeps a pool for ever, so the next query takes the name that one gave back.
 
-    def add(self, task: str, query: Any) -> None:
-        """Starts reporting on this query."""
+    A host has as many pools as queries ever ran at the same time. May be used from several threads.
+    """
 
-    def remove(self, task: str) -> None:
-        """Ends reporting on the query of this task."""
+    def __init__(self) -> None:
+        self._numbers = count(1)
+        self._free: deque[str] = deque()
 
-    def stop(self, query: Any, patience_millis: int) -> None:
-        """Stop between two batches when such a moment comes in time, else in mid-batch."""
+    def take(self) -> str:
+        """The name of a pool that no running query has."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return f"task-{next(self._numbers)}"
 
-    def poll(self) -> str:
-        """JSON records of all queries."""
-
-    def listen(self, context: Any) -> None:
-        """Count what queries use from now on."""
-
-    def use(self) -> str:
-        """What all queries have used, as JSON."""
-
-
-def _nothing_forbids() -> None:
-    """Work that nobody can cancel."""
+    def give_back(self, name: str) -> None:
+        """The query of this pool has ended."""
+        self._free.append(name)
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """What a host gives to its tasks. `holder` names the host in FENCE files.
+    """What a host gives to its tasks. `spark` is its own session; `holder` names the host in FENCE files.
 
     `before_claim` is called right before a checkpoint is claimed; what it raises prevents the claim.
     """
 
-    host: HostSession
-    watch: Watch
+    spark: SparkSession
     settings: SparkSettings
     holder: str
-    before_claim: Callable[[], None] = _nothing_forbids
+    before_claim: Callable[[], None] = lambda: None
     pools: SchedulerPools = field(default_factory=SchedulerPools)
 
+    @cached_property
+    def watch(self) -> Any:
+        """The JVM's list of running queries."""
+        jvm: Any = self.spark._jvm
+        return jvm.io.penstock.host.QueryWatch
 
-@dataclass(frozen=True)
-class StopOutcome:
+    @cached_property
+    def files(self) -> Files:
+        """The files of checkpoints and savepoints."""
+        return LOCAL_FILES if is_local(self.settings.checkpoint_root) else HadoopFiles(self.spark)
+
+    def checkpoint(self, job: str, generation: int, index: int) -> str:
+        """The Hadoop path of a task's checkpoint."""
+        return task_checkpoint(self.settings.checkpoint_root, job, generation, index)
+
+    def claim(self, checkpoint: str, epoch: int | None, mark: Mark | None = None) -> str:
+        """Makes this host the only owner of a checkpoint and returns its token.
+
+        Raises what `before_claim` raises, Fenced for a newer owner or a generation that was collected, Unavailable
+        where there are no file locks unless the settings allow that.
+        """
+        self.before_claim()
+        generation, _, _ = checkpoint.rpartition("/")
+        if COLLECTED in self.files.names(generation):
+            raise Fenced(f"FENCED: {generation} was collected: its job runs in a later generation, or is forgotten")
+        if not is_local(checkpoint) and not self.settings.unlocked_checkpoints:
+            raise Unavailable(f"{checkpoint} has no file locks, and the setting unlocked_checkpoints is off")
+        return self.files.claim(checkpoint, epoch, self.holder, mark)
+
+    def session(self, config: JobConfig, checkpoint: str, token: str) -> SparkSession:
+        """A session for a task of the job, which publishes to the checkpoint as long as `token` is its newest."""
+        return task_session(self.spark, config, checkpoint, token, unlocked=self.settings.unlocked_checkpoints)
+
+
+class StopOutcome(NamedTuple):
     """How a stopped task left its checkpoint: clean when no batch is planned but not committed."""
 
     clean: bool
@@ -95,8 +118,8 @@ class StopOutcome:
 class RunningTask:
     """A task from its start to its end. Its methods are called by one thread at a time.
 
-    Without an epoch it goes on in the epoch that its checkpoint is in (`penstock.spark.fence.claim`). `mark`: the
-    commit that asks for this.
+    Without an epoch it goes on in the epoch that its checkpoint is in (`penstock.spark.files.LocalFiles.claim`).
+    `mark`: the commit that asks for this. `state`, `progress` and `traffic` are what the host last saw of it.
     """
 
     def __init__(self, runtime: Runtime, spec: TaskSpec, epoch: int | None, mark: Mark | None = None) -> None:
@@ -104,9 +127,11 @@ class RunningTask:
         self.spec = spec
         self.epoch = epoch
         self._mark = mark
-        root = runtime.settings.checkpoint_root
-        self.checkpoint = task_checkpoint(root, spec.job, spec.generation, spec.index)
+        self.checkpoint = runtime.checkpoint(spec.job, spec.generation, spec.index)
         self.token = ""
+        self.state = TaskState.STARTING
+        self.progress: TaskProgress | None = None
+        self.traffic: Samples = ()
         self._frame: DataFrame | None = None
         self._query: StreamingQuery | None = None
         self._pool: str | None = None
@@ -132,14 +157,14 @@ class RunningTask:
 
     def claim(self) -> None:
         """Takes the checkpoint: no earlier owner publishes anything from now on. Raises Fenced for a newer owner."""
-        self.token = claim_checkpoint(self.runtime, self.checkpoint, self.epoch, self._mark)
+        self.token = self.runtime.claim(self.checkpoint, self.epoch, self._mark)
 
     def finish_pending(self) -> None:
         """Runs the query for the batch that is planned but not committed, and for no other. After `claim`.
 
         Raises Unavailable when it does not finish in time, Spark's errors when it fails.
         """
-        pending = last_offset(self.checkpoint, self._files())
+        pending = last_offset(self.checkpoint, self.runtime.files)
         self._run(FINISH_TRIGGER)
         try:
             wait_until(lambda: self._has_finished(pending), self.runtime.settings.settle_timeout_seconds, "the batch")
@@ -155,7 +180,7 @@ class RunningTask:
         that takes too long, Spark's errors when the query fails.
         """
         if stop_at is not None:
-            self._frame = make_frame(self.runtime, self.spec, f"{self.checkpoint}/{FENCE}", self.token, stop_at)
+            self._frame = make_frame(self.runtime, self.spec, self.checkpoint, self.token, stop_at)
         self._run("0 seconds")
         try:
             wait_until(lambda: reached() or self._require_no_failure(), timeout_seconds, f"{self.spec.task_id}")
@@ -168,12 +193,10 @@ class RunningTask:
         Raises Unavailable when the pending batch does not finish, Spark's errors when it fails or the stop does.
         """
         self._halt(patient)
-        if finish_pending and not is_clean(self.checkpoint, self._files()):
+        if finish_pending and not is_clean(self.checkpoint, self.runtime.files):
             self.finish_pending()
-        files = self._files()
-        outcome = StopOutcome(
-            is_clean(self.checkpoint, files), last_offset(self.checkpoint, files), last_commit(self.checkpoint, files)
-        )
+        of = (self.checkpoint, self.runtime.files)
+        outcome = StopOutcome(is_clean(*of), last_offset(*of), last_commit(*of))
         log.info("task stopped", task=self.spec.task_id, revision=self.spec.revision, clean=outcome.clean)
         return outcome
 
@@ -186,15 +209,12 @@ class RunningTask:
         if self._frame is not None:
             detach_unused_listeners(self._frame.sparkSession, self._query)
 
-    def _files(self) -> CheckpointFiles:
-        return checkpoint_files(self.runtime, self.checkpoint)
-
     def _run(self, interval: str) -> None:
         """Starts the query in a scheduler pool of its own, so that a heavy neighbour does not hold it up."""
         if self._frame is None:
-            self._frame = make_frame(self.runtime, self.spec, f"{self.checkpoint}/{FENCE}", self.token)
+            self._frame = make_frame(self.runtime, self.spec, self.checkpoint, self.token)
         task_id, session = self.spec.task_id, self._frame.sparkSession
-        stream = writer(self._frame, self.spec, sink_context(self.runtime))
+        stream = writer(self._frame, self.spec, self.runtime.settings)
         self._pool = self._pool or self.runtime.pools.take()
         session.sparkContext.setLocalProperty("spark.scheduler.pool", self._pool)
         stream = (
@@ -216,7 +236,7 @@ class RunningTask:
 
     def _has_finished(self, pending: int | None) -> bool:
         """Raises the query's error when it has failed."""
-        return last_commit(self.checkpoint, self._files()) == pending or self._require_no_failure()
+        return last_commit(self.checkpoint, self.runtime.files) == pending or self._require_no_failure()
 
     def _require_no_failure(self) -> bool:
         assert self._query is not None
@@ -227,52 +247,15 @@ class RunningTask:
         return False
 
 
-def make_frame(runtime: Runtime, spec: TaskSpec, fence_path: str, token: str, stop_at: Ends | None = None) -> DataFrame:
-    """The streaming frame of a task's query, in a session of its own that `token` in the file `fence_path` fences.
+def make_frame(runtime: Runtime, spec: TaskSpec, checkpoint: str, token: str, stop_at: Ends | None = None) -> DataFrame:
+    """The streaming frame of a task's query, in a session of its own (`Runtime.session`).
 
     With `stop_at`, offsets by topic and key group, it reads its inputs exactly to there. Raises BrokenTask or Spark's
     errors when the query cannot run as written.
     """
     config, settings = spec.config, runtime.settings
-    session = task_session(runtime.host.spark, config, fence_path, token, settings.unlocked_checkpoints)
-    inputs = register_inputs(session, config, spec.key_groups, settings, stop_at)
-    register_tables(session, config)
-    return result_of(session, inputs, config, settings)
-
-
-def sink_context(runtime: Runtime) -> SinkContext:
-    """What a host gives to the sinks of its tasks."""
-    return SinkContext(runtime.settings.kafka_bootstrap, runtime.settings.connections)
-
-
-def claim_checkpoint(runtime: Runtime, checkpoint: str, epoch: int | None, mark: Mark | None = None) -> str:
-    """Makes this host the only owner of a checkpoint and returns its token.
-
-    Raises what `runtime.before_claim` raises, Fenced for a newer owner or a generation that was collected, Unavailable
-    where there are no file locks unless the settings allow that.
-    """
-    runtime.before_claim()
-    generation, _, _ = checkpoint.rpartition("/")
-    if COLLECTED in checkpoint_files(runtime, checkpoint).names(generation):
-        raise Fenced(f"FENCED: {generation} was collected: its job runs in a later generation, or is forgotten")
-    if is_local(checkpoint):
-        return claim(checkpoint, epoch, runtime.holder, mark)
-    if not runtime.settings.unlocked_checkpoints:
-        raise Unavailable(f"{checkpoint} has no file locks, and the setting unlocked_checkpoints is off")
-    return HadoopCheckpointFiles(runtime.host.spark).claim(checkpoint, epoch, runtime.holder, mark)
-
-
-def clear_checkpoint(runtime: Runtime, checkpoint: str, token: str) -> None:
-    """Deletes all of a checkpoint but its fence. Raises Fenced when `token` is not the newest any more."""
-    if is_local(checkpoint):
-        clear(checkpoint, token)
-    else:
-        HadoopCheckpointFiles(runtime.host.spark).clear(checkpoint, token)
-
-
-def checkpoint_files(runtime: Runtime, checkpoint: str) -> CheckpointFiles:
-    """How a checkpoint's files are read."""
-    return LOCAL_FILES if is_local(checkpoint) else HadoopCheckpointFiles(runtime.host.spark)
+    session = runtime.session(config, checkpoint, token)
+    return result_of(session, read_inputs(session, config, spec.key_groups, settings, stop_at), config, settings)
 
 
 def trigger_interval(seconds: float, task_id: str) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 
-from penstock.control.errors import Unavailable
-from penstock.spark.channel import Command, Event, Reply
-from penstock.spark.host.client import ExitReason, HostProcess
+from penstock.spark.channel import Command, Event
+from penstock.spark.host.client import HostProcess
+from penstock.spark.host.exits import ExitReason
 from penstock.spark.settings import SparkSettings, heap_for
 from services.task_manager.decide.model import HostExit, HostKey
 
@@ -54,16 +53,13 @@ class SparkHost:
         on_exit: Callable[[], None],
     ) -> None:
         self._scratch = settings.spark_local_dir
-        self._on_event = partial(on_event, name)
         self._on_exit = on_exit
         self._exit: HostExit | None = None
-        self._process = HostProcess.start(
-            name, settings, log_path=log_path, on_event=self._on_event, on_end=self._on_end
-        )
+        self._process = HostProcess(name, settings, log_path, partial(on_event, name), self._on_end)
 
     def send(self, command: Command) -> None:
         """Sends a command; ignored when the host has ended."""
-        self._process.send(command).add_done_callback(partial(self._replied, command.id))
+        self._process.send(command)
 
     def kill(self) -> None:
         """Kills the host with all its processes."""
@@ -77,19 +73,11 @@ class SparkHost:
         """Whether it has ended itself because its lease ran out; may be true before `exit` returns a value."""
         return self._process.exit_reason is ExitReason.LEASE_LOST
 
-    def _replied(self, command_id: int, reply: Future[Reply]) -> None:
-        """`HostProcess` gives commands ids of its own; the event gets the Task Manager's id back."""
-        error = reply.exception()
-        if error is None:
-            self._on_event(reply.result().model_copy(update={"id": command_id}))
-        elif not isinstance(error, Unavailable):
-            raise error
-
     def _on_end(self, reason: ExitReason) -> None:
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
         self._exit = HostExit(
-            reason=reason.value.replace("_", " "),
+            reason=reason.name.lower().replace("_", " "),
             out_of_memory=reason is ExitReason.OUT_OF_MEMORY,
             lease_ran_out=reason is ExitReason.LEASE_LOST,
         )

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from penstock.spark.errors import failure_of
+from penstock.spark.failures import failure_of
 from tests.support.kafka_sink import VALUE, Pipe
 from tests.support.session import Feed
 

@@ -13,8 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.control.process import wait_until
-from penstock.spark.errors import failure_of
-from penstock.spark.failures import Failure
+from penstock.spark.failures import Failure, failure_of
 from penstock.spark.sinks.kafka import seal_series
 from tests.support.kafka_sink import VALUE, Pipe, committed, log_ends
 from tests.support.session import Feed

@@ -11,7 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.errors import failure_of
+from penstock.spark.failures import failure_of
 from tests.support.kafka_sink import VALUE, Pipe, committed
 from tests.support.session import Feed, run_to_end
 from tests.support.spark import make_topic, produce

@@ -11,7 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.spark.errors import failure_of
+from penstock.spark.failures import failure_of
 from tests.support.kafka_sink import VALUE, Pipe
 from tests.support.session import Feed, forget_last_commit
 from tests.support.spark import make_topic

@@ -11,7 +11,7 @@ from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.checkpoint import COLLECTED
 from penstock.spark.collect import collect
 from penstock.spark.redistribute.engine import redistribute
-from penstock.spark.redistribute.old import task_specs
+from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.redistribute.seal import seal
 from penstock.spark.savepoint.take import take
 from penstock.spark.task import RunningTask, Runtime
@@ -40,7 +40,7 @@ def test_of_three_rescales_the_last_goes_on_and_a_savepoint_of_the_first_too(
     """1. A job is saved and rescaled. 2. Its first generation does not go before it is sealed, then all of it does,
     also asked again. 3. Nobody starts or redistributes it any more. 4. The second one goes unsealed, since tasks of the
     third have started; the third goes sealed. 5. The job goes on and is exact, and so is a clone from the savepoint."""
-    events = Events(kafka.bootstrap, make_topic(kafka.bootstrap, KEY_GROUPS), Keys(runtime.host.spark, "spark"))
+    events = Events(kafka.bootstrap, make_topic(kafka.bootstrap, KEY_GROUPS), Keys(runtime.spark, "spark"))
     events.add_range(0, 300)
     fields = {"query": SUM, "output_mode": "update", "task_count": 2, "state_backend": "rocksdb"}
     job = Job(runtime, job_config({"events": events.topic}, "spark", output_topic(kafka.bootstrap), **fields))
@@ -97,10 +97,10 @@ def make(folder: Path, fence: str | None, *entries: str) -> None:
 def root(runtime: Runtime, tmp_path: Path, request: pytest.FixtureRequest) -> Runtime:
     """A runtime whose checkpoints are below the test's folder, as it is or by Hadoop's view file system."""
     mount = unique("mount")
-    runtime.host.spark.conf.set(f"fs.viewfs.mounttable.{mount}.link./data", f"file://{tmp_path}")
+    runtime.spark.conf.set(f"fs.viewfs.mounttable.{mount}.link./data", f"file://{tmp_path}")
     place = str(tmp_path) if request.param == "file" else f"viewfs://{mount}/data"
     settings = runtime.settings.model_copy(update={"checkpoint_root": place})
-    return Runtime(runtime.host, runtime.watch, settings, runtime.holder)
+    return Runtime(runtime.spark, settings, runtime.holder)
 
 
 def test_an_attempt_that_no_task_started_goes_whatever_it_has(root: Runtime, tmp_path: Path) -> None:

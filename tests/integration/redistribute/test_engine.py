@@ -11,10 +11,10 @@ from pyspark.errors import StreamingQueryException
 
 from penstock.control.errors import BrokenTask
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.errors import failure_of
+from penstock.spark.failures import failure_of
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.seal import seal
-from penstock.spark.sinks import read_all
+from penstock.spark.sinks.files import read_all
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import SealRequest
 from tests.support.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
@@ -28,7 +28,7 @@ COPY = {"sql": "SELECT k, v FROM events"}
 
 @pytest.fixture(scope="module")
 def keys(runtime: Runtime) -> Keys:
-    return Keys(runtime.host.spark, "spark")
+    return Keys(runtime.spark, "spark")
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_the_files_sink_goes_on_over_its_compactions(runtime: Runtime, events: E
     for batch in range(1, 4):
         events.add_range(60 * batch, 60 * (batch + 1))
         job.run()
-    assert read_all(runtime.host.spark, output["path"]).count() == 60 * 4
+    assert read_all(runtime.spark, output["path"]).count() == 60 * 4
     assert (tmp_path / "out/g2/task-0/_spark_metadata/2.compact").exists()
 
 

@@ -11,7 +11,7 @@ from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.channel import CancelHostTask
 from penstock.spark.redistribute.engine import redistribute
-from penstock.spark.redistribute.old import task_specs
+from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import GenerationRemoval, RedistributionReport, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointReport, SavepointRequest
@@ -37,7 +37,7 @@ def make_job(
     runtime: Runtime, kafka: EmbeddedKafka, query: dict[str, str], task_count: int, keys: int = 60
 ) -> tuple[Job, Events]:
     """A job whose tasks have read a row of each key."""
-    events = Events(kafka.bootstrap, make_topic(kafka.bootstrap, KEY_GROUPS), Keys(runtime.host.spark, "spark", keys))
+    events = Events(kafka.bootstrap, make_topic(kafka.bootstrap, KEY_GROUPS), Keys(runtime.spark, "spark", keys))
     events.add_range(0, keys)
     config = job_config(
         {"events": events.topic},

@@ -21,8 +21,8 @@ from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.checkpoint import last_commit
 from penstock.spark.redistribute.engine import redistribute
-from penstock.spark.redistribute.scan import first_beyond
 from penstock.spark.redistribute.seal import seal
+from penstock.spark.sources import first_beyond
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import SealRequest
 from tests.support.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
@@ -38,7 +38,7 @@ JOIN = {
 
 @pytest.fixture(scope="module")
 def keys(runtime: Runtime) -> Keys:
-    return Keys(runtime.host.spark, "spark")
+    return Keys(runtime.spark, "spark")
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ def test_the_first_row_beyond_a_time_is_found_as_the_query_reads_it(
         text = value.replace("%s", f"1970-01-01T00:00:0{second}.001999Z")
         producer.produce(topic, value=text, partition=1, timestamp=second * 1000 + 1)
     assert producer.flush(30) == 0
-    settings, spark = runtime.settings, runtime.host.spark
+    settings, spark = runtime.settings, runtime.spark
     found = [
         first_beyond(spark, source, settings, millis, {1: span})
         for millis, span in ((5000, (0, 4)), (5001, (0, 4)), (5000, (1, 3)), (9001, (0, 4)))

@@ -98,7 +98,7 @@ def test_the_matrix_has_every_change_of_size() -> None:
 
 
 def test_keys_of_the_bench_are_where_spark_would_put_them(runtime: Runtime) -> None:
-    keys = Keys(runtime.host.spark, "spark")
+    keys = Keys(runtime.spark, "spark")
     assert {name: key_group(name, KEY_GROUPS) for name in keys.names} == keys.group_of
 
 
@@ -106,7 +106,7 @@ def test_keys_of_the_bench_are_where_spark_would_put_them(runtime: Runtime) -> N
 def test_results_are_those_of_an_unsplit_run(runtime: Runtime, kafka: EmbeddedKafka, case: Case) -> None:
     """1. Data, tasks read it. 2. More data, another size, tasks read on. 3. Perhaps the same again; windows close."""
     operator = OPERATORS[case.operator]
-    keys = Keys(runtime.host.spark, case.function)
+    keys = Keys(runtime.spark, case.function)
     names = ["events", "others"] if case.operator in JOINS else ["events"]
     topics = {name: Events(kafka.bootstrap, make_topic(kafka.bootstrap, KEY_GROUPS), keys) for name in names}
     config = job_config(

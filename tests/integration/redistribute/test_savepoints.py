@@ -10,12 +10,12 @@ import pytest
 from penstock.control.errors import BrokenCheckpoint, Fenced
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.checkpoint import last_commit, local_path
+from penstock.spark.checkpoint import last_commit
+from penstock.spark.files import Files, HadoopFiles, LocalFiles, local_path
 from penstock.spark.redistribute.engine import redistribute
-from penstock.spark.redistribute.old import OldGeneration, task_specs
-from penstock.spark.savepoint.files import HadoopSavepointFiles, LocalSavepointFiles, SavepointFiles
-from penstock.spark.savepoint.folder import savepoint_folder
-from penstock.spark.savepoint.take import remove, take
+from penstock.spark.redistribute.old import OldGeneration
+from penstock.spark.redistribute.positions import task_specs
+from penstock.spark.savepoint.take import remove, savepoint_folder, take
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest, SavepointName
 from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
@@ -28,7 +28,7 @@ READ_SECONDS = 60.0
 
 @pytest.fixture
 def events(runtime: Runtime, kafka: EmbeddedKafka) -> Events:
-    return Events(kafka.bootstrap, make_topic(kafka.bootstrap, KEY_GROUPS), Keys(runtime.host.spark, "spark"))
+    return Events(kafka.bootstrap, make_topic(kafka.bootstrap, KEY_GROUPS), Keys(runtime.spark, "spark"))
 
 
 def make_job(runtime: Runtime, events: Events, **more: Any) -> Job:
@@ -164,17 +164,21 @@ def test_a_savepoint_that_is_gone_or_of_another_generation_is_not_taken_for_an_e
 
 @pytest.mark.parametrize("local", [True, False])
 def test_files_are_copied_published_and_deleted(runtime: Runtime, tmp_path: Path, local: bool) -> None:
-    files: SavepointFiles = LocalSavepointFiles() if local else HadoopSavepointFiles(runtime.host.spark)
+    files: Files = LocalFiles() if local else HadoopFiles(runtime.spark)
     root = str(tmp_path)
     files.write(f"{root}/a/one", b"content")
     files.copy(f"{root}/a/one", f"{root}/b/c/two")
-    assert (files.read(f"{root}/b/c/two"), files.size(f"{root}/b/c/two")) == ("content", 7)
-    for missing in (lambda: files.copy(f"{root}/none", f"{root}/d"), lambda: files.size(f"{root}/none")):
+    assert (files.read(f"{root}/b/c/two"), files.size(f"{root}/b/c/two")) == (b"content", 7)
+    for missing in (
+        lambda: files.copy(f"{root}/none", f"{root}/d"),
+        lambda: files.size(f"{root}/none"),
+        lambda: files.read(f"{root}/none"),
+    ):
         with pytest.raises(FileNotFoundError):
             missing()
     assert files.publish(f"{root}/b", f"{root}/named")
     assert not files.publish(f"{root}/a", f"{root}/named")
-    assert files.read(f"{root}/named/c/two") == "content"
+    assert files.read(f"{root}/named/c/two") == b"content"
     for _ in range(2):
         files.delete(f"{root}/named")
     assert files.names(f"{root}/named") == []

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.errors import failure_of
+from penstock.spark.failures import failure_of
 from penstock.spark.task import Runtime
 from tests.support.redistribution import KEY_GROUPS, Events, Job, Keys, Row, job_config, output_topic
 from tests.support.spark import make_topic
@@ -21,7 +21,7 @@ _SIZES = ((2, 1), (1, 2), (2, 1))
 
 
 def make_job(runtime: Runtime, kafka: EmbeddedKafka, function: str, backend: str) -> tuple[Job, Events]:
-    keys = Keys(runtime.host.spark, "spark", _KEYS)
+    keys = Keys(runtime.spark, "spark", _KEYS)
     events = Events(kafka.bootstrap, make_topic(kafka.bootstrap, KEY_GROUPS), keys)
     config = job_config(
         {"events": events.topic},

@@ -48,7 +48,7 @@ _LONG = "window, kafka keys: uneven, other bounds"
 )
 def test_results_are_those_of_an_unsplit_run(runtime: Runtime, kafka: EmbeddedKafka, case: Case) -> None:
     """1. Data, tasks read it. 2. More data, other ranges, tasks read on from there. 3. Windows close."""
-    keys = Keys(runtime.host.spark, case.function)
+    keys = Keys(runtime.spark, case.function)
     names = ["events", "others"] if case.query == JOIN else ["events"]
     topics = {name: Events(kafka.bootstrap, make_topic(kafka.bootstrap, KEY_GROUPS), keys) for name in names}
     job = make_job(runtime, case, topics)

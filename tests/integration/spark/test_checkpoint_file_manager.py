@@ -18,7 +18,8 @@ from py4j.protocol import Py4JJavaError
 
 from penstock.control.process import kill_group, wait_until
 from penstock.local.jars import share_dir
-from penstock.spark.fence import FENCE, claim
+from penstock.spark.fence import FENCE
+from penstock.spark.files import LOCAL_FILES
 from penstock.spark.gateway import Jvm, start_jvm
 from tests.support.session import quick_jvm_settings
 
@@ -113,7 +114,7 @@ def test_with_overwrite_the_last_one_stays(java: Jvm, tmp_path: Path) -> None:
 
 
 def test_of_many_writers_at_once_one_wins(java: Jvm, tmp_path: Path) -> None:
-    manager = Manager(java.gateway.jvm, tmp_path, claim(str(tmp_path), 1, "host"))
+    manager = Manager(java.gateway.jvm, tmp_path, LOCAL_FILES.claim(str(tmp_path), 1, "host"))
 
     def attempt(number: int) -> bool:
         try:
@@ -143,7 +144,7 @@ def test_files_and_folders(java: Jvm, tmp_path: Path) -> None:
 
 def test_no_process_is_forked_for_any_of_it(java: Jvm, tmp_path: Path) -> None:
     """Hadoop's local file system forks chmod and readlink. A fork adds to the time of ended children."""
-    manager = Manager(java.gateway.jvm, tmp_path, claim(str(tmp_path), 1, "host"))
+    manager = Manager(java.gateway.jvm, tmp_path, LOCAL_FILES.claim(str(tmp_path), 1, "host"))
     before = minor_faults_of_children(java.process)
     for number in range(20):
         manager.publish(f"offsets/{number}", "x")
@@ -160,9 +161,9 @@ def minor_faults_of_children(process: subprocess.Popen[bytes]) -> int:
 
 def test_an_old_token_publishes_nothing(java: Jvm, tmp_path: Path) -> None:
     """1. A publishes. 2. B claims. 3. A is fenced, with and without overwrite. 4. B publishes."""
-    old = Manager(java.gateway.jvm, tmp_path, claim(str(tmp_path), 1, "a"))
+    old = Manager(java.gateway.jvm, tmp_path, LOCAL_FILES.claim(str(tmp_path), 1, "a"))
     old.publish("offsets/0", "a")
-    new = Manager(java.gateway.jvm, tmp_path, claim(str(tmp_path), 2, "b"))
+    new = Manager(java.gateway.jvm, tmp_path, LOCAL_FILES.claim(str(tmp_path), 2, "b"))
     for overwrite in (False, True):
         with pytest.raises(Py4JJavaError) as error:
             old.publish("offsets/1", "a", overwrite=overwrite)
@@ -177,10 +178,10 @@ def test_an_old_token_publishes_nothing(java: Jvm, tmp_path: Path) -> None:
 def test_files_outside_of_the_checkpoint_are_fenced_too(java: Jvm, tmp_path: Path) -> None:
     """The log of a files sink is in its output folder."""
     checkpoint = tmp_path / "checkpoint"
-    token, fence = claim(str(checkpoint), 1, "a"), str(checkpoint / FENCE)
+    token, fence = LOCAL_FILES.claim(str(checkpoint), 1, "a"), str(checkpoint / FENCE)
     sink = Manager(java.gateway.jvm, tmp_path / "output", token, fence)
     sink.publish("_spark_metadata/0", "x")
-    claim(str(checkpoint), 1, "a again")
+    LOCAL_FILES.claim(str(checkpoint), 1, "a again")
     with pytest.raises(Py4JJavaError, match="FENCED"):
         sink.publish("_spark_metadata/1", "x")
 
@@ -188,7 +189,7 @@ def test_files_outside_of_the_checkpoint_are_fenced_too(java: Jvm, tmp_path: Pat
 @pytest.mark.parametrize("what", ["fence", "checkpoint"])
 def test_a_fence_that_is_gone_is_not_passed(java: Jvm, tmp_path: Path, what: str) -> None:
     checkpoint = tmp_path / "checkpoint"
-    manager = Manager(java.gateway.jvm, checkpoint, claim(str(checkpoint), 1, "a"))
+    manager = Manager(java.gateway.jvm, checkpoint, LOCAL_FILES.claim(str(checkpoint), 1, "a"))
     (checkpoint / FENCE).unlink()
     if what == "checkpoint":
         (checkpoint / f"{FENCE}.lock").unlink()
@@ -200,7 +201,7 @@ def test_a_fence_that_is_gone_is_not_passed(java: Jvm, tmp_path: Path, what: str
 
 def test_check_and_publish_are_one_step_for_a_new_owner(java: Jvm, tmp_path: Path) -> None:
     """1. A new owner is in its claim (has the lock). 2. The old one publishes: it waits. 3. The claim ends: fenced."""
-    old = Manager(java.gateway.jvm, tmp_path, claim(str(tmp_path), 1, "a"))
+    old = Manager(java.gateway.jvm, tmp_path, LOCAL_FILES.claim(str(tmp_path), 1, "a"))
     with ThreadPoolExecutor(1) as pool:
         with (tmp_path / f"{FENCE}.lock").open("ab") as lock:
             fcntl.lockf(lock, fcntl.LOCK_EX)
@@ -221,7 +222,7 @@ def is_blocked_on_a_lock(process: subprocess.Popen[bytes]) -> bool:
 
 def test_a_stop_while_waiting_for_the_fence_is_seen_as_a_stop(java: Jvm, tmp_path: Path) -> None:
     """Spark stops a query by an interrupt, and takes only certain exceptions for one."""
-    manager = Manager(java.gateway.jvm, tmp_path, claim(str(tmp_path), 1, "a"))
+    manager = Manager(java.gateway.jvm, tmp_path, LOCAL_FILES.claim(str(tmp_path), 1, "a"))
     threads: list[Any] = []
     started = threading.Event()
 
@@ -254,11 +255,11 @@ def test_other_file_systems_are_refused_unless_allowed(java: Jvm, tmp_path: Path
 
 def test_other_file_systems_are_checked(java: Jvm, tmp_path: Path) -> None:
     more = (*view_of(tmp_path), ("penstock.fence.allow_not_atomic", "true"))
-    claim(str(tmp_path / "ck"), 1, "a")
+    LOCAL_FILES.claim(str(tmp_path / "ck"), 1, "a")
     manager = Manager(java.gateway.jvm, Path("/data/ck"), "1.1", scheme="viewfs://", more=more)
     manager.spark.mkdirs(manager.path("offsets"))
     manager.publish("offsets/0", "x")
-    claim(str(tmp_path / "ck"), 2, "b")
+    LOCAL_FILES.claim(str(tmp_path / "ck"), 2, "b")
     with pytest.raises(Py4JJavaError, match="FENCED"):
         manager.publish("offsets/1", "x")
     assert [name for name in names(tmp_path / "ck/offsets") if not name.endswith(".crc")] == ["0"]

@@ -19,8 +19,7 @@ from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.channel import EVENTS, Exit, Lease, Ready, Start
 from penstock.spark.checkpoint import last_commit, last_offset
-from penstock.spark.host.client import ExitReason
-from penstock.spark.host.exits import HostExit
+from penstock.spark.host.exits import ExitReason
 from tests.support.spark import (
     READY_SECONDS,
     REPLY_SECONDS,
@@ -113,7 +112,7 @@ def test_the_end_of_the_command_pipe_ends_host_and_jvm(tmp_path: Path) -> None:
         ready = EVENTS.validate_json(events.readline())
         assert isinstance(ready, Ready)
         os.close(command_writer)
-        assert host.wait(END_SECONDS) == HostExit.SUPERVISOR_GONE
+        assert host.wait(END_SECONDS) == ExitReason.SUPERVISOR_GONE
     wait_gone(ready.jvm_pid)
 
 

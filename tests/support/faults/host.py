@@ -6,13 +6,12 @@ import re
 from typing import Any
 
 from penstock.spark.checkpoint import COLLECTED
+from penstock.spark.files import CheckpointWriter, LocalFiles
 from penstock.spark.host.handlers import HostTasks
 from penstock.spark.redistribute import seal
-from penstock.spark.redistribute.files import CheckpointWriter
 from penstock.spark.redistribute.move import StateMover
 from penstock.spark.redistribute.new import NewGeneration
 from penstock.spark.redistribute.old import OldGeneration
-from penstock.spark.savepoint.files import LocalSavepointFiles
 from penstock.spark.savepoint.take import _Taking
 from penstock.tasks.host_task import POLICIES, HostTask
 from tests.support.faults.orders import Port, named
@@ -32,12 +31,12 @@ def file_of(_: CheckpointWriter, name: str, content: bytes) -> str | None:
     return FILES.get(name)
 
 
-def mark_of(_: LocalSavepointFiles, path: str, content: bytes) -> str | None:
+def mark_of(_: LocalFiles, path: str, content: bytes) -> str | None:
     """The file that says that a generation's checkpoints go."""
     return "mark remove_generation" if path.endswith(f"/{COLLECTED}") else None
 
 
-def deletion_of(_: LocalSavepointFiles, folder: str) -> str | None:
+def deletion_of(_: LocalFiles, folder: str) -> str | None:
     """One task's checkpoint of a generation that is collected."""
     return "delete task in remove_generation" if CHECKPOINT.search(folder) else None
 
@@ -55,6 +54,6 @@ PORTS = (
     named(seal, "_seal_checkpoint", "seal of a task"),
     named(_Taking, "_save", "copy of a task"),
     named(_Taking, "_publish", "publish savepoint"),
-    Port(LocalSavepointFiles, "write", ("mark remove_generation",), mark_of),
-    Port(LocalSavepointFiles, "delete", ("delete task in remove_generation",), deletion_of),
+    Port(LocalFiles, "write", ("mark remove_generation",), mark_of),
+    Port(LocalFiles, "delete", ("delete task in remove_generation",), deletion_of),
 )

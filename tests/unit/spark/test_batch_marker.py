@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 
 from penstock.control.errors import BrokenCheckpoint
-from penstock.spark.sinks.batch_marker import Decision, Marker, decide
+from penstock.spark.sinks.batch_marker import Marker, is_written
 
 
 @pytest.mark.parametrize(
-    ("marker", "batch_id", "decision"),
+    ("marker", "batch_id", "skipped"),
     [
-        (None, 0, Decision.WRITE),
-        (None, 57, Decision.WRITE),
-        (Marker(0, "q"), 0, Decision.SKIP),
-        (Marker(7, "q"), 7, Decision.SKIP),
-        (Marker(7, "q"), 8, Decision.WRITE),
+        (None, 0, False),
+        (None, 57, False),
+        (Marker(0, "q"), 0, True),
+        (Marker(7, "q"), 7, True),
+        (Marker(7, "q"), 8, False),
     ],
 )
-def test_decision(marker: Marker | None, batch_id: int, decision: Decision) -> None:
-    assert decide(marker, batch_id, "q") is decision
+def test_decision(marker: Marker | None, batch_id: int, skipped: bool) -> None:
+    assert is_written(marker, batch_id, "q") is skipped
 
 
 @pytest.mark.parametrize(
@@ -34,5 +34,5 @@ def test_decision(marker: Marker | None, batch_id: int, decision: Decision) -> N
 )
 def test_contradictions_fail(batch_id: int, query_id: str, words: str) -> None:
     with pytest.raises(BrokenCheckpoint) as caught:
-        decide(Marker(7, "q"), batch_id, query_id)
+        is_written(Marker(7, "q"), batch_id, query_id)
     assert words in caught.value.detail

@@ -9,14 +9,13 @@ import pytest
 from penstock.control.errors import BrokenCheckpoint
 from penstock.spark.checkpoint import (
     is_clean,
-    is_local,
     last_commit,
     last_offset,
-    local_path,
     parse_offsets,
     planned_batch,
     task_checkpoint,
 )
+from penstock.spark.files import is_local, local_path
 
 ENTRY = 'v1\n{"batchWatermarkMs":5,"conf":{}}\n{"events":{"2":2881,"3":7118}}\n-'
 

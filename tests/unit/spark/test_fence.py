@@ -10,14 +10,15 @@ from subprocess import PIPE, Popen
 import pytest
 
 from penstock.control.errors import BrokenCheckpoint, Fenced
-from penstock.spark.fence import FENCE, Mark, Token, claim, claimed, next_token, parse_fence
+from penstock.spark.fence import FENCE, Mark, Token, claimed, next_token, parse_fence
+from penstock.spark.files import LOCAL_FILES
 
 PROCESSES, CLAIMS_EACH = 4, 25
 CLAIM_OFTEN = """
 import sys
-from penstock.spark.fence import claim
+from penstock.spark.files import LOCAL_FILES
 for _ in range(int(sys.argv[2])):
-    print(claim(sys.argv[1], 7, "process"))
+    print(LOCAL_FILES.claim(sys.argv[1], 7, "process"))
 """
 
 
@@ -44,24 +45,24 @@ def test_an_older_epoch_is_fenced() -> None:
 def test_an_unreadable_fence_is_not_overwritten(tmp_path: Path, text: str) -> None:
     (tmp_path / FENCE).write_text(text)
     with pytest.raises(BrokenCheckpoint):
-        claim(str(tmp_path), 99, "host")
+        LOCAL_FILES.claim(str(tmp_path), 99, "host")
     assert (tmp_path / FENCE).read_text() == text
 
 
 def test_a_story_of_three_owners(tmp_path: Path) -> None:
     """1. A starts. 2. A starts again. 3. B gets the shard. 4. A, which does not know, is refused; B still owns it."""
     checkpoint = f"file:{tmp_path}/job/g1/task-0"
-    assert claim(checkpoint, 1, "host a") == "1.1"
-    assert claim(checkpoint, 1, "host a") == "1.2"
-    assert claim(checkpoint, 2, "host b") == "2.1"
+    assert LOCAL_FILES.claim(checkpoint, 1, "host a") == "1.1"
+    assert LOCAL_FILES.claim(checkpoint, 1, "host a") == "1.2"
+    assert LOCAL_FILES.claim(checkpoint, 2, "host b") == "2.1"
     with pytest.raises(Fenced):
-        claim(checkpoint, 1, "host a")
+        LOCAL_FILES.claim(checkpoint, 1, "host a")
     assert (tmp_path / "job/g1/task-0" / FENCE).read_text() == "2.1\nhost b\n"
 
 
 def test_no_two_threads_get_the_same_token(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        tokens = list(pool.map(lambda _: claim(str(tmp_path), 3, "thread"), range(80)))
+        tokens = list(pool.map(lambda _: LOCAL_FILES.claim(str(tmp_path), 3, "thread"), range(80)))
     assert sorted(map(parse_fence, tokens)) == [Token(3, attempt) for attempt in range(1, 81)]
 
 

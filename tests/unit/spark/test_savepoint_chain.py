@@ -9,7 +9,7 @@ from zipfile import ZipFile
 import pytest
 
 from penstock.control.errors import BrokenCheckpoint
-from penstock.spark.savepoint.chain import chain, zipped_files
+from penstock.spark.savepoint.content import chain, zipped_files
 
 
 @pytest.mark.parametrize(

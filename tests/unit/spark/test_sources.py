@@ -10,7 +10,7 @@ import pytest
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input
 from penstock.control.errors import BrokenTask
-from penstock.spark.balance import BatchLimits, balance_options, bounded, delay_millis, limits_per_input
+from penstock.spark.balance import balance_options, bounded, delay_millis, limit_options
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sources import kafka_options, substitute
 from penstock.spark.task import trigger_interval
@@ -21,7 +21,7 @@ SETTINGS = SparkSettings(checkpoint_root="/ck", kafka_bootstrap="broker:9092")
 
 def test_a_task_asks_for_exactly_its_key_groups() -> None:
     source = Input(topic="flights", key_groups=8, starting_position="latest")
-    options = kafka_options(source, KeyGroupRange(2, 5), BatchLimits(), SETTINGS)
+    options = kafka_options(source, KeyGroupRange(2, 5), SETTINGS, {})
     assert json.loads(options["assign"]) == {"flights": [2, 3, 4]}
     assert options["startingOffsets"] == "latest"
     assert options["failOnDataLoss"] == "true"
@@ -32,8 +32,9 @@ def test_a_task_asks_for_exactly_its_key_groups() -> None:
 
 def test_a_limit_is_passed_on() -> None:
     source = Input(topic="flights", key_groups=8)
-    options = kafka_options(source, KeyGroupRange(0, 8), BatchLimits(500, 9000), SETTINGS)
-    assert (options["maxOffsetsPerTrigger"], options["maxBytesPerTrigger"]) == ("500", "9000")
+    limits = {"maxOffsetsPerTrigger": "500", "maxBytesPerTrigger": "9000"}
+    options = kafka_options(source, KeyGroupRange(0, 8), SETTINGS, limits)
+    assert options | limits == options
 
 
 def test_a_bounded_source_stops_at_its_offsets_and_its_watermark_does_not_follow_the_clock() -> None:
@@ -53,7 +54,8 @@ def test_the_limit_is_shared_by_the_inputs(limit: int | None, inputs: int, expec
     config = job_config("t", 4, output, max_records_per_trigger=limit, max_bytes_per_trigger=limit)
     source = next(iter(config.inputs.values()))
     several = config.model_copy(update={"inputs": {f"i{number}": source for number in range(inputs)}})
-    assert limits_per_input(several) == BatchLimits(expected, expected)
+    names = ("maxOffsetsPerTrigger", "maxBytesPerTrigger")
+    assert limit_options(several) == ({} if expected is None else dict.fromkeys(names, str(expected)))
 
 
 BY_COLUMN = {"balance": "auto", "balanceField": "/At", "balanceFieldUnit": "seconds"}
@@ -82,7 +84,7 @@ EVENT_TIME = {"event_time_column": "at", "watermark_delay": "10 minutes"}
 )
 def test_balance(fields: dict[str, Any], expected: dict[str, str]) -> None:
     schema = {"value_schema": "n BIGINT, At TIMESTAMP"}
-    options = balance_options(Input(topic="t", key_groups=4, **(schema | fields)), BatchLimits())
+    options = balance_options(Input(topic="t", key_groups=4, **(schema | fields)))
     assert options | expected == options
     assert ("balanceField" in options) == ("balanceField" in expected or "idleTimeoutMillis" in expected)
 

@@ -6,15 +6,13 @@ import argparse
 import logging
 import os
 import signal
-from collections.abc import Iterator
 from typing import NoReturn
 
 from penstock.control.errors import Unavailable
 from penstock.control.logs import configure, logger
 from penstock.spark.channel import Ready
-from penstock.spark.host.events import EventWriter
-from penstock.spark.host.exits import HostExit
-from penstock.spark.host.pipes import whole_lines
+from penstock.spark.host.exits import ExitReason
+from penstock.spark.host.pipes import MessageWriter, whole_lines
 from penstock.spark.host.server import Host
 from penstock.spark.session import start_session
 from penstock.spark.settings import SparkSettings
@@ -31,15 +29,15 @@ def main() -> NoReturn:
     # pyspark logs each bad query with its plan and stacks; the reply to the command says what is wrong.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     settings = SparkSettings()
-    events = EventWriter(arguments.events, lost=lambda: os._exit(HostExit.SUPERVISOR_GONE))
+    events = MessageWriter(arguments.events, "events", lost=lambda: os._exit(ExitReason.SUPERVISOR_GONE))
     try:
-        session = start_session(arguments.name, settings)
+        spark, jvm = start_session(arguments.name, settings)
     except Unavailable as error:
         log.error("host cannot start", error=error.detail)
-        os._exit(HostExit.NOT_STARTED)
-    host = Host(arguments.name, session, settings, events)
-    events.send(Ready(pid=os.getpid(), jvm_pid=session.jvm.process.pid))
-    host.serve(_lines(arguments.commands))
+        os._exit(ExitReason.NOT_STARTED)
+    host = Host(arguments.name, spark, jvm, settings, events)
+    events.send(Ready(pid=os.getpid(), jvm_pid=jvm.pid))
+    host.serve(whole_lines(arguments.commands))
 
 
 def _parse() -> argparse.Namespace:
@@ -48,11 +46,6 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--events", type=int, required=True, help="file descriptor to write events to")
     parser.add_argument("--name", required=True, help="name of the host, for logs and FENCE files")
     return parser.parse_args()
-
-
-def _lines(descriptor: int) -> Iterator[bytes]:
-    with os.fdopen(descriptor, "rb") as stream:
-        yield from whole_lines(stream)
 
 
 if __name__ == "__main__":

@@ -2,45 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import queue
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, InvalidStateError
-from enum import StrEnum
 from pathlib import Path
-from typing import IO
 
-from penstock.control.clock import SystemClock
-from penstock.control.errors import Unavailable
 from penstock.control.logs import logger
 from penstock.control.process import kill_group, signal_group, start_child
-from penstock.spark.channel import COMMANDS, EVENTS, Command, Event, Lease, Ready, Reply
-from penstock.spark.host.exits import HostExit
-from penstock.spark.host.pipes import whole_lines, write_line
+from penstock.spark.channel import EVENTS, Command, Event, Ready
+from penstock.spark.host.exits import ExitReason, exit_reason
+from penstock.spark.host.pipes import MessageWriter, whole_lines
 from penstock.spark.settings import SparkSettings
 
 log = logger(__name__)
 
 EventCallback = Callable[[Event], None]
-EndCallback = Callable[["ExitReason"], None]
-
-
-class ExitReason(StrEnum):
-    """Why a host has ended."""
-
-    ASKED = "asked"
-    OUT_OF_MEMORY = "out_of_memory"
-    LEASE_LOST = "lease_lost"
-    SUPERVISOR_GONE = "supervisor_gone"
-    JVM_DIED = "jvm_died"
-    NOT_STARTED = "not_started"
-    KILLED = "killed"
-    CRASHED = "crashed"
+EndCallback = Callable[[ExitReason], None]
 
 
 class HostProcess:
@@ -51,60 +31,20 @@ class HostProcess:
     """
 
     def __init__(
-        self,
-        name: str,
-        process: subprocess.Popen[bytes],
-        pipes: tuple[int, int],
-        on_event: EventCallback,
-        on_end: EndCallback,
+        self, name: str, settings: SparkSettings, log_path: Path, on_event: EventCallback, on_end: EndCallback
     ) -> None:
-        self.name = name
-        self.ready: Future[Ready] = Future()
-        self._process = process
-        self._commands, events = pipes
+        """Starts a host, which is useful once it is `Ready` (about 4 s). Its output is appended to `log_path`.
+
+        `on_event` gets all events, replies included, and then `on_end` the exit reason. Raises OSError when no process
+        can be made.
+        """
+        self._name = name
         self._on_event = on_event
         self._on_end = on_end
-        self._ids = itertools.count(1)
-        self._lock = threading.Lock()
-        self._pending: dict[int, Future[Reply]] = {}
-        self._ended: ExitReason | None = None
-        # A separate thread writes, so that a host that does not read cannot block its supervisor.
-        self._outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        threading.Thread(target=self._write, name=f"{name}-commands", daemon=True).start()
-        threading.Thread(target=self._read, args=(os.fdopen(events, "rb"),), name=f"{name}-events", daemon=True).start()
-
-    @classmethod
-    def start(
-        cls,
-        name: str,
-        settings: SparkSettings,
-        *,
-        log_path: Path,
-        on_event: EventCallback = lambda event: None,
-        on_end: EndCallback = lambda reason: None,
-    ) -> HostProcess:
-        """Starts a host, which is useful once `ready` is done (about 4 s). Its output is appended to `log_path`.
-
-        `on_event` gets the events that are no replies (Ready, Progress, TaskEnded); `on_end` gets the exit reason once.
-        """
-        command_reader, command_writer = os.pipe()
-        event_reader, event_writer = os.pipe()
-        options = ["--commands", str(command_reader), "--events", str(event_writer), "--name", name]
-        try:
-            process = start_child(
-                [sys.executable, "-m", "penstock.spark.host", *options],
-                log_path=log_path,
-                env=settings.to_environment(),
-                pass_fds=(command_reader, event_writer),
-            )
-        except OSError:
-            os.close(command_writer)
-            os.close(event_reader)
-            raise
-        finally:
-            os.close(command_reader)
-            os.close(event_writer)
-        return cls(name, process, (command_writer, event_reader), on_event, on_end)
+        self._jvm_pid: int | None = None
+        self._process, commands, events = _start(name, settings, log_path)
+        self._commands = MessageWriter(commands, f"{name}-commands", self._on_commands_unread)
+        threading.Thread(target=self._read, args=(events,), name=f"{name}-events", daemon=True).start()
 
     @property
     def pid(self) -> int:
@@ -122,23 +62,9 @@ class HostProcess:
         code = self._process.poll()
         return None if code is None else exit_reason(code)
 
-    def send(self, command: Command) -> Future[Reply]:
-        """Sends a command and returns at once; its `id` is replaced by the next free one.
-
-        The future gets the reply, or Unavailable when the host ends before it has answered. A `Lease` without
-        `sent_at` counts from now.
-        """
-        numbered = command.model_copy(update={"id": next(self._ids), **_sending_time(command)})
-        answer: Future[Reply] = Future()
-        with self._lock:
-            ended = self._ended
-            if ended is None:
-                self._pending[numbered.id] = answer
-        if ended is not None:
-            answer.set_exception(_gone(self.name, ended))
-            return answer
-        self._outgoing.put(COMMANDS.dump_json(numbered))
-        return answer
+    def send(self, command: Command) -> None:
+        """Sends a command and returns at once; a host that has ended answers nothing."""
+        self._commands.send(command)
 
     def kill(self) -> None:
         """Kills the host and its JVM at once; returns when the host is gone. Safe to repeat.
@@ -147,68 +73,42 @@ class HostProcess:
         """
         if self.is_alive:
             signal_group(self.pid, signal.SIGKILL)
-            if self.ready.done() and not self.ready.exception():
-                signal_group(self.ready.result().jvm_pid, signal.SIGKILL)
+            if self._jvm_pid is not None:
+                signal_group(self._jvm_pid, signal.SIGKILL)
         kill_group(self._process)
 
-    def _write(self) -> None:
-        try:
-            while (line := self._outgoing.get()) is not None:
-                write_line(self._commands, line)
-        except BrokenPipeError:
-            log.info("host reads no commands any more", host=self.name)
-        finally:
-            os.close(self._commands)
+    def _on_commands_unread(self) -> None:
+        log.info("host reads no commands any more", host=self._name)
 
-    def _read(self, stream: IO[bytes]) -> None:
-        with stream:
-            for line in whole_lines(stream):
-                self._take(EVENTS.validate_json(line))
-        self._finish(exit_reason(self._process.wait()))
-
-    def _take(self, event: Event) -> None:
-        if isinstance(event, Reply):
-            with self._lock:
-                answer = self._pending.pop(event.id, None)
-            _resolve(answer, event)
-            return
-        if isinstance(event, Ready):
-            self.ready.set_result(event)
-        self._on_event(event)
-
-    def _finish(self, reason: ExitReason) -> None:
-        log.info("host ended", host=self.name, reason=reason.value)
-        with self._lock:
-            self._ended = reason
-            unanswered, self._pending = list(self._pending.values()), {}
-        self._outgoing.put(None)
-        for answer in unanswered:
-            answer.set_exception(_gone(self.name, reason))
-        if not self.ready.done():
-            self.ready.set_exception(_gone(self.name, reason))
+    def _read(self, events: int) -> None:
+        for line in whole_lines(events):
+            event = EVENTS.validate_json(line)
+            if isinstance(event, Ready):
+                self._jvm_pid = event.jvm_pid
+            self._on_event(event)
+        reason = exit_reason(self._process.wait())
+        log.info("host ended", host=self._name, reason=reason.name.lower())
+        self._commands.close()
         self._on_end(reason)
 
 
-def exit_reason(code: int) -> ExitReason:
-    """The exit reason for a host's exit code. Negative codes are signals."""
-    if code < 0:
-        return ExitReason.KILLED
-    return ExitReason(HostExit(code).name.lower()) if code in list(HostExit) else ExitReason.CRASHED
-
-
-def _sending_time(command: Command) -> dict[str, float]:
-    return {"sent_at": SystemClock().monotonic()} if isinstance(command, Lease) and command.sent_at is None else {}
-
-
-def _gone(name: str, reason: ExitReason) -> Unavailable:
-    return Unavailable(f"the host {name} has ended: {reason.value}", reason=reason.value)
-
-
-def _resolve(answer: Future[Reply] | None, reply: Reply) -> None:
-    """The caller may have cancelled the future."""
-    if answer is None:
-        return
+def _start(name: str, settings: SparkSettings, log_path: Path) -> tuple[subprocess.Popen[bytes], int, int]:
+    """The host's process, and the ends of the pipes to write commands to and to read events from."""
+    command_reader, command_writer = os.pipe()
+    event_reader, event_writer = os.pipe()
+    options = ["--commands", str(command_reader), "--events", str(event_writer), "--name", name]
     try:
-        answer.set_result(reply)
-    except InvalidStateError:
-        log.info("reply came after its caller had left", command=reply.id)
+        process = start_child(
+            [sys.executable, "-m", "penstock.spark.host", *options],
+            log_path=log_path,
+            env=settings.to_environment(),
+            pass_fds=(command_reader, event_writer),
+        )
+    except OSError:
+        os.close(command_writer)
+        os.close(event_reader)
+        raise
+    finally:
+        os.close(command_reader)
+        os.close(event_writer)
+    return process, command_writer, event_reader

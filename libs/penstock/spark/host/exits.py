@@ -1,13 +1,14 @@
-"""The exit codes of a host, which its supervisor translates to exit reasons."""
+"""Why a host has ended, by its exit code."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
 
-class HostExit(IntEnum):
-    """Exit codes of a host. Negative codes of `subprocess` are signals and not listed."""
+class ExitReason(IntEnum):
+    """The exit codes of a host; all signals count as `KILLED`."""
 
+    KILLED = -1
     ASKED = 0
     CRASHED = 1
     OUT_OF_MEMORY = 81
@@ -23,8 +24,15 @@ _OUT_OF_MEMORY_CODES = (3, 52)
 _LEASE_WATCH_CODE = 86
 
 
-def exit_for_jvm(jvm_exit_code: int) -> HostExit:
-    """The exit code of a host whose JVM has ended."""
+def exit_reason(code: int) -> ExitReason:
+    """The reason that `subprocess` tells of a host by its exit code; negative codes are signals."""
+    if code < 0:
+        return ExitReason.KILLED
+    return ExitReason(code) if code in list(ExitReason) else ExitReason.CRASHED
+
+
+def exit_for_jvm(jvm_exit_code: int) -> ExitReason:
+    """How a host whose JVM has ended ends."""
     if jvm_exit_code in _OUT_OF_MEMORY_CODES:
-        return HostExit.OUT_OF_MEMORY
-    return HostExit.LEASE_LOST if jvm_exit_code == _LEASE_WATCH_CODE else HostExit.JVM_DIED
+        return ExitReason.OUT_OF_MEMORY
+    return ExitReason.LEASE_LOST if jvm_exit_code == _LEASE_WATCH_CODE else ExitReason.JVM_DIED

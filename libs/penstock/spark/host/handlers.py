@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from penstock.config.declare import Model
@@ -53,13 +54,7 @@ class HostTasks:
         with self._lock:
             self._cancelled[task.key] = cancelled
 
-        def run() -> dict[str, Any]:
-            try:
-                return self._run(task, cancelled)
-            finally:
-                self._forget(task.key, cancelled)
-
-        return run
+        return partial(self._run, task, cancelled)
 
     def cancel(self, key: str) -> None:
         """The task must not begin, and must claim no checkpoint from now on."""
@@ -74,12 +69,12 @@ class HostTasks:
             if cancelled.is_set():
                 raise Conflict(f"{task.key} was cancelled", field="key", rule="not_cancelled")
 
-        require_wanted()
-        runtime = replace(self._runtime, before_claim=require_wanted)
-        report = HANDLERS[task.request.kind](runtime, task.request)
-        return {} if report is None else report.model_dump(mode="json")
-
-    def _forget(self, key: str, cancelled: threading.Event) -> None:
-        with self._lock:
-            if self._cancelled.get(key) is cancelled:
-                del self._cancelled[key]
+        try:
+            require_wanted()
+            runtime = replace(self._runtime, before_claim=require_wanted)
+            report = HANDLERS[task.request.kind](runtime, task.request)
+            return {} if report is None else report.model_dump(mode="json")
+        finally:
+            with self._lock:
+                if self._cancelled.get(task.key) is cancelled:
+                    del self._cancelled[task.key]

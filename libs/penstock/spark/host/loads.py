@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 from penstock.control.clock import Clock
-from penstock.spark.checkpoint import is_local, local_path
-from penstock.spark.host.tasks import Running
+from penstock.spark.files import is_local, local_path
 from penstock.spark.measure.use import Kept, Use, load_between, memory_of, use_of, with_overhead
-from penstock.spark.task import Watch
+from penstock.spark.task import RunningTask
 from penstock.tasks.dimensions import DISK, MEMORY
 
 Loads = dict[str, dict[str, float]]
@@ -23,7 +24,7 @@ _DISK_SECONDS = 0.05
 class LoadMeter:
     """Measures loads between two calls of `measure`. For use by one thread."""
 
-    def __init__(self, watch: Watch, clock: Clock, disk_interval_seconds: float) -> None:
+    def __init__(self, watch: Any, clock: Clock, disk_interval_seconds: float) -> None:
         self._watch = watch
         self._clock = clock
         self._disk_interval_seconds = disk_interval_seconds
@@ -31,7 +32,7 @@ class LoadMeter:
         self._sizes: dict[str, tuple[float, int | None]] = {}
         self._jvm = (clock.monotonic(), 0)
 
-    def measure(self, running: Mapping[str, Running]) -> Loads:
+    def measure(self, running: Mapping[str, RunningTask]) -> Loads:
         """The load of each running task by dimension. A dimension that is not known is absent."""
         looked = json.loads(self._watch.use())
         now = self._clock.monotonic()
@@ -45,12 +46,12 @@ class LoadMeter:
         }
         return {task_id: load for task_id, load in loads.items() if load}
 
-    def _rates(self, running: Mapping[str, Running], records: list[dict[str, object]], now: float) -> Loads:
+    def _rates(self, running: Mapping[str, RunningTask], records: list[dict[str, object]], now: float) -> Loads:
         before, self._seen = self._seen, {}
         rates = {}
         for record in records:
             task = running.get(str(record["task"]))
-            if task is not None and task.run == record["run"]:
+            if task is not None and task.run_id == record["run"]:
                 use = use_of(record, task.spec.config.output)
                 seen_at, seen = before.get(task.spec.task_id, (now, None))
                 rates[task.spec.task_id] = load_between(seen, use, now - seen_at)
@@ -62,7 +63,7 @@ class LoadMeter:
         seconds = now - before[0]
         return (cpu_nanos - before[1]) / 1e9 / seconds if seconds > 0 else None
 
-    def _disk(self, running: Mapping[str, Running], now: float) -> Loads:
+    def _disk(self, running: Mapping[str, RunningTask], now: float) -> Loads:
         """Measures each checkpoint once in an interval, those measured longest ago first, for a small share of the
         time. A new checkpoint is measured after its first interval."""
         paths = {task.checkpoint for task in running.values() if is_local(task.checkpoint)}
@@ -78,37 +79,30 @@ class LoadMeter:
 
 def folder_bytes(folder: Path) -> int | None:
     """The sizes of all files below a folder; files that go meanwhile do not count. None when it cannot be read."""
-    total, waiting = 0, [os.fspath(folder)]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-                    else:
-                        total += _size(entry)
-        except FileNotFoundError:
-            continue
-        except OSError:
-            return None
+    total = 0
+    try:
+        for parent, _, names in os.walk(folder, onerror=_raise_unless_gone):
+            for name in names:
+                with suppress(FileNotFoundError):
+                    total += os.lstat(f"{parent}/{name}").st_size
+    except OSError:
+        return None
     return total
 
 
-def _size(entry: os.DirEntry[str]) -> int:
-    try:
-        return entry.stat(follow_symlinks=False).st_size
-    except FileNotFoundError:
-        return 0
+def _raise_unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
-def _memory(running: Mapping[str, Running], heap_bytes: int | None) -> Loads:
+def _memory(running: Mapping[str, RunningTask], heap_bytes: int | None) -> Loads:
     alone = [task_id for task_id, task in running.items() if task.spec.config.isolation == "process"]
     if alone:
         return {alone[0]: {MEMORY: float(_resident_bytes())}} if len(running) == 1 else {}
     return memory_of({task_id: _kept(task) for task_id, task in running.items()}, heap_bytes)
 
 
-def _kept(task: Running) -> Kept:
+def _kept(task: RunningTask) -> Kept:
     """A query that tells of no state has none: state is loaded by the first batch."""
     state = None if task.progress is None else task.progress.state_memory_bytes
     return Kept(state or 0, on_heap=task.spec.config.state_backend == "heap")

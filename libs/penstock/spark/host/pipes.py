@@ -1,21 +1,68 @@
-"""Lines over a pipe, by either end."""
+"""Messages over a pipe, a line of JSON each, by either end."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import IO
+import queue
+import threading
+from collections.abc import Callable, Iterator
+
+from penstock.config.declare import Model
+
+_MOST_WAITING = 10
 
 
-def write_line(descriptor: int, text: bytes) -> None:
-    """Writes `text` and a newline, all of it. Raises BrokenPipeError when nobody reads any more."""
-    rest = memoryview(text + b"\n")
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+class MessageWriter:
+    """Writes messages to a pipe in the order of `send`, on one thread: lines do not mix, and no sender ever waits.
+
+    Calls `lost` when nobody reads any more. The pipe is closed then, and after `close`.
+    """
+
+    def __init__(self, descriptor: int, name: str, lost: Callable[[], None]) -> None:
+        self._descriptor = descriptor
+        self._lost = lost
+        self._messages: queue.SimpleQueue[Model | threading.Event | None] = queue.SimpleQueue()
+        threading.Thread(target=self._serve, name=name, daemon=True).start()
+
+    def send(self, message: Model) -> None:
+        """Queues a message."""
+        self._messages.put(message)
+
+    def close(self) -> None:
+        """Closes the pipe once all messages sent so far are written."""
+        self._messages.put(None)
+
+    def is_congested(self) -> bool:
+        """Whether the other end reads too slowly for messages that can be left out."""
+        return self._messages.qsize() > _MOST_WAITING
+
+    def flush(self, timeout_seconds: float) -> bool:
+        """Waits until all messages sent so far are written. Returns False after the timeout."""
+        written = threading.Event()
+        self._messages.put(written)
+        return written.wait(timeout_seconds)
+
+    def _serve(self) -> None:
+        try:
+            while (message := self._messages.get()) is not None:
+                if isinstance(message, threading.Event):
+                    message.set()
+                else:
+                    self._write(message.model_dump_json().encode() + b"\n")
+        except BrokenPipeError:
+            self._lost()
+        finally:
+            os.close(self._descriptor)
+
+    def _write(self, line: bytes) -> None:
+        rest = memoryview(line)
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
 
 
-def whole_lines(stream: IO[bytes]) -> Iterator[bytes]:
-    """The lines of a stream; what a writer that was killed left of its last line is dropped."""
-    for line in stream:
-        if line.endswith(b"\n"):
-            yield line
+def whole_lines(descriptor: int) -> Iterator[bytes]:
+    """The lines that come down a pipe; what a writer that was killed left of its last line is dropped."""
+    with os.fdopen(descriptor, "rb") as stream:
+        for line in stream:
+            if line.endswith(b"\n"):
+                yield line

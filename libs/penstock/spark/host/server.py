@@ -13,6 +13,8 @@ from functools import partial
 from types import FrameType
 from typing import Any, NoReturn
 
+from pyspark.sql import SparkSession
+
 from penstock.control.clock import SystemClock
 from penstock.control.errors import LeaseLost
 from penstock.control.logs import logger
@@ -31,22 +33,19 @@ from penstock.spark.channel import (
     Start,
     Stop,
 )
-from penstock.spark.errors import failure_of
-from penstock.spark.host.events import EventWriter
-from penstock.spark.host.exits import HostExit, exit_for_jvm
+from penstock.spark.failures import failure_of
+from penstock.spark.host.exits import ExitReason, exit_for_jvm
 from penstock.spark.host.handlers import HostTasks
 from penstock.spark.host.lease import LeaseWatch
 from penstock.spark.host.loads import LoadMeter
+from penstock.spark.host.pipes import MessageWriter
 from penstock.spark.host.queues import TaskQueues, Work
 from penstock.spark.host.tasks import TaskTable
-from penstock.spark.session import HostSession
 from penstock.spark.settings import SparkSettings
 from penstock.spark.task import Runtime
 
 log = logger(__name__)
 
-_JVM_LEASE_CLASS = "io.penstock.host.LeaseWatch"
-_WATCH_CLASS = "io.penstock.host.QueryWatch"
 _EXIT_TIMEOUT_SECONDS = 30.0
 _LAST_WORDS_SECONDS = 0.5
 
@@ -54,18 +53,25 @@ _LAST_WORDS_SECONDS = 0.5
 class Host:
     """One session, many tasks. `serve` reads commands until the supervisor is gone."""
 
-    def __init__(self, name: str, session: HostSession, settings: SparkSettings, events: EventWriter) -> None:
-        self._session = session
+    def __init__(
+        self,
+        name: str,
+        spark: SparkSession,
+        jvm: subprocess.Popen[bytes],
+        settings: SparkSettings,
+        events: MessageWriter,
+    ) -> None:
+        self._jvm = jvm
         self._settings = settings
         self._events = events
-        holder = f"{name} pid {os.getpid()}"
-        self._runtime = Runtime(session, session.java_class(_WATCH_CLASS), settings, holder)
-        self._runtime.watch.listen(session.spark.sparkContext._jsc.sc())
-        self._tasks = TaskTable(self._runtime)
-        self._host_tasks = HostTasks(self._runtime, self._require_lease)
-        self._meter = LoadMeter(self._runtime.watch, SystemClock(), settings.disk_interval_seconds)
+        runtime = Runtime(spark, settings, holder=f"{name} pid {os.getpid()}")
+        runtime.watch.listen(spark.sparkContext._jsc.sc())
+        self._tasks = TaskTable(runtime)
+        self._host_tasks = HostTasks(runtime, self._require_lease)
+        self._meter = LoadMeter(runtime.watch, SystemClock(), settings.disk_interval_seconds)
         self._queues = TaskQueues(settings.max_concurrent_starts)
-        self._jvm_lease = session.java_class(_JVM_LEASE_CLASS)
+        classes: Any = spark._jvm
+        self._jvm_lease = classes.io.penstock.host.LeaseWatch
         self._jvm_calls = TaskQueues(1)
         self._lease = LeaseWatch(SystemClock(), self._begin_lease_end)
         self._ending = threading.Event()
@@ -84,13 +90,13 @@ class Host:
         for line in lines:
             self._lease.check()
             self._handle(COMMANDS.validate_json(line))
-        self.die(HostExit.SUPERVISOR_GONE)
+        self.die(ExitReason.SUPERVISOR_GONE)
 
-    def die(self, code: HostExit) -> NoReturn:
+    def die(self, code: ExitReason) -> NoReturn:
         """Kills the JVM and ends this process at once. The first reason counts: killing the JVM looks like another."""
         self._death.acquire()
         log.warning("host ends", reason=code.name.lower())
-        signal_group(self._session.jvm.process.pid, signal.SIGKILL)
+        signal_group(self._jvm.pid, signal.SIGKILL)
         self._events.flush(_LAST_WORDS_SECONDS)
         os._exit(code)
 
@@ -146,13 +152,12 @@ class Host:
             self._reply(command.id, {"seconds_left": left_seconds})
             return
         millis = int((left_seconds + self._settings.lease_grace_seconds) * 1000)
-        self._jvm_calls.submit(
-            "lease", partial(self._renew_jvm, millis, left_seconds), partial(self._answer, command.id)
-        )
 
-    def _renew_jvm(self, millis: int, left_seconds: float) -> dict[str, Any]:
-        self._jvm_lease.renew(millis)
-        return {"seconds_left": left_seconds}
+        def renew() -> dict[str, Any]:
+            self._jvm_lease.renew(millis)
+            return {"seconds_left": left_seconds}
+
+        self._jvm_calls.submit("lease", renew, partial(self._answer, command.id))
 
     def _on_continue(self, signal_number: int, frame: FrameType | None) -> None:
         """After a stop by signal the lease comes first: commands may have waited in the pipe meanwhile."""
@@ -166,13 +171,13 @@ class Host:
     def _end_of_lease(self) -> None:
         """Stops what can be stopped in the time of grace; killing the JVM stops the rest."""
         self._stop_all(self._settings.lease_grace_seconds - 2 * _LAST_WORDS_SECONDS)
-        self.die(HostExit.LEASE_LOST)
+        self.die(ExitReason.LEASE_LOST)
 
     def _exit(self, command_id: int) -> None:
         self._ending.set()
         self._stop_all(_EXIT_TIMEOUT_SECONDS)
         self._reply(command_id, {})
-        self.die(HostExit.ASKED)
+        self.die(ExitReason.ASKED)
 
     def _stop_all(self, timeout_seconds: float) -> None:
         for task_id in self._tasks.ids():
@@ -186,11 +191,11 @@ class Host:
 
     def _poll_queries(self) -> None:
         while not self._ending.wait(self._settings.progress_interval_seconds):
-            polled = self._tasks.poll()
-            for ended in polled.ended:
+            progress, all_ended = self._tasks.poll()
+            for ended in all_ended:
                 self._events.send(ended)
-            if polled.progress and not self._events.is_congested():
-                self._events.send(Progress(tasks=polled.progress))
+            if progress and not self._events.is_congested():
+                self._events.send(Progress(tasks=progress))
 
     def _measure(self) -> None:
         """On a thread of its own: a disk that hangs must not hold up progress, nor a failure end the host."""
@@ -210,12 +215,12 @@ class Host:
             return
         log.error("thread failed", thread=failed.thread.name, exc_info=failed.exc_value)
         try:
-            self.die(exit_for_jvm(self._session.jvm.process.wait(_LAST_WORDS_SECONDS)))
+            self.die(exit_for_jvm(self._jvm.wait(_LAST_WORDS_SECONDS)))
         except subprocess.TimeoutExpired:
-            self.die(HostExit.CRASHED)
+            self.die(ExitReason.CRASHED)
 
     def _await_jvm(self) -> None:
-        self.die(exit_for_jvm(self._session.jvm.process.wait()))
+        self.die(exit_for_jvm(self._jvm.wait()))
 
 
 def _log_error(future: Future[Any]) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from penstock.model.reports import TaskProgress
 
 Record = Mapping[str, Any]
 Offsets = dict[str, dict[str, int]]
+_OFFSETS = TypeAdapter(Offsets)
 _BYTES_BEHIND = "estimatedTotalBytesBehindLatest"
 _SKEW_MILLIS = "eventTimeSkewMillis"
 
@@ -24,8 +26,8 @@ def task_progress(record: Record) -> TaskProgress:
     `event_time_skew_seconds` is the greatest of the sources that measure it: how far unread rows lie behind the latest
     event time read.
     """
-    sources = _records(record.get("sources"))
-    operators = _records(record.get("stateOperators"))
+    sources = record.get("sources") or []
+    operators = record.get("stateOperators") or []
     return TaskProgress(
         batch_id=_integer(record.get("batchId")),
         batch_seconds=_thousandth(record.get("batchDuration")),
@@ -33,12 +35,12 @@ def task_progress(record: Record) -> TaskProgress:
         input_rows_per_second=_number(record.get("inputRowsPerSecond")),
         processed_rows_per_second=_number(record.get("processedRowsPerSecond")),
         backlog_records=_total(_backlog_records(source) for source in sources),
-        backlog_bytes=_total(_backlog_bytes(source) for source in sources),
+        backlog_bytes=_total(_integer(_metric(source, _BYTES_BEHIND)) for source in sources),
         watermark=(record.get("eventTime") or {}).get("watermark"),
         state_rows=_total(_integer(operator.get("numRowsTotal")) for operator in operators),
         state_memory_bytes=_total(_integer(operator.get("memoryUsedBytes")) for operator in operators),
         late_rows_dropped=_total(_integer(operator.get("numRowsDroppedByWatermark")) for operator in operators),
-        event_time_skew_seconds=_greatest(_skew_seconds(source) for source in sources),
+        event_time_skew_seconds=_greatest(_thousandth(_metric(source, _SKEW_MILLIS)) for source in sources),
         offsets=_offsets_read(sources),
         observed_at=record.get("timestamp"),
     )
@@ -47,7 +49,7 @@ def task_progress(record: Record) -> TaskProgress:
 def newest_offsets(record: Record) -> Offsets | None:
     """The newest offsets by topic and partition when the batch began; None unless every source tells them."""
     newest: Offsets = {}
-    for source in _records(record.get("sources")):
+    for source in record.get("sources") or []:
         found = _offsets(source.get("latestOffset"))
         if not found:
             return None
@@ -84,12 +86,8 @@ def _behind(read: Offsets, newest: Offsets) -> list[int | None]:
     return [None if offset is None else max(0, end - offset) for offset, end in known]
 
 
-def _backlog_bytes(source: Record) -> int | None:
-    return _integer((source.get("metrics") or {}).get(_BYTES_BEHIND))
-
-
-def _skew_seconds(source: Record) -> float | None:
-    return _thousandth((source.get("metrics") or {}).get(_SKEW_MILLIS))
+def _metric(source: Record, name: str) -> Any:
+    return (source.get("metrics") or {}).get(name)
 
 
 def _offsets_read(sources: Iterable[Record]) -> Offsets:
@@ -105,22 +103,10 @@ def _offsets_read(sources: Iterable[Record]) -> Offsets:
 
 def _offsets(value: Any) -> Offsets | None:
     """Kafka's offsets by topic and partition, given as an object or as its JSON text; None for anything else."""
-    if isinstance(value, str):
-        value = _json_or_none(value)
-    if not isinstance(value, dict) or not all(isinstance(partitions, dict) for partitions in value.values()):
-        return None
-    return value
-
-
-def _json_or_none(text: str) -> Any:
     try:
-        return json.loads(text)
-    except ValueError:
+        return _OFFSETS.validate_json(value) if isinstance(value, str) else _OFFSETS.validate_python(value)
+    except ValidationError:
         return None
-
-
-def _records(value: Any) -> list[Record]:
-    return [item for item in value or [] if isinstance(item, dict)]
 
 
 def _total(parts: Iterable[int | None]) -> int | None:
@@ -140,7 +126,7 @@ def _number(value: Any) -> float | None:
         number = float(value)
     except (TypeError, ValueError):
         return None
-    return number if abs(number) != float("inf") and number == number else None
+    return number if math.isfinite(number) else None
 
 
 def _integer(value: Any) -> int | None:

@@ -6,7 +6,7 @@ are not whole is passed over. At most 22 samples are kept, each of one number a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -72,9 +72,5 @@ def _sample(record: Mapping[str, Any]) -> Sample | None:
     groups = sorted(by_topic[0])
     if not groups or groups != list(range(groups[0], groups[-1] + 1)) or any(sorted(p) != groups for p in by_topic):
         return None
-    return Sample(datetime.fromisoformat(timestamp).timestamp(), groups[0], tuple(_summed(by_topic, groups)))
-
-
-def _summed(by_topic: Iterable[Mapping[int, int]], groups: Iterable[int]) -> list[int]:
-    parts = list(by_topic)
-    return [sum(part[group] for part in parts) for group in groups]
+    summed = tuple(sum(parts[group] for parts in by_topic) for group in groups)
+    return Sample(datetime.fromisoformat(timestamp).timestamp(), groups[0], summed)

@@ -17,22 +17,18 @@ _MOST_OVERHEAD = 2.0
 
 
 class Use(NamedTuple):
-    """The resources that a run of a query has used since its start; None if not known."""
+    """The resources that a run of a query has used since its start; the bytes, read and written, None if not known."""
 
     run: str
     cpu_seconds: float
-    read_bytes: int | None
-    written_bytes: int | None
+    network_bytes: int | None
 
 
 def use_of(record: Mapping[str, Any], output: Output) -> Use:
     """Parses a record of `QueryWatch.use`. Bytes are None when records were counted but their bytes were not."""
-    return Use(
-        run=record["run"],
-        cpu_seconds=record["cpuNanos"] / 1e9,
-        read_bytes=_counted(record["recordsRead"], record["bytesRead"]),
-        written_bytes=_written(record, output),
-    )
+    read, written = _counted(record["recordsRead"], record["bytesRead"]), _written(record, output)
+    network_bytes = None if read is None or written is None else read + written
+    return Use(record["run"], record["cpuNanos"] / 1e9, network_bytes)
 
 
 def load_between(before: Use | None, after: Use, seconds: float) -> dict[str, float]:
@@ -40,8 +36,8 @@ def load_between(before: Use | None, after: Use, seconds: float) -> dict[str, fl
     if before is None or before.run != after.run or seconds <= 0:
         return {}
     load = {CPU: max(0.0, after.cpu_seconds - before.cpu_seconds) / seconds}
-    if None not in (before.read_bytes, before.written_bytes, after.read_bytes, after.written_bytes):
-        load[NETWORK] = max(0, _bytes(after) - _bytes(before)) / seconds
+    if before.network_bytes is not None and after.network_bytes is not None:
+        load[NETWORK] = max(0, after.network_bytes - before.network_bytes) / seconds
     return load
 
 
@@ -87,7 +83,3 @@ def _written(record: Mapping[str, Any], output: Output) -> int | None:
 
 def _counted(records: int, count: int) -> int | None:
     return None if records and not count else count
-
-
-def _bytes(use: Use) -> int:
-    return (use.read_bytes or 0) + (use.written_bytes or 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
@@ -23,37 +23,31 @@ class InputEnds:
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._known: dict[tuple[str, bool], dict[int, int]] = {}
+        self._offsets = cache(self._ask)
 
     def ends(self, source: Input) -> dict[int, int]:
         """By key group: the offset after the last record of a committed transaction. Raises Unavailable."""
-        return self._offsets(source, latest=True)
+        return self._offsets(source.topic, source.key_groups, True)
 
     def starts(self, source: Input, part: KeyGroupRange) -> SourceOffsets:
         """Where a task without a checkpoint begins. Raises Unavailable."""
-        offsets = self._offsets(source, latest=source.starting_position == "latest")
+        offsets = self._offsets(source.topic, source.key_groups, source.starting_position == "latest")
         return SourceOffsets(source.topic, {key_group: offsets[key_group] for key_group in part.members()})
 
     @cached_property
     def _admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self._bootstrap, "socket.timeout.ms": int(_TIMEOUT_SECONDS * 1000)})
 
-    def _offsets(self, source: Input, *, latest: bool) -> dict[int, int]:
-        known = self._known.get((source.topic, latest))
-        if known is None:
-            known = self._known[source.topic, latest] = self._ask(source, latest)
-        return known
-
-    def _ask(self, source: Input, latest: bool) -> dict[int, int]:
+    def _ask(self, topic: str, key_groups: int, latest: bool) -> dict[int, int]:
         specs: Any = OffsetSpec
         spec = specs.latest() if latest else specs.earliest()
-        wanted = {TopicPartition(source.topic, group): spec for group in range(source.key_groups)}
+        wanted = {TopicPartition(topic, group): spec for group in range(key_groups)}
         try:
             # librdkafka may look for leaders that it does not know yet only 3 s later.
-            self._admin.list_topics(source.topic, timeout=_TIMEOUT_SECONDS)
+            self._admin.list_topics(topic, timeout=_TIMEOUT_SECONDS)
             answers: dict[Any, Future[Any]] = self._admin.list_offsets(
                 wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_TIMEOUT_SECONDS
             )
             return {place.partition: answer.result().offset for place, answer in answers.items()}
         except KafkaException as error:
-            raise Unavailable(f"kafka did not return the offsets of {source.topic}: {error}") from error
+            raise Unavailable(f"kafka did not return the offsets of {topic}: {error}") from error

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from time import monotonic
 
 from penstock.control.logs import logger
@@ -22,31 +21,14 @@ from penstock.spark.redistribute.keys import WHOLE, KeyFunction, key_functions, 
 from penstock.spark.redistribute.move import StateMover, rows
 from penstock.spark.redistribute.new import NewGeneration
 from penstock.spark.redistribute.offsets import SourceOffsets, merged, sliced
-from penstock.spark.redistribute.old import OldGeneration, task_specs
-from penstock.spark.redistribute.positions import Position
-from penstock.spark.redistribute.saved import SavedGeneration, SourceTask
-from penstock.spark.redistribute.stores import (
-    StateStoreInfo,
-    metadata_for,
-    operators_of,
-)
-from penstock.spark.task import Runtime, checkpoint_files
+from penstock.spark.redistribute.old import OldGeneration
+from penstock.spark.redistribute.positions import Position, SavedGeneration, task_specs
+from penstock.spark.redistribute.stores import StateStoreInfo, metadata_for, operators_of
+from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest
 from penstock.tasks.spec import key_group_count
 
 log = logger(__name__)
-Begun = Sequence[tuple[SourceTask, Position]]
-
-
-@dataclass(frozen=True)
-class _Source:
-    """The tasks that are redistributed, where they are, and what had to be done about them."""
-
-    tasks: Sequence[SourceTask]
-    positions: Sequence[Position]
-    settled: int = 0
-    levelled: int = 0
-    behind: int = 0
 
 
 def redistribute(runtime: Runtime, request: RedistributionRequest) -> RedistributionReport:
@@ -68,50 +50,44 @@ class _Redistribution:
 
     def run(self) -> RedistributionReport:
         """All phases, in their order."""
-        source = self._source()
-        positions = source.positions
+        positions, counts = self._source()
         watermark_ms = max(position.watermark_ms for position in positions)
         with self._phase("move"):
             self._new.clear()
-            begun = [pair for pair in zip(source.tasks, positions, strict=True) if pair[1].batch is not None]
+            begun = [position for position in positions if position.batch is not None]
             if not begun:
                 self._begin(positions)
                 return RedistributionReport(seconds=self._seconds)
             self._lay_out(begun, positions)
-            stores = self._copy_operators(begun[0][0])
-            mover = StateMover(self._runtime, begun, self._new.tasks, stores, self._keys(stores)) if stores else None
-            moved = {} if mover is None else mover.move()
+            stores = self._copy_operators(begun[0].task.checkpoint)
+            mover = StateMover(self._runtime, begun, self._new.tasks, stores, self._keys(stores))
+            moved = mover.move()
         with self._phase("verify"):
-            if mover is not None:
-                mover.verify(moved)
+            mover.verify(moved)
             self._new.commit_batch_0(watermark_ms)
         report = RedistributionReport(
-            settled=source.settled,
-            levelled=source.levelled,
-            behind=source.behind,
-            state_rows=rows(moved),
-            watermark_ms=watermark_ms or None,
-            seconds=self._seconds,
+            **counts, state_rows=rows(moved), watermark_ms=watermark_ms or None, seconds=self._seconds
         )
         log.info(
             "redistributed", generation=self._request.target.generation, job=self._request.job, **report.model_dump()
         )
         return report
 
-    def _source(self) -> _Source:
-        """The source, with nothing left to do in it."""
+    def _source(self) -> tuple[Sequence[Position], dict[str, int]]:
+        """Where the tasks of the source are, with nothing left to do in it; what of the report had to be done."""
         layout = self._request.source
         if layout.savepoint is not None:
             saved = SavedGeneration(self._runtime, layout, layout.savepoint)
             positions = saved.positions()
-            return _Source(saved.tasks, positions, behind=saved.behind(positions))
+            # Unread rows of tasks whose watermark is below the greatest may be late.
+            return positions, {"behind": len(saved.lagging(positions, lambda _: False))}
         old = OldGeneration(self._runtime, self._request.job, layout, _mark_of(self._request))
         with self._phase("finish"):
             old.take_over()
             settled = old.finish_pending()
         with self._phase("level"):
-            levelling = old.level(layout.config.completeness)
-        return _Source(old.tasks, old.positions(), settled, len(levelling.levelled), len(levelling.behind))
+            levelled = old.level(layout.config.completeness)
+        return old.positions(), {"settled": settled, **levelled}
 
     def _begin(self, positions: Sequence[Position]) -> None:
         """No old task has finished a batch: all that there is are the offsets to begin with."""
@@ -119,10 +95,10 @@ class _Redistribution:
         for task in self._new.tasks:
             self._new.begin(task, sliced(sources, task.spec.key_groups))
 
-    def _lay_out(self, begun: Begun, positions: Sequence[Position]) -> None:
+    def _lay_out(self, begun: Sequence[Position], positions: Sequence[Position]) -> None:
         """Batch 0 has the greatest watermark that rows were held against, so no window is opened again."""
         sources = self._merged(positions)
-        batches = [position.batch.metadata for _, position in begun if position.batch is not None]
+        batches = [position.metadata for position in begun]
         metadata = metadata_for(
             batches[0],
             self._request.target.config.threads_per_task,
@@ -132,22 +108,22 @@ class _Redistribution:
         for task in self._new.tasks:
             self._new.plan_batch_0(task, metadata, sliced(sources, task.spec.key_groups))
 
-    def _copy_operators(self, template: SourceTask) -> tuple[StateStoreInfo, ...]:
+    def _copy_operators(self, checkpoint: str) -> tuple[StateStoreInfo, ...]:
         """What the new checkpoints must know of the operators before any of their state; the stores to fill."""
-        files = checkpoint_files(self._runtime, template.checkpoint)
-        operators = operators_of(template.checkpoint, files)
+        files = self._runtime.files
+        operators = operators_of(checkpoint, files)
         partitions = self._request.target.config.threads_per_task
         for operator in operators:
             for task in self._new.tasks:
                 metadata = operator.metadata_for(task.writer.qualified_folder, partitions)
                 task.writer.write(operator.metadata_path, metadata.encode())
             for path in operator.schema_paths():
-                self._new.write_file(path, files.read_bytes(f"{template.checkpoint}/{path}"))
+                self._new.write_file(path, files.read(f"{checkpoint}/{path}"))
         return tuple(store for operator in operators for store in operator.stores)
 
     def _keys(self, stores: Sequence[StateStoreInfo]) -> dict[int, KeyFunction]:
         """State that stays in the one task that has it needs no keys."""
-        if len(self._request.source.ranges) == len(self._new.tasks) == 1:
+        if not stores or len(self._request.source.ranges) == len(self._new.tasks) == 1:
             return {store.operator: WHOLE for store in stores}
         config = self._request.target.config
         operators, mixed = keyed_operators(self._new.tasks[0].session, config, self._runtime.settings)

@@ -18,10 +18,9 @@ from pyspark.sql.types import StructType
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig
 from penstock.control.errors import BrokenTask
-from penstock.spark.balance import BatchLimits
 from penstock.spark.query import result_of
 from penstock.spark.settings import SparkSettings
-from penstock.spark.sources import read_input, register_tables
+from penstock.spark.sources import read_input
 
 _TAG = "penstock.key"
 
@@ -57,12 +56,9 @@ def keyed_operators(
     """
     part = KeyGroupRange(0, 1)
     frames = {
-        name: _tagged(read_input(session, _with_tags(source), part, BatchLimits(), settings), source)
+        name: _tagged(read_input(session, _with_tags(source), part, settings, limits={}), source)
         for name, source in config.inputs.items()
     }
-    for name, frame in frames.items():
-        frame.createOrReplaceTempView(name)
-    register_tables(session, config)
     result = result_of(session, frames, config, settings)
     jvm: Any = session._jvm
     found = json.loads(jvm.io.penstock.state.KeyedOperators.describe(result._jdf, _TAG))

@@ -10,7 +10,6 @@ row before the cut brings a watermark beyond the goal: nobody overshoots, so one
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from penstock.spark.balance import Ends
 from penstock.spark.redistribute.offsets import SourceOffsets
@@ -21,18 +20,13 @@ _FIRST_SPAN = 20_000
 _SPAN_GROWTH = 4
 
 
-@dataclass(frozen=True)
-class Standing:
-    """Of one task: its watermark (epoch milliseconds, 0 without one) and whether it has read its input to the end."""
+def lagging(watermarks_ms: Sequence[int], at_end: Callable[[int], bool]) -> tuple[int, ...]:
+    """The indices of the tasks that have to read on; none when all are level, or no task has a watermark.
 
-    watermark_ms: int
-    at_end: bool
-
-
-def lagging(standings: Sequence[Standing]) -> tuple[int, ...]:
-    """The indices of the tasks that have to read on; none when all are level, or no task has a watermark."""
-    common = max(task.watermark_ms for task in standings)
-    return tuple(i for i, task in enumerate(standings) if task.watermark_ms < common and not task.at_end)
+    `watermarks_ms`: epoch milliseconds, 0 without one. `at_end`: whether a task has read its input to the end.
+    """
+    common = max(watermarks_ms)
+    return tuple(i for i, watermark in enumerate(watermarks_ms) if watermark < common and not at_end(i))
 
 
 def offsets_left(sources: Iterable[SourceOffsets], ends: Ends) -> int:
@@ -42,11 +36,6 @@ def offsets_left(sources: Iterable[SourceOffsets], ends: Ends) -> int:
         for source in sources
         for key_group, offset in source.offsets.items()
     )
-
-
-def has_read_all(sources: Iterable[SourceOffsets], ends: Ends) -> bool:
-    """Whether nothing is left to read below `ends`."""
-    return offsets_left(sources, ends) == 0
 
 
 def furthest(tasks: Iterable[Sequence[SourceOffsets]], topic: str) -> dict[int, int]:

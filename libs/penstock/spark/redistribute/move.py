@@ -11,39 +11,38 @@ from penstock.control.errors import BrokenCheckpoint
 from penstock.spark.redistribute.keys import WHOLE, KeyFunction
 from penstock.spark.redistribute.new import NewTask
 from penstock.spark.redistribute.positions import Position
-from penstock.spark.redistribute.saved import SourceTask
 from penstock.spark.redistribute.stores import StateStoreInfo, join_format_version, partitions_of
 from penstock.spark.task import Runtime
 
 Tally = dict[str, list[Any]]
-_CLASS = "io.penstock.state.StateMove"
 
 
 class StateMover:
     """All stores of a job, one after the other.
 
-    `old` are the tasks that have finished a batch; `keys` tells by operator which key group a row is of, and is `WHOLE`
-    for all operators or for none.
+    `old` are of the tasks that have finished a batch; `keys` tells by operator which key group a row is of, and is
+    `WHOLE` for all operators or for none.
     """
 
     def __init__(
         self,
         runtime: Runtime,
-        old: Sequence[tuple[SourceTask, Position]],
+        old: Sequence[Position],
         new: Sequence[NewTask],
         stores: Sequence[StateStoreInfo],
         keys: Mapping[int, KeyFunction],
     ) -> None:
         self._stores = stores
         self._keys = keys
-        self._format_version = join_format_version(_metadata(old[0][1]))
-        self._java = runtime.host.java_class(_CLASS)(runtime.host.spark.sparkContext.defaultParallelism)
+        self._format_version = join_format_version(old[0].metadata)
+        jvm: Any = runtime.spark._jvm
+        self._java = jvm.io.penstock.state.StateMove(runtime.spark.sparkContext.defaultParallelism)
         # The new tasks' sessions have the settings that state is kept with; their fences play no part in reading.
         reading = new[0].session._jsparkSession
-        for task, position in old:
-            partitions = partitions_of(_metadata(position))
-            part = self._part(task.spec.key_groups)
-            self._java.addOld(reading, task.checkpoint, partitions, position.batch_id, part.lo, part.hi)
+        for position in old:
+            partitions = partitions_of(position.metadata)
+            part = self._part(position.task.spec.key_groups)
+            self._java.addOld(reading, position.task.checkpoint, partitions, position.batch_id, part.lo, part.hi)
         for fresh in new:
             part = self._part(fresh.spec.key_groups)
             threads = fresh.spec.config.threads_per_task
@@ -96,8 +95,3 @@ def require_same(store: StateStoreInfo, moved: Tally, found: Tally) -> None:
 def rows(moved: Mapping[StateStoreInfo, Tally]) -> int:
     """How many rows of state there are."""
     return sum(count for tally in moved.values() for count, _ in tally.values())
-
-
-def _metadata(position: Position) -> Mapping[str, Any]:
-    assert position.batch is not None
-    return position.batch.metadata

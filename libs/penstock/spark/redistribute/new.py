@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from penstock.config.model import FilesOutput
-from penstock.spark.checkpoint import PlannedBatch, commit_text, offsets_text, task_checkpoint
-from penstock.spark.fence import FENCE
-from penstock.spark.redistribute.files import METADATA, CheckpointWriter, new_id
+from penstock.spark.checkpoint import METADATA, PlannedBatch, commit_text, new_id, offsets_text
+from penstock.spark.files import CheckpointWriter
 from penstock.spark.redistribute.offsets import SourceOffsets, line_of
 from penstock.spark.redistribute.positions import initial_offsets_path, initial_offsets_text
-from penstock.spark.session import task_session
 from penstock.spark.sinks.files import task_folder
-from penstock.spark.task import Runtime, claim_checkpoint, clear_checkpoint
+from penstock.spark.task import Runtime
 from penstock.tasks.spec import TaskSpec
 
 # Spark's files sink compacts its log from batch 0 on, and this task never runs batch 0.
@@ -43,7 +41,7 @@ class NewGeneration:
     def clear(self) -> None:
         """Removes the files of an earlier attempt. Raises Fenced when a newer attempt has claimed the checkpoints."""
         for task in self.tasks:
-            clear_checkpoint(self._runtime, task.checkpoint, task.token)
+            self._runtime.files.clear(task.checkpoint, task.token)
 
     def write_file(self, name: str, content: bytes) -> None:
         """Writes the same file into each checkpoint."""
@@ -73,10 +71,7 @@ class NewGeneration:
 
 
 def _new_task(runtime: Runtime, spec: TaskSpec) -> NewTask:
-    settings = runtime.settings
-    checkpoint = task_checkpoint(settings.checkpoint_root, spec.job, spec.generation, spec.index)
-    token = claim_checkpoint(runtime, checkpoint, epoch=None)
-    session = task_session(
-        runtime.host.spark, spec.config, f"{checkpoint}/{FENCE}", token, settings.unlocked_checkpoints
-    )
+    checkpoint = runtime.checkpoint(spec.job, spec.generation, spec.index)
+    token = runtime.claim(checkpoint, epoch=None)
+    session = runtime.session(spec.config, checkpoint, token)
     return NewTask(spec, checkpoint, token, session, CheckpointWriter(session, checkpoint))

@@ -4,50 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import TypeVar
-
-from pyspark.sql import SparkSession
 
 from penstock.config.model import Input
 from penstock.control.errors import BrokenCheckpoint, Unavailable
 from penstock.control.logs import logger
 from penstock.spark.balance import Ends, delay_millis
-from penstock.spark.checkpoint import CheckpointFiles, is_clean, last_commit, last_offset
-from penstock.spark.fence import FENCE, Mark
-from penstock.spark.redistribute.bus import InputEnds
-from penstock.spark.redistribute.level import (
-    Span,
-    Standing,
-    cuts,
-    furthest,
-    has_read_all,
-    lagging,
-    offsets_left,
-)
-from penstock.spark.redistribute.positions import Position, position, positions_of, trace
-from penstock.spark.redistribute.scan import first_beyond
+from penstock.spark.checkpoint import is_clean, last_commit, last_offset
+from penstock.spark.fence import Mark
+from penstock.spark.redistribute.level import Span, cuts, furthest, offsets_left
+from penstock.spark.redistribute.positions import Generation, Position, task_specs, trace
 from penstock.spark.redistribute.seal import is_sealed
-from penstock.spark.session import task_session
-from penstock.spark.task import RunningTask, Runtime, checkpoint_files
+from penstock.spark.sources import first_beyond
+from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.redistribution import Layout
-from penstock.tasks.spec import TaskSpec
 
 log = logger(__name__)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Levelling:
-    """`levelled`: tasks that read on; `behind`: tasks that were left behind the common watermark."""
-
-    levelled: frozenset[int] = frozenset()
-    behind: frozenset[int] = frozenset()
-
-
-class OldGeneration:
+class OldGeneration(Generation):
     """The stopped tasks of a job. From `take_over` on, no earlier owner publishes to their checkpoints.
 
     `mark`: the stop that the redistribution follows.
@@ -55,9 +33,7 @@ class OldGeneration:
 
     def __init__(self, runtime: Runtime, job: str, layout: Layout, mark: Mark | None = None) -> None:
         self.tasks = [RunningTask(runtime, spec, epoch=None, mark=mark) for spec in task_specs(job, layout)]
-        self._runtime = runtime
-        self._inputs = {source.topic: source for source in layout.config.inputs.values()}
-        self._ends = InputEnds(runtime.settings.kafka_bootstrap)
+        super().__init__(runtime, layout, self.tasks)
 
     def take_over(self) -> None:
         """Claims all checkpoints."""
@@ -70,31 +46,26 @@ class OldGeneration:
         self._at_once(RunningTask.finish_pending, pending)
         return len(pending)
 
-    def positions(self) -> list[Position]:
-        """Where the tasks are; none of them may have a batch pending."""
-        checkpoints = [(task.checkpoint, task.spec.key_groups) for task in self.tasks]
-        return positions_of(checkpoints, self._files(self.tasks[0]), self._inputs, self._ends)
-
     def has_read_all(self, index: int) -> bool:
         """Whether a task has read all that was there at the first such question."""
         return self._at_end(self.positions()[index])
 
-    def level(self, completeness: str) -> Levelling:
+    def level(self, completeness: str) -> dict[str, int]:
         """Brings the tasks to a common watermark, or to the end of their input, if `completeness` is to wait.
 
-        A query without state drops no rows, so its tasks stay where they are. Raises Unavailable when they do not get
-        there in the time that the settings allow.
+        Returns the number of tasks that read on, `levelled`, or that were left behind it, `behind`. Raises Unavailable
+        when they do not get there in the time that the settings allow.
         """
         positions = self.positions()
-        behind = self._lagging(positions)
+        behind = self.lagging(positions, lambda index: self._at_end(positions[index]))
         if not behind:
-            return Levelling()
+            return {}
         if completeness == "drop_late":
             log.warning("tasks are left behind the common watermark", tasks=len(behind))
-            return Levelling(behind=frozenset(behind))
-        if any(map(self._is_sealed, self.tasks)):
+            return {"behind": len(behind)}
+        if any(is_sealed(task.checkpoint, self._runtime.files) for task in self.tasks):
             # They were levelled before; what came in since is for the new tasks.
-            return Levelling()
+            return {}
         deadline = monotonic() + self._runtime.settings.level_timeout_seconds
         goal = _watermark_of(positions)
         stop_at = self._cuts(goal, [positions[index] for index in behind], deadline)
@@ -105,19 +76,12 @@ class OldGeneration:
                 "the watermark is not that of the inputs: all tasks read to the end", job=self.tasks[0].spec.job
             )
             levelled |= self._read_to(self._input_ends(stop_at), range(len(self.tasks)), positions, deadline)
-        return Levelling(levelled=levelled)
-
-    def _lagging(self, positions: Sequence[Position]) -> tuple[int, ...]:
-        if not any(self._files(task).names(f"{task.checkpoint}/state") for task in self.tasks):
-            return ()
-        if not _watermark_of(positions):
-            return ()
-        return lagging([Standing(position.watermark_ms, self._at_end(position)) for position in positions])
+        return {"levelled": len(levelled)}
 
     def _at_end(self, position: Position) -> bool:
         """A job that has not begun does not say what it reads: then nothing is read."""
         topics = {source.topic for source in position.sources}
-        return bool(topics) and has_read_all(position.sources, self._input_ends(topics))
+        return bool(topics) and not offsets_left(position.sources, self._input_ends(topics))
 
     def _input_ends(self, topics: Iterable[str]) -> dict[str, dict[int, int]]:
         return {topic: self._ends.ends(self._inputs[topic]) for topic in topics}
@@ -132,7 +96,9 @@ class OldGeneration:
         ends = self._ends.ends(source)
         if source.event_time_column is None or source.watermark_delay is None:
             return ends
-        session, last_ms = self._session(), goal + delay_millis(source.watermark_delay)
+        # With the settings of the job, as its query reads the input with.
+        session = self._runtime.session(self.tasks[0].spec.config, self.tasks[0].checkpoint, self.tasks[0].token)
+        last_ms = goal + delay_millis(source.watermark_delay)
 
         def search(spans: Mapping[int, Span]) -> dict[int, int]:
             if monotonic() > deadline and any(lo > begins[group] for group, (lo, _) in spans.items()):
@@ -140,13 +106,6 @@ class OldGeneration:
             return first_beyond(session, source, self._runtime.settings, last_ms, spans)
 
         return cuts(begins, ends, search)
-
-    def _session(self) -> SparkSession:
-        """With the settings of the job, as its query reads the input with."""
-        task, settings = self.tasks[0], self._runtime.settings
-        fence = f"{task.checkpoint}/{FENCE}"
-        spark = self._runtime.host.spark
-        return task_session(spark, task.spec.config, fence, task.token, settings.unlocked_checkpoints)
 
     def _read_to(
         self, stop_at: Ends, indices: Iterable[int], positions: Sequence[Position], deadline: float
@@ -170,27 +129,18 @@ class OldGeneration:
 
     def _left(self, task: RunningTask, topics: Sequence[str], stop_at: Ends) -> int:
         """Asked again and again while the tasks run, so only of the task's own checkpoint."""
-        found = trace(task.checkpoint, self._files(task))
-        there = position(found, task.spec.key_groups, topics, self._inputs, self._ends)
+        there = self._position(task, trace(task.checkpoint, self._runtime.files), topics)
         return offsets_left(there.sources, stop_at)
 
     def _is_pending(self, task: RunningTask) -> bool:
         """A sealed task is clean: its pending batch was finished before it was sealed."""
-        files = self._files(task)
-        if not self._is_sealed(task):
+        files = self._runtime.files
+        if not is_sealed(task.checkpoint, files):
             return not is_clean(task.checkpoint, files)
         newest = last_offset(task.checkpoint, files)
         if last_commit(task.checkpoint, files) != (newest - 1 if newest else None):
             raise BrokenCheckpoint(f"{task.checkpoint} was sealed with a batch pending")
         return False
-
-    def _is_sealed(self, task: RunningTask) -> bool:
-        files = self._files(task)
-        newest = last_offset(task.checkpoint, files)
-        return newest is not None and is_sealed(task.checkpoint, newest, files)
-
-    def _files(self, task: RunningTask) -> CheckpointFiles:
-        return checkpoint_files(self._runtime, task.checkpoint)
 
     def _at_once(self, work: Callable[[T], None], items: Sequence[T]) -> None:
         with ThreadPoolExecutor(self._runtime.settings.max_concurrent_starts) as pool:
@@ -199,19 +149,3 @@ class OldGeneration:
 
 def _watermark_of(positions: Sequence[Position]) -> int:
     return max(position.watermark_ms for position in positions)
-
-
-def task_specs(job: str, layout: Layout) -> list[TaskSpec]:
-    """The specs of a generation's tasks, for work on their checkpoints: of no revision."""
-    return [
-        TaskSpec(
-            job=job,
-            index=index,
-            revision=0,
-            generation=layout.generation,
-            restarts=0,
-            key_groups=part,
-            config=layout.config,
-        )
-        for index, part in enumerate(layout.ranges)
-    ]

@@ -1,16 +1,21 @@
-"""Where a stopped task of the old generation is: its last finished batch, its offsets, its watermark."""
+"""Where the stopped tasks of a generation are: the last finished batch, offsets and watermark of each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from penstock.config.keygroups import KeyGroupRange
-from penstock.config.model import Input
 from penstock.control.errors import BrokenCheckpoint
-from penstock.spark.checkpoint import CheckpointFiles, PlannedBatch, last_commit, planned_batch, watermark_ms
+from penstock.spark.checkpoint import PlannedBatch, last_commit, numbers, planned_batch, watermark_ms
+from penstock.spark.files import Files
 from penstock.spark.redistribute.bus import InputEnds
+from penstock.spark.redistribute.level import lagging
 from penstock.spark.redistribute.offsets import SourceOffsets, parse_line
+from penstock.spark.savepoint.take import read_manifest, savepoint_folder, task_folder
+from penstock.spark.task import RunningTask, Runtime
+from penstock.tasks.redistribution import Layout, SavepointName
+from penstock.tasks.spec import TaskSpec
 
 
 @dataclass(frozen=True)
@@ -27,17 +32,31 @@ class Trace:
     watermark_ms: int
 
 
+class SavedTask(NamedTuple):
+    """A task in a savepoint."""
+
+    spec: TaskSpec
+    checkpoint: str
+
+
+OldTask = RunningTask | SavedTask
+
+
 @dataclass(frozen=True)
-class Position:
-    """A trace with what was missing: `sources` say of every source what is read next."""
+class Position(Trace):
+    """The trace of `task` with what was missing: `sources` say of every source what is read next."""
 
-    batch_id: int | None
-    batch: PlannedBatch | None
     sources: tuple[SourceOffsets, ...]
-    watermark_ms: int
+    task: OldTask
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """That of the last finished batch, which there must be."""
+        assert self.batch is not None
+        return self.batch.metadata
 
 
-def trace(checkpoint: str, files: CheckpointFiles) -> Trace:
+def trace(checkpoint: str, files: Files) -> Trace:
     """The trace of a task that has no batch pending. Raises BrokenCheckpoint when its logs contradict themselves."""
     batch_id = last_commit(checkpoint, files)
     if batch_id is None:
@@ -66,34 +85,74 @@ def topics_of(traces: Sequence[Trace]) -> tuple[str, ...]:
     return tuple(topics)
 
 
-def position(
-    found: Trace, part: KeyGroupRange, topics: Sequence[str], inputs: Mapping[str, Input], ends: InputEnds
-) -> Position:
-    """The trace of the task of `part`; sources that it says nothing of begin as configured. `inputs` are by topic.
+class Generation:
+    """The stopped tasks of a job, of which none may have a batch pending, and how far they have read."""
 
-    Raises BrokenCheckpoint for a topic that the job does not read, Unavailable when Kafka does not answer.
+    def __init__(self, runtime: Runtime, layout: Layout, tasks: Sequence[OldTask]) -> None:
+        self._runtime = runtime
+        self._old = tasks
+        self._inputs = {source.topic: source for source in layout.config.inputs.values()}
+        self._ends = InputEnds(runtime.settings.kafka_bootstrap)
+
+    def positions(self) -> list[Position]:
+        """Where the tasks are. Raises BrokenCheckpoint when their logs contradict themselves, each other or the job,
+        Unavailable when Kafka does not answer."""
+        traces = [trace(task.checkpoint, self._runtime.files) for task in self._old]
+        topics = topics_of(traces)
+        return [self._position(task, found, topics) for task, found in zip(self._old, traces, strict=True)]
+
+    def lagging(self, positions: Sequence[Position], at_end: Callable[[int], bool]) -> tuple[int, ...]:
+        """As `level.lagging`. A query without state drops no rows, so its tasks are level."""
+        if not any(self._runtime.files.names(f"{task.checkpoint}/state") for task in self._old):
+            return ()
+        return lagging([position.watermark_ms for position in positions], at_end)
+
+    def _position(self, task: OldTask, found: Trace, topics: Sequence[str]) -> Position:
+        """Sources that the trace says nothing of begin as configured."""
+        unknown = next((topic for topic in topics if topic not in self._inputs), None)
+        if unknown is not None:
+            raise BrokenCheckpoint(f"the checkpoints read {unknown}, which is not an input of the job")
+        noted = (found.sources + (None,) * len(topics))[: len(topics)]
+        sources = tuple(
+            self._ends.starts(self._inputs[topic], task.spec.key_groups) if source is None else source
+            for topic, source in zip(topics, noted, strict=True)
+        )
+        return Position(found.batch_id, found.batch, sources, found.watermark_ms, task)
+
+
+class SavedGeneration(Generation):
+    """The tasks of a savepoint, which is only read.
+
+    Raises BrokenCheckpoint when it is missing or of another generation.
     """
-    noted = (found.sources + (None,) * len(topics))[: len(topics)]
-    for topic in topics:
-        if topic not in inputs:
-            raise BrokenCheckpoint(f"the checkpoints read {topic}, which is not an input of the job")
-    sources = tuple(
-        ends.starts(inputs[topic], part) if source is None else source
-        for topic, source in zip(topics, noted, strict=True)
-    )
-    return Position(found.batch_id, found.batch, sources, found.watermark_ms)
+
+    def __init__(self, runtime: Runtime, layout: Layout, name: SavepointName) -> None:
+        folder = savepoint_folder(runtime.settings.checkpoint_root, name.job, name.name)
+        tasks = [SavedTask(spec, task_folder(folder, spec.index)) for spec in task_specs(name.job, layout)]
+        super().__init__(runtime, layout, tasks)
+        # Without this check a missing savepoint would look like a job that has read nothing.
+        manifest = read_manifest(folder, runtime.files)
+        if manifest is None:
+            raise BrokenCheckpoint(f"there is no savepoint {folder}")
+        found = manifest.layout
+        if (found.generation, found.ranges) != (layout.generation, layout.ranges):
+            raise BrokenCheckpoint(f"the savepoint {folder} has generation {found.generation}, not {layout.generation}")
 
 
-def positions_of(
-    checkpoints: Sequence[tuple[str, KeyGroupRange]],
-    files: CheckpointFiles,
-    inputs: Mapping[str, Input],
-    ends: InputEnds,
-) -> list[Position]:
-    """Where all tasks of a job are, none of which has a batch pending. Raises what `trace` and `position` raise."""
-    traces = [trace(checkpoint, files) for checkpoint, _ in checkpoints]
-    topics = topics_of(traces)
-    return [position(found, part, topics, inputs, ends) for found, (_, part) in zip(traces, checkpoints, strict=True)]
+def task_specs(job: str, layout: Layout) -> list[TaskSpec]:
+    """The specs of a generation's tasks, for work on their checkpoints: of no revision."""
+    return [
+        TaskSpec(
+            job=job,
+            index=index,
+            revision=0,
+            generation=layout.generation,
+            restarts=0,
+            key_groups=part,
+            config=layout.config,
+        )
+        for index, part in enumerate(layout.ranges)
+    ]
 
 
 def initial_offsets_path(number: int) -> str:
@@ -106,14 +165,13 @@ def initial_offsets_text(line: str) -> str:
     return f"\0v1\n{line}"
 
 
-def _noted_at_start(checkpoint: str, files: CheckpointFiles) -> tuple[SourceOffsets | None, ...]:
-    numbers = sorted(int(name) for name in files.names(f"{checkpoint}/sources") if name.isdigit())
-    found = {number: _noted(f"{checkpoint}/{initial_offsets_path(number)}", files) for number in numbers}
-    return tuple(found.get(number) for number in range(max(numbers, default=-1) + 1))
+def _noted_at_start(checkpoint: str, files: Files) -> tuple[SourceOffsets | None, ...]:
+    count = max(numbers(f"{checkpoint}/sources", files), default=-1) + 1
+    return tuple(_noted(f"{checkpoint}/{initial_offsets_path(number)}", files) for number in range(count))
 
 
-def _noted(path: str, files: CheckpointFiles) -> SourceOffsets | None:
+def _noted(path: str, files: Files) -> SourceOffsets | None:
     try:
-        return parse_line(files.read(path).rpartition("\n")[2])
+        return parse_line(files.read(path).decode().rpartition("\n")[2])
     except FileNotFoundError:
         return None

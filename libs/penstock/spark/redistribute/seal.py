@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from penstock.config.model import KafkaOutput
 from penstock.control.logs import logger
-from penstock.spark.checkpoint import CheckpointFiles, last_offset, task_checkpoint
-from penstock.spark.fence import FENCE
-from penstock.spark.redistribute.files import METADATA, CheckpointWriter, new_id
-from penstock.spark.session import task_session
+from penstock.spark.checkpoint import METADATA, last_offset, new_id
+from penstock.spark.files import CheckpointWriter, Files
 from penstock.spark.sinks.kafka import seal_series, transactional_id_prefix
-from penstock.spark.task import Runtime, checkpoint_files, claim_checkpoint
+from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import SealRequest
 
 log = logger(__name__)
 
 # Spark's error quotes this entry, and the word FENCED makes the failure `fenced` (`penstock.spark.failures`).
-SEAL = "FENCED: this generation was sealed: its job runs in a later one"
+SEAL = b"FENCED: this generation was sealed: its job runs in a later one"
 
 
 def seal(runtime: Runtime, request: SealRequest) -> None:
@@ -31,29 +29,25 @@ def seal(runtime: Runtime, request: SealRequest) -> None:
     if isinstance(output, KafkaOutput) and output.delivery == "exactly_once":
         for index in range(len(layout.ranges)):
             prefix = transactional_id_prefix(request.job, index, layout.generation)
-            seal_series(runtime.host.spark, runtime.settings.kafka_bootstrap, prefix)
+            seal_series(runtime.spark, runtime.settings.kafka_bootstrap, prefix)
     log.info("generation sealed", job=request.job, generation=layout.generation)
 
 
-def is_sealed(checkpoint: str, batch_id: int, files: CheckpointFiles) -> bool:
-    """Whether the entry of a batch is a seal."""
-    return files.read(f"{checkpoint}/offsets/{batch_id}").startswith(SEAL)
+def is_sealed(checkpoint: str, files: Files) -> bool:
+    """Whether the newest entry of the offsets log is a seal."""
+    newest = last_offset(checkpoint, files)
+    return newest is not None and files.read(f"{checkpoint}/offsets/{newest}").startswith(SEAL)
 
 
 def _seal_checkpoint(runtime: Runtime, request: SealRequest, index: int) -> None:
-    settings, layout = runtime.settings, request.layout
-    checkpoint = task_checkpoint(settings.checkpoint_root, request.job, layout.generation, index)
-    token = claim_checkpoint(runtime, checkpoint, epoch=None)
-    files = checkpoint_files(runtime, checkpoint)
-    newest = last_offset(checkpoint, files)
-    if newest is not None and is_sealed(checkpoint, newest, files):
+    checkpoint = runtime.checkpoint(request.job, request.layout.generation, index)
+    token = runtime.claim(checkpoint, epoch=None)
+    if is_sealed(checkpoint, runtime.files):
         return
-    session = task_session(
-        runtime.host.spark, layout.config, f"{checkpoint}/{FENCE}", token, settings.unlocked_checkpoints
-    )
+    newest = last_offset(checkpoint, runtime.files)
     entry = 0 if newest is None else newest + 1
-    writer = CheckpointWriter(session, checkpoint)
-    if METADATA not in files.names(checkpoint):
+    writer = CheckpointWriter(runtime.session(request.layout.config, checkpoint, token), checkpoint)
+    if METADATA not in runtime.files.names(checkpoint):
         # The task was never started. Without a query id Spark would report that instead of quoting the seal.
         writer.write(METADATA, new_id())
-    writer.write(f"offsets/{entry}", SEAL.encode())
+    writer.write(f"offsets/{entry}", SEAL)

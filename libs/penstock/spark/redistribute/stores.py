@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from penstock.control.errors import BrokenCheckpoint
-from penstock.spark.checkpoint import CheckpointFiles
+from penstock.spark.checkpoint import numbers, parsed
+from penstock.spark.files import Files
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
@@ -29,6 +30,11 @@ class StateStoreInfo:
     prefix_columns: int
     properties: str = ""
     schema_files: tuple[str, ...] = ()
+
+    def folder(self, partition: int) -> str:
+        """Where the store of a partition is, below the checkpoint."""
+        folder = f"state/{self.operator}/{partition}"
+        return folder if self.name == _DEFAULT_STORE else f"{folder}/{self.name}"
 
 
 @dataclass(frozen=True)
@@ -55,17 +61,15 @@ class Operator:
         named = [_below(path, self.number) for store in self.stores for path in store.schema_files]
         if self.version != "v1":
             return tuple(named)
-        folders = ["" if store.name == _DEFAULT_STORE else f"{store.name}/" for store in self.stores]
-        return tuple(f"state/{self.number}/0/{folder}_metadata/schema" for folder in folders)
+        return tuple(f"{store.folder(0)}/_metadata/schema" for store in self.stores)
 
 
-def operators_of(checkpoint: str, files: CheckpointFiles) -> tuple[Operator, ...]:
+def operators_of(checkpoint: str, files: Files) -> tuple[Operator, ...]:
     """The stateful operators of a checkpoint; empty for a stateless query.
 
     Raises BrokenCheckpoint when their metadata is missing or has an unknown version.
     """
-    numbers = sorted(int(name) for name in files.names(f"{checkpoint}/state") if name.isdigit())
-    return tuple(parse_operator(number, _metadata_text(checkpoint, number, files)) for number in numbers)
+    return tuple(_operator(checkpoint, number, files) for number in sorted(numbers(f"{checkpoint}/state", files)))
 
 
 def partitions_of(batch_metadata: Mapping[str, Any]) -> int:
@@ -87,10 +91,10 @@ def join_format_version(batch_metadata: Mapping[str, Any]) -> int:
 
 
 def parse_operator(number: int, text: str) -> Operator:
-    """Parses an operator's metadata file. Raises BrokenCheckpoint for an unknown version."""
+    """Parses an operator's metadata file. Raises ValueError for an unknown version."""
     version, _, rest = text.partition("\n")
     if version not in ("v1", "v2"):
-        raise BrokenCheckpoint(f"the operator metadata has version {version!r}, expected v1 or v2")
+        raise ValueError(f"the operator metadata has version {version!r}, expected v1 or v2")
     record = json.loads(rest)
     stores = [
         StateStoreInfo(
@@ -106,13 +110,10 @@ def parse_operator(number: int, text: str) -> Operator:
     return Operator(number, version, record, tuple(stores))
 
 
-def _metadata_text(checkpoint: str, number: int, files: CheckpointFiles) -> str:
-    batches = [int(name) for name in files.names(f"{checkpoint}/{_versioned(number)}") if name.isdigit()]
+def _operator(checkpoint: str, number: int, files: Files) -> Operator:
+    batches = numbers(f"{checkpoint}/{_versioned(number)}", files)
     path = f"{_versioned(number)}/{max(batches)}" if batches else _metadata_path(number)
-    try:
-        return files.read(f"{checkpoint}/{path}")
-    except FileNotFoundError as error:
-        raise BrokenCheckpoint(f"the file {checkpoint}/{path} is missing") from error
+    return parsed(f"{checkpoint}/{path}", partial(parse_operator, number), files)
 
 
 def _moved(store: Mapping[str, Any], operator: int, checkpoint: str, partitions: int) -> dict[str, Any]:

@@ -1,4 +1,10 @@
-"""Takes and removes savepoints. A job's tasks may run meanwhile, since published files are never written again.
+"""Takes and removes savepoints: immutable copies of a job's checkpoints.
+
+<root>/<job>/savepoints/<name>/
+    savepoint.json      SavepointManifest
+    task-<index>/       a checkpoint as Spark would leave it after the last finished batch
+
+A job's tasks may run meanwhile, since published files are never written again.
 
 Each task is copied as of its last finished batch and verified. The folder then gets its name in one step. A batch that
 is planned but not finished is not part of a savepoint. Checkpoints are not claimed, so running tasks are not disturbed.
@@ -9,13 +15,12 @@ from __future__ import annotations
 import uuid
 
 from py4j.protocol import Py4JJavaError
+from pydantic import ValidationError
 
 from penstock.control.errors import BrokenCheckpoint, Fenced
 from penstock.control.logs import logger
-from penstock.spark.checkpoint import task_checkpoint
+from penstock.spark.files import Files
 from penstock.spark.savepoint.content import Content, content_of
-from penstock.spark.savepoint.files import savepoint_files
-from penstock.spark.savepoint.folder import MANIFEST, read_manifest, savepoint_folder, savepoints_folder, task_folder
 from penstock.spark.task import Runtime
 from penstock.tasks.savepoint import (
     SavedTask,
@@ -27,9 +32,36 @@ from penstock.tasks.savepoint import (
 
 log = logger(__name__)
 
+MANIFEST = "savepoint.json"
+
 # A running task deletes old versions. If it deletes one during the copy, the copy is tried again.
 _ATTEMPTS = 3
 _Unreadable = (BrokenCheckpoint, OSError, ValueError, KeyError, Py4JJavaError)
+
+
+def savepoints_folder(root: str, job: str) -> str:
+    """The Hadoop path of all savepoints of a job."""
+    return f"{root.rstrip('/')}/{job}/savepoints"
+
+
+def savepoint_folder(root: str, job: str, name: str) -> str:
+    """The Hadoop path of a savepoint."""
+    return f"{savepoints_folder(root, job)}/{name}"
+
+
+def task_folder(savepoint: str, index: int) -> str:
+    """The Hadoop path of a task's checkpoint in a savepoint."""
+    return f"{savepoint}/task-{index}"
+
+
+def read_manifest(savepoint: str, files: Files) -> SavepointManifest | None:
+    """The manifest of a savepoint; None if there is no savepoint. Raises BrokenCheckpoint if it cannot be read."""
+    try:
+        return SavepointManifest.model_validate_json(files.read(f"{savepoint}/{MANIFEST}"))
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        raise BrokenCheckpoint(f"{savepoint}/{MANIFEST} cannot be read: {error}") from error
 
 
 def take(runtime: Runtime, request: SavepointRequest) -> SavepointReport:
@@ -43,7 +75,7 @@ def take(runtime: Runtime, request: SavepointRequest) -> SavepointReport:
 
 def remove(runtime: Runtime, request: SavepointRemoval) -> None:
     """Deletes a savepoint and its unfinished attempts; safe to repeat. Raises Fenced when a newer one has the name."""
-    files, root = savepoint_files(runtime), runtime.settings.checkpoint_root
+    files, root = runtime.files, runtime.settings.checkpoint_root
     folder = savepoint_folder(root, request.job, request.name)
     _require_not_newer(read_manifest(folder, files), request.number, folder)
     files.delete(folder)
@@ -56,9 +88,10 @@ def remove(runtime: Runtime, request: SavepointRemoval) -> None:
 
 class _Taking:
     def __init__(self, runtime: Runtime, request: SavepointRequest) -> None:
+        self._runtime = runtime
         self._root = runtime.settings.checkpoint_root
         self._request = request
-        self._files = savepoint_files(runtime)
+        self._files = runtime.files
         self._folder = savepoint_folder(self._root, request.job, request.name)
         self._attempt = f"{savepoints_folder(self._root, request.job)}/{_attempts_at(request.name)}{uuid.uuid4().hex}"
         self._bytes = 0
@@ -89,7 +122,7 @@ class _Taking:
 
     def _save(self, index: int) -> SavedTask:
         request = self._request
-        checkpoint = task_checkpoint(self._root, request.job, request.layout.generation, index)
+        checkpoint = self._runtime.checkpoint(request.job, request.layout.generation, index)
         try:
             return SavedTask(index=index, batch=self._copy(checkpoint, index))
         except _Unreadable as error:

@@ -14,7 +14,6 @@ checkpoint's metadata). Spark runs batches in order and repeats only the last on
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import NamedTuple
 
 from penstock.control.errors import BrokenCheckpoint
@@ -27,17 +26,10 @@ class Marker(NamedTuple):
     query_id: str
 
 
-class Decision(Enum):
-    """Whether a batch's rows are still to be written."""
-
-    WRITE = "write"
-    SKIP = "skip"
-
-
-def decide(marker: Marker | None, batch_id: int, query_id: str) -> Decision:
-    """The decision of the table above. Raises BrokenCheckpoint where it says fail."""
+def is_written(marker: Marker | None, batch_id: int, query_id: str) -> bool:
+    """Whether the table above says skip. Raises BrokenCheckpoint where it says fail."""
     if marker is None:
-        return Decision.WRITE
+        return False
     if marker.query_id != query_id:
         raise BrokenCheckpoint(
             f"batch {batch_id} comes from query {query_id}, but the database has batches of query {marker.query_id} "
@@ -53,4 +45,4 @@ def decide(marker: Marker | None, batch_id: int, query_id: str) -> Decision:
             "database went back, or the task wrote to another one; delete the task's row of penstock_batches to "
             "accept the gap"
         )
-    return Decision.SKIP if batch_id == marker.batch_id else Decision.WRITE
+    return batch_id == marker.batch_id

@@ -1,10 +1,9 @@
-"""What a sink is given besides the rows, and the rules that every sink checks before a query starts."""
+"""What sinks share: the rules that they check before a query starts, columns, and JSON text."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -12,13 +11,17 @@ from pyspark.sql import functions as F
 from penstock.control.errors import BrokenTask
 from penstock.tasks.spec import TaskSpec
 
+# Of timestamps in JSON and CSV. Spark's own defaults cut to milliseconds.
+TIMESTAMP_OPTIONS = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+JSON_OPTIONS = {**TIMESTAMP_OPTIONS, "ignoreNullFields": "false"}
 
-@dataclass(frozen=True)
-class SinkContext:
-    """What the container knows and the job does not: `connections` maps a connection's name to its libpq URL."""
 
-    kafka_bootstrap: str
-    connections: Mapping[str, str]
+def json_text(value: Column) -> Column:
+    """`value` (struct, map, array or variant) as JSON: nulls kept, timestamps in microseconds with their offset."""
+    return F.to_json(value, JSON_OPTIONS)
 
 
 def column(name: str) -> Column:

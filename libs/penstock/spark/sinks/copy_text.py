@@ -19,52 +19,31 @@ from __future__ import annotations
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    VarcharType,
-    VariantType,
-)
+from pyspark.sql.types import ArrayType, DataType, DecimalType, StructType
 
 from penstock.control.errors import BrokenTask
-from penstock.spark.sinks.context import column
-from penstock.spark.sinks.json_text import json_text
+from penstock.spark.sinks.context import column, json_text
 
-_SCALARS: dict[type[DataType], str] = {
-    BooleanType: "boolean",
-    ByteType: "smallint",
-    ShortType: "smallint",
-    IntegerType: "integer",
-    LongType: "bigint",
-    FloatType: "real",
-    DoubleType: "double precision",
-    DecimalType: "numeric",
-    StringType: "text",
-    CharType: "text",
-    VarcharType: "text",
-    BinaryType: "bytea",
-    DateType: "date",
-    TimestampType: "timestamptz",
-    TimestampNTZType: "timestamp",
+# By Spark's names of types.
+_SCALARS = {
+    "boolean": "boolean",
+    "byte": "smallint",
+    "short": "smallint",
+    "integer": "integer",
+    "long": "bigint",
+    "float": "real",
+    "double": "double precision",
+    "decimal": "numeric",
+    "string": "text",
+    "char": "text",
+    "varchar": "text",
+    "binary": "bytea",
+    "date": "date",
+    "timestamp": "timestamptz",
+    "timestamp_ntz": "timestamp",
 }
-_JSON = (ArrayType, StructType, MapType, VariantType)
-_ESCAPED = (StringType, CharType, VarcharType, BinaryType, *_JSON)
+_JSON = {"array", "struct", "map", "variant"}
+_ESCAPED = {"string", "char", "varchar", "binary", *_JSON}
 _ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
 # Offsets of years before standard time have seconds: five letters print them where they are.
 _TIMESTAMP_FORMAT = "yyyy-MM-dd HH:mm:ss.SSSSSSxxxxx"
@@ -78,7 +57,7 @@ def postgres_type(kind: DataType, name: str) -> str:
     if isinstance(kind, ArrayType):
         element = _scalar(kind.elementType)
         return "jsonb" if element is None else f"{element}[]"
-    if isinstance(kind, _JSON):
+    if kind.typeName() in _JSON:
         return "jsonb"
     raise BrokenTask(f"query: column {name} of type {kind.simpleString()} has no Postgres type; cast it in the query")
 
@@ -90,27 +69,27 @@ def copy_line(schema: StructType) -> Column:
 
 
 def _scalar(kind: DataType) -> str | None:
-    name = next((name for spark, name in _SCALARS.items() if isinstance(kind, spark)), None)
+    name = _SCALARS.get(kind.typeName())
     return f"numeric({kind.precision},{kind.scale})" if isinstance(kind, DecimalType) else name
 
 
 def _cell(value: Column, kind: DataType) -> Column:
     text = _text(value, kind)
-    if isinstance(kind, _ESCAPED):
+    if kind.typeName() in _ESCAPED:
         text = _replace_all(text, _ESCAPES)
     return F.coalesce(text, F.lit("\\N"))
 
 
 def _text(value: Column, kind: DataType) -> Column:
     """The value as Postgres reads it, before COPY's escapes; null stays null."""
-    match kind:
-        case BinaryType():
+    if isinstance(kind, ArrayType) and _scalar(kind.elementType) is not None:
+        return _array_text(value, kind.elementType)
+    match kind.typeName():
+        case "binary":
             return F.concat(F.lit("\\x"), F.hex(value))
-        case TimestampType():
+        case "timestamp":
             return F.date_format(value, _TIMESTAMP_FORMAT)
-        case ArrayType() if _scalar(kind.elementType) is not None:
-            return _array_text(value, kind.elementType)
-        case ArrayType() | StructType() | MapType() | VariantType():
+        case name if name in _JSON:
             return json_text(value)
         case _:
             return value.cast("string")

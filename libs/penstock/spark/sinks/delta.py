@@ -13,7 +13,7 @@ from delta.tables import DeltaTable, DeltaTableBuilder
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+from pyspark.sql.types import StructType
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
 
 from penstock.config.model import DeltaOutput
@@ -27,8 +27,6 @@ _ATTEMPTS = 6
 # not there yet: the task tries again, ever more slowly. (Of a folder with other files only it says
 # DELTA_MISSING_DELTA_TABLE.)
 _BEING_CREATED = {"DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", "DELTA_TABLE_NOT_FOUND"}
-# Spark jobs over the table's log use this many partitions; the default of 50 is for logs far larger than these.
-_SESSION_SETTINGS = {"spark.databricks.delta.snapshotPartitions": "1"}
 
 
 def writer(frame: DataFrame, spec: TaskSpec, output: DeltaOutput) -> DataStreamWriter:
@@ -37,8 +35,6 @@ def writer(frame: DataFrame, spec: TaskSpec, output: DeltaOutput) -> DataStreamW
     Raises BrokenTask when the table has other columns or partitions, or the output mode cannot be served.
     """
     _require_supported(frame, spec, output)
-    for name, setting in _SESSION_SETTINGS.items():
-        frame.sparkSession.conf.set(name, setting)
     ensure_table(frame, output)
     stream = (
         frame.writeStream.outputMode(spec.config.output_mode)
@@ -57,7 +53,7 @@ def ensure_table(frame: DataFrame, output: DeltaOutput) -> None:
     """
     session = frame.sparkSession
     if not DeltaTable.isDeltaTable(session, output.path):
-        _create(session, nullable(frame.schema), output)
+        _create(session, frame.schema.toNullable(), output)
     problems = schema_problems(DeltaTable.forPath(session, output.path).toDF().schema, frame.schema)
     if problems:
         raise BrokenTask(f"output.path: the Delta table does not fit the query: {'; '.join(problems)}")
@@ -66,9 +62,9 @@ def ensure_table(frame: DataFrame, output: DeltaOutput) -> None:
 
 def schema_problems(table: StructType, rows: StructType) -> list[str]:
     """Why `rows` cannot be appended to `table`, in words; empty when they can. Nullability is left out."""
-    types = {field.name.lower(): field.dataType for field in nullable(table).fields}
+    types = {field.name.lower(): field.dataType for field in table.toNullable().fields}
     problems = []
-    for field in nullable(rows).fields:
+    for field in rows.toNullable().fields:
         have = types.get(field.name.lower())
         if have is None:
             problems.append(f"the table has no column {field.name}")
@@ -80,23 +76,6 @@ def schema_problems(table: StructType, rows: StructType) -> list[str]:
     given = {field.name.lower() for field in rows.fields}
     missing = [field.name for field in table.fields if not field.nullable and field.name.lower() not in given]
     return problems + [f"the query does not give {name}, which the table requires" for name in missing]
-
-
-def nullable(schema: StructType) -> StructType:
-    """`schema` with every field, element and map value nullable, as Spark writes files."""
-    return StructType([StructField(f.name, _nullable_type(f.dataType), True, f.metadata) for f in schema.fields])
-
-
-def _nullable_type(kind: DataType) -> DataType:
-    match kind:
-        case StructType():
-            return nullable(kind)
-        case ArrayType():
-            return ArrayType(_nullable_type(kind.elementType), True)
-        case MapType():
-            return MapType(_nullable_type(kind.keyType), _nullable_type(kind.valueType), True)
-        case _:
-            return kind
 
 
 def _require_supported(frame: DataFrame, spec: TaskSpec, output: DeltaOutput) -> None:

@@ -16,14 +16,13 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.config.model import FilesOutput
 from penstock.control.errors import NotFound
-from penstock.spark.sinks import json_text
-from penstock.spark.sinks.context import require_output_mode
+from penstock.spark.sinks.context import JSON_OPTIONS, TIMESTAMP_OPTIONS, require_output_mode
 from penstock.tasks.spec import TaskSpec
 
 _WRITE_OPTIONS = {
     "parquet": {},
-    "json": json_text.OPTIONS,
-    "csv": {**json_text.TIMESTAMP_OPTIONS, "header": "true"},
+    "json": JSON_OPTIONS,
+    "csv": {**TIMESTAMP_OPTIONS, "header": "true"},
 }
 _READ_OPTIONS = {"parquet": {}, "json": {}, "csv": {"header": "true"}}
 

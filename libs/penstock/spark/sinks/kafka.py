@@ -23,8 +23,7 @@ from pyspark.sql.types import StringType
 
 from penstock.config.model import KafkaOutput
 from penstock.control.errors import BrokenTask, Unavailable
-from penstock.spark.sinks.context import column, require_columns
-from penstock.spark.sinks.json_text import json_text
+from penstock.spark.sinks.context import column, json_text, require_columns
 from penstock.tasks.spec import TaskSpec
 
 _TIMEOUT_SECONDS = 15.0

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from penstock.config.model import PostgresOutput
 from penstock.control.errors import BrokenTask
 from penstock.control.logs import logger
-from penstock.spark.sinks.batch_marker import Decision, Marker, decide
+from penstock.spark.sinks.batch_marker import Marker, is_written
 from penstock.spark.sinks.context import require_columns
 from penstock.spark.sinks.copy_text import copy_line, postgres_type
 from penstock.spark.sinks.postgres_connections import ConnectionPool, Link, pool_of
@@ -80,28 +80,28 @@ class PostgresSink:
         batch = Marker(batch_id, query_id_of(frame))
         with self._pool.link() as link:
             marker = read_marker(link, self._key)
-        if decide(marker, *batch) is Decision.SKIP:
+        if is_written(marker, *batch):
             self._log_skip(batch)
             frame.write.format("noop").mode("overwrite").save()
             return
         with spooled(frame, self._line) as rows:
             self.store(rows, batch)
 
-    def store(self, rows: IO[bytes], batch: Marker) -> Decision:
-        """Stores COPY text and marker in one transaction, unless another has stored the batch meanwhile."""
+    def store(self, rows: IO[bytes], batch: Marker) -> bool:
+        """Stores COPY text and marker in one transaction; False when another has stored the batch meanwhile."""
         with self._pool.link() as link:
             self._ensure_stage(link)
             with link.transaction(), link.cursor() as cursor:
                 with cursor.copy(self._target.copy_statement()) as copy:
                     while chunk := rows.read(_CHUNK_BYTES):
                         copy.write(chunk)
-                decision = decide(claim_marker(link, self._key), *batch)
-                if decision is Decision.WRITE:
-                    write_marker(link, self._key, batch, self._target.insert(link))
-                else:
+                is_late = is_written(claim_marker(link, self._key), *batch)
+                if is_late:
                     self._log_skip(batch)
+                else:
+                    write_marker(link, self._key, batch, self._target.insert(link))
                 self._target.empty_stage(link)
-        return decision
+        return not is_late
 
     def _ensure_stage(self, link: Link) -> None:
         if self._target.stage not in link.stages:
@@ -109,7 +109,7 @@ class PostgresSink:
             link.stages.add(self._target.stage)
 
     def _log_skip(self, batch: Marker) -> None:
-        log.info("batch already written", **vars(self._key), table=self._target.table, batch_id=batch.batch_id)
+        log.info("batch already written", **self._key._asdict(), table=self._target.table, batch_id=batch.batch_id)
 
 
 def query_id_of(frame: DataFrame) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import psycopg
 from psycopg import sql
@@ -39,32 +39,27 @@ WHERE job = %s AND task_index = %s AND generation = %s
 """
 
 
-@dataclass(frozen=True)
-class MarkerKey:
-    """The row of penstock_batches that belongs to a task's generation."""
+class MarkerKey(NamedTuple):
+    """The row of penstock_batches that belongs to a task's generation, by its primary key."""
 
     job: str
     task_index: int
     generation: int
 
-    def values(self) -> tuple[str, int, int]:
-        """The primary key."""
-        return (self.job, self.task_index, self.generation)
-
 
 def read_marker(connection: psycopg.Connection, key: MarkerKey) -> Marker | None:
     """The marker as committed; takes no lock."""
-    return _marker(connection.execute(_READ_MARKER, key.values()).fetchone())
+    return _marker(connection.execute(_READ_MARKER, key).fetchone())
 
 
 def claim_marker(connection: psycopg.Connection, key: MarkerKey) -> Marker | None:
     """The marker, locked until the transaction ends. The lock orders an old owner of the task and its successor."""
-    return _marker(connection.execute(_CLAIM_MARKER, key.values()).fetchone())
+    return _marker(connection.execute(_CLAIM_MARKER, key).fetchone())
 
 
 def write_marker(connection: psycopg.Connection, key: MarkerKey, marker: Marker, rows: int) -> None:
     """Replaces the claimed marker."""
-    connection.execute(_WRITE_MARKER, (marker.batch_id, marker.query_id, rows, *key.values()))
+    connection.execute(_WRITE_MARKER, (marker.batch_id, marker.query_id, rows, *key))
 
 
 class Target:
