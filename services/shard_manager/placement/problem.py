@@ -60,6 +60,11 @@ class Containers:
     region_names: tuple[str, ...]
     label_names: tuple[str, ...]
 
+    @property
+    def usable(self) -> Floats:
+        """Capacity less headroom [C, D]."""
+        return self.capacity * (1 - self.headroom)[:, None]
+
 
 @dataclass(frozen=True)
 class Shards:
