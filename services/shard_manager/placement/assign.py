@@ -54,6 +54,8 @@ class _Workspace:
     def take(self, rows: Ints) -> None:
         """Places the shards of one batch that fit: many at a time, and then singly those that did not fit so."""
         containers = np.flatnonzero(self._frame.may_enter[self._frame.constraint[rows[0]]])
+        if len(containers) == 0:
+            return
         step = max(1, len(containers) // 2)
         late = [self._take_together(rows[start : start + step], containers) for start in range(0, len(rows), step)]
         for row in np.concatenate(late):
@@ -63,12 +65,11 @@ class _Workspace:
         """Places one shard on each of the emptiest containers; returns the shards that do not fit there."""
         fill = self._total[containers] * self._per_unit[containers]
         emptiest = np.argsort(fill.mean(axis=1) + 0.5 * fill.max(axis=1), kind="stable")[: len(rows)]
-        chosen = containers[emptiest[_match(self._size[rows], fill[emptiest])]] if len(emptiest) else emptiest
-        rows, late = rows[: len(chosen)], rows[len(chosen) :]
+        chosen = containers[emptiest[_match(self._size[rows], fill[emptiest])]]
         fits = (self._total[chosen] + self._frame.load[rows] <= self._frame.limit[chosen]).all(axis=1)
         good = fits & ~self._groups.crowds(rows, chosen)
         self._put(rows[good], chosen[good])
-        return np.append(rows[~good], late)
+        return rows[~good]
 
     def _take_singly(self, row: int, containers: Ints) -> None:
         """Places a shard where the fullest dimension stays least full; beside its group only if it must."""
@@ -88,9 +89,8 @@ class _Workspace:
 
 
 def _match(size: Floats, fill: Floats) -> Ints:
-    """A different row of `fill` [n, D] for each shard, of n at most: shards that are large in a dimension go where that
-    is least filled."""
-    size = size[: len(fill)]
+    """A different row of `fill` [n, D] for each of n shards: those that are large in a dimension go where that is least
+    filled."""
     main = size.argmax(axis=1)
     left = np.arange(len(fill))
     chosen = np.empty(len(size), dtype=np.int64)

@@ -14,6 +14,8 @@ from services.shard_manager.placement.exchanges import Exchanges, Scene, best_ex
 from services.shard_manager.placement.frame import Frame, budget_left, moves_away, totals
 from services.shard_manager.placement.problem import NOBODY, Flags, Floats, Ints
 
+_PATIENCE = 8
+"""The search ends after so many rounds in a row that found nothing."""
 _MOST_ROUNDS = 2_000
 _FEWEST_ROUNDS = 48
 _SHARDS_EXAMINED = 4_800_000
@@ -30,16 +32,17 @@ _EXAMINED = 24_000
 _FEWEST_EXAMINED = 32
 
 
-def balance(frame: Frame, holder: Ints, band: float, movable: Flags, *, patience: int) -> tuple[Ints, bool]:
+def balance(frame: Frame, holder: Ints, band: float, movable: Flags, rounds: int | None = None) -> tuple[Ints, bool]:
     """The holders after exchanges of `movable` shards [S] within the move budget, and whether the search came to its
-    end: every container is within `band`, or nothing more was found in `patience` rounds in a row. The budget or the round limit may end it before."""
+    end: every container is within `band`, or nothing more was found. The budget or the limit of `rounds` may end it before."""
     measure, idle = measure_of(frame, holder), 0
     cost = np.append(np.where(frame.free, 0.0, frame.cost), 0.0)
-    for _ in range(min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, _SHARDS_EXAMINED // max(len(holder), 1)))):
+    usual = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, _SHARDS_EXAMINED // max(len(holder), 1)))
+    for _ in range(usual if rounds is None else rounds):
         deviation = deviation_by(measure, holder)
         off = np.abs(deviation).max(axis=1, initial=0.0)
         bad = np.flatnonzero(off > band + EDGE)
-        if len(bad) == 0 or idle == patience:
+        if len(bad) == 0 or idle == _PATIENCE:
             return holder, True
         bad, swaps = bad[np.argsort(-off[bad], kind="stable")], idle > 0
         a, b = _pairs(frame.tier, deviation, bad, turn=max(0, idle - 1))
@@ -66,9 +69,10 @@ def _pairs(tier: Ints, deviation: Floats, bad: Ints, *, turn: int) -> tuple[Ints
     for number in np.unique(tier[bad]):
         own, members = bad[tier[bad] == number], np.flatnonzero(tier == number)
         columns = _examined(members, len(own), turn)
-        product = (deviation[own][:, None, :] * deviation[columns]).sum(axis=2)
-        first = turn * each if columns.shape[1] == len(members) else 0
-        nearest = np.argsort(product, axis=1, kind="stable")[:, first : first + each]
+        product = np.einsum("id,ijd->ij", deviation[own], deviation[columns])
+        first, last = (turn * each if columns.shape[1] == len(members) else 0), columns.shape[1] - 1
+        ranked = np.argpartition(product, (min(first, last), min(first + each - 1, last)), axis=1)
+        nearest = ranked[:, first : first + each]
         partners = np.take_along_axis(columns, nearest, axis=1)
         found = np.stack([np.broadcast_to(own[:, None], partners.shape), partners]).reshape(2, -1)
         pairs.append(found[:, found[0] != found[1]])

@@ -29,8 +29,7 @@ from services.shard_manager.placement.room import make_room
 
 _TIGHT = 0.5
 """Shards that have to move anyway are balanced to this share of the band, which saves moves later."""
-_PATIENCE = 8
-_PATIENCE_TO_TIGHTEN = 2
+_ROUNDS_TO_TIGHTEN = 8
 _MOST_PASSES = 50
 _WORTH_GOING_ON = 0.1
 """The share of the imbalance that a placement must take away for another placement to be worth while soon."""
@@ -102,8 +101,8 @@ def _place_and_balance(frame: Frame, kept: Ints) -> tuple[Ints, Ints, bool]:
         checks.check_holders(frame, placed)
         start = rebalance_tiers(frame, placed)
         if number == 0 and frame.free.any():
-            start, _ = balance(frame, start, band * _TIGHT, frame.free, patience=_PATIENCE_TO_TIGHTEN)
-        balanced, has_ended = balance(frame, start, band, everything, patience=_PATIENCE)
+            start, _ = balance(frame, start, band * _TIGHT, frame.free, rounds=_ROUNDS_TO_TIGHTEN)
+        balanced, has_ended = balance(frame, start, band, everything)
         holder = brute_force(frame, balanced)
         checks.check_same_placed(placed, holder)
         checks.check_holders(frame, holder)

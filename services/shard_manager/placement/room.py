@@ -40,7 +40,8 @@ class _Workspace:
     def place(self, shard: int, *, repack: bool, preempt: bool) -> None:
         """Places one shard, if a way is found: by moving others elsewhere, or by taking less important ones off."""
         load, priority = self._frame.load[shard], self._frame.problem.shards.priority
-        enterable = np.flatnonzero(self._may_enter(shard) & (load <= self._frame.limit).all(axis=1))
+        enterable = np.flatnonzero(self._may_enter(shard))
+        enterable = enterable[(load <= self._frame.limit[enterable]).all(axis=1)]
         missing = np.maximum(self._total[enterable] + load - self._frame.limit[enterable], 0)
         nearest = np.argsort((missing * self._frame.per_unit[enterable]).sum(axis=1), kind="stable")
         for place in nearest[:_CONTAINERS_TRIED]:
@@ -87,8 +88,9 @@ class _Workspace:
         """The container that is left with the most room; `NOBODY` if none has room."""
         room = self._may_enter(shard) & self._has_room(shard)
         room[self.holder[shard]] = False
-        left = ((self._frame.limit - self._total - self._frame.load[shard]) * self._frame.per_unit).min(axis=1)
-        return int(np.where(room, left, -np.inf).argmax()) if room.any() else NOBODY
+        found = np.flatnonzero(room)
+        left = self._frame.limit[found] - self._total[found] - self._frame.load[shard]
+        return int(found[(left * self._frame.per_unit[found]).min(axis=1).argmax()]) if len(found) else NOBODY
 
     def _move(self, shard: int, destination: int) -> None:
         for container, sign in ((int(self.holder[shard]), -1), (destination, 1)):
