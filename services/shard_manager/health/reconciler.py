@@ -16,7 +16,7 @@ from penstock.control.clock import Clock
 from penstock.control.logs import logger
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member, drain_is_over
 from services.shard_manager import metrics
-from services.shard_manager.health.failing import Late, judge, most_aside
+from services.shard_manager.health.failing import Late, may_set_aside, most_aside
 from services.shard_manager.health.failure_stats import FailureStats
 from services.shard_manager.health.faults import Fault, fault_of_failing, fault_of_outlier
 from services.shard_manager.health.outliers import Outlier, OutlierLimits, outliers_by_failures, outliers_by_speed
@@ -158,11 +158,10 @@ class HealthReconciler:
         leader_epoch: int,
     ) -> list[Fault]:
         most = most_aside(len(live), self._settings.set_aside_share)
-        verdict = judge([fault.container for fault in faults], nearly, live.keys() - self._aside, most)
-        only_alert = [fault for fault in faults if fault.container in verdict.only_alert]
+        if not may_set_aside([fault.container for fault in faults], nearly, live.keys() - self._aside, most):
+            return faults
+        only_alert = []
         for fault in faults:
-            if fault.container not in verdict.set_aside:
-                continue
             before = live[fault.container].availability
             if not self._store.set_aside(fault, availability, before=before, most=most, leader_epoch=leader_epoch):
                 only_alert.append(fault)

@@ -10,7 +10,7 @@ from penstock.control.logs import logger
 from penstock.wire.cluster import ShardOrders
 from services.shard_manager.leader.orders import Orders, Verb
 from services.shard_manager.leader.view import View
-from services.shard_manager.moves.moves import Added, Dropped, DropUnanswered, Event, Instruction, SendDrop
+from services.shard_manager.moves.moves import Added, Dropped, Event, Instruction, SendDrop
 
 log = logger(__name__)
 
@@ -59,19 +59,12 @@ class OrderDispatcher:
             deadline_seconds=self._deadline_seconds,
         )
         log.info("order sent", order=verb, container=container, shards=len(epochs), version=order.version)
-        answers = self._answers
+        answers, kind = self._answers, Added if verb == "add" else Dropped
 
         def on_answer(done: frozenset[int]) -> None:
             """A worker thread calls this; the next round handles the events."""
-            for event in _events(verb, epochs, done):
-                answers.put(event)
+            for shard in sorted(done):
+                answers.put(kind(shard, epochs[shard]))
             self._wake()
 
         self._orders.send(verb, member.url, order, on_answer)
-
-
-def _events(verb: Verb, epochs: Mapping[int, int], done: frozenset[int]) -> list[Event]:
-    """The events of an answer. `epochs`: the ordered shards; `done`: the shards that the container reported as done."""
-    if verb == "add":
-        return [Added(shard, epoch) for shard, epoch in epochs.items() if shard in done]
-    return [Dropped(shard, epoch) if shard in done else DropUnanswered(shard, epoch) for shard, epoch in epochs.items()]

@@ -7,7 +7,7 @@ The move of a shard that nobody runs starts at DROPPED. A shard that must leave 
 goes DROPPING -> DROPPED -> done. The store then records that nobody owns it.
 
 Every event carries an assignment epoch. An event of another epoch than the move's is an echo of an older order, and
-changes nothing.
+changes nothing. So does an answer that comes twice.
 """
 
 from __future__ import annotations
@@ -72,14 +72,6 @@ class Dropped:
 
 
 @dataclass(frozen=True)
-class DropUnanswered:
-    """The source did not answer, or refused. Whether it still runs the shard is unknown."""
-
-    shard: int
-    epoch: int
-
-
-@dataclass(frozen=True)
 class Recorded:
     """The store recorded `destination` (None: nobody) as the owner, under `epoch` in place of `from_epoch`."""
 
@@ -97,7 +89,7 @@ class Added:
     epoch: int
 
 
-Event = Planned | Freed | Dropped | DropUnanswered | Recorded | Added
+Event = Planned | Freed | Dropped | Recorded | Added
 
 
 # ---- instructions
@@ -204,20 +196,20 @@ class Moves:
 
     def _handle_one(self, event: Event, now: float) -> list[Instruction]:
         move = self._moves.get(event.shard)
-        epoch = event.from_epoch if isinstance(event, Recorded) else event.epoch
-        if move is None or isinstance(event, Planned | Freed):
+        if isinstance(event, Planned | Freed):
             return self._start(move, event, now)
-        if epoch != move.epoch:
+        epoch = event.from_epoch if isinstance(event, Recorded) else event.epoch
+        if move is None or epoch != move.epoch:
             return []
-        transition = _TRANSITIONS.get((move.phase, type(event)))
-        if transition is None:
-            raise IllegalMove(f"{event} cannot happen to {move}")
-        return transition(self, move, event, now)
+        if isinstance(event, Recorded):
+            return self._record(move, event, now)
+        if isinstance(event, Dropped):
+            self._put(replace(move, phase=Phase.DROPPED))
+        elif move.phase is Phase.ADDING:
+            del self._moves[move.shard]
+        return []
 
-    def _start(self, move: Move | None, event: Event, now: float) -> list[Instruction]:
-        """Starts a move; other events about a shard that does not move are echoes."""
-        if not isinstance(event, Planned | Freed):
-            return []
+    def _start(self, move: Move | None, event: Planned | Freed, now: float) -> list[Instruction]:
         if move is not None:
             raise IllegalMove(f"{event} cannot happen to {move}")
         if isinstance(event, Freed):
@@ -225,6 +217,15 @@ class Moves:
             return []
         started = Move(event.shard, event.epoch, event.source, event.destination, Phase.DROPPING, now)
         return [self._send_drop(started, now)]
+
+    def _record(self, move: Move, event: Recorded, now: float) -> list[Instruction]:
+        if move.phase is not Phase.DROPPED:
+            raise IllegalMove(f"{event} cannot happen to {move}")
+        if event.destination is None:
+            del self._moves[event.shard]
+            return []
+        self._put(replace(move, phase=Phase.ADDING, epoch=event.epoch, destination=event.destination, ordered_at=now))
+        return [SendAdd(event.shard, event.epoch, event.destination)]
 
     def _put(self, move: Move) -> None:
         self._moves[move.shard] = move
@@ -234,36 +235,3 @@ class Moves:
             raise IllegalMove(f"{move} has no source that could drop it")
         self._put(replace(move, ordered_at=now))
         return SendDrop(move.shard, move.epoch, move.source)
-
-    def _on_dropped(self, move: Move, _: Event, __: float) -> list[Instruction]:
-        self._put(replace(move, phase=Phase.DROPPED))
-        return []
-
-    def _on_recorded(self, move: Move, event: Event, now: float) -> list[Instruction]:
-        if not isinstance(event, Recorded):
-            raise IllegalMove(f"{event} is not Recorded")
-        if event.destination is None:
-            del self._moves[event.shard]
-            return []
-        self._put(replace(move, phase=Phase.ADDING, epoch=event.epoch, destination=event.destination, ordered_at=now))
-        return [SendAdd(event.shard, event.epoch, event.destination)]
-
-    def _on_added(self, move: Move, _: Event, __: float) -> list[Instruction]:
-        del self._moves[move.shard]
-        return []
-
-    def _stay(self, _: Move, __: Event, ___: float) -> list[Instruction]:
-        return []
-
-
-_TRANSITIONS: dict[tuple[Phase, type[Event]], Callable[[Moves, Move, Event, float], list[Instruction]]] = {
-    (Phase.DROPPING, Dropped): Moves._on_dropped,
-    (Phase.DROPPING, DropUnanswered): Moves._stay,
-    (Phase.DROPPING, Added): Moves._stay,
-    (Phase.DROPPED, Dropped): Moves._stay,
-    (Phase.DROPPED, DropUnanswered): Moves._stay,
-    (Phase.DROPPED, Added): Moves._stay,
-    (Phase.DROPPED, Recorded): Moves._on_recorded,
-    (Phase.ADDING, Added): Moves._on_added,
-    (Phase.ADDING, Dropped): Moves._on_dropped,
-}

@@ -20,12 +20,6 @@ _MOST_ROUNDS = 2_000
 _FEWEST_ROUNDS = 48
 _SHARDS_EXAMINED = 4_800_000
 """The search ends here, so that a cell whose bands cannot be reached is placed in about a second."""
-_LEAST_GAIN = 0.01
-_LEAST_GAIN_OF_MOVES = 0.34
-"""The share of a pair's imbalance that an exchange must take away. Where moves count, a move that helps little is worse
-than a swap that helps much."""
-_FAR = 3.0
-"""A container that is off by so many bands needs many moves, and each move may be a small part of them."""
 _PAIRS = 1_500
 _PARTNERS = 12
 _EXAMINED = 24_000
@@ -34,7 +28,7 @@ _FEWEST_EXAMINED = 32
 
 def balance(frame: Frame, holder: Ints, band: float, movable: Flags, rounds: int | None = None) -> tuple[Ints, bool]:
     """The holders after exchanges of `movable` shards [S] within the move budget, and whether the search came to its
-    end: every container is within `band`, or nothing more was found. The budget or the limit of `rounds` may end it before."""
+    end: every container is within `band`, or nothing more was found. The budget or `rounds` may end it before."""
     measure, idle = measure_of(frame, holder), 0
     cost = np.append(np.where(frame.free, 0.0, frame.cost), 0.0)
     usual = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, _SHARDS_EXAMINED // max(len(holder), 1)))
@@ -49,7 +43,7 @@ def balance(frame: Frame, holder: Ints, band: float, movable: Flags, rounds: int
         scene = Scene(
             frame, holder, totals(frame, holder), measure, deviation, band * AIM, movable, cost, swaps=swaps, salt=idle
         )
-        found = best_exchanges(scene, a, b, np.where(swaps | (off[a] > _FAR * band), _LEAST_GAIN, _LEAST_GAIN_OF_MOVES))
+        found = best_exchanges(scene, a, b)
         chosen = _chosen(frame, holder, found)
         if len(found.a) and not len(chosen.a):
             return holder, False
@@ -91,7 +85,7 @@ def _examined(members: Ints, bad: int, turn: int) -> Ints:
 def _chosen(frame: Frame, holder: Ints, found: Exchanges) -> Exchanges:
     """The exchanges, best first, such that no container is in two of them and all together are within the budget."""
     more = moves_away(frame, found.out, found.a, found.b) + moves_away(frame, found.back, found.b, found.a)
-    left, used, chosen = budget_left(frame, holder), set(), []
+    left, used, chosen = budget_left(frame, holder), set[int](), []
     for row in np.argsort(-found.worth, kind="stable").tolist():
         ends = {int(found.a[row]), int(found.b[row])}
         if more[row] <= left and not ends & used:

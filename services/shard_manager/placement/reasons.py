@@ -30,7 +30,7 @@ class Unplaceable(NamedTuple):
 
 
 def explain(frame: Frame, total: Floats, rows: Ints, stays_on: Ints) -> tuple[Unplaceable, ...]:
-    """The reason for each of `rows`. `total` [C, D]: the load of the containers; `stays_on` [S]: a container, or `NOBODY`."""
+    """The reason for each of `rows`. `total` [C, D]: of the containers; `stays_on` [S]: a container, or `NOBODY`."""
     names, ids = frame.problem.containers.names, frame.problem.shards.ids
     room = frame.limit - total
     known: dict[bytes, tuple[Cause, str]] = {}

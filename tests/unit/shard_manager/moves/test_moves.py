@@ -7,7 +7,6 @@ import pytest
 from services.shard_manager.moves.moves import (
     Added,
     Dropped,
-    DropUnanswered,
     Freed,
     IllegalMove,
     Moves,
@@ -44,7 +43,6 @@ def test_a_move_from_drop_to_add(moves):
 def test_no_answer_to_a_drop_is_no_drop(moves):
     """1. DROP is not answered. 2. Nothing is recorded, however long. 3. DROP goes out again."""
     moves.handle([PLANNED], now=0.0)
-    assert moves.handle([DropUnanswered(7, 10)], now=5.0) == []
     assert moves.to_record() == []
     assert moves.retries(now=14.9) == []
     assert moves.retries(now=15.0) == [SendDrop(7, 10, "a")]
@@ -72,7 +70,7 @@ def test_a_free_shard_is_recorded_and_added(moves):
 def test_a_shard_without_a_place_is_taken_off_and_owned_by_nobody(moves):
     """1. DROP goes out. 2. Only its answer lets it be recorded. 3. Recorded: the move is over, without an ADD."""
     assert moves.handle([Planned(7, 10, "a", None)], now=0.0) == [SendDrop(7, 10, "a")]
-    assert moves.handle([DropUnanswered(7, 10)], now=1.0) == moves.to_record() == []
+    assert moves.to_record() == []
     moves.handle([Dropped(7, 10)], now=2.0)
     assert [move.destination for move in moves.to_record()] == [None]
     assert moves.handle([Recorded(7, 10, 11, None)], now=3.0) == []
@@ -97,7 +95,7 @@ def test_echoes_of_older_orders_change_nothing(moves):
 
 
 def test_answers_that_come_twice_change_nothing(moves):
-    moves.handle([PLANNED, Dropped(7, 10), Dropped(7, 10), DropUnanswered(7, 10)], now=0.0)
+    moves.handle([PLANNED, Dropped(7, 10), Dropped(7, 10)], now=0.0)
     assert phases(moves) == [Phase.DROPPED]
 
 
