@@ -14,8 +14,8 @@ from penstock.spark.host.lease import LeaseWatch
 from penstock.wire.cluster import ShardOrders
 from services.shard_manager.leader import fail_over
 from services.shard_manager.leader.liveness import lost
-from services.shard_manager.leader.orders import OnAnswer, Orders, Verb
-from services.shard_manager.moves.moves import Moves, Phase, Planned
+from services.shard_manager.leader.orders import OnAnswer, Orders
+from services.shard_manager.moves.moves import Moves, Phase, Planned, Verb
 from services.state_syncer.decide import moves, observe, rollout
 from services.state_syncer.decide.observe import NO_CONTAINERS_APPLIED
 from services.state_syncer.decide.progress import Step
@@ -40,7 +40,7 @@ def move_before_drop_is_answered(patch: pytest.MonkeyPatch) -> None:
 
     def hasty(self: Moves, move: Any, event: Any, now: float) -> list[Any]:
         instructions = start(self, move, event, now)
-        if isinstance(event, Planned):
+        if isinstance(event, Planned) and event.source is not None:
             self._put(replace(self._moves[event.shard], phase=Phase.DROPPED))
         return instructions
 

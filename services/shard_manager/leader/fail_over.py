@@ -9,13 +9,13 @@ from penstock.tasks.ownership import Owner
 from services.shard_manager import metrics
 from services.shard_manager.leader.liveness import lost
 from services.shard_manager.leader.parts import Parts
-from services.shard_manager.moves.moves import Event, Freed, Instruction, Recorded
+from services.shard_manager.moves.moves import Event, Order, Planned, Recorded
 from services.shard_manager.store.owners import Change
 
 log = logger(__name__)
 
 
-def fail_over(parts: Parts, leader_epoch: int) -> list[Instruction]:
+def fail_over(parts: Parts, leader_epoch: int) -> list[Order]:
     """Returns the ADD orders to the new owners. Raises Unavailable, Fenced. The caller holds `view.writes`.
 
     From the choice of the silent containers until the store has decided, their heartbeats are not answered.
@@ -62,9 +62,7 @@ def _choose_heirs(parts: Parts, candidates: Collection[str]) -> dict[str, dict[i
     }
 
 
-def _start_moves(
-    parts: Parts, heirs: Mapping[str, Mapping[int, Change]], recorded: Mapping[int, Owner]
-) -> list[Instruction]:
+def _start_moves(parts: Parts, heirs: Mapping[str, Mapping[int, Change]], recorded: Mapping[int, Owner]) -> list[Order]:
     """Follows the orphans to their new owners; ends the moves that they were in."""
     parts.moves.forget_outdated(parts.view.epochs())
     changes = {shard: change for inherited in heirs.values() for shard, change in inherited.items()}
@@ -72,6 +70,6 @@ def _start_moves(
     for shard, owner in recorded.items():
         if owner.container is not None:
             before = changes[shard].from_epoch
-            events.append(Freed(shard, before, owner.container))
+            events.append(Planned(shard, before, None, owner.container))
             events.append(Recorded(shard, before, owner.epoch, owner.container))
     return parts.moves.handle(events, parts.clock.monotonic())

@@ -6,7 +6,7 @@ from services.shard_manager import metrics
 from services.shard_manager.leader.liveness import is_gathering
 from services.shard_manager.leader.parts import Parts
 from services.shard_manager.moves.drains import overdue, taken_off
-from services.shard_manager.moves.moves import Instruction, Planned
+from services.shard_manager.moves.moves import Order
 from services.shard_manager.moves.planner import plan
 
 
@@ -21,7 +21,7 @@ class MovePlanner:
         """Forgets the last plan."""
         self._planned_nothing_for: object = None
 
-    def run(self) -> list[Instruction]:
+    def run(self) -> list[Order]:
         """Starts moves; returns their DROP orders. Does nothing if nothing changed since a plan without moves."""
         view, moves, clock = self._parts.view, self._parts.moves, self._parts.clock
         now, moving = clock.monotonic(), frozenset(move.shard for move in moves)
@@ -41,7 +41,7 @@ class MovePlanner:
         busy = moving | {event.shard for event in off}
         others = plan(owners, target, live, busy, dropped, move_limit=room if wanted <= len(owners) else 0)
         events = [*off, *others]
-        metrics.moves_planned.inc(sum(isinstance(event, Planned) for event in events))
+        metrics.moves_planned.inc(sum(event.source is not None for event in events))
         self._planned_nothing_for = inputs if not events else None
         return moves.handle(events, now)
 

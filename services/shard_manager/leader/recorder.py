@@ -6,7 +6,7 @@ from penstock.control.logs import logger
 from services.shard_manager import metrics
 from services.shard_manager.leader.parts import Parts
 from services.shard_manager.moves.drains import overdue
-from services.shard_manager.moves.moves import Instruction, Recorded
+from services.shard_manager.moves.moves import Order, Recorded
 from services.shard_manager.moves.planner import destination_of
 from services.shard_manager.moves.resharding import is_due
 from services.shard_manager.store.owners import Change
@@ -14,7 +14,7 @@ from services.shard_manager.store.owners import Change
 log = logger(__name__)
 
 
-def record_owners(parts: Parts, leader_epoch: int) -> list[Instruction]:
+def record_owners(parts: Parts, leader_epoch: int) -> list[Order]:
     """Writes the new owners of the shards that nobody runs; returns the ADD orders. Raises Unavailable, Fenced."""
     changes = _changes(parts)
     if not changes:
