@@ -2,7 +2,7 @@
 
 Each round pairs the containers that are out of band, worst first, with containers that deviate the other way. It makes
 the best exchange of each pair: moves first, swaps when no move helps. The candidates depend only on the holders and on
-how many rounds in a row found nothing. So a converged solution, balanced again, stays as it is.
+how many rounds in a row found nothing. So what has converged, balanced again, stays as it is.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Measure:
 
 
 def measure_of(frame: Frame, holder: Ints) -> Measure:
-    """The measure of a solution."""
+    """The measure of these holders [S]."""
     scale = band_scale(frame, totals(frame, holder))
     if not (frame.load.max(axis=0, initial=0.0) * scale.max(axis=0, initial=0.0) > 1 + frame.problem.band).any():
         return Measure(frame.columns, scale)

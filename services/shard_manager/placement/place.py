@@ -21,10 +21,10 @@ from services.shard_manager.placement.evenness import (
     measure_of,
 )
 from services.shard_manager.placement.frame import Frame, budget_left, frame_of, holds, totals
-from services.shard_manager.placement.keep import keep, relieve
 from services.shard_manager.placement.problem import NOBODY, Ints, Problem, State
 from services.shard_manager.placement.reasons import Unplaceable, explain
 from services.shard_manager.placement.rebalance_tiers import levels_of, rebalance_tiers
+from services.shard_manager.placement.relieve import relieve
 from services.shard_manager.placement.room import make_room
 
 _TIGHT = 0.5
@@ -68,7 +68,7 @@ def place(problem: Problem, previous: Mapping[int, str]) -> Placement:
     placement assigned moves nothing.
     """
     frame = frame_of(problem, home_of(problem, previous))
-    kept = relieve(frame, keep(frame))
+    kept = relieve(frame, np.where(holds(frame, frame.may_stay, frame.home), frame.home, NOBODY))
     checks.check_holders(frame, kept)
     frame = replace(frame, free=kept == NOBODY)
     start, holder, has_ended = _place_and_balance(frame, kept)

@@ -67,11 +67,9 @@ def _step(frame: Frame, holder: Ints) -> Ints | None:
     """The holders after the first shift that helps, of the pairs of tiers that differ most; None if there is none."""
     levels = levels_of(frame, holder)
     for a, b in _pairs(frame, levels):
-        least = _LEAST_GAIN * float(levels.imbalance(a, b))
-        there, back, part = _shift(frame, holder, levels, a, b, least)
+        there, back = _shift(frame, holder, levels, a, b)
         after = _brought(frame, _brought(frame, holder, there, b), back, a)
-        gain = levels.imbalance(a, b) - levels_of(frame, after).imbalance(a, b)
-        if gain > least * part:
+        if levels_of(frame, after).imbalance(a, b) < levels.imbalance(a, b):
             return after
     return None
 
@@ -85,9 +83,9 @@ def _pairs(frame: Frame, levels: Levels) -> Iterator[tuple[int, int]]:
     yield from [(one, other) for one, other in pairs if one != other][:_PAIRS_TRIED]
 
 
-def _shift(frame: Frame, holder: Ints, levels: Levels, a: int, b: int, least: float) -> tuple[Ints, Ints, float]:
-    """The shards that go from tier `a` to tier `b`, those that go the other way, and the share of them that the budget
-    allows: those that help most for their cost, as many as bring nearly the whole possible gain, if above `least`."""
+def _shift(frame: Frame, holder: Ints, levels: Levels, a: int, b: int) -> tuple[Ints, Ints]:
+    """The shards that go from tier `a` to tier `b`, and those that go the other way: those that help most for their
+    cost, as many as bring nearly the whole possible gain, if that is enough, and as the budget allows."""
     tier = np.where(holder == NOBODY, -1, frame.tier[holder])
     may_enter_a, may_enter_b = (frame.may_enter[frame.constraint, np.argmax(frame.tier == each)] for each in (a, b))
     rows = np.flatnonzero(((tier == a) & may_enter_b) | ((tier == b) & may_enter_a))
@@ -98,12 +96,12 @@ def _shift(frame: Frame, holder: Ints, levels: Levels, a: int, b: int, least: fl
     rows = rows[order]
     left = np.append(before, levels.imbalance(a, b, np.cumsum(gone[order], axis=0)))
     wanted = int((left <= left.min() + _NEARLY * (before - left.min())).argmax())
-    if before - left[wanted] <= least:
-        return rows[:0], rows[:0], 1.0
+    if before - left[wanted] <= _LEAST_GAIN * before:
+        return rows[:0], rows[:0]
     counted = np.cumsum(moves_away(frame, rows, holder[rows], np.full(len(rows), NOBODY)))
     taken = min(wanted, int((counted <= budget_left(frame, holder)).sum()))
     rows = rows[:taken]
-    return rows[tier[rows] == a], rows[tier[rows] == b], taken / wanted
+    return rows[tier[rows] == a], rows[tier[rows] == b]
 
 
 def _brought(frame: Frame, holder: Ints, rows: Ints, tier: int) -> Ints:

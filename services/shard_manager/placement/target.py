@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from services.shard_manager.placement.problem import NOBODY, Floats, Ints, Probl
 from services.shard_manager.placement.shortage import place_all
 
 Assignment = Mapping[int, str]
+Figures = Mapping[str, Mapping[str, float]]
 
 
 class Violations(NamedTuple):
@@ -36,20 +37,6 @@ class Violations(NamedTuple):
     misplaced: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True)
-class Figures:
-    """The figures of a container by dimension: load, capacity less headroom, and the deviation from the even load as a
-    share of it (0.1: 10 % above)."""
-
-    load: Mapping[str, float]
-    usable: Mapping[str, float]
-    deviation: Mapping[str, float]
-
-    def as_json(self, at: datetime) -> dict[str, Any]:
-        """The form that the store keeps."""
-        return {"at": at.isoformat(), "load": self.load, "usable": self.usable, "deviation": self.deviation}
-
-
 @dataclass(frozen=True, eq=False)
 class Target:
     """Where each shard should be, by its number under `sharding`.
@@ -57,7 +44,8 @@ class Target:
     While shards are to be merged, `sharding` has the smaller count, and shards that become one have one place.
     `where` leaves out shards without a place. `order`: the shards that have to move, the most urgent first.
     `containers`: what the target assumed of them (`container_facts`). `violations`: what could not be avoided.
-    `placed_at`: monotonic seconds. `finished`: another placement soon would gain nothing.
+    `placed_at`: monotonic seconds. `finished`: another placement soon would gain nothing. `figures`: by container, then
+    `load`, `usable` (capacity less headroom) and `deviation` (0.1: 10 % above the even load), by dimension.
     """
 
     where: Assignment
@@ -139,9 +127,9 @@ def _violations(frame: Frame, holder: Ints) -> Violations:
 
 
 def _figures(frame: Frame, placement: Placement) -> dict[str, Figures]:
-    tables = totals(frame, placement.holder), frame.usable, placement.deviation
+    tables = {"load": totals(frame, placement.holder), "usable": frame.usable, "deviation": placement.deviation}
     return {
-        name: Figures(*(_by_dimension(frame.problem, table[row]) for table in tables))
+        name: {what: _by_dimension(frame.problem, table[row]) for what, table in tables.items()}
         for row, name in enumerate(frame.problem.containers.names)
     }
 

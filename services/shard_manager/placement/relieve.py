@@ -1,19 +1,11 @@
-"""Shards that may stay keep their container; containers over capacity lose the shards that they must. Pure."""
+"""Containers over capacity lose the shards that they must. Pure."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from services.shard_manager.placement.frame import Frame, holds, totals
+from services.shard_manager.placement.frame import Frame, totals
 from services.shard_manager.placement.problem import NOBODY, Flags, Floats, Ints
-
-
-def keep(frame: Frame) -> Ints:
-    """Holders [S]: every shard that may stay at home stays; the others have none.
-
-    A shard leaves when its container is gone or drains, or when its constraint does not hold there.
-    """
-    return np.where(holds(frame, frame.may_stay, frame.home), frame.home, NOBODY)
 
 
 def relieve(frame: Frame, holder: Ints) -> Ints:
