@@ -29,7 +29,7 @@ from services.shard_manager.placement.room import make_room
 
 _TIGHT = 0.5
 """Shards that have to move anyway are balanced to this share of the band, which saves moves later."""
-_ROUNDS_TO_TIGHTEN = 8
+_ROUNDS_TO_TIGHTEN = 12
 _MOST_PASSES = 50
 _WORTH_GOING_ON = 0.1
 """The share of the imbalance that a placement must take away for another placement to be worth while soon."""
