@@ -24,6 +24,11 @@ _PAIRS = 1_500
 _PARTNERS = 12
 _EXAMINED = 24_000
 _FEWEST_EXAMINED = 32
+_LEAST_GAIN = 0.01
+_LEAST_GAIN_OF_MOVES = 0.34
+"""The share of a pair's imbalance that an exchange must take away. A move that helps little is worse than a swap that
+helps much, but not on a container that is so far off that it needs many moves (`_FAR` bands)."""
+_FAR = 3.0
 
 
 def balance(frame: Frame, holder: Ints, band: float, movable: Flags, rounds: int | None = None) -> tuple[Ints, bool]:
@@ -31,8 +36,8 @@ def balance(frame: Frame, holder: Ints, band: float, movable: Flags, rounds: int
     end: every container is within `band`, or nothing more was found. The budget or `rounds` may end it before."""
     measure, idle = measure_of(frame, holder), 0
     cost = np.append(np.where(frame.free, 0.0, frame.cost), 0.0)
-    usual = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, _SHARDS_EXAMINED // max(len(holder), 1)))
-    for _ in range(usual if rounds is None else rounds):
+    most_rounds = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, _SHARDS_EXAMINED // max(len(holder), 1)))
+    for _ in range(most_rounds if rounds is None else rounds):
         deviation = deviation_by(measure, holder)
         off = np.abs(deviation).max(axis=1, initial=0.0)
         bad = np.flatnonzero(off > band + EDGE)
@@ -40,10 +45,12 @@ def balance(frame: Frame, holder: Ints, band: float, movable: Flags, rounds: int
             return holder, True
         bad, swaps = bad[np.argsort(-off[bad], kind="stable")], idle > 0
         a, b = _pairs(frame.tier, deviation, bad, turn=max(0, idle - 1))
+        usual = _LEAST_GAIN if swaps or rounds is not None else _LEAST_GAIN_OF_MOVES
+        least_gain = np.where(off[a] > _FAR * band, _LEAST_GAIN, usual)
         scene = Scene(
             frame, holder, totals(frame, holder), measure, deviation, band * AIM, movable, cost, swaps=swaps, salt=idle
         )
-        found = best_exchanges(scene, a, b)
+        found = best_exchanges(scene, a, b, least_gain)
         chosen = _chosen(frame, holder, found)
         if len(found.a) and not len(chosen.a):
             return holder, False

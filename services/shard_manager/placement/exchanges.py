@@ -18,8 +18,6 @@ from services.shard_manager.placement.problem import NOBODY, Flags, Floats, Ints
 _CELLS = 60_000
 """How many exchanges are evaluated at a time: few enough to stay in the processor's cache."""
 _LEAST_COST = 0.25
-_LEAST_GAIN = 0.01
-"""The share of a pair's imbalance that an exchange must take away."""
 _LONGEST = 48
 _LONGEST_TO_SWAP = 24
 """How many shards of a container are tried."""
@@ -60,13 +58,13 @@ class Scene:
     salt: int
 
 
-def best_exchanges(scene: Scene, a: Ints, b: Ints) -> Exchanges:
-    """For each pair (a, b) the exchange that is worth most, if there is one."""
+def best_exchanges(scene: Scene, a: Ints, b: Ints, least_gain: Floats) -> Exchanges:
+    """For each pair (a, b) the exchange that is worth most, if it takes away `least_gain` [pairs] of the imbalance."""
     shards, groups = _shards_of(scene, np.union1d(a, b))
     width = shards.shape[1]
     step = max(1, _CELLS // (width**2 if scene.swaps else 2 * width))
-    starts = range(0, max(len(a), 1), step)
-    parts = [_evaluate(scene, shards, groups, a[start : start + step], b[start : start + step]) for start in starts]
+    slices = [slice(start, start + step) for start in range(0, max(len(a), 1), step)]
+    parts = [_evaluate(scene, shards, groups, a[part], b[part], least_gain[part]) for part in slices]
     return Exchanges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
@@ -86,7 +84,7 @@ def _shards_of(scene: Scene, containers: Ints) -> tuple[Ints, Groups]:
     return shards, Groups(scene.frame, held, scene.holder)
 
 
-def _evaluate(scene: Scene, shards: Ints, groups: Groups, a: Ints, b: Ints) -> Exchanges:
+def _evaluate(scene: Scene, shards: Ints, groups: Groups, a: Ints, b: Ints, least_gain: Floats) -> Exchanges:
     out, back = shards[a], shards[b]
     barred_out, barred_back = groups.crowds(out, b[:, None]), groups.crowds(back, a[:, None])
     if scene.swaps:
@@ -100,7 +98,7 @@ def _evaluate(scene: Scene, shards: Ints, groups: Groups, a: Ints, b: Ints) -> E
     cells = int(np.prod(barred.shape[1:]))
     axes = (slice(None), *[None] * (barred.ndim - 1))
     gain = before[axes] - _after(scene, a[axes], b[axes], out, back)
-    enough = (gain > (_LEAST_GAIN * before)[axes]) & ~barred
+    enough = (gain > (least_gain * before)[axes]) & ~barred
     worth = np.where(enough, gain / (scene.cost[out] + scene.cost[back] + _LEAST_COST), -np.inf)
     best = worth.reshape(len(a), cells).argmax(axis=1)
     cell = np.arange(len(a)), *np.unravel_index(best, barred.shape[1:])
