@@ -22,6 +22,7 @@ _SHARDS_EXAMINED = 4_800_000
 """The search ends here, so that a cell whose bands cannot be reached is placed in about a second."""
 _PAIRS = 1_500
 _PARTNERS = 12
+_MANY = 375
 _EXAMINED = 24_000
 _FEWEST_EXAMINED = 32
 _LEAST_GAIN = 0.01
@@ -51,7 +52,7 @@ def balance(frame: Frame, holder: Ints, band: float, movable: Flags, rounds: int
             frame, holder, totals(frame, holder), measure, deviation, band * AIM, movable, cost, swaps=swaps, salt=idle
         )
         found = best_exchanges(scene, a, b, least_gain)
-        chosen = _chosen(frame, holder, found)
+        chosen = _within_budget(frame, holder, found.only(_apart(found.a, found.b, found.worth)))
         if len(found.a) and not len(chosen.a):
             return holder, False
         idle = 0 if len(chosen.a) else idle + 1
@@ -62,7 +63,8 @@ def balance(frame: Frame, holder: Ints, band: float, movable: Flags, rounds: int
 def _pairs(tier: Ints, deviation: Floats, bad: Ints, *, turn: int) -> tuple[Ints, Ints]:
     """Pairs of a container out of band (`bad`, worst first) with another of its tier; each `turn` gives other pairs.
 
-    A partner is the better, the lower the product of the deviations. Few bad containers get many partners each.
+    A partner is the better, the lower the product of the deviations. Few bad containers get many partners each. Many
+    get one each, and no container is used twice.
     """
     bad = bad[:_PAIRS]
     each = int(np.clip(_PAIRS // len(bad), 1, _PARTNERS))
@@ -78,6 +80,9 @@ def _pairs(tier: Ints, deviation: Floats, bad: Ints, *, turn: int) -> tuple[Ints
         found = np.stack([np.broadcast_to(own[:, None], partners.shape), partners]).reshape(2, -1)
         pairs.append(found[:, found[0] != found[1]])
     a, b = np.concatenate(pairs, axis=1)
+    if len(bad) > _MANY:
+        rows = _apart(a, b, -np.einsum("nd,nd->n", deviation[a], deviation[b]))
+        a, b = a[rows], b[rows]
     return a, b
 
 
@@ -89,15 +94,24 @@ def _examined(members: Ints, bad: int, turn: int) -> Ints:
     return np.asarray(members[np.random.default_rng(turn).integers(0, len(members), (bad, count))])
 
 
-def _chosen(frame: Frame, holder: Ints, found: Exchanges) -> Exchanges:
-    """The exchanges, best first, such that no container is in two of them and all together are within the budget."""
-    more = moves_away(frame, found.out, found.a, found.b) + moves_away(frame, found.back, found.b, found.a)
-    left, used, chosen = budget_left(frame, holder), set[int](), []
-    for row in np.argsort(-found.worth, kind="stable").tolist():
-        ends = {int(found.a[row]), int(found.b[row])}
-        if more[row] <= left and not ends & used:
+def _apart(a: Ints, b: Ints, worth: Floats) -> Ints:
+    """The pairs, those of most worth first, such that no container is in two of them."""
+    used, chosen = set[int](), []
+    for row in np.argsort(-worth, kind="stable").tolist():
+        ends = {int(a[row]), int(b[row])}
+        if not ends & used:
             used |= ends
-            left -= max(0, int(more[row]))
+            chosen.append(row)
+    return np.array(chosen, dtype=np.int64)
+
+
+def _within_budget(frame: Frame, holder: Ints, found: Exchanges) -> Exchanges:
+    """The exchanges, best first, that together are within the budget."""
+    more = moves_away(frame, found.out, found.a, found.b) + moves_away(frame, found.back, found.b, found.a)
+    left, chosen = budget_left(frame, holder), []
+    for row, moves in enumerate(more.tolist()):
+        if moves <= left:
+            left -= max(0, moves)
             chosen.append(row)
     return found.only(np.array(chosen, dtype=np.int64))
 
