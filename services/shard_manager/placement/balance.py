@@ -7,6 +7,8 @@ how many rounds in a row found nothing. So what has converged, balanced again, s
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from services.shard_manager.placement.evenness import AIM, EDGE, deviation_by, measure_of
@@ -16,6 +18,8 @@ from services.shard_manager.placement.problem import NOBODY, Flags, Floats, Ints
 
 _PATIENCE = 8
 """The search ends after so many rounds in a row that found nothing."""
+_PATIENCE_TO_TIGHTEN = 2
+_ROUNDS_TO_TIGHTEN = 8
 _MOST_ROUNDS = 2_000
 _FEWEST_ROUNDS = 48
 _SHARDS_EXAMINED = 4_800_000
@@ -32,21 +36,39 @@ helps much, but not on a container that is so far off that it needs many moves (
 _FAR = 3.0
 
 
-def balance(frame: Frame, holder: Ints, band: float, movable: Flags, rounds: int | None = None) -> tuple[Ints, bool]:
-    """The holders after exchanges of `movable` shards [S] within the move budget, and whether the search came to its
-    end: every container is within `band`, or nothing more was found. The budget or `rounds` may end it before."""
+class Balanced(NamedTuple):
+    """`has_ended`: every container is within the band, or nothing more was found. `is_cut`: the budget ended the
+    search. Neither: the search took its most rounds."""
+
+    holder: Ints
+    has_ended: bool
+    is_cut: bool
+
+
+def tighten(frame: Frame, holder: Ints, band: float) -> Ints:
+    """Exchanges shards that have to move in any case, briefly."""
+    return _search(frame, holder, band, frame.free, _ROUNDS_TO_TIGHTEN).holder if frame.free.any() else holder
+
+
+def balance(frame: Frame, holder: Ints) -> Balanced:
+    """Exchanges any shards to the band of the problem, within the move budget."""
+    rounds = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, _SHARDS_EXAMINED // max(len(holder), 1)))
+    return _search(frame, holder, frame.problem.band, np.ones(len(holder), dtype=np.bool_), rounds)
+
+
+def _search(frame: Frame, holder: Ints, band: float, movable: Flags, rounds: int) -> Balanced:
+    is_brief = rounds == _ROUNDS_TO_TIGHTEN
     measure, idle = measure_of(frame, holder), 0
     cost = np.append(np.where(frame.free, 0.0, frame.cost), 0.0)
-    most_rounds = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, _SHARDS_EXAMINED // max(len(holder), 1)))
-    for _ in range(most_rounds if rounds is None else rounds):
+    for _ in range(rounds):
         deviation = deviation_by(measure, holder)
         off = np.abs(deviation).max(axis=1, initial=0.0)
         bad = np.flatnonzero(off > band + EDGE)
-        if len(bad) == 0 or idle == _PATIENCE:
-            return holder, True
+        if len(bad) == 0 or idle == (_PATIENCE_TO_TIGHTEN if is_brief else _PATIENCE):
+            return Balanced(holder, has_ended=True, is_cut=False)
         bad, swaps = bad[np.argsort(-off[bad], kind="stable")], idle > 0
         a, b = _pairs(frame.tier, deviation, bad, turn=max(0, idle - 1))
-        usual = _LEAST_GAIN if swaps or rounds is not None else _LEAST_GAIN_OF_MOVES
+        usual = _LEAST_GAIN if swaps or is_brief else _LEAST_GAIN_OF_MOVES
         least_gain = np.where(off[a] > _FAR * band, _LEAST_GAIN, usual)
         scene = Scene(
             frame, holder, totals(frame, holder), measure, deviation, band * AIM, movable, cost, swaps=swaps, salt=idle
@@ -54,10 +76,10 @@ def balance(frame: Frame, holder: Ints, band: float, movable: Flags, rounds: int
         found = best_exchanges(scene, a, b, least_gain)
         chosen = _within_budget(frame, holder, found.only(_apart(found.a, found.b, found.worth)))
         if len(found.a) and not len(chosen.a):
-            return holder, False
+            return Balanced(holder, has_ended=False, is_cut=True)
         idle = 0 if len(chosen.a) else idle + 1
         holder = _applied(holder, chosen)
-    return holder, False
+    return Balanced(holder, has_ended=False, is_cut=False)
 
 
 def _pairs(tier: Ints, deviation: Floats, bad: Ints, *, turn: int) -> tuple[Ints, Ints]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from services.shard_manager.placement import checks
 from services.shard_manager.placement.assign import assign
-from services.shard_manager.placement.balance import balance
+from services.shard_manager.placement.balance import Balanced, balance, tighten
 from services.shard_manager.placement.brute_force import brute_force
 from services.shard_manager.placement.evenness import (
     AIM,
@@ -23,13 +23,12 @@ from services.shard_manager.placement.evenness import (
 from services.shard_manager.placement.frame import Frame, budget_left, frame_of, holds, totals
 from services.shard_manager.placement.problem import NOBODY, Ints, Problem, State
 from services.shard_manager.placement.reasons import Unplaceable, explain
-from services.shard_manager.placement.rebalance_tiers import levels_of, rebalance_tiers
+from services.shard_manager.placement.rebalance_tiers import rebalance_tiers
 from services.shard_manager.placement.relieve import relieve
 from services.shard_manager.placement.room import make_room
 
 _TIGHT = 0.5
 """Shards that have to move anyway are balanced to this share of the band, which saves moves later."""
-_ROUNDS_TO_TIGHTEN = 12
 _MOST_PASSES = 50
 _WORTH_GOING_ON = 0.1
 """The share of the imbalance that a placement must take away for another placement to be worth while soon."""
@@ -71,11 +70,11 @@ def place(problem: Problem, previous: Mapping[int, str]) -> Placement:
     kept = relieve(frame, np.where(holds(frame, frame.may_stay, frame.home), frame.home, NOBODY))
     checks.check_holders(frame, kept)
     frame = replace(frame, free=kept == NOBODY)
-    start, holder, has_ended = _place_and_balance(frame, kept)
+    start, (holder, has_ended, is_cut) = _place_and_balance(frame, kept)
     checks.check_counted(frame, measure_of(frame, holder))
-    is_cut = budget_left(frame, holder) < 2 and _is_out_of_band(frame, holder)
+    converged = has_ended and not is_cut and not _has_more_to_do(frame, holder)
     gains = _unevenness(frame, holder) < _unevenness(frame, start) * (1 - _WORTH_GOING_ON)
-    return _placement(frame, holder, converged=has_ended and not is_cut, gains=is_cut or gains)
+    return _placement(frame, holder, converged=converged, gains=is_cut or gains)
 
 
 def home_of(problem: Problem, previous: Mapping[int, str]) -> Ints:
@@ -86,12 +85,11 @@ def home_of(problem: Problem, previous: Mapping[int, str]) -> Ints:
     return np.fromiter(homes, dtype=np.int64, count=len(problem.shards.ids))
 
 
-def _place_and_balance(frame: Frame, kept: Ints) -> tuple[Ints, Ints, bool]:
+def _place_and_balance(frame: Frame, kept: Ints) -> tuple[Ints, Balanced]:
     """Places and balances in turn until neither changes anything, since each may give the other more to do.
 
-    The holders before the last balance and in the end; and whether the search came to its end.
+    The holders before the last balance, and what came of it.
     """
-    band, everything = frame.problem.band, np.ones(len(kept), dtype=np.bool_)
     holder = start = kept
     for number in range(_MOST_PASSES):
         before = holder
@@ -99,17 +97,16 @@ def _place_and_balance(frame: Frame, kept: Ints) -> tuple[Ints, Ints, bool]:
         checks.check_only_homeless_placed(holder, assigned)
         placed = make_room(frame, assigned)
         checks.check_holders(frame, placed)
-        start = rebalance_tiers(frame, placed)
-        if number == 0 and frame.free.any():
-            start, _ = balance(frame, start, band * _TIGHT, frame.free, rounds=_ROUNDS_TO_TIGHTEN)
-        balanced, has_ended = balance(frame, start, band, everything)
-        holder = brute_force(frame, balanced)
+        start, is_cut = rebalance_tiers(frame, placed)
+        start = tighten(frame, start, frame.problem.band * _TIGHT) if number == 0 else start
+        balanced = balance(frame, start)
+        holder = brute_force(frame, balanced.holder)
         checks.check_same_placed(placed, holder)
         checks.check_holders(frame, holder)
         may_place_more = number == 0 and bool((holder == NOBODY).any())
-        if np.array_equal(before, holder) or not (has_ended or may_place_more):
-            return start, holder, has_ended
-    return start, holder, False
+        if np.array_equal(before, holder) or not (balanced.has_ended or may_place_more):
+            return start, Balanced(holder, balanced.has_ended, is_cut or balanced.is_cut)
+    return start, Balanced(holder, has_ended=False, is_cut=True)
 
 
 def _unevenness(frame: Frame, holder: Ints) -> float:
@@ -117,10 +114,11 @@ def _unevenness(frame: Frame, holder: Ints) -> float:
     return float(imbalance(deviation, frame.problem.band * AIM).sum())
 
 
-def _is_out_of_band(frame: Frame, holder: Ints) -> bool:
-    """Whether some container or tier is."""
-    off = deviation_by(measure_of(frame, holder), holder), levels_of(frame, holder).deviation
-    return any(bool((np.abs(each) > frame.problem.band + EDGE).any()) for each in off)
+def _has_more_to_do(frame: Frame, holder: Ints) -> bool:
+    """Whether another placement, with a budget of its own, might do more."""
+    is_spent = frame.problem.move_budget not in (None, budget_left(frame, holder))
+    deviation = np.abs(deviation_by(measure_of(frame, holder), holder))
+    return is_spent and bool((deviation > frame.problem.band + EDGE).any())
 
 
 def _placement(frame: Frame, holder: Ints, *, converged: bool, gains: bool) -> Placement:

@@ -44,14 +44,15 @@ class Levels:
         return np.asarray(parts[0] + parts[1])
 
 
-def rebalance_tiers(frame: Frame, holder: Ints) -> Ints:
-    """Brings tiers towards the cell's level, within the move budget."""
+def rebalance_tiers(frame: Frame, holder: Ints) -> tuple[Ints, bool]:
+    """Brings tiers towards the cell's level; and whether the move budget ended that."""
+    is_cut = False
     for _ in range(_MOST_STEPS if frame.tier.max(initial=-1) > 0 else 0):
-        after = _step(frame, holder)
+        after, is_cut = _step(frame, holder)
         if after is None:
             break
         holder = after
-    return holder
+    return holder, is_cut
 
 
 def levels_of(frame: Frame, holder: Ints) -> Levels:
@@ -63,15 +64,20 @@ def levels_of(frame: Frame, holder: Ints) -> Levels:
     return Levels(deviations(scale, total), scale, weight, frame.problem.band * AIM)
 
 
-def _step(frame: Frame, holder: Ints) -> Ints | None:
-    """The holders after the first shift that helps, of the pairs of tiers that differ most; None if there is none."""
-    levels = levels_of(frame, holder)
+def _step(frame: Frame, holder: Ints) -> tuple[Ints | None, bool]:
+    """The holders after the first shift that helps, of the pairs of tiers that differ most; None if there is none. And
+    whether the budget allows less than would help."""
+    levels, is_cut = levels_of(frame, holder), False
     for a, b in _pairs(frame, levels):
-        there, back = _shift(frame, holder, levels, a, b)
-        after = _brought(frame, _brought(frame, holder, there, b), back, a)
+        wanted = _shift(frame, holder, levels, a, b)
+        counted = np.cumsum(moves_away(frame, wanted, holder[wanted], np.full(len(wanted), NOBODY)))
+        rows = wanted[: int((counted <= budget_left(frame, holder)).sum())]
+        is_cut = is_cut or len(rows) < len(wanted)
+        is_there = frame.tier[holder[rows]] == a
+        after = _brought(frame, _brought(frame, holder, rows[is_there], b), rows[~is_there], a)
         if levels_of(frame, after).imbalance(a, b) < levels.imbalance(a, b):
-            return after
-    return None
+            return after, is_cut
+    return None, is_cut
 
 
 def _pairs(frame: Frame, levels: Levels) -> Iterator[tuple[int, int]]:
@@ -83,9 +89,9 @@ def _pairs(frame: Frame, levels: Levels) -> Iterator[tuple[int, int]]:
     yield from [(one, other) for one, other in pairs if one != other][:_PAIRS_TRIED]
 
 
-def _shift(frame: Frame, holder: Ints, levels: Levels, a: int, b: int) -> tuple[Ints, Ints]:
-    """The shards that go from tier `a` to tier `b`, and those that go the other way: those that help most for their
-    cost, as many as bring nearly the whole possible gain, if that is enough, and as the budget allows."""
+def _shift(frame: Frame, holder: Ints, levels: Levels, a: int, b: int) -> Ints:
+    """The shards that should go from tier `a` to tier `b` or the other way: those that help most for their cost, as
+    many as bring nearly the whole possible gain, if that is enough."""
     tier = np.where(holder == NOBODY, -1, frame.tier[holder])
     may_enter_a, may_enter_b = (frame.may_enter[frame.constraint, np.argmax(frame.tier == each)] for each in (a, b))
     rows = np.flatnonzero(((tier == a) & may_enter_b) | ((tier == b) & may_enter_a))
@@ -96,12 +102,7 @@ def _shift(frame: Frame, holder: Ints, levels: Levels, a: int, b: int) -> tuple[
     rows = rows[order]
     left = np.append(before, levels.imbalance(a, b, np.cumsum(gone[order], axis=0)))
     wanted = int((left <= left.min() + _NEARLY * (before - left.min())).argmax())
-    if before - left[wanted] <= _LEAST_GAIN * before:
-        return rows[:0], rows[:0]
-    counted = np.cumsum(moves_away(frame, rows, holder[rows], np.full(len(rows), NOBODY)))
-    taken = min(wanted, int((counted <= budget_left(frame, holder)).sum()))
-    rows = rows[:taken]
-    return rows[tier[rows] == a], rows[tier[rows] == b]
+    return rows[: wanted if before - left[wanted] > _LEAST_GAIN * before else 0]
 
 
 def _brought(frame: Frame, holder: Ints, rows: Ints, tier: int) -> Ints:
