@@ -37,8 +37,8 @@ _FAR = 3.0
 
 
 class Balanced(NamedTuple):
-    """`has_ended`: every container is within the band, or nothing more was found. `is_cut`: the budget ended the
-    search. Neither: the search took its most rounds."""
+    """`has_ended`: every container is within the band, or nothing more was found. `is_cut`: the budget forbade some of
+    what was found last."""
 
     holder: Ints
     has_ended: bool
@@ -58,7 +58,7 @@ def balance(frame: Frame, holder: Ints) -> Balanced:
 
 def _search(frame: Frame, holder: Ints, band: float, movable: Flags, rounds: int) -> Balanced:
     is_brief = rounds == _ROUNDS_TO_TIGHTEN
-    measure, idle = measure_of(frame, holder), 0
+    measure, idle, is_cut = measure_of(frame, holder), 0, False
     cost = np.append(np.where(frame.free, 0.0, frame.cost), 0.0)
     for _ in range(rounds):
         deviation = deviation_by(measure, holder)
@@ -74,12 +74,14 @@ def _search(frame: Frame, holder: Ints, band: float, movable: Flags, rounds: int
             frame, holder, totals(frame, holder), measure, deviation, band * AIM, movable, cost, swaps=swaps, salt=idle
         )
         found = best_exchanges(scene, a, b, least_gain)
-        chosen = _within_budget(frame, holder, found.only(_apart(found.a, found.b, found.worth)))
-        if len(found.a) and not len(chosen.a):
-            return Balanced(holder, has_ended=False, is_cut=True)
+        apart = found.only(_apart(found.a, found.b, found.worth))
+        chosen = _within_budget(frame, holder, apart)
+        is_cut = len(chosen.a) < len(apart.a)
+        if is_cut and not len(chosen.a):
+            break
         idle = 0 if len(chosen.a) else idle + 1
         holder = _applied(holder, chosen)
-    return Balanced(holder, has_ended=False, is_cut=False)
+    return Balanced(holder, has_ended=False, is_cut=is_cut)
 
 
 def _pairs(tier: Ints, deviation: Floats, bad: Ints, *, turn: int) -> tuple[Ints, Ints]:

@@ -94,14 +94,16 @@ def _unevenness_of_others(problem, holder) -> float:
 def test_a_search_that_is_cut_goes_on_while_it_gains_by_it(monkeypatch):
     """With a single round a placement: 1. the first takes much away, so another one follows soon. 2. They end by
     themselves, before nothing is left to do. 3. A budget that ends one is a reason to go on, whatever it gained."""
-    monkeypatch.setattr(balance, "_MOST_ROUNDS", 1)
     problem = constrained(fleet(3_000, 90, full=0.3, largest=0.6))
-    answer = place(problem, {})
+    first = place(problem, {})
+    monkeypatch.setattr(balance, "_MOST_ROUNDS", 1)
+    later = changed(problem, 0.3, largest=0.6)
+    answer = place(later, first.assignment)
     assert (answer.converged, answer.worth_continuing) == (False, True)
     count = 1
     while answer.worth_continuing and count < 50:
-        answer, count = place(problem, answer.assignment), count + 1
+        answer, count = place(later, answer.assignment), count + 1
     assert not answer.worth_continuing
     assert not answer.converged
-    later = replace(changed(problem, 0.3, largest=0.6), move_budget=2)
-    assert place(later, answer.assignment).worth_continuing
+    last = replace(changed(later, 0.3, largest=0.6), move_budget=2)
+    assert place(last, answer.assignment).worth_continuing
