@@ -61,7 +61,8 @@ def _search(frame: Frame, holder: Ints, band: float, movable: Flags, rounds: int
     measure, idle, is_cut = measure_of(frame, holder), 0, False
     cost = np.append(np.where(frame.free, 0.0, frame.cost), 0.0)
     for _ in range(rounds):
-        deviation = deviation_by(measure, holder)
+        total = totals(frame, holder)
+        deviation = deviation_by(frame, measure, holder, total)
         off = np.abs(deviation).max(axis=1, initial=0.0)
         bad = np.flatnonzero(off > band + EDGE)
         if len(bad) == 0 or idle == (_PATIENCE_TO_TIGHTEN if is_brief else _PATIENCE):
@@ -70,9 +71,7 @@ def _search(frame: Frame, holder: Ints, band: float, movable: Flags, rounds: int
         a, b = _pairs(frame.tier, deviation, bad, turn=max(0, idle - 1))
         usual = _LEAST_GAIN if swaps or is_brief else _LEAST_GAIN_OF_MOVES
         least_gain = np.where(off[a] > _FAR * band, _LEAST_GAIN, usual)
-        scene = Scene(
-            frame, holder, totals(frame, holder), measure, deviation, band * AIM, movable, cost, swaps=swaps, salt=idle
-        )
+        scene = Scene(frame, holder, total, measure, deviation, band * AIM, movable, cost, swaps=swaps, salt=idle)
         found = best_exchanges(scene, a, b, least_gain)
         apart = found.only(_apart(found.a, found.b, found.worth))
         chosen = _within_budget(frame, holder, apart)

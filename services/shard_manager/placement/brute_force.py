@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from services.shard_manager.placement.evenness import EDGE, Measure, deviation_by, measure_of
-from services.shard_manager.placement.frame import Frame, budget_left, moves_away
+from services.shard_manager.placement.frame import Frame, budget_left, moves_away, totals
 from services.shard_manager.placement.problem import NO_GROUP, Flags, Ints
 
 _MOST = 1 << 16
@@ -16,7 +16,7 @@ _MOST = 1 << 16
 def brute_force(frame: Frame, holder: Ints) -> Ints:
     """Brings each small tier that is out of band into its band, where a way within the budget exists."""
     measure = measure_of(frame, holder)
-    off = np.abs(deviation_by(measure, holder)).max(axis=1, initial=0.0)
+    off = np.abs(deviation_by(frame, measure, holder, totals(frame, holder))).max(axis=1, initial=0.0)
     at_home = frame.free | (holder == frame.home)
     idle = (frame.spread == NO_GROUP) & at_home & (frame.load == 0.0).all(axis=1)
     for tier in np.unique(frame.tier[off > frame.problem.band + EDGE]):

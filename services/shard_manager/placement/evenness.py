@@ -48,9 +48,11 @@ def measure_of(frame: Frame, holder: Ints) -> Measure:
     return Measure(columns, band_scale(frame, column_totals(columns, holder, len(frame.usable))))
 
 
-def deviation_by(measure: Measure, holder: Ints) -> Floats:
-    """How far each container is from its even load [C, D], by the measure."""
-    return deviations(measure.scale, column_totals(measure.columns, holder, len(measure.scale)))
+def deviation_by(frame: Frame, measure: Measure, holder: Ints, total: Floats) -> Floats:
+    """How far each container is from its even load [C, D], by the measure. `total` [C, D] as by `totals`."""
+    is_plain = measure.columns is frame.columns
+    counted = total if is_plain else column_totals(measure.columns, holder, len(measure.scale))
+    return deviations(measure.scale, counted)
 
 
 def deviations(scale: Floats, total: Floats) -> Floats:

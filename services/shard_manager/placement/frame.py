@@ -100,7 +100,8 @@ def totals(frame: Frame, holder: Ints) -> Floats:
 
 def column_totals(columns: Floats, holder: Ints, containers: int) -> Floats:
     """The sums of `columns` [D, S + 1] by container [C, D], added in the order of the shards."""
-    sums = [np.bincount(holder + 1, weights=column[:-1], minlength=containers + 1)[1:] for column in columns]
+    bucket, count = holder + 1, containers + 1
+    sums = [np.bincount(bucket, weights=column[:-1], minlength=count)[1:] for column in columns]
     return np.stack(sums, axis=1).astype(np.float64)
 
 

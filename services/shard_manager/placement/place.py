@@ -21,7 +21,7 @@ from services.shard_manager.placement.evenness import (
     measure_of,
 )
 from services.shard_manager.placement.frame import Frame, budget_left, frame_of, holds, totals
-from services.shard_manager.placement.problem import NOBODY, Ints, Problem, State
+from services.shard_manager.placement.problem import NOBODY, Floats, Ints, Problem, State
 from services.shard_manager.placement.reasons import Unplaceable, explain
 from services.shard_manager.placement.rebalance_tiers import rebalance_tiers
 from services.shard_manager.placement.relieve import relieve
@@ -73,8 +73,8 @@ def place(problem: Problem, previous: Mapping[int, str]) -> Placement:
     start, (holder, has_ended, is_cut) = _place_and_balance(frame, kept)
     checks.check_counted(frame, measure_of(frame, holder))
     converged = has_ended and not is_cut and not _has_more_to_do(frame, holder)
-    gains = _unevenness(frame, holder) < _unevenness(frame, start) * (1 - _WORTH_GOING_ON)
-    return _placement(frame, holder, converged=converged, gains=is_cut or gains)
+    goes_on = not converged and (is_cut or _has_gained(frame, start, holder))
+    return _placement(frame, holder, converged=converged, worth_continuing=goes_on)
 
 
 def home_of(problem: Problem, previous: Mapping[int, str]) -> Ints:
@@ -109,19 +109,23 @@ def _place_and_balance(frame: Frame, kept: Ints) -> tuple[Ints, Balanced]:
     return start, Balanced(holder, has_ended=False, is_cut=True)
 
 
-def _unevenness(frame: Frame, holder: Ints) -> float:
-    deviation = deviation_by(measure_of(frame, holder), holder)
-    return float(imbalance(deviation, frame.problem.band * AIM).sum())
+def _has_gained(frame: Frame, start: Ints, holder: Ints) -> bool:
+    """Whether the search took so much away that another one is worth while."""
+    before, after = (imbalance(_deviation(frame, each), frame.problem.band * AIM).sum() for each in (start, holder))
+    return bool(after < before * (1 - _WORTH_GOING_ON))
 
 
 def _has_more_to_do(frame: Frame, holder: Ints) -> bool:
     """Whether another placement, with a budget of its own, might do more."""
     is_spent = frame.problem.move_budget not in (None, budget_left(frame, holder))
-    deviation = np.abs(deviation_by(measure_of(frame, holder), holder))
-    return is_spent and bool((deviation > frame.problem.band + EDGE).any())
+    return is_spent and bool((np.abs(_deviation(frame, holder)) > frame.problem.band + EDGE).any())
 
 
-def _placement(frame: Frame, holder: Ints, *, converged: bool, gains: bool) -> Placement:
+def _deviation(frame: Frame, holder: Ints) -> Floats:
+    return deviation_by(frame, measure_of(frame, holder), holder, totals(frame, holder))
+
+
+def _placement(frame: Frame, holder: Ints, *, converged: bool, worth_continuing: bool) -> Placement:
     total = totals(frame, holder)
     left = _left_on_draining(frame, holder)
     reasons = explain(frame, total, np.flatnonzero(holder == NOBODY), left)
@@ -135,7 +139,7 @@ def _placement(frame: Frame, holder: Ints, *, converged: bool, gains: bool) -> P
         moved=problem.shards.ids[_moved(frame, holder)],
         deviation=deviations(band_scale(frame, total), total),
         converged=converged,
-        worth_continuing=not converged and gains,
+        worth_continuing=worth_continuing,
     )
 
 
