@@ -77,13 +77,5 @@ def build(settings: ShardManagerSettings, clock: Clock | None = None) -> ShardMa
         period_seconds=settings.shard_manager_round_seconds,
         renew_seconds=lease_seconds / RENEWALS_PER_LEASE,
     )
-    heartbeats = Heartbeats(
-        store,
-        view,
-        leadership,
-        clock,
-        lease_seconds=settings.container_lease_seconds,
-        drain_grace_seconds=settings.drain_grace_seconds,
-        wake=loop.wake,
-    )
+    heartbeats = Heartbeats(store, view, leadership, settings, clock, wake=loop.wake)
     return ShardManagerProcess(build_app(heartbeats), loop, orders, engine, view)

@@ -11,9 +11,11 @@ import pytest
 from penstock.control.loop import Leadership
 from penstock.spark import fence
 from penstock.spark.host.lease import LeaseWatch
+from penstock.wire.cluster import ShardOrders
 from services.shard_manager.leader import fail_over
 from services.shard_manager.leader.liveness import lost
-from services.shard_manager.moves.moves import _TRANSITIONS, DropUnanswered, Moves, Phase, Planned
+from services.shard_manager.leader.orders import OnAnswer, Orders
+from services.shard_manager.moves.moves import Moves, Phase, Planned, Verb
 from services.state_syncer.decide import observe, rescale, rollout
 from services.state_syncer.decide.observe import NO_CONTAINERS_APPLIED
 from services.state_syncer.decide.progress import Step
@@ -37,7 +39,7 @@ def move_before_drop_is_answered(patch: pytest.MonkeyPatch) -> None:
 
     def hasty(self: Moves, move: Any, event: Any, now: float) -> list[Any]:
         instructions = start(self, move, event, now)
-        if isinstance(event, Planned):
+        if isinstance(event, Planned) and event.source is not None:
             self._put(replace(self._moves[event.shard], phase=Phase.DROPPED))
         return instructions
 
@@ -46,7 +48,13 @@ def move_before_drop_is_answered(patch: pytest.MonkeyPatch) -> None:
 
 def no_answer_is_a_yes(patch: pytest.MonkeyPatch) -> None:
     """A DROP that nobody answered counts as done."""
-    patch.setitem(_TRANSITIONS, (Phase.DROPPING, DropUnanswered), Moves._on_dropped)
+    send = Orders.send
+
+    def believing(self: Orders, verb: Verb, url: str, order: ShardOrders, on_answer: OnAnswer) -> None:
+        all_shards = frozenset(order.shards)
+        send(self, verb, url, order, (lambda _: on_answer(all_shards)) if verb == "drop" else on_answer)
+
+    patch.setattr(Orders, "send", believing)
 
 
 def unknown_is_gone(patch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from penstock.tasks.ownership import CORDONED
 from penstock.tasks.selectors import parts
 from services.shard_manager.leader import move_planner
 from services.shard_manager.moves.planner import plan
-from services.shard_manager.placement import binding, cell, place, target
+from services.shard_manager.placement import balance, binding, brute_force, cell, rebalance_tiers, target
 from services.shard_manager.placement.binding import Bound
 from services.shard_manager.placement.problem import ANYWHERE, State
 from services.shard_manager.placement.shortage import _larger, place_all
@@ -24,7 +24,8 @@ def capacity_is_ignored(patch: pytest.MonkeyPatch) -> None:
 
 def the_budget_is_ignored(patch: pytest.MonkeyPatch) -> None:
     """A placement moves for balance as much as helps."""
-    patch.setattr(place, "_budget_left", lambda *_: None)
+    for module in (balance, brute_force, rebalance_tiers):
+        patch.setattr(module, "budget_left", lambda *_: float("inf"))
 
 
 def a_cordon_is_ignored(patch: pytest.MonkeyPatch) -> None:

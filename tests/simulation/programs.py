@@ -122,15 +122,7 @@ def shard_manager(around: Surroundings, process: Process) -> None:
         renew_seconds=LEADER_LEASE_SECONDS / 3,
         gather_seconds=around.times.gather_shards,
     )
-    answers = HeartbeatAnswers(
-        store,
-        view,
-        leadership,
-        clock,
-        lease_seconds=settings.container_lease_seconds,
-        drain_grace_seconds=settings.drain_grace_seconds,
-        wake=loop.wake,
-    )
+    answers = HeartbeatAnswers(store, view, leadership, settings, clock, wake=loop.wake)
     around.network.listen(name, process, servers.of_shard_manager(answers))
     loop.start()
 

@@ -84,26 +84,18 @@ class UntakenShards:
         return found
 
 
-class Verdict(NamedTuple):
-    """`set_aside`: containers that are to be drained or cordoned; `only_alert`: containers that only get an alert."""
-
-    set_aside: tuple[str, ...]
-    only_alert: tuple[str, ...]
-
-
 def most_aside(live: int, share: float) -> int:
     """How many of `live` containers the Shard Manager may set aside at a time: a `share` of them, at least one."""
     return max(1, int(live * share))
 
 
-def judge(found: Collection[str], nearly: Collection[str], taking: Collection[str], most: int) -> Verdict:
-    """Decides about faulty containers that are not set aside yet.
+def may_set_aside(found: Collection[str], nearly: Collection[str], taking: Collection[str], most: int) -> bool:
+    """Whether the faulty containers `found` are set aside, or only get an alert.
 
     `nearly`: containers that show the same fault, but not for long enough; `taking`: containers that take shards. None
     is set aside when more than `most` show the fault: then they are not its cause, and to drain them would only stop
     running tasks. None is set aside either when no container that takes shards would be left.
     """
-    named = tuple(sorted(found))
-    has_heirs = not set(taking) <= set(named)
-    is_their_fault = len(set(named) | set(nearly)) <= most
-    return Verdict(named, ()) if named and has_heirs and is_their_fault else Verdict((), named)
+    has_heirs = not set(taking) <= set(found)
+    is_their_fault = len({*found, *nearly}) <= most
+    return has_heirs and is_their_fault

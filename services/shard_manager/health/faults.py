@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from services.shard_manager.health.failing import Late
-from services.shard_manager.health.outliers import Outlier
 
 CONTAINER_FAILING = "container_failing"
 CONTAINER_OUTLIER = "container_outlier"
@@ -26,8 +25,3 @@ def fault_of_failing(container: str, late: Late) -> Fault:
     """The fault of a container that does not take its shards."""
     message = f"the container sends heartbeats but has not taken {late.shards} of its shards for {late.seconds:.0f} s"
     return Fault(CONTAINER_FAILING, container, message, {"shards": late.shards, "seconds": round(late.seconds, 1)})
-
-
-def fault_of_outlier(outlier: Outlier) -> Fault:
-    """The fault of a container that is far worse than the others."""
-    return Fault(CONTAINER_OUTLIER, outlier.container, outlier.why, outlier.figures)

@@ -15,8 +15,9 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from services.shard_manager.health.faults import CONTAINER_OUTLIER, Fault
 
 MAD_TO_DEVIATION = 1.4826
 """The standard deviation of normally distributed values, in median absolute deviations."""
@@ -34,58 +35,41 @@ class Tasks(NamedTuple):
     hours: float
 
 
-class Outlier(NamedTuple):
-    """An outlier: `why` as a sentence for people, and the figures. A higher `score` means stronger evidence."""
-
-    container: str
-    why: str
-    figures: Mapping[str, float]
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class OutlierLimits:
-    """When a container is an outlier.
-
-    `chance`: how often one check may wrongly name a container of a healthy fleet. `least_share`: the share of tasks
-    that is expected to fail anywhere. `slow_times`, `slow_deviations` and `SLOW_BY_SECONDS` must all be exceeded.
-    """
-
-    peers: int = 3
-    failing_tasks: int = 3
-    times_expected: float = 3.0
-    chance: float = 1e-3
-    least_share: float = 0.01
-    slow_times: float = 3.0
-    slow_deviations: float = 6.0
-
-
+PEERS = 3
+"""How many other containers it takes to judge one."""
+FAILING_TASKS = 3
+TIMES_EXPECTED = 3.0
+"""An outlier by failures has so many failing tasks, and so many times the expected number."""
+CHANCE = 1e-3
+"""How often one check may wrongly name a container of a healthy fleet."""
+LEAST_SHARE = 0.01
+"""The share of tasks that is expected to fail anywhere."""
+SLOW_TIMES = 3.0
+SLOW_DEVIATIONS = 6.0
+"""An outlier by speed is above so many times the median, so many deviations, and `SLOW_BY_SECONDS`."""
 SLOW_BY_SECONDS = {"add": 2.0, "drop": 5.0, "start": 30.0}
 """By what is measured: by how many seconds it must be slower than elsewhere. A DROP waits for tasks to stop."""
 
 
-def outliers_by_failures(
-    tasks: Mapping[Place, Tasks], containers: Collection[str], limits: OutlierLimits | None = None
-) -> list[Outlier]:
+def outliers_by_failures(tasks: Mapping[Place, Tasks], containers: Collection[str]) -> list[Fault]:
     """The containers whose tasks fail far more often than the same jobs' tasks elsewhere; strongest evidence first.
 
     `containers`: the live ones. The tasks of other containers count as elsewhere.
     """
-    limits = limits or OutlierLimits()
-    if len({container for _, container in tasks} & set(containers)) <= limits.peers:
+    if len({container for _, container in tasks} & set(containers)) <= PEERS:
         return []
     failures: Counter[str] = Counter()
     for (_, container), seen in tasks.items():
         if seen.failing:
             failures[container] += seen.failing
-    names = {name for name, count in failures.items() if count >= limits.failing_tasks} & set(containers)
+    names = {name for name, count in failures.items() if count >= FAILING_TASKS} & set(containers)
     of_container: dict[str, dict[str, Tasks]] = {name: {} for name in sorted(names)}
     for (job, container), seen in tasks.items():
         if container in names:
             of_container[container][job] = seen
     all_jobs, whole = _of_jobs(tasks, {job for own in of_container.values() for job in own}), _sum(tasks.values())
-    found = [_outlier(name, own, all_jobs, whole, len(containers), limits) for name, own in of_container.items()]
-    return sorted((each for each in found if each is not None), key=lambda each: -each.score)
+    found = [_outlier(name, own, all_jobs, whole, len(containers)) for name, own in of_container.items()]
+    return sorted((each for each in found if each is not None), key=lambda fault: fault.details["chance"])
 
 
 def _of_jobs(tasks: Mapping[Place, Tasks], jobs: Collection[str]) -> dict[str, Tasks]:
@@ -98,16 +82,11 @@ def _of_jobs(tasks: Mapping[Place, Tasks], jobs: Collection[str]) -> dict[str, T
 
 
 def _outlier(
-    name: str,
-    own: Mapping[str, Tasks],
-    all_jobs: Mapping[str, Tasks],
-    whole: Tasks,
-    containers: int,
-    limits: OutlierLimits,
-) -> Outlier | None:
+    name: str, own: Mapping[str, Tasks], all_jobs: Mapping[str, Tasks], whole: Tasks, containers: int
+) -> Fault | None:
     here = _sum(own.values())
     elsewhere = _less(whole, here)
-    usual = max(limits.least_share, _share(elsewhere.failing, elsewhere.seen))
+    usual = max(LEAST_SHARE, _share(elsewhere.failing, elsewhere.seen))
     found, expected = 0, 0.0
     for job, seen in own.items():
         others = _less(all_jobs[job], seen)
@@ -115,10 +94,10 @@ def _outlier(
             found, expected = found + (seen.failing > 0), expected + usual
         else:
             found += seen.failing
-            expected += seen.seen * max(limits.least_share, (others.failing + usual) / (others.seen + 1))
+            expected += seen.seen * max(LEAST_SHARE, (others.failing + usual) / (others.seen + 1))
     chance = at_least(found, expected)
-    is_many = found >= limits.failing_tasks and found >= limits.times_expected * expected
-    if not is_many or chance > limits.chance / containers:
+    is_many = found >= FAILING_TASKS and found >= TIMES_EXPECTED * expected
+    if not is_many or chance > CHANCE / containers:
         return None
     rate, usual_rate = _share(here.crashes, here.hours), _share(elsewhere.crashes, elsewhere.hours)
     why = (
@@ -132,7 +111,7 @@ def _outlier(
         "crashes_per_task_hour_elsewhere": round(usual_rate, 3),
         "chance": chance,
     }
-    return Outlier(name, why, figures, -math.log10(max(chance, 1e-300)))
+    return Fault(CONTAINER_OUTLIER, name, why, figures)
 
 
 def at_least(count: int, mean: float) -> float:
@@ -151,25 +130,24 @@ def at_least(count: int, mean: float) -> float:
     return min(1.0, total)
 
 
-def outliers_by_speed(what: str, typical: Mapping[str, float], limits: OutlierLimits | None = None) -> list[Outlier]:
+def outliers_by_speed(what: str, typical: Mapping[str, float]) -> list[Fault]:
     """The containers that take far longer than others for `what` (`add`, `drop`, `start`); the slowest first.
 
     `typical`: the median of the latest times in seconds, by container.
     """
-    limits = limits or OutlierLimits()
-    found: list[Outlier] = []
+    found: list[tuple[float, Fault]] = []
     for name, own in sorted(typical.items()):
         peers = [value for other, value in typical.items() if other != name]
-        if len(peers) < limits.peers:
+        if len(peers) < PEERS:
             continue
         usual = statistics.median(peers)
         spread = MAD_TO_DEVIATION * statistics.median(abs(value - usual) for value in peers)
-        bound = max(usual * limits.slow_times, usual + spread * limits.slow_deviations, usual + SLOW_BY_SECONDS[what])
+        bound = max(usual * SLOW_TIMES, usual + spread * SLOW_DEVIATIONS, usual + SLOW_BY_SECONDS[what])
         if own > bound:
             figures = {f"{what}_seconds": round(own, 3), f"{what}_seconds_elsewhere": round(usual, 3)}
             why = f"the container takes {own:.1f} s for each {what}, others take {usual:.1f} s (medians)"
-            found.append(Outlier(name, why, figures, own / bound))
-    return sorted(found, key=lambda each: -each.score)
+            found.append((own / bound, Fault(CONTAINER_OUTLIER, name, why, figures)))
+    return [fault for _, fault in sorted(found, key=lambda each: -each[0])]
 
 
 def _sum(parts: Collection[Tasks]) -> Tasks:

@@ -16,12 +16,12 @@ from penstock.control.clock import Clock
 from penstock.control.logs import logger
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member, drain_is_over
 from services.shard_manager import metrics
-from services.shard_manager.health.failing import Late, judge, most_aside
+from services.shard_manager.health.failing import Late, may_set_aside, most_aside
 from services.shard_manager.health.failure_stats import FailureStats
-from services.shard_manager.health.faults import Fault, fault_of_failing, fault_of_outlier
-from services.shard_manager.health.outliers import Outlier, OutlierLimits, outliers_by_failures, outliers_by_speed
-from services.shard_manager.leader.orders import Verb
+from services.shard_manager.health.faults import Fault, fault_of_failing
+from services.shard_manager.health.outliers import FAILING_TASKS, outliers_by_failures, outliers_by_speed
 from services.shard_manager.leader.view import View
+from services.shard_manager.moves.moves import Verb
 from services.shard_manager.settings import ShardManagerSettings
 from services.shard_manager.store.health import HealthStore
 
@@ -44,7 +44,7 @@ class HealthReconciler:
         self._leader_epoch: int | None = leader_epoch
         self._stats = FailureStats(self._settings.outlier_window_seconds)
         self._checked_at = float("-inf")
-        self._outliers: list[Outlier] = []
+        self._outliers: list[Fault] = []
         self._aside: frozenset[str] = frozenset()
         self._opened_at: dict[str, float] = {}
         self._synced_alerts: object = None
@@ -91,24 +91,23 @@ class HealthReconciler:
 
     # ---- outliers
 
-    def _find_outliers(self, live: Mapping[str, Member], now: float) -> list[Outlier]:
+    def _find_outliers(self, live: Mapping[str, Member], now: float) -> list[Fault]:
         """Each container at most once, with the strongest evidence."""
         found = [*self._by_failures(live, now)]
         for verb in ("add", "drop"):
             found += outliers_by_speed(verb, self._stats.typical(verb, now))
         slow_starts = outliers_by_speed("start", self._start_seconds(live))
         found += [each for each in slow_starts if not self._was_just_opened(each.container, now)]
-        once: dict[str, Outlier] = {}
+        once: dict[str, Fault] = {}
         for outlier in found:
             once.setdefault(outlier.container, outlier)
         return list(once.values())
 
-    def _by_failures(self, live: Mapping[str, Member], now: float) -> list[Outlier]:
+    def _by_failures(self, live: Mapping[str, Member], now: float) -> list[Fault]:
         """Counts all tasks, of which there may be 100,000, only if some container has enough failing ones."""
-        limits = OutlierLimits()
-        if self._stats.most_failing_tasks(now) < limits.failing_tasks:
+        if self._stats.most_failing_tasks(now) < FAILING_TASKS:
             return []
-        return outliers_by_failures(self._stats.tasks(self._store.counts(), now), live, limits)
+        return outliers_by_failures(self._stats.tasks(self._store.counts(), now), live)
 
     def _start_seconds(self, live: Collection[str]) -> dict[str, float]:
         """The median task start of each container, by its last heartbeat."""
@@ -142,11 +141,7 @@ class HealthReconciler:
 
     def _cordon(self, live: Mapping[str, Member], leader_epoch: int) -> list[Fault]:
         """Cordons outliers; returns the faults that only get an alert."""
-        faults = [
-            fault_of_outlier(each)
-            for each in self._outliers
-            if each.container in live and each.container not in self._aside
-        ]
+        faults = [each for each in self._outliers if each.container in live and each.container not in self._aside]
         return self._set_aside(faults, (), live, CORDONED, leader_epoch)
 
     def _set_aside(
@@ -158,11 +153,10 @@ class HealthReconciler:
         leader_epoch: int,
     ) -> list[Fault]:
         most = most_aside(len(live), self._settings.set_aside_share)
-        verdict = judge([fault.container for fault in faults], nearly, live.keys() - self._aside, most)
-        only_alert = [fault for fault in faults if fault.container in verdict.only_alert]
+        if not may_set_aside([fault.container for fault in faults], nearly, live.keys() - self._aside, most):
+            return faults
+        only_alert = []
         for fault in faults:
-            if fault.container not in verdict.set_aside:
-                continue
             before = live[fault.container].availability
             if not self._store.set_aside(fault, availability, before=before, most=most, leader_epoch=leader_epoch):
                 only_alert.append(fault)

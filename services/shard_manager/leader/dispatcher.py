@@ -1,4 +1,4 @@
-"""Turns instructions into orders to containers, and their answers into events of moves."""
+"""Groups orders by container, and turns the answers of containers into events of moves."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from penstock.control.logs import logger
 from penstock.wire.cluster import ShardOrders
-from services.shard_manager.leader.orders import Orders, Verb
+from services.shard_manager.leader.orders import Orders
 from services.shard_manager.leader.view import View
-from services.shard_manager.moves.moves import Added, Dropped, DropUnanswered, Event, Instruction, SendDrop
+from services.shard_manager.moves.moves import Added, Dropped, Event, Order, Verb
 
 log = logger(__name__)
 
@@ -25,14 +25,11 @@ class OrderDispatcher:
         self._deadline_seconds = deadline_seconds
         self._answers: queue.SimpleQueue[Event] = queue.SimpleQueue()
 
-    def send(self, instructions: Iterable[Instruction], leader_epoch: int) -> None:
-        """Sends one order for each container and verb. Returns at once."""
+    def send(self, orders: Iterable[Order], leader_epoch: int) -> None:
+        """Sends one message for each container and verb. Returns at once."""
         grouped: dict[tuple[Verb, str], dict[int, int]] = defaultdict(dict)
-        for instruction in instructions:
-            if isinstance(instruction, SendDrop):
-                grouped["drop", instruction.source][instruction.shard] = instruction.epoch
-            else:
-                grouped["add", instruction.destination][instruction.shard] = instruction.epoch
+        for order in orders:
+            grouped[order.verb, order.container][order.shard] = order.epoch
         for (verb, container), epochs in grouped.items():
             self._send_one(verb, container, epochs, leader_epoch)
 
@@ -59,19 +56,12 @@ class OrderDispatcher:
             deadline_seconds=self._deadline_seconds,
         )
         log.info("order sent", order=verb, container=container, shards=len(epochs), version=order.version)
-        answers = self._answers
+        answers, kind = self._answers, Added if verb == "add" else Dropped
 
         def on_answer(done: frozenset[int]) -> None:
             """A worker thread calls this; the next round handles the events."""
-            for event in _events(verb, epochs, done):
-                answers.put(event)
+            for shard in sorted(done):
+                answers.put(kind(shard, epochs[shard]))
             self._wake()
 
         self._orders.send(verb, member.url, order, on_answer)
-
-
-def _events(verb: Verb, epochs: Mapping[int, int], done: frozenset[int]) -> list[Event]:
-    """The events of an answer. `epochs`: the ordered shards; `done`: the shards that the container reported as done."""
-    if verb == "add":
-        return [Added(shard, epoch) for shard, epoch in epochs.items() if shard in done]
-    return [Dropped(shard, epoch) if shard in done else DropUnanswered(shard, epoch) for shard, epoch in epochs.items()]

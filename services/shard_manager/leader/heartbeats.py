@@ -4,27 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from penstock.control.clock import Clock
 from penstock.control.errors import Fenced, NotLeader, Unavailable
 from penstock.control.logs import logger
+from penstock.control.loop import Leadership
 from penstock.tasks.ownership import Member, Membership, joined
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest
 from services.shard_manager.leader.view import View
+from services.shard_manager.settings import ShardManagerSettings
 from services.shard_manager.store.port import ShardStore
 
 log = logger(__name__)
 WRITES_WAIT_SECONDS = 5.0
-
-
-class Leading(Protocol):
-    """The part of `Leadership` that heartbeats need."""
-
-    @property
-    def epoch(self) -> int | None:
-        """The leader epoch while the lease is valid by this process's clock, else None."""
-        ...
 
 
 class Heartbeats:
@@ -34,20 +27,19 @@ class Heartbeats:
         self,
         store: ShardStore,
         view: View,
-        leading: Leading,
+        leadership: Leadership,
+        settings: ShardManagerSettings,
         clock: Clock,
-        *,
-        lease_seconds: float,
-        drain_grace_seconds: float,
         wake: Callable[[], None],
     ) -> None:
         self._store = store
         self._view = view
-        self._leading = leading
+        self._leadership = leadership
         self._clock = clock
-        self._lease_seconds = lease_seconds
-        self._drain_grace = timedelta(seconds=drain_grace_seconds)
+        self._lease_seconds = settings.container_lease_seconds
+        self._drain_grace = timedelta(seconds=settings.drain_grace_seconds)
         self._wake = wake
+        self._refused: dict[str, str] = {}
 
     def answer_known(self, request: HeartbeatRequest) -> HeartbeatAnswer | None:
         """The answer for a container that is known and live; None if the container must be registered first.
@@ -92,7 +84,7 @@ class Heartbeats:
 
     def readiness(self) -> dict[str, Any]:
         """For `/readyz`: whether this process leads, and how much it knows."""
-        epoch = self._leading.epoch
+        epoch = self._leadership.epoch
         with self._view.lock:
             containers, version = len(self._view.live()), self._view.version
         if epoch is None:
@@ -104,7 +96,7 @@ class Heartbeats:
         return self._store.leader_url()
 
     def _leader_epoch(self) -> int:
-        epoch = self._leading.epoch
+        epoch = self._leadership.epoch
         if epoch is None:
             raise NotLeader("this Shard Manager does not lead: another one does, or none at the moment")
         if self._view.leader_epoch != epoch:
@@ -128,10 +120,18 @@ class Heartbeats:
                 self._view.members[member.name] = joined(self._view.members.get(member.name), member)
             if decided is Membership.NEW:
                 self._view.joined_at.append(self._clock.monotonic())
-        log.info(
-            "container registered", container=member.name, incarnation=member.incarnation, membership=decided.value
-        )
+        self._log(member, decided)
         return decided
+
+    def _log(self, member: Member, decided: Membership) -> None:
+        """A refused container asks again and again: the first refusal of an incarnation is a warning."""
+        facts = {"container": member.name, "incarnation": member.incarnation}
+        if decided is not Membership.REFUSED:
+            log.info("container registered", **facts, membership=decided.value)
+            self._refused.pop(member.name, None)
+        elif self._refused.get(member.name) != member.incarnation:
+            log.warning("container refused", **facts)
+            self._refused[member.name] = member.incarnation
 
     def _answer(self, container: str, *, known: bool) -> HeartbeatAnswer:
         return HeartbeatAnswer(

@@ -9,12 +9,13 @@ from penstock.control.clock import Clock
 from penstock.control.logs import logger
 from services.shard_manager import metrics
 from services.shard_manager.leader.dispatcher import OrderDispatcher
-from services.shard_manager.leader.fail_over import FailOver
+from services.shard_manager.leader.fail_over import fail_over
 from services.shard_manager.leader.move_planner import MovePlanner
 from services.shard_manager.leader.orders import Orders
-from services.shard_manager.leader.periodic import HeartbeatTimes, SelectorSlots
-from services.shard_manager.leader.reader import CellReader
-from services.shard_manager.leader.recorder import Recorder
+from services.shard_manager.leader.parts import Parts
+from services.shard_manager.leader.periodic import PeriodicWrites
+from services.shard_manager.leader.reader import read_cell
+from services.shard_manager.leader.recorder import record_owners, reshard
 from services.shard_manager.leader.view import View
 from services.shard_manager.moves.moves import Added, Dropped, Event, Moves, Phase
 from services.shard_manager.placement.controller import PlacementController
@@ -38,36 +39,31 @@ class ShardManager:
     ) -> None:
         moves = Moves(drop_retry_seconds=settings.drop_retry_seconds, add_limit_seconds=settings.add_limit_seconds)
         placement = PlacementController(store, settings, clock)
+        self._parts = Parts(store, view, moves, placement, settings, clock)
         self._view, self._moves, self._placement = view, moves, placement
         self._clock, self._wake = clock, wake
-        self._reader = CellReader(store, view, clock, lease_seconds=settings.shard_manager_lease_seconds)
-        self._fail_over = FailOver(store, view, moves, placement, clock, interval_seconds=settings.fail_over_seconds)
-        self._planner = MovePlanner(view, moves, placement, settings, clock)
-        self._recorder = Recorder(store, view, moves, clock)
+        self._planner = MovePlanner(self._parts)
         self._dispatcher = OrderDispatcher(orders, view, wake, deadline_seconds=settings.drop_deadline_seconds)
-        self._heartbeat_times = HeartbeatTimes(store, view, clock, period_seconds=settings.save_heartbeats_seconds)
-        self._slots = SelectorSlots(store, view, clock)
+        self._periodic = PeriodicWrites(self._parts)
 
     def round(self, leader_epoch: int) -> None:
         """One pass. The next round sees again whatever this one leaves undone."""
         with self._view.writes:
             self._read(leader_epoch)
-            self._dispatcher.send(self._fail_over.run(leader_epoch), leader_epoch)
+            self._dispatcher.send(fail_over(self._parts, leader_epoch), leader_epoch)
         self._moves.handle(self._confirmations(), self._clock.monotonic())
         self._dispatcher.send(self._planner.run(), leader_epoch)
         with self._view.writes:
-            orders = self._recorder.record_owners(self._placement.target, leader_epoch)
-            self._dispatcher.send(orders, leader_epoch)
+            self._dispatcher.send(record_owners(self._parts, leader_epoch), leader_epoch)
             self._reshard(leader_epoch)
         self._dispatcher.send(self._moves.retries(self._clock.monotonic()), leader_epoch)
         self._publish()
         self._placement.save(leader_epoch)
-        self._heartbeat_times.run(leader_epoch)
-        self._slots.run(leader_epoch)
+        self._periodic.run(leader_epoch)
 
     def _read(self, leader_epoch: int) -> None:
         """Reads the store. Forgets all plans after a take-over, and moves that the store has overtaken otherwise."""
-        if self._reader.read(leader_epoch):
+        if read_cell(self._parts, leader_epoch):
             self._moves.forget_all()
             self._placement.reset()
             self._planner.reset()
@@ -86,7 +82,7 @@ class ShardManager:
         return events
 
     def _reshard(self, leader_epoch: int) -> None:
-        if self._recorder.reshard(leader_epoch):
+        if reshard(self._parts, leader_epoch):
             self._planner.reset()
             self._dispatcher.discard_answers()
             self._wake()

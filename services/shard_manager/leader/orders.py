@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal
 
 import httpx
 from pydantic import ValidationError
@@ -12,11 +11,11 @@ from pydantic import ValidationError
 from penstock.control.clock import Clock
 from penstock.control.logs import logger
 from penstock.wire.cluster import ShardAnswers, ShardOrders, as_json
+from services.shard_manager.moves.moves import Verb
 
 log = logger(__name__)
 MARGIN_SECONDS = 3.0
 
-Verb = Literal["drop", "add"]
 OnAnswer = Callable[[frozenset[int]], None]
 OnTimed = Callable[[Verb, str, float], None]
 

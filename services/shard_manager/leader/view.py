@@ -35,6 +35,7 @@ class View:
         self.lock = threading.Lock()
         self.writes = threading.Lock()
         self._add_limit_seconds = add_limit_seconds
+        self.read_at = float("-inf")
         self.clear()
 
     def clear(self) -> None:

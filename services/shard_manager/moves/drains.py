@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from penstock.tasks.ownership import Member, Owner, drain_is_over
-from services.shard_manager.moves.moves import Freed, Planned
+from services.shard_manager.moves.moves import Planned
 
 DRAIN_OVERDUE = "drain_overdue"
 _AT_ONCE = timedelta()
@@ -39,22 +39,19 @@ def taken_off(
     takers: Collection[str],
     moving: Collection[int],
     dropped: Collection[int],
-) -> list[Planned | Freed]:
+) -> list[Planned]:
     """Moves of all shards off `containers`, whatever the budget.
 
     A shard goes to its place if that is one of `takers`, else to nobody. Shards that move already (`moving`) are left
     alone. `dropped`: shards that their owner dropped.
     """
-    events: list[Planned | Freed] = []
+    events: list[Planned] = []
     for shard, owner in sorted(owners.items()):
         if owner.container is None or owner.container not in containers or shard in moving:
             continue
         place = place_of(shard)
         destination = place if place in takers and place not in containers else None
-        if shard in dropped:
-            events.append(Freed(shard, owner.epoch, destination))
-        else:
-            events.append(Planned(shard, owner.epoch, owner.container, destination))
+        events.append(Planned(shard, owner.epoch, None if shard in dropped else owner.container, destination))
     return events
 
 

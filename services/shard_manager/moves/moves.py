@@ -1,4 +1,4 @@
-"""Moves of shards as a state machine: events in, instructions out. Pure; a thin shell performs the instructions.
+"""Moves of shards as a state machine: events in, orders out. Pure; a thin shell sends the orders.
 
 A move goes DROPPING -> DROPPED -> ADDING -> done. The store is written between DROPPED and ADDING and nowhere else. So
 a shard has a new owner only after its old owner said that it stopped the tasks. A missing answer is no evidence: the
@@ -7,7 +7,7 @@ The move of a shard that nobody runs starts at DROPPED. A shard that must leave 
 goes DROPPING -> DROPPED -> done. The store then records that nobody owns it.
 
 Every event carries an assignment epoch. An event of another epoch than the move's is an echo of an older order, and
-changes nothing.
+changes nothing. So does an answer that comes twice.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Literal
+
+Verb = Literal["drop", "add"]
 
 
 class Phase(StrEnum):
@@ -46,34 +49,20 @@ class Move:
 
 @dataclass(frozen=True)
 class Planned:
-    """The shard is to move from `source` to `destination`; None: to nobody."""
+    """The shard is to move from `source` to `destination`.
+
+    `source` None: nobody runs it, since it has no owner or its owner dropped it; `destination` None: it gets no owner.
+    """
 
     shard: int
     epoch: int
-    source: str
-    destination: str | None
-
-
-@dataclass(frozen=True)
-class Freed:
-    """Nobody runs the shard: it has no owner, or its owner dropped it. `destination` None: it gets no owner."""
-
-    shard: int
-    epoch: int
+    source: str | None
     destination: str | None
 
 
 @dataclass(frozen=True)
 class Dropped:
     """The source answered SUCCESS, or listed the shard as dropped in a heartbeat."""
-
-    shard: int
-    epoch: int
-
-
-@dataclass(frozen=True)
-class DropUnanswered:
-    """The source did not answer, or refused. Whether it still runs the shard is unknown."""
 
     shard: int
     epoch: int
@@ -97,31 +86,17 @@ class Added:
     epoch: int
 
 
-Event = Planned | Freed | Dropped | DropUnanswered | Recorded | Added
-
-
-# ---- instructions
+Event = Planned | Dropped | Recorded | Added
 
 
 @dataclass(frozen=True)
-class SendDrop:
-    """Order `source` to drop the shard that it owns under `epoch`."""
+class Order:
+    """An instruction: order `container` to drop the shard that it owns under `epoch`, or tell it that it owns it."""
 
+    verb: Verb
     shard: int
     epoch: int
-    source: str
-
-
-@dataclass(frozen=True)
-class SendAdd:
-    """Tell `destination` that it owns the shard under `epoch`."""
-
-    shard: int
-    epoch: int
-    destination: str
-
-
-Instruction = SendDrop | SendAdd
+    container: str
 
 
 class IllegalMove(Exception):
@@ -145,17 +120,21 @@ class Moves:
     def __len__(self) -> int:
         return len(self._moves)
 
-    def handle(self, events: Iterable[Event], now: float) -> list[Instruction]:
+    def handle(self, events: Iterable[Event], now: float) -> list[Order]:
         """Handles events; returns the orders to send. `now` in monotonic seconds. Raises IllegalMove."""
-        instructions: list[Instruction] = []
+        orders: list[Order] = []
         for event in events:
-            instructions += self._handle_one(event, now)
-        return instructions
+            orders += self._handle_one(event, now)
+        return orders
 
-    def retries(self, now: float) -> list[Instruction]:
+    def retries(self, now: float) -> list[Order]:
         """The DROP orders to repeat: `drop_retry_seconds` after the last one, while the source does not answer."""
-        late = [move for move in self._in(Phase.DROPPING) if now - move.ordered_at >= self._drop_retry_seconds]
-        return [self._send_drop(replace(move, repeated=True), now) for move in late]
+        orders = []
+        for move in self._in(Phase.DROPPING):
+            if now - move.ordered_at >= self._drop_retry_seconds and move.source is not None:
+                self._put(replace(move, ordered_at=now, repeated=True))
+                orders.append(Order("drop", move.shard, move.epoch, move.source))
+        return orders
 
     def withheld(self) -> frozenset[int]:
         """The shards whose source did not obey the first DROP. Answers to its heartbeats leave them out, which also
@@ -202,68 +181,36 @@ class Moves:
     def _in(self, phase: Phase) -> list[Move]:
         return [move for move in self if move.phase is phase]
 
-    def _handle_one(self, event: Event, now: float) -> list[Instruction]:
+    def _handle_one(self, event: Event, now: float) -> list[Order]:
         move = self._moves.get(event.shard)
-        epoch = event.from_epoch if isinstance(event, Recorded) else event.epoch
-        if move is None or isinstance(event, Planned | Freed):
+        if isinstance(event, Planned):
             return self._start(move, event, now)
-        if epoch != move.epoch:
+        epoch = event.from_epoch if isinstance(event, Recorded) else event.epoch
+        if move is None or epoch != move.epoch:
             return []
-        transition = _TRANSITIONS.get((move.phase, type(event)))
-        if transition is None:
-            raise IllegalMove(f"{event} cannot happen to {move}")
-        return transition(self, move, event, now)
-
-    def _start(self, move: Move | None, event: Event, now: float) -> list[Instruction]:
-        """Starts a move; other events about a shard that does not move are echoes."""
-        if not isinstance(event, Planned | Freed):
-            return []
-        if move is not None:
-            raise IllegalMove(f"{event} cannot happen to {move}")
-        if isinstance(event, Freed):
-            self._put(Move(event.shard, event.epoch, None, event.destination, Phase.DROPPED, now))
-            return []
-        started = Move(event.shard, event.epoch, event.source, event.destination, Phase.DROPPING, now)
-        return [self._send_drop(started, now)]
-
-    def _put(self, move: Move) -> None:
-        self._moves[move.shard] = move
-
-    def _send_drop(self, move: Move, now: float) -> Instruction:
-        if move.source is None:
-            raise IllegalMove(f"{move} has no source that could drop it")
-        self._put(replace(move, ordered_at=now))
-        return SendDrop(move.shard, move.epoch, move.source)
-
-    def _on_dropped(self, move: Move, _: Event, __: float) -> list[Instruction]:
-        self._put(replace(move, phase=Phase.DROPPED))
+        if isinstance(event, Recorded):
+            return self._record(move, event, now)
+        if isinstance(event, Dropped):
+            self._put(replace(move, phase=Phase.DROPPED))
+        elif move.phase is Phase.ADDING:
+            del self._moves[move.shard]
         return []
 
-    def _on_recorded(self, move: Move, event: Event, now: float) -> list[Instruction]:
-        if not isinstance(event, Recorded):
-            raise IllegalMove(f"{event} is not Recorded")
+    def _start(self, move: Move | None, event: Planned, now: float) -> list[Order]:
+        if move is not None:
+            raise IllegalMove(f"{event} cannot happen to {move}")
+        phase = Phase.DROPPED if event.source is None else Phase.DROPPING
+        self._put(Move(event.shard, event.epoch, event.source, event.destination, phase, now))
+        return [] if event.source is None else [Order("drop", event.shard, event.epoch, event.source)]
+
+    def _record(self, move: Move, event: Recorded, now: float) -> list[Order]:
+        if move.phase is not Phase.DROPPED:
+            raise IllegalMove(f"{event} cannot happen to {move}")
         if event.destination is None:
             del self._moves[event.shard]
             return []
         self._put(replace(move, phase=Phase.ADDING, epoch=event.epoch, destination=event.destination, ordered_at=now))
-        return [SendAdd(event.shard, event.epoch, event.destination)]
+        return [Order("add", event.shard, event.epoch, event.destination)]
 
-    def _on_added(self, move: Move, _: Event, __: float) -> list[Instruction]:
-        del self._moves[move.shard]
-        return []
-
-    def _stay(self, _: Move, __: Event, ___: float) -> list[Instruction]:
-        return []
-
-
-_TRANSITIONS: dict[tuple[Phase, type[Event]], Callable[[Moves, Move, Event, float], list[Instruction]]] = {
-    (Phase.DROPPING, Dropped): Moves._on_dropped,
-    (Phase.DROPPING, DropUnanswered): Moves._stay,
-    (Phase.DROPPING, Added): Moves._stay,
-    (Phase.DROPPED, Dropped): Moves._stay,
-    (Phase.DROPPED, DropUnanswered): Moves._stay,
-    (Phase.DROPPED, Added): Moves._stay,
-    (Phase.DROPPED, Recorded): Moves._on_recorded,
-    (Phase.ADDING, Added): Moves._on_added,
-    (Phase.ADDING, Dropped): Moves._on_dropped,
-}
+    def _put(self, move: Move) -> None:
+        self._moves[move.shard] = move

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from penstock.tasks.ownership import Owner
-from services.shard_manager.moves.moves import Event, Freed, Planned
+from services.shard_manager.moves.moves import Planned
 from services.shard_manager.placement.target import Target
 
 
@@ -27,21 +27,21 @@ def plan(
     dropped: Collection[int],
     *,
     move_limit: int,
-) -> list[Event]:
+) -> list[Planned]:
     """The events that start new moves: of every shard that nobody runs, and of at most `move_limit` others.
 
     The most urgent go first. `containers`: the live ones; `dropped`: shards that their owner dropped. A shard without a
     place stays where it is.
     """
     live = frozenset(containers)
-    events: list[Event] = []
+    events: list[Planned] = []
     elsewhere: list[Planned] = []
     for shard, owner in sorted(owners.items()):
         destination = target.place_of(shard)
         if destination is None or shard in moving or destination not in live:
             continue
         if owner.container is None or owner.container not in live or shard in dropped:
-            events.append(Freed(shard, owner.epoch, destination))
+            events.append(Planned(shard, owner.epoch, None, destination))
         elif owner.container != destination:
             elsewhere.append(Planned(shard, owner.epoch, owner.container, destination))
     rank = {number: place for place, number in enumerate(target.order)}

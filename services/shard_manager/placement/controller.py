@@ -99,8 +99,8 @@ class PlacementController:
         """Writes the figures and alerts of the newest target, if they changed. Raises Unavailable, Fenced."""
         if self._target is None or not self._is_unsaved:
             return
-        at = self._clock.now()
-        placements = {name: figures.as_json(at) for name, figures in self._target.figures.items()}
+        at = self._clock.now().isoformat()
+        placements = {name: {"at": at, **figures} for name, figures in self._target.figures.items()}
         self._store.save_placement(placements, self._target.alerts, leader_epoch)
         self._is_unsaved = False
 

@@ -9,18 +9,20 @@ among themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from services.shard_manager.placement.frame import Frame
+from services.shard_manager.placement.frame import Frame, column_totals, part_of, totals
 from services.shard_manager.placement.problem import NOBODY, Floats, Ints
-from services.shard_manager.placement.solution import Solution, band_scale, column_totals, deviations
 
 COUNTED = 2 / 3
 """What an oversized shard counts. Two of them exceed every band. With the least dense other shards beside one, its
 container comes within the band in the other dimensions."""
+AIM = 0.9
+"""The search aims at this share of the band, so that nothing ends on its edge."""
+EDGE = 1e-9
+"""What rounding may add to a deviation."""
 
 
 @dataclass(frozen=True)
@@ -32,39 +34,49 @@ class Measure:
     scale: Floats
 
 
-def measure_of(frame: Frame, solution: Solution) -> Measure:
-    """The measure of a solution."""
-    scale = band_scale(frame, solution.total)
-    if not _may_be_oversized(frame, scale):
+def measure_of(frame: Frame, holder: Ints) -> Measure:
+    """The measure of these holders [S]."""
+    scale = band_scale(frame, totals(frame, holder))
+    if not (frame.load.max(axis=0, initial=0.0) * scale.max(axis=0, initial=0.0) > 1 + frame.problem.band).any():
         return Measure(frame.columns, scale)
-    columns = frame.columns.copy()
-    for members, rows in _tiers(frame, solution.holder):
-        usable = frame.usable[members]
+    columns, tier = frame.columns.copy(), np.where(holder == NOBODY, -1, frame.tier[holder])
+    for number in range(int(frame.tier.max()) + 1):
+        usable, rows = frame.usable[frame.tier == number], np.flatnonzero(tier == number)
         for dimension in range(len(columns)):
             oversized, level = _oversized(frame, rows, usable[:, dimension], dimension)
             columns[dimension, oversized] = COUNTED * level * usable[:, dimension].mean()
-    counted = column_totals(columns, solution.holder, len(frame.usable))
-    return Measure(columns, band_scale(frame, counted))
+    return Measure(columns, band_scale(frame, column_totals(columns, holder, len(frame.usable))))
 
 
-def deviation_by(frame: Frame, measure: Measure, solution: Solution) -> Floats:
-    """How far each container is from its even load [C, D], by the measure."""
-    if measure.columns is frame.columns:
-        return deviations(measure.scale, solution.total)
-    return deviations(measure.scale, column_totals(measure.columns, solution.holder, len(frame.usable)))
+def deviation_by(frame: Frame, measure: Measure, holder: Ints, total: Floats) -> Floats:
+    """How far each container is from its even load [C, D], by the measure. `total` [C, D] as by `totals`."""
+    is_plain = measure.columns is frame.columns
+    counted = total if is_plain else column_totals(measure.columns, holder, len(measure.scale))
+    return deviations(measure.scale, counted)
 
 
-def _may_be_oversized(frame: Frame, scale: Floats) -> bool:
-    """Whether any shard exceeds the band on the container with the smallest even load."""
-    largest = frame.load.max(axis=0, initial=0.0)
-    return bool((largest * scale.max(axis=0, initial=0.0) > 1 + frame.problem.band).any())
+def deviations(scale: Floats, total: Floats) -> Floats:
+    """How far each container is from its even load [C, D]: 0.1 is 10 % above, -0.1 below; 0 where there is no load."""
+    return np.asarray(total * scale - (scale > 0))
 
 
-def _tiers(frame: Frame, holder: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """The containers of each tier, with the shards on them."""
-    tier = np.where(holder == NOBODY, -1, frame.tier[holder])
-    for number in range(int(frame.tier.max(initial=-1)) + 1):
-        yield np.flatnonzero(frame.tier == number), np.flatnonzero(tier == number)
+def imbalance(deviation: Floats, aim: float) -> Floats:
+    """How far out of band a container is: the sum over dimensions of the squared excess over `aim`."""
+    return np.asarray((np.maximum(np.abs(deviation) - aim, 0) ** 2).sum(axis=-1))
+
+
+def even_scale(usable: Floats, load: Floats) -> Floats:
+    """Factors [n, D] that turn loads into shares of the even load, when `load` [D] is shared out by `usable` [n, D]."""
+    return part_of(1.0, usable * part_of(load, usable.sum(axis=0)))
+
+
+def band_scale(frame: Frame, total: Floats) -> Floats:
+    """Factors [C, D] that turn a container's load into a share of its even load; 0 where the tier has no load."""
+    scale = np.zeros_like(total)
+    for tier in range(int(frame.tier.max(initial=-1)) + 1):
+        members = frame.tier == tier
+        scale[members] = even_scale(frame.usable[members], total[members].sum(axis=0))
+    return scale
 
 
 def _oversized(frame: Frame, rows: Ints, usable: Floats, dimension: int) -> tuple[Ints, float]:

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from services.shard_manager.placement import checks
 from services.shard_manager.placement.assign import assign
-from services.shard_manager.placement.balance import Balanced, Costs, balance, tighten
+from services.shard_manager.placement.balance import Balanced, balance, tighten
 from services.shard_manager.placement.brute_force import brute_force
-from services.shard_manager.placement.evenness import deviation_by, measure_of
-from services.shard_manager.placement.frame import Frame, frame_of
-from services.shard_manager.placement.keep import keep, relieve
-from services.shard_manager.placement.problem import NOBODY, Ints, Problem, State
+from services.shard_manager.placement.evenness import (
+    AIM,
+    EDGE,
+    band_scale,
+    deviation_by,
+    deviations,
+    imbalance,
+    measure_of,
+)
+from services.shard_manager.placement.frame import Frame, budget_left, frame_of, holds, totals
+from services.shard_manager.placement.problem import NOBODY, Floats, Ints, Problem, State
 from services.shard_manager.placement.reasons import Unplaceable, explain
 from services.shard_manager.placement.rebalance_tiers import rebalance_tiers
+from services.shard_manager.placement.relieve import relieve
 from services.shard_manager.placement.room import make_room
-from services.shard_manager.placement.solution import Solution, band_scale, deviations, solution_of
 
 _TIGHT = 0.5
 """Shards that have to move anyway are balanced to this share of the band, which saves moves later."""
 _MOST_PASSES = 50
+_WORTH_GOING_ON = 0.1
+"""The share of the imbalance that a placement must take away for another placement to be worth while soon."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +66,15 @@ def place(problem: Problem, previous: Mapping[int, str]) -> Placement:
     headroom always hold. The result depends on the values of the arguments only. Placing again what a converged
     placement assigned moves nothing.
     """
-    home = home_of(problem, previous)
-    frame = frame_of(problem)
-    kept = keep(frame, home)
-    checks.check_constraints(frame, kept, home)
-    relieved = relieve(frame, kept)
-    checks.check_capacity(frame, relieved)
-    costs = Costs(home, relieved.holder == NOBODY)
-    balanced = _place_and_balance(frame, relieved, costs)
-    checks.check_counted(frame, measure_of(frame, balanced.solution))
-    return _placement(frame, balanced, home, costs)
+    frame = frame_of(problem, home_of(problem, previous))
+    kept = relieve(frame, np.where(holds(frame, frame.may_stay, frame.home), frame.home, NOBODY))
+    checks.check_holders(frame, kept)
+    frame = replace(frame, free=kept == NOBODY)
+    start, (holder, has_ended, is_cut) = _place_and_balance(frame, kept)
+    checks.check_counted(frame, measure_of(frame, holder))
+    converged = has_ended and not is_cut and not _has_more_to_do(frame, holder)
+    goes_on = not converged and (is_cut or _has_gained(frame, start, holder))
+    return _placement(frame, holder, converged=converged, worth_continuing=goes_on)
 
 
 def home_of(problem: Problem, previous: Mapping[int, str]) -> Ints:
@@ -77,80 +85,77 @@ def home_of(problem: Problem, previous: Mapping[int, str]) -> Ints:
     return np.fromiter(homes, dtype=np.int64, count=len(problem.shards.ids))
 
 
-def _place_and_balance(frame: Frame, relieved: Solution, costs: Costs) -> Balanced:
-    """Places and balances in turn until neither changes anything, since each may give the other more to do."""
-    solution = relieved
+def _place_and_balance(frame: Frame, kept: Ints) -> tuple[Ints, Balanced]:
+    """Places and balances in turn until neither changes anything, since each may give the other more to do.
+
+    The holders before the last balance, and what came of it.
+    """
+    holder = start = kept
     for number in range(_MOST_PASSES):
-        before = solution.holder
-        placed = assign(frame, solution)
-        checks.check_only_homeless_placed(solution, placed)
-        roomy = make_room(frame, placed)
-        checks.check_capacity(frame, roomy)
-        checks.check_constraints(frame, roomy, costs.home)
-        rebalanced, cut = rebalance_tiers(frame, roomy, costs, _budget_left(frame, costs, roomy))
-        tight = tighten(frame, rebalanced, costs, frame.problem.band * _TIGHT) if number == 0 else rebalanced
-        balanced = balance(frame, tight, costs, _budget_left(frame, costs, tight))
-        solution = brute_force(frame, balanced.solution, costs, _budget_left(frame, costs, balanced.solution))
-        checks.check_same_placed(roomy, solution)
-        checks.check_capacity(frame, solution)
-        checks.check_constraints(frame, solution, costs.home)
-        may_place_more = number == 0 and bool((solution.holder == NOBODY).any())
-        if np.array_equal(before, solution.holder) or not (balanced.converged or may_place_more):
-            converged = balanced.converged and not cut and not _has_more_to_do(frame, costs, solution)
-            return Balanced(solution, converged, cut or balanced.worth_continuing)
-    return Balanced(solution, False, True)
+        before = holder
+        assigned = assign(frame, holder)
+        checks.check_only_homeless_placed(holder, assigned)
+        placed = make_room(frame, assigned)
+        checks.check_holders(frame, placed)
+        start, is_cut = rebalance_tiers(frame, placed)
+        start = tighten(frame, start, frame.problem.band * _TIGHT) if number == 0 else start
+        balanced = balance(frame, start)
+        holder = brute_force(frame, balanced.holder)
+        checks.check_same_placed(placed, holder)
+        checks.check_holders(frame, holder)
+        may_place_more = number == 0 and bool((holder == NOBODY).any())
+        if np.array_equal(before, holder) or not (balanced.has_ended or may_place_more):
+            return start, Balanced(holder, balanced.has_ended, is_cut or balanced.is_cut)
+    return start, Balanced(holder, has_ended=False, is_cut=True)
 
 
-def _has_more_to_do(frame: Frame, costs: Costs, solution: Solution) -> bool:
+def _has_gained(frame: Frame, start: Ints, holder: Ints) -> bool:
+    """Whether the search took so much away that another one is worth while."""
+    before, after = (imbalance(_deviation(frame, each), frame.problem.band * AIM).sum() for each in (start, holder))
+    return bool(after < before * (1 - _WORTH_GOING_ON))
+
+
+def _has_more_to_do(frame: Frame, holder: Ints) -> bool:
     """Whether another placement, with a budget of its own, might do more."""
-    left = _budget_left(frame, costs, solution)
-    deviation = np.abs(deviation_by(frame, measure_of(frame, solution), solution)).max(initial=0.0)
-    return left != frame.problem.move_budget and bool(deviation > frame.problem.band)
+    is_spent = frame.problem.move_budget not in (None, budget_left(frame, holder))
+    return is_spent and bool((np.abs(_deviation(frame, holder)) > frame.problem.band + EDGE).any())
 
 
-def _budget_left(frame: Frame, costs: Costs, solution: Solution) -> int | None:
-    """The budget less the moves that were made."""
-    if frame.problem.move_budget is None:
-        return None
-    both = (solution.holder != NOBODY) & (costs.home != NOBODY)
-    moved = int((both & (solution.holder != costs.home)).sum())
-    return max(0, frame.problem.move_budget - moved)
+def _deviation(frame: Frame, holder: Ints) -> Floats:
+    return deviation_by(frame, measure_of(frame, holder), holder, totals(frame, holder))
 
 
-def _placement(frame: Frame, balanced: Balanced, home: Ints, costs: Costs) -> Placement:
-    solution = balanced.solution
-    unplaced = np.flatnonzero(solution.holder == NOBODY)
-    left = _left_on_draining(frame, solution, home)
-    holder = np.where(left != NOBODY, left, solution.holder)
+def _placement(frame: Frame, holder: Ints, *, converged: bool, worth_continuing: bool) -> Placement:
+    total = totals(frame, holder)
+    left = _left_on_draining(frame, holder)
+    reasons = explain(frame, total, np.flatnonzero(holder == NOBODY), left)
+    holder = np.where(left != NOBODY, left, holder)
     problem, placed = frame.problem, np.flatnonzero(holder != NOBODY)
     names = np.array(problem.containers.names, dtype=object)
-    deviation = deviations(band_scale(frame, solution.total), solution.total)
     return Placement(
         assignment=dict(zip(problem.shards.ids[placed].tolist(), names[holder[placed]].tolist(), strict=True)),
-        unplaceable=explain(frame, solution, unplaced, left),
+        unplaceable=reasons,
         holder=holder,
-        moved=problem.shards.ids[_moved(frame, home, holder, costs)],
-        deviation=deviation,
-        converged=balanced.converged,
-        worth_continuing=not balanced.converged and balanced.worth_continuing,
+        moved=problem.shards.ids[_moved(frame, holder)],
+        deviation=deviations(band_scale(frame, total), total),
+        converged=converged,
+        worth_continuing=worth_continuing,
     )
 
 
-def _moved(frame: Frame, home: Ints, holder: Ints, costs: Costs) -> Ints:
+def _moved(frame: Frame, holder: Ints) -> Ints:
     """The rows of the shards that leave a container, in the order in which they should."""
-    total = solution_of(frame, home).total
+    total, home = totals(frame, frame.home), frame.home
     badness = np.abs(deviations(band_scale(frame, total), total)).max(axis=1, initial=0.0)
     rows = np.flatnonzero((home != NOBODY) & (holder != home))
-    return np.asarray(rows[np.lexsort((rows, -badness[home[rows]], ~costs.free[rows]))])
+    return np.asarray(rows[np.lexsort((rows, -badness[home[rows]], ~frame.free[rows]))])
 
 
-def _left_on_draining(frame: Frame, solution: Solution, home: Ints) -> Ints:
+def _left_on_draining(frame: Frame, holder: Ints) -> Ints:
     """The draining container [S] on which a shard without a place goes on running; or `NOBODY`.
 
     No shard stays where the container would be over capacity or the shard's constraint does not hold.
     """
-    state = np.append(frame.problem.containers.state, State.OPEN)
-    satisfied = np.append(frame.satisfies, np.zeros((len(frame.satisfies), 1), dtype=np.bool_), axis=1)
-    stays = (solution.holder == NOBODY) & (state[home] == State.DRAINING)
-    stays &= satisfied[frame.problem.shards.constraint, home]
-    return relieve(frame, solution_of(frame, np.where(stays, home, NOBODY))).holder
+    is_draining = frame.problem.containers.state == State.DRAINING
+    stays = (holder == NOBODY) & holds(frame, frame.satisfies & is_draining, frame.home)
+    return relieve(frame, np.where(stays, frame.home, NOBODY))

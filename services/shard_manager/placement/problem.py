@@ -5,7 +5,6 @@ Dimensions are names. Loads and capacities have one column for each dimension, i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
@@ -60,6 +59,11 @@ class Containers:
     region_names: tuple[str, ...]
     label_names: tuple[str, ...]
 
+    @property
+    def usable(self) -> Floats:
+        """Capacity less headroom [C, D]."""
+        return self.capacity * (1 - self.headroom)[:, None]
+
 
 @dataclass(frozen=True)
 class Shards:
@@ -103,45 +107,38 @@ class Problem:
 
 
 def _check_containers(containers: Containers, dimensions: int) -> None:
-    count, regions = len(containers.names), len(containers.region_names)
-    _require(_ascends(containers.names), "containers.names", "ascending, each once")
-    _shaped(containers.capacity, (count, dimensions), "containers.capacity")
-    _amounts(containers.capacity, "containers.capacity")
+    count = len(containers.names)
+    _require(all(one < other for one, other in pairwise(containers.names)), "containers.names", "ascending, each once")
+    _amounts(containers.capacity, (count, dimensions), "containers.capacity")
     _shaped(containers.headroom, (count,), "containers.headroom")
     _require(_within(containers.headroom, 0, 1), "containers.headroom", "from 0 up to, not including, 1")
-    _shaped(containers.region, (count,), "containers.region")
-    _require(_within(containers.region, 0, regions), "containers.region", "an index into region_names")
+    _indexes(containers.region, count, (0, len(containers.region_names)), "containers.region", "region_names")
     _shaped(containers.labels, (count, len(containers.label_names)), "containers.labels")
-    _shaped(containers.state, (count,), "containers.state")
-    _require(_within(containers.state, 0, len(State)), "containers.state", "a value of State")
+    _indexes(containers.state, count, (0, len(State)), "containers.state", "State")
 
 
 def _check_shards(shards: Shards, dimensions: int) -> None:
     count = len(shards.ids)
     _require(bool(np.all(np.diff(shards.ids) > 0)), "shards.ids", "ascending, each once")
-    _shaped(shards.load, (count, dimensions), "shards.load")
-    _amounts(shards.load, "shards.load")
-    _shaped(shards.constraint, (count,), "shards.constraint")
-    _require(
-        _within(shards.constraint, 0, len(shards.constraints)), "shards.constraint", "an index into shards.constraints"
-    )
-    _shaped(shards.move_seconds, (count,), "shards.move_seconds")
-    _amounts(shards.move_seconds, "shards.move_seconds")
+    _amounts(shards.load, (count, dimensions), "shards.load")
+    _indexes(shards.constraint, count, (0, len(shards.constraints)), "shards.constraint", "shards.constraints")
+    _amounts(shards.move_seconds, (count,), "shards.move_seconds")
     _shaped(shards.priority, (count,), "shards.priority")
-    _shaped(shards.spread, (count,), "shards.spread")
-    _require(_within(shards.spread, NO_GROUP, count), "shards.spread", "from -1 up to the shards' count")
-
-
-def _ascends(names: Sequence[str]) -> bool:
-    return all(one < next_one for one, next_one in pairwise(names))
+    _indexes(shards.spread, count, (NO_GROUP, count), "shards.spread", "the shards, or -1")
 
 
 def _shaped(column: NDArray[Any], shape: tuple[int, ...], field: str) -> None:
     _require(column.shape == shape, field, f"of shape {shape}, not {column.shape}")
 
 
-def _amounts(column: Floats, field: str) -> None:
+def _amounts(column: Floats, shape: tuple[int, ...], field: str) -> None:
+    _shaped(column, shape, field)
     _require(bool(np.all(np.isfinite(column) & (column >= 0))), field, "known and not negative")
+
+
+def _indexes(column: Ints, count: int, bounds: tuple[int, int], field: str, of: str) -> None:
+    _shaped(column, (count,), field)
+    _require(_within(column, *bounds), field, f"an index into {of}")
 
 
 def _within(column: NDArray[Any], low: int, end: int) -> bool:

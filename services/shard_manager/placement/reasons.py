@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from services.shard_manager.placement.frame import Frame
-from services.shard_manager.placement.problem import NOBODY, Flags, Ints
-from services.shard_manager.placement.solution import Solution
+from services.shard_manager.placement.problem import NOBODY, Flags, Floats, Ints
 
 
 class Cause(StrEnum):
@@ -30,10 +29,10 @@ class Unplaceable(NamedTuple):
     stays_on: str | None
 
 
-def explain(frame: Frame, solution: Solution, rows: Ints, stays_on: Ints) -> tuple[Unplaceable, ...]:
-    """The reason for each of `rows`; `stays_on` [S] is a container, or `NOBODY`."""
+def explain(frame: Frame, total: Floats, rows: Ints, stays_on: Ints) -> tuple[Unplaceable, ...]:
+    """The reason for each of `rows`. `total` [C, D]: of the containers; `stays_on` [S]: a container, or `NOBODY`."""
     names, ids = frame.problem.containers.names, frame.problem.shards.ids
-    room = frame.limit - solution.total
+    room = frame.limit - total
     known: dict[bytes, tuple[Cause, str]] = {}
     found = []
     for row in rows:

@@ -69,7 +69,7 @@ def _asked(problem: Problem, previous: Mapping[int, str]) -> dict[str, float]:
     Shards on other containers do not count as far as these have room for them, since they can stay.
     """
     containers, holder = problem.containers, home_of(problem, previous)
-    usable = containers.capacity * (1 - containers.headroom)[:, None]
+    usable = containers.usable
     is_open = containers.state == State.OPEN
     offered = usable[is_open].sum(axis=0)
     held = np.zeros_like(usable)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,13 +19,14 @@ from services.shard_manager.placement.alerts import (
     alerts_of_shortage,
 )
 from services.shard_manager.placement.cell import Rules, problem_of_cell
-from services.shard_manager.placement.frame import ROUNDING, allowed
+from services.shard_manager.placement.frame import Frame, frame_of, holds, totals
 from services.shard_manager.placement.needs import Needs
-from services.shard_manager.placement.place import home_of
-from services.shard_manager.placement.problem import ANYWHERE, NOBODY, Floats, Ints, Problem
+from services.shard_manager.placement.place import Placement, home_of
+from services.shard_manager.placement.problem import NOBODY, Floats, Ints, Problem
 from services.shard_manager.placement.shortage import place_all
 
 Assignment = Mapping[int, str]
+Figures = Mapping[str, Mapping[str, float]]
 
 
 class Violations(NamedTuple):
@@ -36,20 +37,6 @@ class Violations(NamedTuple):
     misplaced: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True)
-class Figures:
-    """The figures of a container by dimension: load, capacity less headroom, and the deviation from the even load as a
-    share of it (0.1: 10 % above)."""
-
-    load: Mapping[str, float]
-    usable: Mapping[str, float]
-    deviation: Mapping[str, float]
-
-    def as_json(self, at: datetime) -> dict[str, Any]:
-        """The form that the store keeps."""
-        return {"at": at.isoformat(), "load": self.load, "usable": self.usable, "deviation": self.deviation}
-
-
 @dataclass(frozen=True, eq=False)
 class Target:
     """Where each shard should be, by its number under `sharding`.
@@ -57,7 +44,8 @@ class Target:
     While shards are to be merged, `sharding` has the smaller count, and shards that become one have one place.
     `where` leaves out shards without a place. `order`: the shards that have to move, the most urgent first.
     `containers`: what the target assumed of them (`container_facts`). `violations`: what could not be avoided.
-    `placed_at`: monotonic seconds. `finished`: another placement soon would gain nothing.
+    `placed_at`: monotonic seconds. `finished`: another placement soon would gain nothing. `figures`: by container, then
+    `load`, `usable` (capacity less headroom) and `deviation` (0.1: 10 % above the even load), by dimension.
     """
 
     where: Assignment
@@ -103,7 +91,7 @@ def target_of(members: Mapping[str, Member], needs: Needs, present: Assignment, 
     cell = problem_of_cell(members, needs, present, rules)
     placement, short, asked = place_all(cell.problem, present)
     unplaceable = {lack.shard: lack for lack in (*placement.unplaceable, *short)}
-    total = _totals(cell.problem, placement.holder)
+    frame = frame_of(cell.problem, placement.holder)
     return Target(
         where=placement.assignment,
         order=tuple(placement.moved.tolist()),
@@ -111,8 +99,8 @@ def target_of(members: Mapping[str, Member], needs: Needs, present: Assignment, 
         containers=container_facts(members),
         placed_at=now,
         finished=not placement.worth_continuing,
-        violations=_violations(cell.problem, placement.holder, total),
-        figures=_figures(cell.problem, total, placement.deviation),
+        violations=_violations(frame, placement.holder),
+        figures=_figures(frame, placement),
         worst_band=_by_dimension(cell.problem, np.abs(placement.deviation).max(axis=0, initial=0.0)),
         unplaceable=len(unplaceable),
         alerts=(
@@ -128,42 +116,23 @@ def review(target: Target, members: Mapping[str, Member], needs: Needs, rules: R
     cell = problem_of_cell(members, needs, target.where, rules)
     holder = home_of(cell.problem, target.where)
     of_shards = (alert for alert in target.alerts if alert.kind == UNPLACEABLE)
-    violations = _violations(cell.problem, holder, _totals(cell.problem, holder))
-    return Review(violations, (*of_shards, *alerts_of_jobs(cell.unmet)))
+    return Review(_violations(frame_of(cell.problem, holder), holder), (*of_shards, *alerts_of_jobs(cell.unmet)))
 
 
-def _violations(problem: Problem, holder: Ints, total: Floats) -> Violations:
-    containers, shards = problem.containers, problem.shards
-    over = np.argwhere(total > _usable(problem) * (1 + ROUNDING)).tolist()
-    misplaced = np.zeros(len(shards.ids), dtype=np.bool_)
-    for kind, constraint in enumerate(shards.constraints):
-        if constraint == ANYWHERE:
-            continue
-        rows = np.flatnonzero((shards.constraint == kind) & (holder != NOBODY))
-        misplaced[rows] = ~allowed(containers, constraint)[holder[rows]]
-    overloaded = frozenset((containers.names[row], problem.dimensions[column]) for row, column in over)
-    return Violations(overloaded, frozenset(shards.ids[misplaced].tolist()))
+def _violations(frame: Frame, holder: Ints) -> Violations:
+    containers, over = frame.problem.containers, np.argwhere(totals(frame, holder) > frame.limit).tolist()
+    misplaced = (holder != NOBODY) & ~holds(frame, frame.satisfies, holder)
+    overloaded = frozenset((containers.names[row], frame.problem.dimensions[column]) for row, column in over)
+    return Violations(overloaded, frozenset(frame.problem.shards.ids[misplaced].tolist()))
 
 
-def _figures(problem: Problem, total: Floats, deviation: Floats) -> dict[str, Figures]:
-    usable = _usable(problem)
+def _figures(frame: Frame, placement: Placement) -> dict[str, Figures]:
+    tables = {"load": totals(frame, placement.holder), "usable": frame.usable, "deviation": placement.deviation}
     return {
-        name: Figures(*(_by_dimension(problem, table[row]) for table in (total, usable, deviation)))
-        for row, name in enumerate(problem.containers.names)
+        name: {what: _by_dimension(frame.problem, table[row]) for what, table in tables.items()}
+        for row, name in enumerate(frame.problem.containers.names)
     }
 
 
 def _by_dimension(problem: Problem, values: Floats) -> dict[str, float]:
     return dict(zip(problem.dimensions, values.tolist(), strict=True))
-
-
-def _usable(problem: Problem) -> Floats:
-    return problem.containers.capacity * (1 - problem.containers.headroom)[:, None]
-
-
-def _totals(problem: Problem, holder: Ints) -> Floats:
-    """The load of each container [C, D]."""
-    rows = np.flatnonzero(holder != NOBODY)
-    count = len(problem.containers.names)
-    sums = [np.bincount(holder[rows], weights=column, minlength=count) for column in problem.shards.load[rows].T]
-    return np.stack(sums, axis=1).astype(np.float64)

@@ -26,9 +26,9 @@ def cell(broken: dict[str, int], *, jobs: int = 20, tasks_each: int = 1) -> dict
 def test_a_container_whose_tasks_fail_where_others_do_not_is_named_with_the_figures() -> None:
     (outlier,) = outliers_by_failures(cell({"c3": 6}), FLEET)
     assert outlier.container == "c3"
-    assert outlier.figures["failing_tasks"] == 6
-    assert outlier.figures["expected_failing_tasks"] < 1
-    assert outlier.why == (
+    assert outlier.details["failing_tasks"] == 6
+    assert outlier.details["expected_failing_tasks"] < 1
+    assert outlier.message == (
         "6 tasks of this container keep crashing; 0.2 are expected from the same jobs elsewhere "
         "(0.3 crashes per task-hour here, 0.3 elsewhere)"
     )
@@ -102,11 +102,11 @@ def test_tiny_chances_are_exact_and_nothing_is_expected_of_nothing() -> None:
 def test_a_slow_container_is_named_with_the_figures() -> None:
     typical = {**{name: 1.0 + number / 10 for number, name in enumerate(FLEET)}, "c6": 12.0}
     (outlier,) = outliers_by_speed("drop", typical)
-    assert (outlier.container, outlier.why) == (
+    assert (outlier.container, outlier.message) == (
         "c6",
         "the container takes 12.0 s for each drop, others take 1.3 s (medians)",
     )
-    assert outlier.figures == {"drop_seconds": 12.0, "drop_seconds_elsewhere": 1.3}
+    assert outlier.details == {"drop_seconds": 12.0, "drop_seconds_elsewhere": 1.3}
 
 
 @pytest.mark.parametrize(

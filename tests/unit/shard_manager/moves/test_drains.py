@@ -8,7 +8,7 @@ import pytest
 
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member, Owner
 from services.shard_manager.moves.drains import overdue, overdue_alerts, taken_off
-from services.shard_manager.moves.moves import Freed, Planned
+from services.shard_manager.moves.moves import Planned
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -53,8 +53,8 @@ def test_all_that_is_left_is_taken_off_at_once():
         Planned(1, 2, "a", None),
         Planned(2, 3, "a", None),
         Planned(3, 4, "a", None),
-        Freed(5, 6, "b"),
-        Freed(6, 7, None),
+        Planned(5, 6, None, "b"),
+        Planned(6, 7, None, None),
     ]
 
 

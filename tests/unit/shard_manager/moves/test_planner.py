@@ -6,7 +6,7 @@ import pytest
 
 from penstock.tasks.ownership import Owner
 from penstock.tasks.shards import Sharding
-from services.shard_manager.moves.moves import Freed, Planned
+from services.shard_manager.moves.moves import Planned
 from services.shard_manager.moves.planner import destination_of, plan, present_of
 from services.shard_manager.placement.target import Target, Violations
 
@@ -18,7 +18,7 @@ def target(where: dict[int, str], order: tuple[int, ...] = ()) -> Target:
 def test_shards_without_owner_are_given_out_whatever_the_limit():
     owners = {shard: Owner(None, 1) for shard in range(3)}
     events = plan(owners, target({0: "a", 1: "b", 2: "a"}), {"a", "b"}, (), (), move_limit=-3)
-    assert events == [Freed(0, 1, "a"), Freed(1, 1, "b"), Freed(2, 1, "a")]
+    assert events == [Planned(0, 1, None, "a"), Planned(1, 1, None, "b"), Planned(2, 1, None, "a")]
 
 
 def test_shards_move_in_order_within_the_limit_and_others_after_them():
@@ -30,12 +30,12 @@ def test_shards_move_in_order_within_the_limit_and_others_after_them():
 
 def test_a_shard_that_its_owner_dropped_is_given_out_again_without_a_drop():
     owners = {0: Owner("a", 1), 1: Owner("b", 1)}
-    assert plan(owners, target({0: "a", 1: "b"}), {"a", "b"}, (), {1}, move_limit=9) == [Freed(1, 1, "b")]
+    assert plan(owners, target({0: "a", 1: "b"}), {"a", "b"}, (), {1}, move_limit=9) == [Planned(1, 1, None, "b")]
 
 
 def test_a_shard_of_a_container_that_is_no_more_is_given_out():
     owners = {0: Owner("a", 1), 1: Owner("gone", 1)}
-    assert plan(owners, target({0: "a", 1: "a"}), {"a"}, (), (), move_limit=0) == [Freed(1, 1, "a")]
+    assert plan(owners, target({0: "a", 1: "a"}), {"a"}, (), (), move_limit=0) == [Planned(1, 1, None, "a")]
 
 
 def test_shards_that_become_one_go_where_that_is_to_be():

@@ -14,7 +14,6 @@ from services.shard_manager.placement.checks import check_counted
 from services.shard_manager.placement.evenness import COUNTED, measure_of
 from services.shard_manager.placement.frame import frame_of
 from services.shard_manager.placement.place import place
-from services.shard_manager.placement.solution import solution_of
 from tests.support.fleets import changed, constrained, fleet
 from tests.support.placement_problems import Container, Shard, problem_of
 from tests.support.placements import DIMENSIONS, containers, shards
@@ -31,8 +30,8 @@ def test_the_others_are_judged_by_what_oversized_shards_leave(large, level):
     """Four containers, of which each would have 9 / 4 of small shards; oversized ones take a part of one each."""
     sizes = [*[0.3] * 30, *large]
     problem = problem_of(HOSTS, [Shard(row, {"cpu": size}) for row, size in enumerate(sizes)], dimensions=["cpu"])
-    frame = frame_of(problem)
-    measure = measure_of(frame, solution_of(frame, np.arange(len(sizes)) % 4))
+    holder = np.arange(len(sizes)) % 4
+    measure = measure_of(frame_of(problem, holder), holder)
     assert measure.columns[0, :-1].tolist() == pytest.approx([size if size <= 1 else COUNTED * level for size in sizes])
     assert measure.scale[:, 0].tolist() == pytest.approx([1 / level] * 4)
 
@@ -48,9 +47,9 @@ def test_two_oversized_shards_on_one_container_are_put_apart():
 @settings(max_examples=200, deadline=None)
 @given(containers(), shards(), st.lists(st.integers(-1, 5), min_size=16, max_size=16))
 def test_nothing_counts_more_than_it_takes(hosts, rows, where):
-    frame = frame_of(problem_of(hosts, rows, dimensions=DIMENSIONS))
     holder = np.minimum(np.array(where[: len(rows)], dtype=np.int64), len(hosts) - 1)
-    check_counted(frame, measure_of(frame, solution_of(frame, holder)))
+    frame = frame_of(problem_of(hosts, rows, dimensions=DIMENSIONS), holder)
+    check_counted(frame, measure_of(frame, holder))
 
 
 def test_a_story_of_a_cell_with_oversized_shards():
@@ -95,14 +94,16 @@ def _unevenness_of_others(problem, holder) -> float:
 def test_a_search_that_is_cut_goes_on_while_it_gains_by_it(monkeypatch):
     """With a single round a placement: 1. the first takes much away, so another one follows soon. 2. They end by
     themselves, before nothing is left to do. 3. A budget that ends one is a reason to go on, whatever it gained."""
-    monkeypatch.setattr(balance, "_MOST_ROUNDS", 1)
     problem = constrained(fleet(3_000, 90, full=0.3, largest=0.6))
-    answer = place(problem, {})
+    first = place(problem, {})
+    monkeypatch.setattr(balance, "_MOST_ROUNDS", 1)
+    later = changed(problem, 0.3, largest=0.6)
+    answer = place(later, first.assignment)
     assert (answer.converged, answer.worth_continuing) == (False, True)
     count = 1
     while answer.worth_continuing and count < 50:
-        answer, count = place(problem, answer.assignment), count + 1
+        answer, count = place(later, answer.assignment), count + 1
     assert not answer.worth_continuing
     assert not answer.converged
-    later = replace(changed(problem, 0.3, largest=0.6), move_budget=2)
-    assert place(later, answer.assignment).worth_continuing
+    last = replace(changed(later, 0.3, largest=0.6), move_budget=2)
+    assert place(last, answer.assignment).worth_continuing
