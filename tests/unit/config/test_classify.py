@@ -110,7 +110,9 @@ def test_a_field_of_another_version_is_a_restart() -> None:
 
 
 @pytest.mark.parametrize(("left_over", "changes"), [(None, ()), ({}, (FieldChange(("gone",), {}, None, RESTART),))])
-def test_a_field_of_another_version_has_no_default_but_nothing(left_over: Any, changes: tuple[FieldChange, ...]) -> None:
+def test_a_field_of_another_version_has_no_default_but_nothing(
+    left_over: Any, changes: tuple[FieldChange, ...]
+) -> None:
     assert classify(job() | {"gone": left_over}, job()).fields == changes
 
 
