@@ -187,10 +187,10 @@ def _below(group: Group, value: Mapping[str, Any], keys: Iterable[str], path: Pa
 def default_of(node: Node | None, sink: Any) -> Any:
     """The JSON value that an absent node stands for: a leaf's default, `{}` for maps and groups.
 
-    `sink` is the job's `output.type`: a leaf of other sinks has no default.
+    `sink` is the job's `output.type`: a leaf of other sinks has no default, nor has a field this version does not know.
     """
     if not isinstance(node, Leaf):
-        return {}
+        return None if node is None else {}
     return node.row.default if node.row.has_default(sink) else None
 
 

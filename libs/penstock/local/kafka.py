@@ -78,9 +78,10 @@ class EmbeddedKafka(EmbeddedServer):
         if not (self._data / "log" / "meta.properties").exists():
             _format(self._server_properties)
         command = _java("kafka.Kafka", str(self._server_properties))
-        process = start_child(command, log_path=self.log_path, death_signal=self.shutdown_signal)
-        (self._data / self.pid_file).write_text(str(process.pid))
-        return process
+        # Known before anything else can fail: `start` then stops it.
+        self._process = start_child(command, log_path=self.log_path, death_signal=self.shutdown_signal)
+        (self._data / self.pid_file).write_text(str(self._process.pid))
+        return self._process
 
     def _answers(self) -> bool:
         if not accepts(self._port):

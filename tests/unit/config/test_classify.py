@@ -109,6 +109,13 @@ def test_a_field_of_another_version_is_a_restart() -> None:
     assert [(change.field, change.kind) for change in difference.fields] == [("gone", RESTART)]
 
 
+@pytest.mark.parametrize(("left_over", "changes"), [(None, ()), ({}, (FieldChange(("gone",), {}, None, RESTART),))])
+def test_a_field_of_another_version_has_no_default_but_nothing(
+    left_over: Any, changes: tuple[FieldChange, ...]
+) -> None:
+    assert classify(job() | {"gone": left_over}, job()).fields == changes
+
+
 # Bounds do not count beside another task_count, and are then left out of the merge (`test_bounds`).
 CONFIGS = st.builds(
     lambda changes: job({key: value for change in changes for key, value in change.items()}),

@@ -3,6 +3,7 @@ package io.penstock.checkpoint;
 import java.io.BufferedOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -53,6 +54,8 @@ final class LocalFiles {
     List<Path> childrenFirst;
     try (Stream<Path> tree = Files.walk(root)) {
       childrenFirst = tree.sorted(Comparator.reverseOrder()).toList();
+    } catch (UncheckedIOException error) {
+      throw error.getCause();
     }
     for (Path path : childrenFirst) {
       Files.deleteIfExists(path);

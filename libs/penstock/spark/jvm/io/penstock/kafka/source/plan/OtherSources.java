@@ -17,11 +17,12 @@ public record OtherSources(boolean exist, long maxHorizonMillis) {
 
   /**
    * What the source number {@code own} must know, by the last horizons of all sources of its query. Of several sources
-   * at the same horizon the first is the one behind.
+   * at the same horizon the first is the one behind. A source that is not among them (-1) never waits.
    */
   public static OtherSources of(int own, List<BatchHorizon> horizons) {
-    if (horizons.size() < 2) {
-      return NONE;
+    boolean exist = horizons.size() > 1;
+    if (!exist || own < 0) {
+      return new OtherSources(exist, EventTimeEvaluator.AFTER_ALL_EVENTS);
     }
     long horizon = horizons.get(own).horizonMillis();
     long limit = Long.MAX_VALUE;
@@ -33,6 +34,6 @@ public record OtherSources(boolean exist, long maxHorizonMillis) {
         behind &= horizon < other.horizonMillis() || (horizon == other.horizonMillis() && own < number);
       }
     }
-    return new OtherSources(true, behind ? EventTimeEvaluator.AFTER_ALL_EVENTS : limit);
+    return new OtherSources(exist, behind ? EventTimeEvaluator.AFTER_ALL_EVENTS : limit);
   }
 }
