@@ -21,6 +21,8 @@ from tests.support.job_service import RunningJobService, job_service
 from tests.support.shard_manager import RunningShardManager, SmallTaskManager, shard_manager
 
 SHARDS = 12
+# None is lost for a machine that is busy with other tests.
+STEADY = {"container_lease_seconds": 4.0, "fail_over_seconds": 6.0}
 PATIENT = {"container_lease_seconds": 40.0, "fail_over_seconds": 60.0}
 
 
@@ -70,7 +72,7 @@ def cell(database_url: str, *names: str, **settings: Any) -> Iterator[Cell]:
         service = stack.enter_context(job_service(database_url))
         with transaction(service.engine) as connection:
             ask_for_shards(connection, SHARDS)
-        manager = stack.enter_context(shard_manager(database_url, **settings)).lead()
+        manager = stack.enter_context(shard_manager(database_url, **{**STEADY, **settings})).lead()
         found = Cell(service, stack.enter_context(service.client()), manager, {}, stack)
         for name in names:
             found.join(name)

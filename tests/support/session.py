@@ -6,6 +6,7 @@ A host makes its own session (`penstock.spark.session`); this one is for tests o
 from __future__ import annotations
 
 import json
+import os
 import sys
 import uuid
 from collections.abc import Iterator, Sequence
@@ -27,6 +28,7 @@ from tests.support.spark import JAVA_OPTIONS, QUICK_JVM
 CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Spark's own, but not its default for local folders, which forks a process for each file."""
 _QUERY_TIMEOUT_S = 120
+_FIRST_FILE = 1_700_000_000
 
 
 def quick_jvm_settings(jars: Path, more_options: str = "") -> dict[str, str]:
@@ -79,6 +81,8 @@ class Feed:
         number = len(list(self.folder.glob("*.json")))
         fresh = self.folder / f".{number:06}.tmp"
         fresh.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        # Spark reads files by their times, of which two in one tick of the kernel have the same.
+        os.utime(fresh, (_FIRST_FILE + number, _FIRST_FILE + number))
         fresh.rename(self.folder / f"{number:06}.json")
 
     def frame(self, session: SparkSession) -> DataFrame:

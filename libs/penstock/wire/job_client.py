@@ -273,8 +273,8 @@ class JobClient(HttpClient):
 
     def create_token(self, name: str, role: Role, layers: Sequence[str] | None = None) -> str:
         """A new token, seen only now; for admins."""
-        body = {"name": name, "role": role, "layers": None if layers is None else list(layers)}
-        return str(self._write("POST", "/v1/tokens", jobs.TokenCreated, body).token)
+        body = jobs.TokenWrite(name=name, role=role, layers=None if layers is None else list(layers))
+        return str(self._write("POST", "/v1/tokens", jobs.TokenCreated, body.model_dump(mode="json")).token)
 
     def tokens(self) -> list[jobs.TokenView]:
         """All tokens without their secrets; for admins."""
