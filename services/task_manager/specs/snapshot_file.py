@@ -16,17 +16,19 @@ from services.task_manager.specs.spec_cache import SpecCache
 log = logger(__name__)
 _TABLES = """
     PRAGMA journal_mode = WAL;
+    PRAGMA synchronous = FULL;
     CREATE TABLE IF NOT EXISTS facts (commit_number INTEGER NOT NULL, shard_count INTEGER NOT NULL);
     CREATE TABLE IF NOT EXISTS templates (job TEXT PRIMARY KEY, template TEXT NOT NULL);
 """
 
 
 class SnapshotFile:
-    """Used by one thread at a time. The first write of a process replaces everything."""
+    """Used by one thread at a time. The first write of a process, and one after another process wrote, is whole."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "specs.db"
         self._written: SpecCache | None = None
+        self._version = 0
 
     def load(self) -> Snapshot | None:
         """The stored specs as a full snapshot; None when no readable ones are stored."""
@@ -34,47 +36,71 @@ class SnapshotFile:
             facts = self._store.execute("SELECT commit_number, shard_count FROM facts").fetchone()
             rows = self._store.execute("SELECT template FROM templates").fetchall()
             templates = tuple(TaskTemplate.model_validate_json(text) for (text,) in rows)
+            if facts is None:
+                return None
+            return Snapshot(full=True, commit_number=facts[0], shard_count=facts[1], templates=templates)
         except (sqlite3.Error, OSError, ValidationError) as error:
             self._failed("load", error)
             return None
-        if facts is None:
-            return None
-        return Snapshot(full=True, commit_number=facts[0], shard_count=facts[1], templates=templates)
 
     def save(self, specs: SpecCache) -> None:
         """Stores the specs, all of them or none. A failure is only logged: what runs does not depend on the disk."""
-        before = {} if self._written is None else self._written.jobs
-        changed = {name: job.template for name, job in specs.jobs.items()}
-        changed = {
-            name: each for name, each in changed.items() if name not in before or before[name].template is not each
-        }
         try:
-            with self._store as store:
-                if self._written is None:
-                    store.execute("DELETE FROM templates")
-                gone = [(name,) for name in before.keys() - specs.jobs.keys()]
-                store.executemany("DELETE FROM templates WHERE job = ?", gone)
-                rows = ((name, template.model_dump_json()) for name, template in changed.items())
-                store.executemany("INSERT OR REPLACE INTO templates VALUES (?, ?)", rows)
-                store.execute("DELETE FROM facts")
-                store.execute("INSERT INTO facts VALUES (?, ?)", (specs.commit_number, specs.sharding.count))
+            self._write(specs)
+        except (sqlite3.Error, OSError) as error:
+            if self._failed("save", error):
+                self._write_anew(specs)
+
+    def _write_anew(self, specs: SpecCache) -> None:
+        try:
+            self._write(specs)
         except (sqlite3.Error, OSError) as error:
             self._failed("save", error)
-        else:
-            self._written = specs
+
+    def _write(self, specs: SpecCache) -> None:
+        with self._store as store:
+            store.execute("BEGIN IMMEDIATE")
+            (version,) = store.execute("PRAGMA data_version").fetchone()
+            known = self._written if version == self._version else None
+            before = {} if known is None else known.jobs
+            changed = {name: job.template for name, job in specs.jobs.items()}
+            changed = {
+                name: each for name, each in changed.items() if name not in before or before[name].template is not each
+            }
+            if known is None:
+                store.execute("DELETE FROM templates")
+            gone = [(name,) for name in before.keys() - specs.jobs.keys()]
+            store.executemany("DELETE FROM templates WHERE job = ?", gone)
+            rows = ((name, template.model_dump_json()) for name, template in changed.items())
+            store.executemany("INSERT OR REPLACE INTO templates VALUES (?, ?)", rows)
+            store.execute("DELETE FROM facts")
+            store.execute("INSERT INTO facts VALUES (?, ?)", (specs.commit_number, specs.sharding.count))
+        self._written, self._version = specs, version
 
     @cached_property
     def _store(self) -> sqlite3.Connection:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         store = sqlite3.connect(self._path, check_same_thread=False)
-        store.executescript(_TABLES)
+        try:
+            store.executescript(_TABLES)
+        except BaseException:
+            store.close()
+            raise
         return store
 
-    def _failed(self, what: str, error: Exception) -> None:
-        """A file that is damaged is removed, so that the next write begins a new one."""
+    def _failed(self, what: str, error: Exception) -> bool:
+        """A file that is damaged is removed, so that the next write begins a new one. Returns whether it was."""
         log.error("stored specs failed", call=what, path=str(self._path), error=str(error))
         self._written = None
-        if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
-            vars(self).pop("_store", None)
+        if not isinstance(error, sqlite3.DatabaseError) or isinstance(error, sqlite3.OperationalError):
+            return False
+        store = vars(self).pop("_store", None)
+        try:
+            if store is not None:
+                store.close()
             for path in self._path.parent.glob(f"{self._path.name}*"):
                 path.unlink()
+        except (sqlite3.Error, OSError) as problem:
+            log.error("damaged specs not removed", path=str(self._path), error=str(problem))
+            return False
+        return True

@@ -116,3 +116,46 @@ def test_a_disk_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     file = SnapshotFile(tmp_path / "file" / "below")
     written(tmp_path, full(1, "a"), file=file)
     assert file.load() is None
+
+
+def test_a_write_after_another_process_wrote_is_whole(tmp_path: Path) -> None:
+    """The last life is still ending when the next one has begun: 1. late, it writes older specs. 2. The next writes."""
+    last, coming = SnapshotFile(tmp_path), SnapshotFile(tmp_path)
+    specs = written(tmp_path, full(1, "a", "b"), file=last)
+    newer = written(tmp_path, full(1, "a", "b"), delta(3, "a"), file=coming)
+    last.save(updated(specs, delta(2, "a", "c")))
+    newest = updated(newer, delta(4, "b"))
+    coming.save(newest)
+    assert stored(tmp_path) == newest
+
+
+def test_facts_that_are_no_numbers_are_none(tmp_path: Path) -> None:
+    written(tmp_path, full(1, "a"))
+    with closing(sqlite3.connect(tmp_path / "specs.db")) as store, store:
+        store.execute("UPDATE facts SET commit_number = 'x'")
+    assert stored(tmp_path) is None
+
+
+def test_a_file_damaged_while_it_is_in_use_is_replaced_by_the_same_write(tmp_path: Path) -> None:
+    file = SnapshotFile(tmp_path)
+    specs = written(tmp_path, full(1, *map(str, range(100))), file=file)
+    file._store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with (tmp_path / "specs.db").open("r+b") as damaged:
+        size = damaged.seek(0, 2)
+        damaged.seek(0)
+        damaged.write(b"\xff" * size)
+    file._store.execute("PRAGMA shrink_memory")
+    later = updated(specs, delta(2, "7"))
+    file.save(later)
+    assert stored(tmp_path) == later
+
+
+def test_a_damaged_file_that_cannot_be_removed_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unlink(path: Path) -> None:
+        raise PermissionError(path)
+
+    (tmp_path / "specs.db").write_bytes(b"x" * 9000)
+    monkeypatch.setattr(Path, "unlink", unlink)
+    file = SnapshotFile(tmp_path)
+    assert file.load() is None
+    written(tmp_path, full(1, "a"), file=file)
