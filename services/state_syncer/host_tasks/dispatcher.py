@@ -118,7 +118,10 @@ class HostTasks:
             unwanted = [known for key, known in self._known.items() if key not in wanted and known.may_be_under_way]
             before = self._known if leader_epoch == self._leader_epoch else {}
             self._leader_epoch = leader_epoch
-            self._known = {key: before.get(key) or _unasked(attempt) for key, attempt in wanted.items()}
+            self._known = {key: before.get(key, _Known()) for key in wanted}
+            self._known |= {
+                key: _Known(attempt.request) for key, attempt in wanted.items() if isinstance(attempt.request, Failed)
+            }
             due = [(key, known) for key, known in self._known.items() if wanted[key].url and known.is_due]
             for key, known in due:
                 self._begin(known, wanted[key].url, HostTask(leader_epoch=leader_epoch, request=wanted[key].request))
@@ -192,10 +195,6 @@ class HostTasks:
             log.info("host task cancelled", key=key, url=url)
         except PenstockError as error:
             log.warning("host task not cancelled", key=key, url=url, error=error.detail)
-
-
-def _unasked(attempt: Attempt) -> _Known:
-    return _Known(attempt.request if isinstance(attempt.request, Failed) else Unanswered())
 
 
 def _outcome(request: HostRequest, answer: HostTaskAnswer) -> Outcome:

@@ -166,6 +166,12 @@ def test_a_request_that_cannot_be_made_has_failed_without_asking(bench: Bench) -
 CANCELLED = ("http://a", "redistribute:j:7", 8)
 
 
+def test_a_request_that_cannot_be_made_any_more_fails_alone(bench: Bench) -> None:
+    assert bench.once(Unavailable("refused")) == Unanswered()
+    bench.tasks.want([replace(ASK, request=Failed("no such field"))], 7)
+    assert bench.tasks.outcome(KEY) == Failed("no such field")
+
+
 def test_a_task_that_nobody_wants_any_more_is_cancelled_once_and_not_if_it_has_ended(bench: Bench) -> None:
     """1. It goes on and is wanted no more: its container is told, once. 2. One that is done is not cancelled."""
     bench.once(GOES_ON)
