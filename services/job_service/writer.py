@@ -64,23 +64,24 @@ class Call:
 
     def write_in(self, connection: Connection, write: Write) -> Written:
         """Does one write in the transaction of `run`. Raises the UserError that refuses it."""
-        (outcome,) = write_many(connection, [write], self.clock.now())
+        (outcome,) = write_many(connection, [write], self.clock)
         if isinstance(outcome, UserError):
             raise outcome
         return outcome
 
 
-def write_many(connection: Connection, writes: Sequence[Write], now: datetime) -> list[Outcome]:
+def write_many(connection: Connection, writes: Sequence[Write], clock: Clock) -> list[Outcome]:
     """Does many writes, each by itself: a refused write changes nothing, and the others are done.
 
-    All jobs are locked before the first change, since the revision counter must be locked last.
+    All jobs are locked before the first change, since the revision counter must be locked last. The time of the writes
+    is read after that: a write that waited for its turn meets a layer that has expired meanwhile as expired.
     """
     names = [write.job for write in writes]
     expected.claim(connection, [write.job for write in writes if write.action is Action.CREATE])
     jobs = expected.lock(connection, names)
     outcomes: dict[int, Outcome] = {}
     for batch in batches(writes):
-        outcomes |= _write_batch(connection, {position: writes[position] for position in batch}, jobs, now)
+        outcomes |= _write_batch(connection, {position: writes[position] for position in batch}, jobs, clock.now())
         if len(outcomes) < len(writes):
             jobs |= expected.read(connection, [writes[position].job for position in batch])
     if any(isinstance(outcome, UserError) for outcome in outcomes.values()):
