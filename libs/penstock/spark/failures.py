@@ -17,7 +17,8 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 ErrorKind = Literal["fenced", "broken_task", "retryable"]
 _MOST_CAUSES = 20
-_FENCED_MARKS = ("FENCED: ", "CONCURRENT_STREAM_LOG_UPDATE")
+# The last is of the files sink (`ManifestFileCommitProtocol`): another owner has written the batch meanwhile.
+_FENCED_MARKS = ("FENCED: ", "CONCURRENT_STREAM_LOG_UPDATE", "Race while writing batch")
 _FENCED_TYPES = {"ProducerFencedException", "InvalidProducerEpochException", "Fenced"}
 _BROKEN_TYPES = {
     "AnalysisException",

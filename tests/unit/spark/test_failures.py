@@ -22,6 +22,7 @@ BATCH = "An exception was raised by the Python Proxy. Traceback:\n  File x\npens
             "fenced",
         ),
         ([Cause(STREAM_FAILED, "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.")], "fenced"),
+        ([Cause(STREAM_FAILED, "x"), Cause("java.lang.IllegalStateException", "Race while writing batch 6")], "fenced"),
         ([Cause("org.apache.kafka.common.errors.ProducerFencedException", "There is a newer producer")], "fenced"),
         ([Cause("Fenced", "FENCED: epoch 1 is older than 2")], "fenced"),
         (
