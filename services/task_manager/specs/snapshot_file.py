@@ -45,17 +45,13 @@ class SnapshotFile:
 
     def save(self, specs: SpecCache) -> None:
         """Stores the specs, all of them or none. A failure is only logged: what runs does not depend on the disk."""
-        try:
-            self._write(specs)
-        except (sqlite3.Error, OSError) as error:
-            if self._failed("save", error):
-                self._write_anew(specs)
-
-    def _write_anew(self, specs: SpecCache) -> None:
-        try:
-            self._write(specs)
-        except (sqlite3.Error, OSError) as error:
-            self._failed("save", error)
+        for _ in range(2):  # once more if the file was damaged, and so removed
+            try:
+                self._write(specs)
+                return
+            except (sqlite3.Error, OSError) as error:
+                if not self._failed("save", error):
+                    return
 
     def _write(self, specs: SpecCache) -> None:
         with self._store as store:
@@ -63,15 +59,15 @@ class SnapshotFile:
             (version,) = store.execute("PRAGMA data_version").fetchone()
             known = self._written if version == self._version else None
             before = {} if known is None else known.jobs
-            changed = {name: job.template for name, job in specs.jobs.items()}
-            changed = {
-                name: each for name, each in changed.items() if name not in before or before[name].template is not each
-            }
             if known is None:
                 store.execute("DELETE FROM templates")
             gone = [(name,) for name in before.keys() - specs.jobs.keys()]
             store.executemany("DELETE FROM templates WHERE job = ?", gone)
-            rows = ((name, template.model_dump_json()) for name, template in changed.items())
+            rows = (
+                (name, job.template.model_dump_json())
+                for name, job in specs.jobs.items()
+                if name not in before or before[name].template is not job.template
+            )
             store.executemany("INSERT OR REPLACE INTO templates VALUES (?, ?)", rows)
             store.execute("DELETE FROM facts")
             store.execute("INSERT INTO facts VALUES (?, ?)", (specs.commit_number, specs.sharding.count))
