@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 
-def main(bootstrap: str, jars: str, definition: str, limit: int) -> None:
-    """Serves until the end of standard input."""
+def main(bootstrap: str, jars: str, definition: str, limit: int, folder: str) -> None:
+    """Serves until the end of standard input. Its scratch files are in `folder`, which the caller removes."""
     with open(definition) as stream:
         job = json.load(stream)
-    with tempfile.TemporaryDirectory(prefix="penstock-bare-", ignore_cleanup_errors=True) as folder:
-        _serve(_session(jars, folder), bootstrap, job, limit)
+    _serve(_session(jars, folder), bootstrap, job, limit)
 
 
 def _serve(session: SparkSession, bootstrap: str, job: dict, limit: int) -> None:
@@ -90,4 +88,4 @@ def _read(query: object) -> int:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5])

@@ -101,7 +101,7 @@ def _bare(stack: LocalStack, peer: subprocess.Popen[bytes], number: int, sizes: 
 def _start_peer(stack: LocalStack, sizes: Sizes) -> subprocess.Popen[bytes]:
     path = stack.data_dir / "hourly.json"
     path.write_text(json.dumps(_definition(stack.data_dir / "unused", sizes.limit)))
-    arguments = [stack.plan.kafka_bootstrap, share_dir() / "jars", path, str(sizes.limit)]
+    arguments = [stack.plan.kafka_bootstrap, share_dir() / "jars", path, str(sizes.limit), stack.data_dir / "bare"]
     peer = start_child(
         [sys.executable, "-m", "tests.bench.bare_hourly", *arguments],
         log_path=stack.data_dir / "logs" / "bare.log",
