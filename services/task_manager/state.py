@@ -76,6 +76,7 @@ class State:
     def __init__(self, container: str, limits: Limits) -> None:
         self._container = container
         self._lease_stop_seconds = limits.lease_stop_seconds
+        self._host_task_seconds = limits.host_task_seconds
         self._tasks: dict[str, TaskView] = {}
         self._hosts: dict[str, HostView] = {}
         self._failures = Failures(limits)
@@ -167,8 +168,9 @@ class State:
                 return None
             case RunHostTask():
                 log.info("host task given", key=action.key, host=action.host)
-                self._change_host(action.host, idle_since=None)
-                return Send(action.host, self.host_tasks.assign(action, self._next_id()))
+                command = self.host_tasks.assign(action, self._next_id(), now + self._host_task_seconds)
+                self._change_host(action.host, idle_since=None, kill_at=self.host_tasks.due_at(action.host))
+                return Send(action.host, command)
             case CancelHostTask():
                 log.info("host task cancelled", key=action.key, host=action.host)
                 return Send(action.host, self.host_tasks.revoked(action, self._next_id()))
@@ -236,7 +238,7 @@ class State:
             self._task_failed(task, failure, now)
         starts = {task.start_id for task in lost}
         self._sent = {command_id: sent for command_id, sent in self._sent.items() if sent.start_id not in starts}
-        self.host_tasks.host_exited(name, how.reason)
+        self.host_tasks.host_exited(name, how.reason, now)
         return lost
 
     def _host_ready(self, name: str, now: float) -> None:
@@ -255,6 +257,7 @@ class State:
     def _replied(self, host: str, reply: Reply, now: float) -> TaskView | None:
         if self.host_tasks.awaits(reply.id):
             self.host_tasks.replied(reply)
+            self._change_host(host, kill_at=self.host_tasks.due_at(host))
             self._check_idle(host, now)
             return None
         sent = self._sent.pop(reply.id, None)

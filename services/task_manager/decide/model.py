@@ -46,7 +46,8 @@ class HostView:
     """A host process.
 
     `since`: when it entered its phase. `idle_since`: when its last task or host task ended; None while it has some.
-    `kill_at`: when an ending host is killed. `lease_until`: the end of the lease that the host was last told.
+    `kill_at`: when it is killed, unless it has ended or the host tasks that are due by then are over. `lease_until`:
+    the end of the lease that the host was last told.
     """
 
     name: str
@@ -167,6 +168,7 @@ class Limits(BaseModel):
     tasks_per_host: int = Field(100, ge=1, description="most tasks of a shared host")
     warm_hosts: int = Field(1, ge=0, description="shared hosts kept up, idle or busy")
     host_tasks_per_host: int = Field(2, ge=1, description="host tasks that a shared host does at once; others wait")
+    host_task_seconds: float = Field(3900.0, gt=0, description="time for a host task; then its host is killed")
     stop_seconds: float = Field(30.0, gt=0, description="time for a task to stop; then its host is killed")
     start_seconds: float = Field(180.0, gt=0, description="time for a task to start; then it is stopped")
     host_start_seconds: float = Field(180.0, gt=0, description="time for a host to start; then it is killed")

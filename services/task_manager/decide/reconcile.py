@@ -63,7 +63,8 @@ def _overdue_hosts(observed: Observed, limits: Limits, now: float) -> Iterator[t
         if host.phase is HostPhase.STARTING and now - host.since >= limits.host_start_seconds:
             yield host.name, "host was not ready in time"
         if now >= host.kill_at:
-            yield host.name, "host did not end in time"
+            what = "host did not end" if host.phase is HostPhase.ENDING else "a host task was not done"
+            yield host.name, f"{what} in time"
 
 
 # ---- tasks that run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.tasks.host_task import POLICIES
 from penstock.tasks.sinks import SinkRequest
 from penstock.wire.host_tasks import LOST, HostTaskState
 from services.task_manager.decide.host_choice import host_key_for
@@ -45,3 +46,56 @@ def test_what_waits_for_a_host_that_never_starts_is_lost() -> None:
         assert tasks.is_over(host_task(other).key) is over
     answer = tasks.answer(host_task(other).key)
     assert (answer.state, answer.error_kind) == (HostTaskState.FAILED, LOST)
+
+
+def test_a_host_task_that_hangs_ends_its_host_and_is_lost() -> None:
+    """1. A redistribution hangs; a seal on its host ends well. 2. Just before the limit the host is left alone. 3. At
+    the limit it is killed: the redistribution is lost. 4. Asked again, another host does it."""
+    world = ready_world(Limits(host_task_seconds=600.0))
+    (host,) = world.hosts.alive()
+    state(world, SEAL)
+    world.settle()
+    state(world)
+    world.container.tick()
+    world.wait(595.0)
+    assert (host.how, state(world)) == (None, HostTaskState.RUNNING)
+    world.wait(5.0)
+    assert host.how is not None
+    world.container.tick()
+    answer = world.ask(redistribution())
+    assert (answer.state, answer.error_kind) == (HostTaskState.FAILED, LOST)
+    assert answer.error == f"it was not done in time, so host {host.name} was killed"
+    assert state(world) is HostTaskState.RUNNING
+    world.settle()
+    assert state(world) is HostTaskState.DONE
+
+
+def test_the_oldest_host_task_of_a_host_sets_its_limit_and_one_that_is_over_sets_none() -> None:
+    """1. An output is made at once; a second one, later, takes as long as it may. 2. Nothing is killed for the first.
+    3. A third one hangs, beside younger ones that nobody wants any more: the host is killed for the third."""
+    world = ready_world(Limits(host_task_seconds=600.0, host_tasks_per_host=2))
+    (host,) = world.hosts.alive()
+    first, second, third, fourth = outputs(4)
+    state(world, first)
+    world.settle()
+    world.wait(300.0)
+    state(world, second)
+    world.container.tick()
+    world.wait(595.0)
+    host.answer()
+    state(world, third)
+    world.container.tick()
+    world.wait(10.0)
+    assert (host.how, state(world, second)) == (None, HostTaskState.DONE)
+    state(world, fourth)
+    world.container.cancel_host_task(host_task(third).key, 1)
+    world.wait(585.0)
+    assert host.how is None
+    world.wait(5.0)
+    assert host.how is not None
+    world.container.tick()
+    assert world.ask(fourth).error == f"host {host.name} ended: killed"
+
+
+def test_no_host_is_killed_for_a_task_that_the_control_plane_still_waits_for() -> None:
+    assert Limits().host_task_seconds > max(policy.longest_seconds for policy in POLICIES.values())

@@ -6,7 +6,7 @@ import gc
 from weakref import ref
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.tasks.shards import Sharding, shard_of
@@ -68,6 +68,7 @@ def test_a_delta_that_says_the_same_again_leaves_the_specs_as_they_are() -> None
     assert other.desired(all_shards(), HERE)["a/0"].spec is not kept
 
 
+@settings(deadline=None)
 @given(st.lists(st.dictionaries(st.sampled_from("abcd"), st.integers(-1, 3), min_size=1), max_size=6), st.booleans())
 def test_deltas_one_by_one_come_to_what_all_at_once_is(changes: list[dict[str, int]], reshard: bool) -> None:
     """Jobs come, go, stop and change their number of tasks: 0 is gone, below it is stopped."""
