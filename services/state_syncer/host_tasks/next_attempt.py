@@ -50,8 +50,9 @@ class Candidates:
 class HostTaskState(NamedTuple):
     """A host task before its next step. `key.container` is None when no container was chosen.
 
-    `attempts`: those that have ended. `selector`: the containers that the job asks for. `avoid`: a container that is
-    asked only if there is no other. `ran_on`: the containers that ran tasks of the job, whose hosts are warm.
+    `attempts`: those that have ended, without the losses that `key` counts. `selector`: the containers that the job
+    asks for. `avoid`: a container that is asked only if there is no other. `ran_on`: the containers that ran tasks of
+    the job, whose hosts are warm.
     """
 
     key: AttemptKey
@@ -149,7 +150,7 @@ def _assign(task: HostTaskState, candidates: Candidates, policy: Policy) -> Assi
 
 
 def _after_loss(task: HostTaskState, why: str, policy: Policy) -> Retry | GiveUp:
-    if policy.losses is not None and task.key.losses + 1 >= policy.losses:
+    if policy.losses is not None and task.attempts + task.key.losses + 1 >= policy.losses:
         return GiveUp(why, lost=True)
     return Retry(why, lost=True, after_seconds=_pause_seconds(task, policy))
 

@@ -16,10 +16,9 @@ from services.state_syncer.host_tasks.next_attempt import (
     Decision,
     GiveUp,
     HostTaskState,
-    Retry,
     next_attempt,
 )
-from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Outcome
+from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, Outcome
 from services.state_syncer.host_tasks.plan_tasks import layout
 
 if TYPE_CHECKING:
@@ -42,16 +41,21 @@ def in_turn(rows: Iterable[SavepointRow]) -> list[SavepointRow]:
 
 def decide(row: SavepointRow, candidates: Candidates, outcome: Outcome, *, has_checkpoint: bool) -> Decision:
     """The next step. `outcome` is that of `key_of(row)`; `has_checkpoint`: the job runs, and was started at some time.
-    Files that cannot be deleted are tried again for ever."""
+    A take is given up after some attempts, failed or lost. Files that cannot be deleted are tried again for ever."""
     unbound = row.state != DELETING and row.container is None and row.generation is None
     if unbound and not has_checkpoint:
         return GiveUp("the job does not run and has no checkpoint")
+    if row.state != DELETING and isinstance(outcome, Done) and not isinstance(outcome.report, SavepointReport):
+        outcome = Failed("the container told no report")
     key = key_of(row)
     task = HostTaskState(key, row.attempts - (row.container is not None))
-    decision = next_attempt(task, outcome, candidates, POLICIES[key.kind])
-    if row.state != DELETING and isinstance(decision, Done) and not isinstance(decision.report, SavepointReport):
-        return Retry("the container told no report")
-    return decision
+    match next_attempt(task, outcome, candidates, POLICIES[key.kind]):
+        case GiveUp(why, lost=True):
+            return GiveUp(
+                f"given up after {row.attempts} attempts: the last container did not finish: {why}", lost=True
+            )
+        case decision:
+            return decision
 
 
 def request_of(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from penstock.config.declare import Model
 from penstock.spark.host.handlers import HANDLERS
 from penstock.tasks.host_request import HostRequest
-from penstock.tasks.host_task import POLICIES, Policy, Request
+from penstock.tasks.host_task import POLICIES, REMOVE_GENERATION, REMOVE_SAVEPOINT, SEAL, Policy, Request
 from penstock.tasks.redistribution import RedistributionReport
 from services.state_syncer.decide.progress import Step
 from services.state_syncer.decide.rescale import LONGEST_SECONDS
@@ -60,6 +60,8 @@ def candidates(**loads: int) -> Candidates:
         (ASKED._replace(attempts=4), Failed("no"), Policy(attempts=5), GiveUp("no")),
         (ASKED, Lost("silent"), Policy(attempts=1), Retry("silent", lost=True)),
         (ASKED, Lost("silent"), Policy(losses=1), GiveUp("silent", lost=True)),
+        (ASKED._replace(attempts=1), Lost("s"), Policy(losses=3), Retry("s", lost=True)),
+        (ASKED._replace(attempts=2), Lost("s"), Policy(losses=3), GiveUp("s", lost=True)),
         (ASKED._replace(key=ASKED.key._replace(losses=1)), Lost("s"), Policy(losses=3), Retry("s", lost=True)),
         (ASKED._replace(key=ASKED.key._replace(losses=2)), Lost("s"), Policy(losses=3), GiveUp("s", lost=True)),
         (ASKED._replace(key=ASKED.key._replace(container="z")), Unanswered(), PLAIN, Retry("z is lost", lost=True)),
@@ -111,6 +113,13 @@ def test_every_policy_comes_to_an_end_or_tries_again(kind: str, attempts: int, l
     task = ASKED._replace(attempts=attempts, key=ASKED.key._replace(kind=kind, losses=losses))
     for outcome in (Failed("x"), Lost("x")):
         assert isinstance(next_attempt(task, outcome, candidates(a=0), POLICIES[kind]), Retry | GiveUp)
+
+
+def test_only_what_cannot_be_left_out_is_tried_for_ever() -> None:
+    """A plan that has begun to seal only goes forward. Files that nobody needs stay until they are removed."""
+    endless = {SEAL, REMOVE_SAVEPOINT, REMOVE_GENERATION}
+    for bound in ("attempts", "losses"):
+        assert {kind for kind, policy in POLICIES.items() if getattr(policy, bound) is None} == endless
 
 
 def test_only_a_redistribution_may_be_given_up_before_its_time_is_up() -> None:

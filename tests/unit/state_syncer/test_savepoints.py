@@ -58,6 +58,7 @@ DELETING = replace(ASKED, state="deleting", generation=3, revision=7, config=CON
 RUNS = SavedRunning(CONFIG, 7, 3, started=True)
 PLACES = {name: LiveContainer(f"http://{name}", frozenset()) for name in ("a", "b")}
 OTHERS = [AttemptKey("other", TAKE_SAVEPOINT, number, "a") for number in (1, 2)]
+FIVE = "given up after 5 attempts: the last container did not finish"
 REPORT = SavepointReport(tasks=(SavedTask(index=0, batch=1),), bytes=1)
 
 
@@ -84,9 +85,14 @@ REPORT = SavepointReport(tasks=(SavedTask(index=0, batch=1),), bytes=1)
         (BOUND, RUNS, PLACES, Done(), Retry("the container told no report")),
         (BOUND, RUNS, PLACES, Failed("disk full"), Retry("disk full")),
         (replace(BOUND, attempts=5), RUNS, PLACES, Failed("disk full"), GiveUp("disk full")),
+        (replace(BOUND, attempts=5), RUNS, PLACES, Done(), GiveUp("the container told no report")),
+        (replace(BOUND, attempts=4), RUNS, PLACES, Lost("silent"), Retry("silent", lost=True)),
+        (replace(BOUND, attempts=5), RUNS, PLACES, Lost("silent"), GiveUp(f"{FIVE}: silent", lost=True)),
+        (replace(BOUND, attempts=5), RUNS, {}, Unanswered(), GiveUp(f"{FIVE}: a is lost", lost=True)),
         (DELETING, None, PLACES, Unanswered(), Assign("b")),
         (replace(DELETING, container="a"), None, PLACES, Done(), Done()),
         (replace(DELETING, container="a", attempts=99), None, PLACES, Failed("busy"), Retry("busy")),
+        (replace(DELETING, container="a", attempts=99), None, PLACES, Lost("gone"), Retry("gone", lost=True)),
     ],
 )
 def test_the_next_step_of_a_savepoint(
