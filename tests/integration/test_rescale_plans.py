@@ -16,6 +16,8 @@ from penstock.tasks.redistribution import RedistributionRequest, SealRequest
 from services.job_service.store import jobs
 from services.state_syncer.decide.budget import Budget
 from services.state_syncer.decide.progress import Step
+from services.state_syncer.generations import store as generations
+from services.state_syncer.generations.rules import Retention, may_go
 from services.state_syncer.host_tasks.outcomes import Lost, Unanswered
 from services.state_syncer.store.port import SyncStore
 from tests.support.jobs import delete_job, make_config, make_layer, release_job, write_layer
@@ -288,12 +290,26 @@ def test_a_deletion_goes_first_and_the_numbers_that_were_taken_stay_taken(cell: 
     assert (cell.running()["generation"], cell.sync()["plan"]) == (taken + 1, None)
 
 
-def test_a_plan_that_cannot_be_read_leaves_the_job_as_it_is(cell: RescaleCell) -> None:
-    """Such as one of a newer version: neither resumed nor gone on with."""
+@pytest.mark.parametrize(
+    "plan",
+    ["""plan || '{"step": "from_the_future"}'""", """plan || '{"container": [1], "generation": "x"}'""", "'[]'", "'1'"],
+)
+def test_a_plan_that_cannot_be_read_leaves_the_job_as_it_is(cell: RescaleCell, plan: str) -> None:
+    """Such as one of a newer version: neither resumed nor gone on with. Another job is brought to what it should be,
+    and no generation goes."""
     cell.rescaling()
     cell.rounds(3)
     before = cell.running()
-    cell.do('UPDATE sync_state SET plan = plan || \'{"step": "from_the_future"}\'')
+    cell.do(f"UPDATE sync_state SET plan = {plan}")
+    write_layer(cell.engine, "other", make_layer())
     cell.rounds(2)
     assert cell.running() == before
-    assert (cell.sync()["state"], "recorded plan" in cell.sync()["detail"]) == ("failed", True)
+    assert (cell.sync()["state"], cell.sync()["detail"].startswith("its recorded plan cannot be read")) == (
+        "failed",
+        True,
+    )
+    assert cell.sync("other")["state"] == "synced"
+    with transaction(cell.engine) as connection:
+        generations.note(connection)
+        unused = generations.read_unused(connection, kept=0, seconds=0.0)
+    assert [each for each in unused if may_go(each, Retention(0, 0.0))] == []

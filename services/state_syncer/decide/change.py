@@ -97,7 +97,7 @@ def _decide_change(view: JobView, now: datetime) -> Nothing | BackingOff | Start
         return BackingOff()
     if isinstance(expected, Unusable):
         fields = () if expected.field is None else (expected.field,)
-        return Fail(f"the layers merge to no valid configuration: {expected.reason}", fields=fields)
+        return Fail(expected.reason, fields=fields)
     if restore is not None and (names := _forbidden(classify(restore.config, expected))):
         detail = f"{', '.join(names)} differ from what savepoint {restore.savepoint.name} was taken with"
         return Fail(detail, ChangeKind.FORBIDDEN, names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -112,13 +111,22 @@ class Progress:
 
 
 class PlanRow(NamedTuple):
-    """A recorded plan as JSON, and the highest generation that its job ever took."""
+    """A recorded plan as JSON, which may be no plan, and the highest generation that its job ever took."""
 
-    plan: Mapping[str, Any]
+    plan: Any
     newest_generation: int
     deleting: bool
 
     @property
     def is_rollout(self) -> bool:
         """Whether the plan is that of a rollout; all others are of rescales."""
-        return bool(self.plan.get("kind") == "rollout")
+        return bool(self._get("kind") == "rollout")
+
+    @property
+    def container(self) -> str | None:
+        """The container that the plan has asked."""
+        found = self._get("container")
+        return found if isinstance(found, str) else None
+
+    def _get(self, name: str) -> Any:
+        return self.plan.get(name) if isinstance(self.plan, dict) else None

@@ -20,7 +20,10 @@ Digests = Mapping[str, str]
 
 
 class Unusable(NamedTuple):
-    """A merge that is no valid configuration. The Job Service refuses such writes; a change of ranks may cause one."""
+    """Why a job is left as it runs: its layers merge to no valid configuration, or a record of it cannot be read.
+
+    The Job Service refuses writes that make a merge invalid; a change of ranks may make one.
+    """
 
     reason: str
     field: str | None

@@ -44,7 +44,7 @@ _UNUSED = """
         LEFT JOIN sync_state s ON s.job = g.job
         WHERE g.unused_since IS NULL AND (r.job IS NOT NULL OR f.job IS NOT NULL)
             AND g.generation IS DISTINCT FROM r.generation
-            AND g.generation IS DISTINCT FROM CAST(s.plan->>'generation' AS bigint) {of_generations}
+            AND to_jsonb(g.generation) IS DISTINCT FROM s.plan->'generation' {of_generations}
     ) found
     WHERE held.job = found.job AND held.generation = found.generation
     """

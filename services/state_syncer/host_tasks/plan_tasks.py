@@ -30,7 +30,7 @@ class PlanTasks:
         state_bytes: Mapping[str, int],
     ) -> None:
         under_way = {job: row for job, row in plans.items() if not row.deleting}
-        asked = (AttemptKey(job, REDISTRIBUTE, None, row.plan.get("container")) for job, row in under_way.items())
+        asked = (AttemptKey(job, REDISTRIBUTE, None, row.container) for job, row in under_way.items())
         self._candidates = Candidates(containers, asked)
         self._outcome = outcome
         self._state_bytes = state_bytes
@@ -113,8 +113,8 @@ def _target_config(running: Running, plan: Plan) -> Config:
 
 
 def layout(generation: int, config: Config) -> Layout:
-    """A generation's layout."""
-    checked = JobConfig.model_validate(dict(config))
+    """A generation's layout. Raises ValueError (pydantic's) when the configuration cannot be read."""
+    checked = JobConfig.model_validate(config)
     return Layout(generation=generation, config=checked, ranges=key_group_ranges(checked))
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Row, TextClause, text
 from penstock.tasks.redistribution import SavepointName
 from services.state_syncer.decide.observe import ClusterView, Presence, Sighting, observe_stopped, survey
 from services.state_syncer.decide.progress import PlanRow, Restore
-from services.state_syncer.decide.view import JobView, Running
+from services.state_syncer.decide.view import JobView, Running, Unusable
 from services.state_syncer.store.plans import IS_ROLLOUT
 from services.state_syncer.store.recorded import expected_of, with_recorded
 from services.state_syncer.store.rollouts import read_wave_tasks
@@ -137,7 +137,7 @@ class Facts(NamedTuple):
 
     holders: Mapping[str, set[str]]
     cluster: ClusterView | None
-    restores: Mapping[str, Restore]
+    restores: Mapping[str, Restore | Unusable]
 
 
 def read_survey(connection: Connection) -> Survey:
@@ -193,24 +193,26 @@ def _read_views(
     connection.execute(text("SET LOCAL cursor_tuple_fraction = 1"))
     streamed = connection.execute(statement, values, execution_options={"yield_per": _BATCH})
     for rows in streamed.partitions():
-        rolling = [row.name for row in rows if row.plan is not None and row.plan.get("kind") == "rollout"]
+        plans = [_plan(row) for row in rows]
+        rolling = [row.name for row, plan in zip(rows, plans, strict=True) if plan is not None and plan.is_rollout]
         tasks = read_wave_tasks(connection, rolling)
-        for row in rows:
-            yield with_recorded(_view(row, facts), row.rollout, _plan(row), tasks.get(row.name, {}))
+        for row, plan in zip(rows, plans, strict=True):
+            yield with_recorded(_view(row, facts), row.rollout, plan, tasks.get(row.name, {}))
 
 
 def _view(row: Row[Any], facts: Facts) -> JobView:
+    restore = facts.restores.get(row.name)
     return JobView(
         row.name,
         row.revision,
         row.restarts,
         row.deleting,
         sync_record(row),
-        expected=expected_of(row.merged, row.layers or ()),
+        expected=restore if isinstance(restore, Unusable) else expected_of(row.merged, row.layers or ()),
         running=_running(row),
         last_generation=row.forgotten_generation,
         presence=_presence(row, facts),
-        restore=facts.restores.get(row.name),
+        restore=None if isinstance(restore, Unusable) else restore,
         digests=row.digests or {},
     )
 
@@ -246,10 +248,15 @@ def _read_cluster(connection: Connection) -> ClusterView:
     return survey(sightings, frozenset(connection.execute(_READ_OWNERS).scalars()))
 
 
-def _read_restores(connection: Connection) -> dict[str, Restore]:
+def _read_restores(connection: Connection) -> dict[str, Restore | Unusable]:
     """The restores that were asked for and are not done, by job."""
-    found = {}
-    for row in connection.execute(_READ_RESTORES):
+    return {row.job: _restore(row) for row in connection.execute(_READ_RESTORES)}
+
+
+def _restore(row: Row[Any]) -> Restore | Unusable:
+    """One that this version cannot read leaves the job as it is, with the reason."""
+    try:
         savepoint = SavepointName(job=row.savepoint_job, name=row.savepoint_name)
-        found[row.job] = Restore(number=row.number, savepoint=savepoint, generation=row.generation, config=row.config)
-    return found
+        return Restore(number=row.number, savepoint=savepoint, generation=row.generation, config=row.config)
+    except ValueError as error:
+        return Unusable(f"its recorded restore cannot be read: {error}", "restore")

@@ -20,10 +20,12 @@ def expected_config(layers: Sequence[Config]) -> Config | Unusable:
     """The complete configuration, as JSON, that `layers` (lowest first) ask for."""
     if not layers:
         return Unusable("the job has no layer with a configuration", None)
+    if not all(isinstance(layer, dict) for layer in layers):
+        return Unusable("one of its recorded layers is no map of fields", None)
     try:
         return check_merged(reduce(overlay, layers)).model_dump(mode="json")
     except InvalidConfig as error:
-        return Unusable(error.detail, error.field)
+        return Unusable(f"the layers merge to no valid configuration: {error.detail}", error.field)
 
 
 def expected_of(merged: Config | None, layers: Sequence[Config]) -> Config | Unusable:

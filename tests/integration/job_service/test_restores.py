@@ -68,6 +68,23 @@ def test_a_job_is_rolled_back_at_another_size(client: JobClient, cell: RescaleCe
     assert client.history("etl").entries[0].action == "restore"
 
 
+def test_a_restore_that_cannot_be_read_fails_its_job_alone(client: JobClient, cell: RescaleCell) -> None:
+    """1. The row of a restore is none that this version can read: the job goes on as it runs. 2. Another job is brought
+    to what it should be. 3. The row is mended, and the job released: it is restored."""
+    client.restore("etl", "nightly", task_count=4)
+    before = cell.running("etl")
+    cell.do("UPDATE restores SET config = jsonb_build_array(config)")
+    client.put_job("other", CONFIG)
+    cell.rounds(2)
+    sync = client.sync("etl")
+    assert (sync.state, sync.detail.startswith("its recorded restore cannot be read")) == ("failed", True)
+    assert (cell.running("etl"), client.sync("other").state) == (before, "synced")
+    cell.do("UPDATE restores SET config = config->0")
+    client.release("etl")
+    cell.rounds(6)
+    assert (client.get_job("etl").state, client.get_job("etl").config["task_count"]) == ("synced", 4)
+
+
 def test_the_code_of_then_comes_back_when_it_is_asked_for(client: JobClient, cell: RescaleCell) -> None:
     """1. A query was changed since the savepoint. 2. A restore leaves it. 3. One with the package of then brings the
     old query back, as a write of on-call's."""

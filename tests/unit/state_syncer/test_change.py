@@ -235,7 +235,8 @@ def test_expected_config_says_why_it_cannot_be_used() -> None:
     found = expected_config((make_layer(), {"task_count": 9}))
     assert isinstance(found, Unusable)
     assert found.field == "task_count"
-    assert isinstance(expected_config(()), Unusable)
+    for unusable in ((), (make_layer(), "text")):
+        assert isinstance(expected_config(unusable), Unusable)
 
 
 CONFIGS = st.fixed_dictionaries(

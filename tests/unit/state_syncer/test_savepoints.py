@@ -125,7 +125,8 @@ def test_what_a_container_is_asked() -> None:
     assert isinstance(taken, SavepointRequest)
     assert (taken.number, taken.layout.generation, len(taken.layout.ranges), taken.earlier) == (5, 3, 2, ("old",))
     assert request_of(DELETING, ["old"]) == SavepointRemoval(job="j", name="nightly", number=5)
-    for unreadable in (ASKED, replace(BOUND, config={"task_count": 1})):
+    no_config: Any = [1]
+    for unreadable in (ASKED, replace(BOUND, config={"task_count": 1}), replace(BOUND, config=no_config)):
         with pytest.raises(ValueError, match=r"bound|validation"):
             request_of(unreadable, [])
 
