@@ -14,21 +14,30 @@ from penstock.wire.cluster import Snapshot
 from services.task_manager.specs.spec_cache import SpecCache
 
 log = logger(__name__)
-_TABLES = """
-    PRAGMA journal_mode = WAL;
-    PRAGMA synchronous = FULL;
-    CREATE TABLE IF NOT EXISTS facts (commit_number INTEGER NOT NULL, shard_count INTEGER NOT NULL);
-    CREATE TABLE IF NOT EXISTS templates (job TEXT PRIMARY KEY, template TEXT NOT NULL);
+_VERSION = 1
+"""Of the tables: to be raised when they change."""
+_PRAGMAS = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+_TABLES = f"""
+    BEGIN IMMEDIATE;
+    CREATE TABLE facts (commit_number INTEGER NOT NULL, shard_count INTEGER NOT NULL);
+    CREATE TABLE templates (job TEXT PRIMARY KEY, template TEXT NOT NULL);
+    PRAGMA user_version = {_VERSION};
+    COMMIT;
 """
 
 
 class SnapshotFile:
-    """Used by one thread at a time. The first write of a process, and one after another process wrote, is whole."""
+    """Used by one thread at a time.
+
+    The first write of a process, and one after somebody else wrote or deleted the file, is whole. A file of another
+    version is treated as a damaged one: it is removed.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "specs.db"
         self._written: SpecCache | None = None
-        self._version = 0
+        self._data_version = 0
+        self._inodes: list[int] = []
 
     def load(self) -> Snapshot | None:
         """The stored specs as a full snapshot; None when no readable ones are stored."""
@@ -47,6 +56,8 @@ class SnapshotFile:
         """Stores the specs, all of them or none. A failure is only logged: what runs does not depend on the disk."""
         for _ in range(2):  # once more if the file was damaged, and so removed
             try:
+                if self._written is None or self._present_inodes() != self._inodes:
+                    self._close()  # it may be open and deleted
                 self._write(specs)
                 return
             except (sqlite3.Error, OSError) as error:
@@ -57,7 +68,7 @@ class SnapshotFile:
         with self._store as store:
             store.execute("BEGIN IMMEDIATE")
             (version,) = store.execute("PRAGMA data_version").fetchone()
-            known = self._written if version == self._version else None
+            known = self._written if version == self._data_version else None
             before = {} if known is None else known.jobs
             if known is None:
                 store.execute("DELETE FROM templates")
@@ -71,18 +82,37 @@ class SnapshotFile:
             store.executemany("INSERT OR REPLACE INTO templates VALUES (?, ?)", rows)
             store.execute("DELETE FROM facts")
             store.execute("INSERT INTO facts VALUES (?, ?)", (specs.commit_number, specs.sharding.count))
-        self._written, self._version = specs, version
+        self._written, self._data_version, self._inodes = specs, version, self._present_inodes()
+
+    def _present_inodes(self) -> list[int]:
+        """Of the file and of those that SQLite keeps beside it. None is used again while the file is open."""
+        return sorted(path.stat().st_ino for path in self._files())
+
+    def _files(self) -> list[Path]:
+        return list(self._path.parent.glob(f"{self._path.name}*"))
 
     @cached_property
     def _store(self) -> sqlite3.Connection:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         store = sqlite3.connect(self._path, check_same_thread=False)
         try:
-            store.executescript(_TABLES)
+            store.executescript(_PRAGMAS)
+            (version,) = store.execute("PRAGMA user_version").fetchone()
+            (tables,) = store.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            if tables == 0:
+                store.executescript(_TABLES)
+            elif version != _VERSION:
+                raise sqlite3.DatabaseError(f"the file has version {version}, not {_VERSION}")
         except BaseException:
             store.close()
             raise
         return store
+
+    def _close(self) -> None:
+        self._written = None
+        store = vars(self).pop("_store", None)
+        if store is not None:
+            store.close()
 
     def _failed(self, what: str, error: Exception) -> bool:
         """A file that is damaged is removed, so that the next write begins a new one. Returns whether it was."""
@@ -90,11 +120,9 @@ class SnapshotFile:
         self._written = None
         if not isinstance(error, sqlite3.DatabaseError) or isinstance(error, sqlite3.OperationalError):
             return False
-        store = vars(self).pop("_store", None)
         try:
-            if store is not None:
-                store.close()
-            for path in self._path.parent.glob(f"{self._path.name}*"):
+            self._close()
+            for path in self._files():
                 path.unlink()
         except (sqlite3.Error, OSError) as problem:
             log.error("damaged specs not removed", path=str(self._path), error=str(problem))

@@ -159,3 +159,39 @@ def test_a_damaged_file_that_cannot_be_removed_is_no_error(tmp_path: Path, monke
     file = SnapshotFile(tmp_path)
     assert file.load() is None
     written(tmp_path, full(1, "a"), file=file)
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_file_of_another_version_is_none_and_is_replaced(tmp_path: Path, version: int) -> None:
+    """Whether its tables fit or not."""
+    written(tmp_path, full(1, "a", "b"))
+    with closing(sqlite3.connect(tmp_path / "specs.db")) as store:
+        store.execute("DROP TABLE facts")
+        store.execute("CREATE TABLE facts (commit_number INTEGER NOT NULL)")
+        store.execute(f"PRAGMA user_version = {version}")
+    file = SnapshotFile(tmp_path)
+    assert file.load() is None
+    specs = written(tmp_path, full(2, "c"), file=file)
+    assert stored(tmp_path) == specs
+
+
+@pytest.mark.parametrize("deleted", ["specs.db*", "specs.db", "specs.db-wal"])
+def test_a_file_that_somebody_deleted_is_written_anew(tmp_path: Path, deleted: str) -> None:
+    """1. It is deleted while it is open. 2. The next change is stored with all that did not change."""
+    file = SnapshotFile(tmp_path)
+    specs = written(tmp_path, full(1, "a", "b"), file=file)
+    for path in tmp_path.glob(deleted):
+        path.unlink()
+    specs = updated(specs, delta(2, "b", "c"))
+    file.save(specs)
+    assert stored(tmp_path) == specs
+
+
+def test_a_file_that_was_deleted_before_the_first_write_is_written_anew(tmp_path: Path) -> None:
+    written(tmp_path, full(1, "a"))
+    file = SnapshotFile(tmp_path)
+    assert file.load() is not None
+    for path in tmp_path.glob("specs.db*"):
+        path.unlink()
+    specs = written(tmp_path, full(2, "b"), file=file)
+    assert stored(tmp_path) == specs
