@@ -1,6 +1,7 @@
 """Where each leaf of a job's configuration comes from: value, layer, version, author, time, reason, what it hides.
 
-Fields that no layer sets are listed too, with the layer `default`.
+Fields that no layer sets are listed too, with the layer `default`. A layer that leaves a group of fields empty sets
+nothing: the group is listed by its fields. A map whose keys users choose is a value, so an empty one is listed.
 """
 
 from __future__ import annotations

@@ -64,6 +64,35 @@ def test_explained_values_are_the_merged_configuration_with_its_defaults() -> No
     assert explained == {path: value for path, value in complete.items() if value != {}}
 
 
+def test_an_empty_group_sets_nothing_and_is_listed_by_its_fields() -> None:
+    """Each field has the layer that gives its value, be it below the layer with the empty group or the default."""
+    package = {"package": {"name": "flights", "version": "7"}}
+    empty = LayerConfig("oncall", 30, 1, {"package": {}, "labels": {}}, "ada", "why", WRITTEN, None, 12)
+    for below, source in ((package, "base"), ({}, "default")):
+        base = LayerConfig("base", 0, 3, job(below), "deploy", "first version", WRITTEN, None, 10)
+        found = {leaf.field: leaf for leaf in explain([base, empty])}
+        fields = {field for field in found if field == "package" or field.startswith("package.")}
+        assert fields == {"package.name", "package.version", "package.digest"}
+        assert (found["package.version"].layer, found["package.digest"].layer) == (source, "default")
+        hidden = [said for field in fields for said in found[field].hides if said.layer == "oncall"]
+        assert hidden == [], "nothing of the empty group is hidden, for it says nothing"
+
+
+def test_an_empty_map_of_chosen_keys_is_a_value_where_no_layer_has_a_key() -> None:
+    """1. Nobody sets labels: they are not listed. 2. A layer sets none: it is listed. 3. A layer below has one: that
+    one is listed, for an empty map takes nothing away."""
+    layers = [LayerConfig("base", 0, 3, job({}), "deploy", "first version", WRITTEN, None, 10)]
+    empty = LayerConfig("oncall", 30, 1, {"labels": {}}, "ada", "why", WRITTEN, None, 12)
+    team = LayerConfig("scaler", 20, 7, {"labels": {"team": "data"}}, "ben", "why", WRITTEN, None, 11)
+    for which, expected in (
+        (layers, []),
+        ([*layers, empty], [("labels", {}, "oncall")]),
+        ([*layers, team, empty], [("labels.team", "data", "scaler")]),
+    ):
+        found = [(leaf.field, leaf.value, leaf.layer) for leaf in explain(which) if leaf.path[0] == "labels"]
+        assert found == expected
+
+
 def test_the_answer_is_sorted_and_json() -> None:
     paths = [leaf.path for leaf in explain(LAYERS)]
     assert paths == sorted(paths)
