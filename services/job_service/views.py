@@ -62,10 +62,11 @@ def sync_view(
     sync: SyncRow | None,
     running: RunningRow | None,
     noted: Sequence[GenerationView],
+    change_kind: str | None,
     changed_fields: list[str] | None,
 ) -> SyncView:
     """How far a job is; None where the State Syncer has not been yet."""
-    same = ("detail", "change_kind", "step", "failures", "next_attempt_at", "updated_at")
+    same = ("detail", "step", "failures", "next_attempt_at", "updated_at")
     return SyncView(
         job=status.job,
         state=status.state,
@@ -75,6 +76,7 @@ def sync_view(
         commit_number=None if running is None else running.commit_number,
         committed_at=None if running is None else running.committed_at,
         sync_revision=None if sync is None else sync.revision,
+        change_kind=change_kind,
         changed_fields=changed_fields,
         rejected=None if sync is None else sync.rejected,
         plan=None if sync is None or sync.plan is None else _plan(sync.plan),

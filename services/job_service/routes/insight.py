@@ -18,7 +18,7 @@ from penstock.store import cluster
 from penstock.store.engine import snapshot
 from penstock.store.loads import read_loads
 from penstock.tasks.rates import Rates
-from penstock.wire.jobs import Explanation, HistoryPage, PlanRequest, PlanView
+from penstock.wire.jobs import Explanation, HistoryPage, JobSummary, PlanRequest, PlanView
 from penstock.wire.overview import DecisionPage, Series, SyncView, Tasks
 from services.job_service import requests, views
 from services.job_service.explain import explain
@@ -116,10 +116,10 @@ def job_sync(job: JobName, parts: PartsOf) -> SyncView:
         sync = overview.sync(connection, job)
         running = overview.running_job(connection, job)
         noted = overview.noted_generations(connection, job)
-        fields = None if sync is None else _changed_fields(connection, job, sync, running)
-    if status is None:
-        raise NotFound(f"there is no job {job}", field="job", rule="known")
-    return views.sync_view(status, sync, running, noted, fields)
+        if status is None:
+            raise NotFound(f"there is no job {job}", field="job", rule="known")
+        kind, fields = (None, None) if sync is None else _change(connection, status, sync, running)
+    return views.sync_view(status, sync, running, noted, kind, fields)
 
 
 @router.get("/v1/jobs/{job}/decisions", response_model=DecisionPage)
@@ -141,21 +141,29 @@ def job_metrics(job: JobName, parts: PartsOf, minutes: Minutes = 60) -> Series:
     return Series(job=job, samples=list(found[:_MOST_SAMPLES]), complete=len(found) <= _MOST_SAMPLES)
 
 
-def _changed_fields(
-    connection: Connection, job: str, sync: overview.SyncRow, running: overview.RunningRow | None
-) -> list[str] | None:
-    """The dotted paths of the fields that a synced or waiting change is about; None when that is not known any more.
+def _change(
+    connection: Connection, status: JobSummary, sync: overview.SyncRow, running: overview.RunningRow | None
+) -> tuple[str, list[str] | None]:
+    """The kind and the dotted paths of the fields of a change: of the one that is asked for, or else of the last one
+    that was synced. None when the fields are not known any more.
 
-    The State Syncer commits simple changes of many jobs at once and does not compare their fields. It notes the
-    revision that ran before; the history has the layers as they were then.
+    A write that the State Syncer has not looked at differs from what runs. The State Syncer commits simple changes of
+    many jobs at once and does not compare their fields. It notes the revision that ran before; the history has the
+    layers as they were then.
     """
-    if sync.changed_fields is not None:
-        return list(sync.changed_fields)
+    is_new = sync.plan is None and sync.revision < status.revision
+    if sync.changed_fields is not None and not is_new:
+        return sync.change_kind, list(sync.changed_fields)
     if running is None:
-        return None
-    before = running.config if sync.changed_from is None else _config_at(connection, job, sync.changed_from)
-    after = running.config if sync.revision == running.revision else _config_at(connection, job, sync.revision)
-    return None if before is None or after is None else sorted(each.field for each in classify(before, after).fields)
+        return sync.change_kind, None
+    since, until = (None, status.revision) if is_new else (sync.changed_from, sync.revision)
+    before = running.config if since is None else _config_at(connection, status.job, since)
+    after = running.config if until == running.revision else _config_at(connection, status.job, until)
+    if before is None or after is None:
+        return sync.change_kind, None
+    difference = classify(before, after)
+    kind = difference.kind.name.lower() if is_new else sync.change_kind
+    return kind, sorted(each.field for each in difference.fields)
 
 
 def _config_at(connection: Connection, job: str, revision: int) -> Mapping[str, Any] | None:
