@@ -60,10 +60,11 @@ class _Redistribution:
                 return RedistributionReport(seconds=self._seconds)
             self._lay_out(begun, positions)
             stores = self._copy_operators(begun[0].task.checkpoint)
-            mover = StateMover(self._runtime, begun, self._new.tasks, stores, self._keys(stores))
-            moved = mover.move()
+            mover = StateMover(self._runtime, begun, self._new.tasks, stores, self._keys(stores)) if stores else None
+            moved = {} if mover is None else mover.move()
         with self._phase("verify"):
-            mover.verify(moved)
+            if mover is not None:
+                mover.verify(moved)
             self._new.commit_batch_0(watermark_ms)
         report = RedistributionReport(
             **counts, state_rows=rows(moved), watermark_ms=watermark_ms or None, seconds=self._seconds
@@ -123,7 +124,7 @@ class _Redistribution:
 
     def _keys(self, stores: Sequence[StateStoreInfo]) -> dict[int, KeyFunction]:
         """State that stays in the one task that has it needs no keys."""
-        if not stores or len(self._request.source.ranges) == len(self._new.tasks) == 1:
+        if len(self._request.source.ranges) == len(self._new.tasks) == 1:
             return {store.operator: WHOLE for store in stores}
         config = self._request.target.config
         operators, mixed = keyed_operators(self._new.tasks[0].session, config, self._runtime.settings)
