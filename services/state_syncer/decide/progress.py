@@ -83,7 +83,8 @@ class Plan(Model):
                 usual = f"{self.container} writes generation {self.generation}"
             case Step.SEAL:
                 usual = f"{self.container} ends the generation before {self.generation}"
-        return f"{self.step.value}: {why or usual}"
+        lost = f" (containers lost at it: {self.losses})" if self.losses else ""
+        return f"{self.step.value}: {why or usual}{lost}"
 
     def seconds_until(self, now: datetime) -> dict[str, float]:
         """The seconds of all steps when the present one ends at `now`."""

@@ -193,11 +193,10 @@ def _read_views(
     connection.execute(text("SET LOCAL cursor_tuple_fraction = 1"))
     streamed = connection.execute(statement, values, execution_options={"yield_per": _BATCH})
     for rows in streamed.partitions():
-        plans = [_plan(row) for row in rows]
-        rolling = [row.name for row, plan in zip(rows, plans, strict=True) if plan is not None and plan.is_rollout]
+        rolling = [row.name for row in rows if (plan := _plan(row)) is not None and plan.is_rollout]
         tasks = read_wave_tasks(connection, rolling)
-        for row, plan in zip(rows, plans, strict=True):
-            yield with_recorded(_view(row, facts), row.rollout, plan, tasks.get(row.name, {}))
+        for row in rows:
+            yield with_recorded(_view(row, facts), row.rollout, _plan(row), tasks.get(row.name, {}))
 
 
 def _view(row: Row[Any], facts: Facts) -> JobView:

@@ -145,9 +145,13 @@ def test_a_redistribution_that_cannot_be_done_resumes_the_old_generation(outcome
 def test_a_lost_container_is_replaced_and_a_redistribution_takes_a_new_number(
     step: Step, generation: int, lost: dict[str, Any]
 ) -> None:
-    decision = after(view(step, **lost), NOW)
+    job = view(step, **lost)
+    decision = after(job, NOW)
     assert isinstance(decision, Record)
     assert (decision.plan.step, decision.plan.container, decision.plan.generation) == (step, "b", generation)
+    record = effects(job, decision, NOW).record
+    assert record is not None
+    assert record.detail.endswith("(containers lost at it: 1)"), "a seal that is lost again and again tells of it"
 
 
 def test_an_answer_counts_though_its_container_is_lost_since() -> None:
