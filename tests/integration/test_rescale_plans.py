@@ -313,3 +313,13 @@ def test_a_plan_that_cannot_be_read_leaves_the_job_as_it_is(cell: RescaleCell, p
         generations.note(connection)
         unused = generations.read_unused(connection, kept=0, seconds=0.0)
     assert [each for each in unused if may_go(each, Retention(0, 0.0))] == []
+
+
+def test_a_running_configuration_that_cannot_be_read_fails_its_job_alone(cell: RescaleCell) -> None:
+    """Such as one of a newer version, of a job that is rescaled."""
+    cell.rescaling()
+    cell.rounds(2)
+    cell.do("""UPDATE running SET config = config || '{"task_count": "many"}'""")
+    write_layer(cell.engine, "other", make_layer())
+    cell.rounds(3)
+    assert (cell.sync()["state"], cell.sync("other")["state"]) == ("failed", "synced")

@@ -13,7 +13,9 @@ _BYTES_PER_ROW = 100
 _STATE_BYTES = text(
     f"""
     WITH asked AS (
-        SELECT r.job, CAST(r.config->>'task_count' AS int) AS task_count, s.plan->'restore'->'savepoint' AS restored
+        SELECT r.job, s.plan->'restore'->'savepoint' AS restored,
+            CASE jsonb_typeof(r.config->'task_count') WHEN 'number' THEN CAST(r.config->'task_count' AS int)
+                END AS task_count
         FROM running r LEFT JOIN sync_state s ON s.job = r.job WHERE r.job = ANY(:jobs)
     ), newest AS (
         SELECT DISTINCT ON (m.job, m.index) m.job, m.index,
