@@ -13,11 +13,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 
-def main(bootstrap: str, jars: str, definition: str, limit: int, folder: str) -> None:
-    """Serves until the end of standard input. Its scratch files are in `folder`, which the caller removes."""
+def main(bootstrap: str, jars: str, definition: str, limit: int, folder: str, conf: str) -> None:
+    """Serves until the end of standard input. Its scratch files are in `folder`, which the caller removes. `conf`: more
+    settings of the session, as JSON."""
     with open(definition) as stream:
         job = json.load(stream)
-    _serve(_session(jars, folder), bootstrap, job, limit)
+    _serve(_session(jars, folder, json.loads(conf)), bootstrap, job, limit)
 
 
 def _serve(session: SparkSession, bootstrap: str, job: dict, limit: int) -> None:
@@ -28,7 +29,7 @@ def _serve(session: SparkSession, bootstrap: str, job: dict, limit: int) -> None
         print("done", flush=True)
 
 
-def _session(jars: str, folder: str) -> SparkSession:
+def _session(jars: str, folder: str, conf: dict[str, str]) -> SparkSession:
     """A session whose scratch files go below `folder`, not to where the bench was started."""
     settings = {
         "spark.local.dir": f"{folder}/spark",
@@ -45,7 +46,7 @@ def _session(jars: str, folder: str) -> SparkSession:
         "spark.driver.bindAddress": "127.0.0.1",
     }
     builder = SparkSession.builder.master("local[2]")
-    for name, value in settings.items():
+    for name, value in (settings | conf).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
@@ -88,4 +89,4 @@ def _read(query: object) -> int:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5])
+    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), *sys.argv[5:7])

@@ -11,6 +11,7 @@ import json
 import statistics
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -45,12 +46,14 @@ def main() -> None:
         finish(measure(stack, rounds, Sizes()))
 
 
-def measure(stack: LocalStack, rounds: int, sizes: Sizes) -> dict[str, float]:
-    """Loads the flights and runs both, once to warm them up and `rounds` times. Raises TimeoutError when one does not
-    read all rows. Without `rounds` the figures are those of the first."""
+def measure(
+    stack: LocalStack, rounds: int, sizes: Sizes, peer_conf: Mapping[str, str] | None = None
+) -> dict[str, float]:
+    """Loads the flights and runs both, once to warm them up and `rounds` times. Without `rounds` the figures are those
+    of the first. `peer_conf`: more settings of the bare driver. Raises TimeoutError when one does not read all rows."""
     _load(stack.plan.kafka_bootstrap, sizes.rows)
     penstock, bare = [], []
-    peer = _start_peer(stack, sizes)
+    peer = _start_peer(stack, sizes, peer_conf or {})
     try:
         for number in range(rounds + 1):
             penstock.append(_under_penstock(stack, number, sizes))
@@ -98,10 +101,11 @@ def _bare(stack: LocalStack, peer: subprocess.Popen[bytes], number: int, sizes: 
     return rows_per_second(checkpoint, sizes)
 
 
-def _start_peer(stack: LocalStack, sizes: Sizes) -> subprocess.Popen[bytes]:
+def _start_peer(stack: LocalStack, sizes: Sizes, conf: Mapping[str, str]) -> subprocess.Popen[bytes]:
     path = stack.data_dir / "hourly.json"
     path.write_text(json.dumps(_definition(stack.data_dir / "unused", sizes.limit)))
-    arguments = [stack.plan.kafka_bootstrap, share_dir() / "jars", path, str(sizes.limit), stack.data_dir / "bare"]
+    bootstrap, folder = stack.plan.kafka_bootstrap, stack.data_dir / "bare"
+    arguments = [bootstrap, share_dir() / "jars", path, str(sizes.limit), folder, json.dumps(dict(conf))]
     peer = start_child(
         [sys.executable, "-m", "tests.bench.bare_hourly", *arguments],
         log_path=stack.data_dir / "logs" / "bare.log",

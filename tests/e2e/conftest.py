@@ -5,7 +5,6 @@ The order of the periods is that of production: heartbeat << lease < fail-over.
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import psutil
 import pytest
 
 from tests.support.chaos.stack import ChaosStack
+from tests.support.counts import CountJob
 from tests.support.rows import RowJob
 from tests.support.spark import quick_start
 
@@ -48,7 +48,6 @@ PERIODS = {
     "PENSTOCK_SPARK_CONF": json.dumps(quick_start()),
     "PENSTOCK_LOG_FORMAT": "json",
 }
-_numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="package")
@@ -73,10 +72,22 @@ def _environment(process: psutil.Process) -> str:
         return ""
 
 
-@pytest.fixture
+@pytest.fixture(scope="package")
 def rows(stack: ChaosStack) -> Iterator[RowJob]:
-    """A converged job of two tasks that copies rows from a topic of its own to a Postgres table of its own."""
-    job = RowJob(stack, f"rows{next(_numbers)}")
+    """A job of two tasks that copies rows from a topic to a Postgres table.
+
+    One for all stories: a story begins with what the one before left, and judges every row that was ever sent.
+    """
+    job = RowJob(stack, "rows")
     job.create()
+    yield job
+    job.delete()
+
+
+@pytest.fixture(scope="package")
+def counts(stack: ChaosStack) -> Iterator[CountJob]:
+    """A job of two tasks, or of as many as the last story left, that counts rows by word. One for all rescales."""
+    job = CountJob(stack, "counts")
+    job.create(task_count=2)
     yield job
     job.delete()

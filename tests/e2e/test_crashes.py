@@ -39,14 +39,8 @@ def _started_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def counts(stack: MortalStack) -> Iterator[CountJob]:
-    """A job that counts rows by word, for all rescales."""
-    yield from _running(CountJob(stack, unique("counts")))
-
-
-@pytest.fixture(scope="module")
 def saved(stack: MortalStack) -> Iterator[CountJob]:
-    """Another one, for all restores."""
+    """A job that counts rows by word, for all restores."""
     yield from _running(CountJob(stack, unique("saved")))
 
 

@@ -39,8 +39,7 @@ def test_rows_keep_arriving_while_services_are_down(stack: LocalStack, rows: Row
             stack.supervisor.bring_up(name)
     for name in down:
         stack.supervisor.wait_ready(name, READY_S)
-    with stack.client() as client:
-        client.patch_layer(rows.name, "oncall", {"trigger_interval_seconds": 0.4}, if_match=0, reason="still works")
+    rows.change()
     rows.wait_converged()
     rows.send_and_wait()
     rows.assert_exact()

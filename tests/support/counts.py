@@ -7,6 +7,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from penstock.local.topics import create_topics
 from penstock.spark.redistribute.seal import SEAL
 from penstock.wire.overview import SyncView
 from tests.support.feeding import feeding
-from tests.support.kafka_sink import committed
+from tests.support.kafka_sink import CommittedReader
 
 KEY_GROUPS = 4
 SCHEMA = "word STRING, id BIGINT"
@@ -255,6 +256,7 @@ class CountJob:
         """Asks for the job to be deleted."""
         with self._stack.client() as client:
             client.delete_job(self.name)
+        self._reader.close()
 
     def _send(self, rows: int) -> None:
         for _ in range(rows):
@@ -282,7 +284,11 @@ class CountJob:
         return counts
 
     def _emitted(self) -> list[dict[str, Any]]:
-        return [json.loads(message.value() or b"") for message in committed(self._bootstrap, f"{self.name}-out")]
+        return [json.loads(message.value() or b"") for message in self._reader.read()]
+
+    @cached_property
+    def _reader(self) -> CommittedReader:
+        return CommittedReader(self._bootstrap, f"{self.name}-out")
 
 
 class Checkpoints:

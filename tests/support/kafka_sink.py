@@ -60,33 +60,63 @@ class Pipe:
         return Counter(json.loads(message.value() or b"")["n"] for message in committed(self.bootstrap, self.topic))
 
 
+class CommittedReader:
+    """Reads the committed records of a topic: each call goes on where the one before ended."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._topic = topic
+        self._messages: list[Message] = []
+        self._observer = _reader(bootstrap, "read_uncommitted")
+        self._reached = dict.fromkeys(_ends(self._observer, topic), 0)
+        self._consumer = _reader(bootstrap, "read_committed")
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in self._reached])
+
+    def read(self, timeout_seconds: float = 30.0) -> list[Message]:
+        """All records so far, up to the very end of the topic. Raises TimeoutError while a transaction is open: its end
+        is not reached."""
+        ends = _ends(self._observer, self._topic)
+        wait_until(lambda: self._has_read(ends), timeout_seconds, f"the end of {self._topic}")
+        return self._messages
+
+    def close(self) -> None:
+        """Ends the consumers."""
+        self._consumer.close()
+        self._observer.close()
+
+    def _has_read(self, ends: dict[int, int]) -> bool:
+        while any(self._reached[number] < end for number, end in ends.items()):
+            messages = self._consumer.consume(10_000, 0.05)
+            if not messages:
+                return False
+            for message in messages:
+                self._take(message)
+        return True
+
+    def _take(self, message: Message) -> None:
+        error = message.error()
+        if error is None:
+            self._messages.append(message)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            self._reached[message.partition() or 0] = message.offset() or 0
+        elif not error.retriable():
+            raise KafkaException(error)
+
+
 def committed(bootstrap: str, topic: str, timeout_seconds: float = 30.0) -> list[Message]:
     """All committed records of a topic up to its very end. An open transaction is an error: its end is not reached."""
-    ends = log_ends(bootstrap, topic)
-    reached: dict[int, int] = {}
-    messages: list[Message] = []
-    with closing(_reader(bootstrap, "read_committed")) as consumer:
-        consumer.assign([TopicPartition(topic, number, 0) for number in ends])
-
-        def at_the_end() -> bool:
-            for message in consumer.consume(10_000, 0.05):
-                if message.error() is None:
-                    messages.append(message)
-                elif message.error().code() == KafkaError._PARTITION_EOF:
-                    reached[message.partition()] = message.offset()
-                else:
-                    raise KafkaException(message.error())
-            return all(reached.get(number, -1) >= end for number, end in ends.items())
-
-        wait_until(at_the_end, timeout_seconds, f"the end of {topic}")
-    return messages
+    with closing(CommittedReader(bootstrap, topic)) as reader:
+        return reader.read(timeout_seconds)
 
 
 def log_ends(bootstrap: str, topic: str) -> dict[int, int]:
     """The end of each partition, open transactions included (a read_committed reader is told less)."""
     with closing(_reader(bootstrap, "read_uncommitted")) as consumer:
-        numbers = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-        return {n: consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=10)[1] for n in numbers}
+        return _ends(consumer, topic)
+
+
+def _ends(consumer: Consumer, topic: str) -> dict[int, int]:
+    numbers = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+    return {n: consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=10)[1] for n in numbers}
 
 
 def _reader(bootstrap: str, isolation: str) -> Consumer:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg
 from confluent_kafka import Producer
@@ -14,6 +15,7 @@ from penstock.control.process import wait_until
 from penstock.local.stack import LocalStack
 from penstock.local.topics import create_topics
 from penstock.store.engine import libpq_url
+from penstock.wire.jobs import Written
 from tests.support.feeding import feeding
 
 KEY_GROUPS = 4
@@ -30,6 +32,7 @@ class RowJob:
         self._stack = stack
         self._bootstrap = stack.plan.kafka_bootstrap
         self._producer = Producer({"bootstrap.servers": self._bootstrap, "enable.idempotence": True, "log_level": 2})
+        self._changes = 0
         self.sent = 0
 
     def config(self) -> dict[str, object]:
@@ -70,6 +73,17 @@ class RowJob:
         """Waits until all tasks run what is expected."""
         with self._stack.client() as client:
             wait_until(lambda: client.get_job(self.name).converged, CONVERGE_S, f"{self.name} to converge", poll_s=0.1)
+
+    def change(self) -> Written:
+        """Overrides the trigger interval by one that it never had, which restarts the tasks."""
+        self._changes += 1
+        return self.override({"trigger_interval_seconds": 0.3 + 0.001 * self._changes})
+
+    def override(self, config: Mapping[str, object], **options: Any) -> Written:
+        """Patches the layer `oncall` as it is now."""
+        with self._stack.client() as client:
+            version = client.get_layer(self.name, "oncall").version
+            return client.patch_layer(self.name, "oncall", config, if_match=version, reason="test", **options)
 
     def containers(self) -> set[str]:
         """The containers that run the job's tasks, as reported."""

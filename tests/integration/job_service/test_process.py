@@ -17,6 +17,7 @@ from penstock.local.ports import free_port
 from penstock.store.engine import connect, transaction
 from penstock.store.migrate import upgrade
 from penstock.store.tokens import create_first_admin
+from penstock.wire.http import tls_context
 from penstock.wire.job_client import JobClient
 from tests.support.job_service import CONFIG
 
@@ -73,7 +74,7 @@ def _running(database_url: str, folder: Path) -> Iterator[tuple[subprocess.Popen
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/readyz").is_success
+        return httpx.get(f"{url}/readyz", verify=tls_context()).is_success
     except httpx.TransportError:
         return False
 

