@@ -13,7 +13,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.postgres import EmbeddedPostgres
-from tests.support.database import fresh_database, make_template
+from tests.support.store.database import fresh_database, make_template
 
 # Where two processes share the tests one does all of e2e, which mostly waits: the other does what follows meanwhile.
 _ORDER = ["unit", "tidy", "contract", "e2e", "integration", "simulation"]

@@ -19,11 +19,11 @@ from services.state_syncer.decide.progress import Restore
 from services.state_syncer.decide.view import JobView, SyncRecord
 from services.state_syncer.store.port import Batch, SyncStore
 from services.state_syncer.store.states import SyncWrite
-from tests.support import jobs
 from tests.support.memory.store import LeaseEntry, MemoryStore, ReportEntry
 from tests.support.memory.sync import MemorySyncStore
-from tests.support.syncer_cell import Cell, elect
-from tests.support.unreachable import unreachable_engine
+from tests.support.state_syncer.cell import Cell, elect
+from tests.support.store import jobs
+from tests.support.store.unreachable import unreachable_engine
 
 FORMS = ("postgres", "memory")
 

@@ -22,17 +22,17 @@ from services.shard_manager.store.members import register
 from services.state_syncer.store.port import Batch
 from services.task_service.settings import TaskServiceSettings
 from services.task_service.wiring import build
-from tests.support.fake_cell import FakeCell, fake_cell
-from tests.support.jobs import make_config
 from tests.support.memory import ownership
 from tests.support.memory.election import MemoryElection
 from tests.support.memory.specs import MemoryTaskService
 from tests.support.memory.store import MemoryStore
 from tests.support.memory.sync import MemorySyncStore
-from tests.support.shard_manager import serving
-from tests.support.task_manager import CAPACITY, template
-from tests.support.task_service import FIRST_WAVE, break_row, commit_job, commit_mixed, forget_job
-from tests.support.unreachable import NOWHERE
+from tests.support.shard_manager.cell import serving
+from tests.support.store.jobs import make_config
+from tests.support.store.running import FIRST_WAVE, break_row, commit_job, commit_mixed, forget_job
+from tests.support.store.unreachable import NOWHERE
+from tests.support.task_manager.control_plane import FakeCell, fake_cell
+from tests.support.task_manager.world import CAPACITY, template
 
 
 def first_heartbeat(incarnation: str) -> HeartbeatRequest:

@@ -16,12 +16,12 @@ from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest
 from penstock.wire.shard_client import ShardManagerClient
 from services.shard_manager.store.members import declare_lost, read_members
 from tests.contract.conftest import SHARDS
-from tests.support.fake_cell import FakeCell, fake_cell
 from tests.support.memory.ownership import MemoryShardAuthority
 from tests.support.memory.store import MemoryStore
-from tests.support.shard_manager import shard_manager
-from tests.support.task_manager import CAPACITY
-from tests.support.unreachable import NOWHERE
+from tests.support.shard_manager.cell import shard_manager
+from tests.support.store.unreachable import NOWHERE
+from tests.support.task_manager.control_plane import FakeCell, fake_cell
+from tests.support.task_manager.world import CAPACITY
 
 
 class ShardManagerForm:

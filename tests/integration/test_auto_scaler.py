@@ -21,9 +21,9 @@ from services.auto_scaler.store.decisions import AUTO_SCALER
 from services.auto_scaler.store.port import ScalingStore
 from services.state_syncer.round.loop import StateSyncer
 from services.state_syncer.store.port import SyncStore
-from tests.support.job_service import job_service
-from tests.support.jobs import make_layer, write_layer
-from tests.support.syncer_cell import NobodyToAsk
+from tests.support.job_service.service import job_service
+from tests.support.state_syncer.cell import NobodyToAsk
+from tests.support.store.jobs import make_layer, write_layer
 
 NOW = datetime.now(UTC).replace(second=30, microsecond=0) + timedelta(hours=1)
 

@@ -17,7 +17,7 @@ from penstock.store.engine import connect, transaction
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member
 from services.shard_manager.store.members import declare_lost, read_members, register, remove_lost
 from services.shard_manager.store.owners import Change, ensure_shards, read_owners, record_owners
-from tests.support.database import waits_for_a_lock
+from tests.support.store.database import waits_for_a_lock
 
 LIMIT = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 WEEK_SECONDS = 7 * 86_400.0

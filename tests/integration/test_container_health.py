@@ -22,7 +22,7 @@ from services.shard_manager.health.faults import CONTAINER_FAILING, CONTAINER_OU
 from services.shard_manager.store import members as stored_members
 from services.shard_manager.store import owners as stored_owners
 from services.task_service.store.reports import save_report
-from tests.support.shard_manager import RunningShardManager, SmallTaskManager, shard_manager, task_managers
+from tests.support.shard_manager.cell import RunningShardManager, SmallTaskManager, shard_manager, task_managers
 
 SHARDS = 12
 PERIODS = {

@@ -17,8 +17,8 @@ from penstock.wire.job_client import JobClient
 from services.shard_manager.moves.drains import DRAIN_OVERDUE
 from services.shard_manager.placement.alerts import UNPLACEABLE
 from services.shard_manager.store import owners as stored_owners
-from tests.support.job_service import RunningJobService, job_service
-from tests.support.shard_manager import RunningShardManager, SmallTaskManager, shard_manager
+from tests.support.job_service.service import RunningJobService, job_service
+from tests.support.shard_manager.cell import RunningShardManager, SmallTaskManager, shard_manager
 
 SHARDS = 12
 # None is lost for a machine that is busy with other tests.

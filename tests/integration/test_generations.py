@@ -21,9 +21,9 @@ from services.state_syncer.generations.gc import GenerationGc
 from services.state_syncer.generations.rules import Retention
 from services.state_syncer.generations.store import note
 from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Unanswered
-from tests.support.jobs import delete_job, make_layer, write_layer
-from tests.support.rescales import Containers, MemoryHostTasks, RescaleCell, everything_works, fails_at
-from tests.support.syncer_cell import depose, elect
+from tests.support.state_syncer.cell import depose, elect
+from tests.support.state_syncer.rescales import Containers, MemoryHostTasks, RescaleCell, everything_works, fails_at
+from tests.support.store.jobs import delete_job, make_layer, write_layer
 
 ENOUGH_ROUNDS = 8
 

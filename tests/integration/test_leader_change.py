@@ -12,8 +12,8 @@ from penstock.control.process import wait_until
 from penstock.store.cluster import ask_for_shards
 from penstock.store.engine import connect, transaction
 from penstock.wire.cluster import ShardAnswers, ShardOrders
-from tests.support.database import read_assignment
-from tests.support.shard_manager import RunningShardManager, SmallTaskManager, shard_manager
+from tests.support.shard_manager.cell import RunningShardManager, SmallTaskManager, shard_manager
+from tests.support.store.database import read_assignment
 
 SHARDS = 6
 # Long enough that no container is called lost on a busy machine: what moves is moved by orders and heartbeats.

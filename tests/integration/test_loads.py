@@ -16,7 +16,7 @@ from penstock.tasks.ownership import Member
 from services.shard_manager.store.members import declare_lost, read_members, register
 from services.shard_manager.store.port import ShardStore
 from services.task_service.store.reports import purge_loads, save_report
-from tests.support.task_service import break_row, commit_job
+from tests.support.store.running import break_row, commit_job
 
 LOAD = {CPU: 0.0, MEMORY: 2.5e6}
 

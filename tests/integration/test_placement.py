@@ -22,10 +22,10 @@ from services.job_service.store.overview import alerts_page
 from services.shard_manager.placement.alerts import SELECTOR_UNMET
 from services.shard_manager.store import owners as stored_owners
 from services.task_service.store.reports import save_loads
-from tests.support.cells import jobs_in
-from tests.support.database import read_assignment
-from tests.support.shard_manager import RunningShardManager, SmallTaskManager, shard_manager
-from tests.support.task_service import commit_job, forget_job
+from tests.support.shard_manager.cell import RunningShardManager, SmallTaskManager, shard_manager
+from tests.support.shard_manager.facts import jobs_in
+from tests.support.store.database import read_assignment
+from tests.support.store.running import commit_job, forget_job
 
 SHARDS = 15
 """Odd, so that tasks of any region may hash into each of them (`shards.SLOTS` is even)."""

@@ -18,9 +18,9 @@ from services.state_syncer.decide.budget import Budget
 from services.state_syncer.decide.progress import Step
 from services.state_syncer.host_tasks.outcomes import Lost, Unanswered
 from services.state_syncer.store.port import SyncStore
-from tests.support.jobs import delete_job, make_config, make_layer, release_job, write_layer
-from tests.support.rescales import RescaleCell, everything_works, fails_at, silent
-from tests.support.syncer_cell import Interfering, Killed, depose, die, elect
+from tests.support.state_syncer.cell import Interfering, Killed, depose, die, elect
+from tests.support.state_syncer.rescales import RescaleCell, everything_works, fails_at, silent
+from tests.support.store.jobs import delete_job, make_config, make_layer, release_job, write_layer
 
 
 @pytest.fixture

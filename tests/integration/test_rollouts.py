@@ -13,9 +13,9 @@ from penstock.store.engine import connect, transaction
 from services.job_service.store import jobs
 from services.state_syncer.decide.budget import Budget
 from services.state_syncer.store.port import SyncStore
-from tests.support.job_service import job_service
-from tests.support.rollouts import Away, RolloutCell
-from tests.support.syncer_cell import Interfering, Killed, depose, die, elect
+from tests.support.job_service.service import job_service
+from tests.support.state_syncer.cell import Interfering, Killed, depose, die, elect
+from tests.support.state_syncer.rollouts import Away, RolloutCell
 
 SYNCER = "syncer"
 

@@ -19,8 +19,8 @@ from penstock.store.engine import connect, transaction
 from penstock.store.migrate import upgrade
 from services.shard_manager.store import members as stored_members
 from services.shard_manager.store import owners as stored_owners
-from tests.support.database import read_assignment
-from tests.support.shard_manager import SmallTaskManager, shard_manager, task_managers
+from tests.support.shard_manager.cell import SmallTaskManager, shard_manager, task_managers
+from tests.support.store.database import read_assignment
 
 SHARDS = 12
 

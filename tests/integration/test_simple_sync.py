@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from penstock.store.engine import connect, listen
 from services.state_syncer.decide.budget import Budget
 from services.state_syncer.store.port import Batch, SyncStore
-from tests.support.database import fresh_database
-from tests.support.jobs import delete_job, make_config, make_layer, restart_job, write_layer
-from tests.support.syncer_cell import Cell, elect
+from tests.support.state_syncer.cell import Cell, elect
+from tests.support.store.database import fresh_database
+from tests.support.store.jobs import delete_job, make_config, make_layer, restart_job, write_layer
 
 NAMES = count()
 VALUES: dict[str, list[Any]] = {

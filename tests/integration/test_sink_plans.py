@@ -13,9 +13,9 @@ from penstock.store.engine import connect
 from penstock.tasks.sinks import SinkRequest
 from services.state_syncer.decide.effects import QUARANTINE_AFTER_FAILURES
 from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, Lost, Outcome, Unanswered
-from tests.support.jobs import make_config, make_layer, release_job, restart_job, write_layer
-from tests.support.rescales import RescaleCell, everything_works
-from tests.support.syncer_cell import Interfering, Killed, depose, die, elect
+from tests.support.state_syncer.cell import Interfering, Killed, depose, die, elect
+from tests.support.state_syncer.rescales import RescaleCell, everything_works
+from tests.support.store.jobs import make_config, make_layer, release_job, restart_job, write_layer
 
 SIZED = {"key_groups": 4}
 

@@ -13,8 +13,8 @@ from penstock.store.engine import connect, listen, transaction
 from penstock.store.running import CommitRow, commit_many
 from services.state_syncer.round.loop import StateSyncer
 from services.state_syncer.store.port import SyncStore
-from tests.support.jobs import delete_job, make_config, make_layer, release_job, restart_job, write_layer
-from tests.support.syncer_cell import Cell, Interfering, Killed, NobodyToAsk, depose, die, elect
+from tests.support.state_syncer.cell import Cell, Interfering, Killed, NobodyToAsk, depose, die, elect
+from tests.support.store.jobs import delete_job, make_config, make_layer, release_job, restart_job, write_layer
 
 
 @pytest.fixture(params=[False, True], ids=["simple at once", "one by one"])

@@ -14,8 +14,8 @@ from penstock.store.election import Listener
 from penstock.store.engine import CHANGED_EXPECTED, connect
 from services.state_syncer.settings import StateSyncerSettings
 from services.state_syncer.wiring import build
-from tests.support.jobs import delete_job, make_layer, write_layer
-from tests.support.syncer_cell import Cell, depose, elect
+from tests.support.state_syncer.cell import Cell, depose, elect
+from tests.support.store.jobs import delete_job, make_layer, write_layer
 
 
 @pytest.fixture

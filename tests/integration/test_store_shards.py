@@ -17,7 +17,7 @@ from penstock.store.shards import adopt_own_lease, renew_own_lease
 from penstock.tasks.ownership import Member, Membership, OwnedShards, Owner
 from services.shard_manager.store.members import declare_lost, read_members, register
 from services.shard_manager.store.owners import Change, ensure_shards, read_owners, record_owners
-from tests.support.database import read_assignment, waits_for_a_lock
+from tests.support.store.database import read_assignment, waits_for_a_lock
 
 T = TypeVar("T")
 INTERVAL_SECONDS = 60.0

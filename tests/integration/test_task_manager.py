@@ -24,8 +24,8 @@ from penstock.local.kafka import EmbeddedKafka
 from penstock.local.ports import free_port
 from penstock.store.engine import connect, transaction
 from penstock.tasks.spec import TaskTemplate
-from tests.support.fake_cell import FakeCell, fake_cell
-from tests.support.spark import job_config, make_topic, produce, quick_start, rows_of_files
+from tests.support.spark.hosts import job_config, make_topic, produce, quick_start, rows_of_files
+from tests.support.task_manager.control_plane import FakeCell, fake_cell
 
 # tests/e2e does the like with the real services; these are for what only a Shard Manager of the test's can show.
 pytestmark = pytest.mark.long

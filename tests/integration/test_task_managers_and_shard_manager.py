@@ -30,9 +30,9 @@ from services.task_manager.membership.stored_lease import StoredLease
 from services.task_manager.settings import TaskManagerSettings
 from services.task_manager.specs.files import IncarnationFile
 from services.task_manager.specs.snapshot_file import SnapshotFile
-from tests.support.shard_manager import PERIODS as SHARD_MANAGER_PERIODS
-from tests.support.shard_manager import serving
-from tests.support.task_manager import CAPACITY, SHARDS, FakeHost, FakeHosts, template
+from tests.support.shard_manager.cell import PERIODS as SHARD_MANAGER_PERIODS
+from tests.support.shard_manager.cell import serving
+from tests.support.task_manager.world import CAPACITY, SHARDS, FakeHost, FakeHosts, template
 
 SETTINGS = TaskManagerSettings(
     reconcile_seconds=0.1,

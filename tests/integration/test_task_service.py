@@ -24,8 +24,8 @@ from services.shard_manager.store.members import register
 from services.task_service.settings import TaskServiceSettings
 from services.task_service.store.reports import purge_samples
 from services.task_service.wiring import TaskServiceProcess, build
-from tests.support.shard_manager import serving
-from tests.support.task_service import break_row, commit_job, forget_job
+from tests.support.shard_manager.cell import serving
+from tests.support.store.running import break_row, commit_job, forget_job
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.bench import cli_start, placement, sync, upgrade
-from tests.support.benches import require_figures
+from tests.support.bench.figures import require_figures
 
 
 def test_placement():

@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from penstock.local.kafka import EmbeddedKafka
 from tests.bench import connectors, hosts, hosts_stateful, hosts_turnover, loss_table, many_series, rescale
 from tests.bench.hosts import HostBench, bench_on
-from tests.support.benches import require_figures
-from tests.support.loss_table import SHAPES, Case
-from tests.support.session import CHECKPOINTS
-from tests.support.spark import running_host, settings_for
+from tests.support.bench.figures import require_figures
+from tests.support.kafka.loss_table import SHAPES, Case
+from tests.support.spark.hosts import running_host, settings_for
+from tests.support.spark.session import CHECKPOINTS
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.wire.job_client import JobClient
-from tests.support.job_service import RunningJobService, job_service
-from tests.support.rescales import RescaleCell
-from tests.support.shell import Shell
-from tests.support.syncer_cell import elect
+from tests.support.cli.shell import Shell
+from tests.support.job_service.service import RunningJobService, job_service
+from tests.support.state_syncer.cell import elect
+from tests.support.state_syncer.rescales import RescaleCell
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from penstock.store.engine import connect, transaction
 from penstock.store.migrate import upgrade
 from penstock.store.tokens import create_first_admin
 from penstock.wire.job_client import JobClient
-from tests.support.job_service import CONFIG
+from tests.support.job_service.service import CONFIG
 
 ROOT = Path(__file__).parents[3]
 COMMAND = [sys.executable, "-m", "services.job_service"]

@@ -10,9 +10,9 @@ import pytest
 from penstock.control.errors import Conflict, Forbidden, InvalidConfig, NotFound
 from penstock.tasks.redistribution import RedistributionRequest, SealRequest
 from penstock.wire.job_client import JobClient
-from tests.support.job_service import CONFIG, RunningJobService
-from tests.support.rescales import RescaleCell
-from tests.support.shell import Shell
+from tests.support.cli.shell import Shell
+from tests.support.job_service.service import CONFIG, RunningJobService
+from tests.support.state_syncer.rescales import RescaleCell
 
 SKEWED = (60.0, 20.0, 10.0, 10.0, 5.0, 5.0, 5.0, 5.0)
 EVEN = (10.0,) * 8

@@ -9,10 +9,10 @@ import pytest
 from penstock.control.errors import Conflict, Forbidden, InvalidConfig, NotFound
 from penstock.wire.job_client import JobClient
 from services.state_syncer.decide.progress import Step
-from tests.support.job_service import CONFIG, RunningJobService
-from tests.support.rescales import RescaleCell, fails_at
-from tests.support.rounds import rounds_go_on
-from tests.support.shell import Shell
+from tests.support.cli.shell import Shell
+from tests.support.control.rounds import rounds_go_on
+from tests.support.job_service.service import CONFIG, RunningJobService
+from tests.support.state_syncer.rescales import RescaleCell, fails_at
 
 
 @pytest.mark.parametrize(

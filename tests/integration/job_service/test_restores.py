@@ -11,10 +11,10 @@ from penstock.control.errors import Conflict, Forbidden, InvalidConfig, NotFound
 from penstock.tasks.redistribution import RedistributionRequest, SavepointName, SealRequest
 from penstock.wire.job_client import JobClient
 from services.state_syncer.decide.progress import Step
-from tests.support.job_service import CONFIG, RunningJobService
-from tests.support.rescales import RescaleCell, everything_works, fails_at
-from tests.support.shell import Shell
-from tests.support.syncer_cell import depose, elect
+from tests.support.cli.shell import Shell
+from tests.support.job_service.service import CONFIG, RunningJobService
+from tests.support.state_syncer.cell import depose, elect
+from tests.support.state_syncer.rescales import RescaleCell, everything_works, fails_at
 
 SOURCE = SavepointName(job="etl", name="nightly")
 

@@ -17,11 +17,11 @@ from penstock.wire.job_client import JobClient
 from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Lost, Outcome, Unanswered
 from services.state_syncer.savepoints.reconciler import SavepointReconciler
 from services.state_syncer.savepoints.store import SavepointStore
-from tests.support.job_service import CONFIG, RunningJobService
-from tests.support.rescales import RescaleCell
-from tests.support.rounds import rounds_go_on
-from tests.support.shell import Shell
-from tests.support.syncer_cell import depose, elect
+from tests.support.cli.shell import Shell
+from tests.support.control.rounds import rounds_go_on
+from tests.support.job_service.service import CONFIG, RunningJobService
+from tests.support.state_syncer.cell import depose, elect
+from tests.support.state_syncer.rescales import RescaleCell
 
 REPORT = SavepointReport(
     tasks=(SavedTask(index=0, batch=7), SavedTask(index=1, batch=3, taken_from="old", why="gone")), bytes=1234

@@ -17,7 +17,7 @@ from services.task_manager.loops.worker import Worker
 from services.task_manager.settings import TaskManagerSettings
 from services.task_manager.specs.files import IncarnationFile
 from services.task_manager.specs.snapshot_file import SnapshotFile
-from tests.support.task_manager import SHARDS, World, all_shards, template
+from tests.support.task_manager.world import SHARDS, World, all_shards, template
 
 SETTINGS = TaskManagerSettings()
 

@@ -9,7 +9,7 @@ from penstock.control.process import wait_until
 from penstock.local.stack import LocalStack
 from penstock.spark.packages import pack
 from penstock.wire.overview import TaskView
-from tests.support.rows import CONVERGE_S, RowJob
+from tests.support.stack.rows import CONVERGE_S, RowJob
 
 GOOD = """
 def read(session, inputs, args):

@@ -10,7 +10,7 @@ from sqlalchemy import Engine, text
 from penstock.store import leases
 from penstock.store.engine import transaction
 from penstock.store.running import STATE_SYNCER, CommitRow, commit_many, forget_many
-from tests.support.jobs import make_config
+from tests.support.store.jobs import make_config
 
 _LEADER = "test-syncer"
 

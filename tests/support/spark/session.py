@@ -23,7 +23,7 @@ from penstock.config.model import Input, JobConfig, Output, Query
 from penstock.local.jars import share_dir
 from penstock.spark.settings import class_archive_options, driver_classpath
 from penstock.tasks.spec import TaskSpec
-from tests.support.spark import JAVA_OPTIONS, QUICK_JVM
+from tests.support.spark.hosts import JAVA_OPTIONS, QUICK_JVM
 
 CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Spark's own, but not its default for local folders, which forks a process for each file."""

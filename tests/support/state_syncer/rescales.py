@@ -10,8 +10,8 @@ from services.state_syncer.decide.progress import Step
 from services.state_syncer.host_tasks.dispatcher import HostTasks
 from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Lost, Outcome, Unanswered
 from services.state_syncer.store.port import SyncStore
-from tests.support.jobs import make_layer, write_layer
-from tests.support.syncer_cell import Cell
+from tests.support.state_syncer.cell import Cell
+from tests.support.store.jobs import make_layer, write_layer
 
 Script = Callable[[AttemptKey], Outcome]
 

@@ -16,8 +16,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.control.process import wait_until
-from tests.support.session import run_to_end, unique
-from tests.support.spark import make_topic
+from tests.support.spark.hosts import make_topic
+from tests.support.spark.session import run_to_end, unique
 
 SCHEMA = "n long, word string"
 VALUE = "to_json(struct(*)) AS value"

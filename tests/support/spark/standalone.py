@@ -12,7 +12,7 @@ import pyspark
 
 from penstock.control.process import kill_group, start_child, wait_until
 from penstock.local.ports import free_port
-from tests.support.spark import QUICK_JVM
+from tests.support.spark.hosts import QUICK_JVM
 
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _DEPLOY = "org.apache.spark.deploy"

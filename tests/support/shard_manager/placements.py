@@ -11,7 +11,7 @@ import hypothesis.strategies as st
 from services.shard_manager.placement.place import Placement
 from services.shard_manager.placement.problem import Constraint, State
 from services.shard_manager.placement.reasons import Cause
-from tests.support.placement_problems import Container, Shard
+from tests.support.shard_manager.placement_problems import Container, Shard
 
 DIMENSIONS = ("cpu", "memory", "gpu")
 ROUNDING = 1 + 1e-6

@@ -14,7 +14,7 @@ from penstock.control.process import wait_until
 from penstock.local.stack import LocalStack
 from penstock.local.topics import create_topics
 from penstock.store.engine import libpq_url
-from tests.support.feeding import feeding
+from tests.support.stack.feeding import feeding
 
 KEY_GROUPS = 4
 ROWS_AT_ONCE = 10

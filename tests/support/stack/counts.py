@@ -18,8 +18,8 @@ from penstock.local.stack import LocalStack
 from penstock.local.topics import create_topics
 from penstock.spark.redistribute.seal import SEAL
 from penstock.wire.overview import SyncView
-from tests.support.feeding import feeding
-from tests.support.kafka_sink import committed
+from tests.support.kafka.sink import committed
+from tests.support.stack.feeding import feeding
 
 KEY_GROUPS = 4
 SCHEMA = "word STRING, id BIGINT"

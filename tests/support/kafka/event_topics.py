@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from tests.support.spark import make_topic
+from tests.support.spark.hosts import make_topic
 
 T0_MILLIS = 1_700_000_000_000 // 3_600_000 * 3_600_000
 """A full hour: the first event time of the tests."""

@@ -35,7 +35,7 @@ from penstock.wire.host_tasks import HostTaskAnswer
 from services.task_manager.container import Container
 from services.task_manager.decide.model import HostExit, HostKey, Limits
 from services.task_manager.specs.spec_cache import updated
-from tests.support.job_configs import job
+from tests.support.config.jobs import job
 
 SHARDS = 8
 REGIONS = ("local", "elsewhere")

@@ -1,4 +1,4 @@
-"""Windowed counts over topics of `tests.support.event_topics`, and how many rows they lost as late."""
+"""Windowed counts over topics of `tests.support.kafka.event_topics`, and how many rows they lost as late."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from tests.support.event_topics import T0_MILLIS
-from tests.support.session import unique
+from tests.support.kafka.event_topics import T0_MILLIS
+from tests.support.spark.session import unique
 
 WINDOW_MILLIS = 300_000
 _TIMEOUT_S = 120

@@ -9,7 +9,7 @@ from penstock.tasks.shards import Sharding
 from services.shard_manager.placement.cell import Rules
 from services.shard_manager.placement.needs import Needs, needs_of
 from services.shard_manager.placement.target import Assignment, Target, target_of
-from tests.support.cells import members
+from tests.support.shard_manager.facts import members
 
 RULES = Rules()
 SHARDS = 12

@@ -27,8 +27,8 @@ from penstock.spark.settings import SparkSettings
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.redistribution import Layout, RedistributionReport, RedistributionRequest
 from penstock.tasks.spec import key_group_ranges
-from tests.support.session import unique
-from tests.support.spark import make_topic
+from tests.support.spark.hosts import make_topic
+from tests.support.spark.session import unique
 
 KEY_GROUPS = 6
 VALUE_SCHEMA = "k STRING, v BIGINT, at TIMESTAMP"

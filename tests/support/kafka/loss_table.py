@@ -15,8 +15,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.support.event_topics import topic_of
-from tests.support.windowed import CatchUp, catch_up, read, windowed
+from tests.support.kafka.event_topics import topic_of
+from tests.support.kafka.windowed import CatchUp, catch_up, read, windowed
 
 _HOUR_S = 3600
 _SPAN_S = 6 * _HOUR_S

@@ -25,11 +25,11 @@ from services.state_syncer.round.loop import StateSyncer
 from services.state_syncer.savepoints.reconciler import SavepointReconciler
 from services.state_syncer.savepoints.store import Decided
 from services.state_syncer.store.port import Batch
-from tests.support.jobs import make_config, make_layer
 from tests.support.memory.savepoints import MemorySavepointStore
 from tests.support.memory.store import LeaseEntry, MemoryStore, ReportEntry, RunningEntry
 from tests.support.memory.sync import MemorySyncStore
-from tests.support.syncer_cell import Killed
+from tests.support.state_syncer.cell import Killed
+from tests.support.store.jobs import make_config, make_layer
 
 NAMES = ("a", "b", "c")
 SAVEPOINTS_KEPT = 2

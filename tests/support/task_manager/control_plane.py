@@ -24,7 +24,7 @@ from services.shard_manager.store.owners import Change, ensure_shards, read_owne
 from services.task_service.store.reports import save_report
 from services.task_service.templates import Templates
 from tests.support.memory.specs import snapshot_of
-from tests.support.shard_manager import serving
+from tests.support.shard_manager.cell import serving
 
 SHARDS = 4
 

@@ -17,8 +17,8 @@ from services.state_syncer.rollback.store import RollbackStore
 from services.state_syncer.store.port import SyncStore
 from services.task_service.store.port import TemplateStore
 from services.task_service.templates import template_of
-from tests.support.jobs import make_layer
-from tests.support.syncer_cell import Cell
+from tests.support.state_syncer.cell import Cell
+from tests.support.store.jobs import make_layer
 
 ROUND_SECONDS = 5
 

@@ -6,7 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.support.spark import READY_SECONDS, Supervisor, settings_for
+from tests.support.spark.hosts import READY_SECONDS, Supervisor, settings_for
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
