@@ -27,8 +27,7 @@ def cell(database_url: str) -> Iterator[RolloutCell]:
     with job_service(database_url) as service:
         token = service.client().create_token(SYNCER, "scaler", ["rollback"])
         with service.client() as client, service.client(token) as syncer_client:
-            cell = RolloutCell(engine, elect(engine, "first"))
-            cell.begin(client, syncer_client)
+            cell = RolloutCell(engine, client=client, writer=syncer_client)
             cell.release("1")
             cell.rounds(2)
             yield cell

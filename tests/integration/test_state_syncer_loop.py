@@ -21,7 +21,7 @@ from tests.support.store.jobs import delete_job, make_layer, write_layer
 @pytest.fixture
 def cell(database_url: str) -> Iterator[Cell]:
     engine = connect(database_url)
-    yield Cell(engine, elect(engine, "first"))
+    yield Cell(engine)
     engine.dispose()
 
 

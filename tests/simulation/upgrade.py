@@ -38,7 +38,7 @@ from tests.simulation.releases import Releases
 from tests.support.memory.specs import stored_template
 from tests.support.memory.store import LeaseEntry, MemoryStore, ReportEntry, RunningEntry
 from tests.support.memory.sync import MemorySyncStore
-from tests.support.state_syncer.cell import NobodyToAsk
+from tests.support.state_syncer.containers import NobodyToAsk
 from tests.support.store.jobs import make_layer
 
 AWAIT_SECONDS = 1.0

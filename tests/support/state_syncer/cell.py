@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -13,40 +13,38 @@ from penstock.store import leases
 from penstock.store.engine import transaction
 from penstock.store.running import STATE_SYNCER
 from services.state_syncer.decide.budget import Budget
-from services.state_syncer.host_tasks.dispatcher import HostTasks
-from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Outcome, Unanswered
 from services.state_syncer.round.loop import StateSyncer
 from services.state_syncer.store.port import Batch, SyncStore
 from services.state_syncer.store.simple import SimpleCommits
-
-
-class NobodyToAsk(HostTasks):
-    """The host tasks of a cell without containers: nothing is ever answered."""
-
-    def __init__(self) -> None:
-        pass
-
-    def outcome(self, key: AttemptKey) -> Outcome:
-        return Unanswered()
-
-    def want(self, attempts: Iterable[Attempt], leader_epoch: int) -> None:
-        pass
+from tests.support.state_syncer.containers import Containers, MemoryHostTasks
+from tests.support.store.jobs import make_layer, write_layer
 
 
 @dataclass
 class Cell:
-    """A store, a syncer that leads, and a clock that the test moves. `one_by_one`: nothing is committed at once."""
+    """A store, a syncer that leads, and a clock that the test moves. `one_by_one`: nothing is committed at once.
+
+    `names`: the live containers, of which the first runs all tasks. They do host tasks as `containers` says.
+    """
 
     engine: Engine
-    epoch: int
-    now: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+    names: Sequence[str] = ()
     one_by_one: bool = False
+    now: datetime = datetime(2026, 1, 1, tzinfo=UTC)
 
     def __post_init__(self) -> None:
+        self.epoch = elect(self.engine, "first")
         self.looks_soon = False
-        self.host_tasks: HostTasks = NobodyToAsk()
+        self.containers = Containers()
         self.budget = Budget()
-        self.syncer = self.make_syncer(self.make_store())
+        for name in self.names:
+            self.container(name)
+        self.restart()
+
+    def restart(self, store: Any = None) -> None:
+        """Another syncer process: it knows what the store says and nothing else."""
+        self.host_tasks = MemoryHostTasks(self.containers)
+        self.syncer = self.make_syncer(store or self.make_store())
 
     def make_store(self) -> SyncStore:
         return OneByOne(self.engine) if self.one_by_one else SyncStore(self.engine)
@@ -56,6 +54,25 @@ class Cell:
 
     def round(self) -> None:
         self.looks_soon = self.syncer.round(self.epoch)
+
+    def rounds(self, count: int) -> None:
+        """Rounds, after each of which the containers have applied what was committed."""
+        for _ in range(count):
+            self.round()
+            self.applied()
+
+    def applied(self, *names: str) -> None:
+        """These containers, or all, have applied all commits: tasks that are not served are gone."""
+        number = self.rows("SELECT value FROM counters WHERE name = 'running_commit'")[0]["value"]
+        served = [row["job"] for row in self.rows("SELECT job FROM running WHERE NOT stopping ORDER BY job")]
+        for name in names or self.names:
+            self.report(name, number, *(served if name == self.names[0] else ()))
+
+    def rescaling(self, task_count: int = 4) -> int:
+        """Job j runs with 2 tasks and is asked to have more; the revision."""
+        write_layer(self.engine, "j", make_layer())
+        self.rounds(1)
+        return write_layer(self.engine, "j", make_layer(task_count=task_count))
 
     def rows(self, sql: str, **parameters: Any) -> list[Any]:
         with transaction(self.engine) as connection:
@@ -73,15 +90,21 @@ class Cell:
         found = self.rows("SELECT * FROM sync_state WHERE job = :job", job=job)
         return found[0] if found else None
 
-    def container(self, name: str, state: str = "live") -> None:
+    def step(self, job: str = "j") -> str | None:
+        """The step of the job's plan."""
+        plan = self.sync(job)["plan"]
+        return None if plan is None else str(plan["step"])
+
+    def container(self, name: str, state: str = "live", *, memory_bytes: int = 1) -> None:
         self.do(
             """
             INSERT INTO containers (name, incarnation, url, region, labels, cpu_cores, memory_bytes, disk_bytes, state)
-            VALUES (:name, 'life-1', 'http://x', 'r', '{"disk": "ssd"}', 1, 1, 1, :state)
+            VALUES (:name, 'life-1', 'http://x', 'r', '{"disk": "ssd"}', 1, :memory_bytes, 1, :state)
             ON CONFLICT (name) DO UPDATE SET state = excluded.state
             """,
             name=name,
             state=state,
+            memory_bytes=memory_bytes,
         )
 
     def report(self, container: str, commit: int, *jobs: str) -> None:
@@ -106,9 +129,10 @@ class Cell:
             )
 
 
-def elect(engine: Engine, holder: str, seconds: float = 600.0) -> int:
+def elect(engine: Engine, holder: str, seconds: float = 600.0, loop: str = STATE_SYNCER) -> int:
+    """Makes `holder` the leader, which must be possible; its epoch."""
     with transaction(engine) as connection:
-        epoch = leases.take(connection, STATE_SYNCER, holder, url="", seconds=seconds)
+        epoch = leases.take(connection, loop, holder, url="", seconds=seconds)
     assert epoch is not None
     return epoch
 

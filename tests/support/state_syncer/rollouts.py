@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +15,6 @@ from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import BatchResult, BatchWrite
 from services.state_syncer.rollback.reconciler import RollbackReconciler
 from services.state_syncer.rollback.store import RollbackStore
-from services.state_syncer.store.port import SyncStore
 from services.task_service.store.port import TemplateStore
 from services.task_service.templates import template_of
 from tests.support.state_syncer.cell import Cell
@@ -30,24 +30,28 @@ class Away:
         raise Unavailable("the job service does not answer")
 
 
+@dataclass(kw_only=True)
 class RolloutCell(Cell):
-    """`bad`: versions whose tasks crash. `silent`: indices of tasks that are not reported."""
+    """A cell of one container, `a`, that owns all shards; the packages 0 are good.
+
+    `client` is an operator's; with `writer` the State Syncer writes rollbacks. `bad`: versions whose tasks crash.
+    `silent`: indices of tasks that are not reported.
+    """
 
     client: JobClient
+    writer: JobClient
 
-    def begin(self, client: JobClient, syncer_client: JobClient) -> None:
-        """The container owns all shards; packages 0 are good."""
-        self.client, self.writer = client, syncer_client
+    def __post_init__(self) -> None:
+        self.names = ("a",)
         self.bad: set[str] = set()
         self.silent: set[int] = set()
         self._packages: list[list[str]] = [[]]
-        self.container("a")
+        super().__post_init__()
         self.do("INSERT INTO assignment (shard, container, epoch) SELECT n, 'a', 1 FROM generate_series(0, 1023) AS n")
-        self.restart()
 
     def restart(self, store: Any = None, writer: Any = None) -> None:
-        """Another syncer process: it knows what the store says and nothing else."""
-        self.syncer = self.make_syncer(store or SyncStore(self.engine))
+        """Another syncer process, rollbacks included."""
+        super().restart(store)
         self.keeper = RollbackReconciler(RollbackStore(self.engine), writer or self.writer)
 
     def release(self, version: str, *, job: str = "j", **overrides: Any) -> int:

@@ -27,7 +27,7 @@ from services.state_syncer.store.recorded import with_recorded
 from services.state_syncer.store.simple import SimpleCommits
 from tests.support.memory.store import LeaseEntry, MemoryStore
 from tests.support.memory.sync import MemorySyncStore
-from tests.support.state_syncer.cell import NobodyToAsk
+from tests.support.state_syncer.containers import NobodyToAsk
 from tests.support.store.jobs import make_config, make_layer
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

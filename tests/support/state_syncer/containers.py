@@ -1,17 +1,13 @@
-"""Containers that do host tasks when the test says so, as the parts of a State Syncer see them."""
+"""Containers that do host tasks as the test says, as the parts of a State Syncer see them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from penstock.tasks.redistribution import RedistributionReport
 from services.state_syncer.decide.progress import Step
 from services.state_syncer.host_tasks.dispatcher import HostTasks
 from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Lost, Outcome, Unanswered
-from services.state_syncer.store.port import SyncStore
-from tests.support.state_syncer.cell import Cell
-from tests.support.store.jobs import make_layer, write_layer
 
 Script = Callable[[AttemptKey], Outcome]
 
@@ -45,6 +41,19 @@ class Containers:
         return [ask.key.number for ask in self.asked if ask.key.kind == Step.REDISTRIBUTE]
 
 
+class NobodyToAsk(HostTasks):
+    """The host tasks of a cell without containers: nothing is ever answered."""
+
+    def __init__(self) -> None:
+        pass
+
+    def outcome(self, key: AttemptKey) -> Outcome:
+        return Unanswered()
+
+    def want(self, attempts: Iterable[Attempt], leader_epoch: int) -> None:
+        pass
+
+
 class MemoryHostTasks(HostTasks):
     """The host tasks of one part of a syncer: they are forgotten when its process ends."""
 
@@ -64,41 +73,3 @@ class MemoryHostTasks(HostTasks):
             if all(attempt.key != known.key for known in self._containers.asked):
                 self._containers.asked.append(attempt)
             self._outcomes[attempt.key] = before.get(attempt.key) or self._containers.works(attempt.key)
-
-
-class RescaleCell(Cell):
-    """A cell with two containers, a and b, that report what a commit asks for."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.containers = Containers()
-        for name in ("a", "b"):
-            self.container(name)
-        self.restart()
-
-    def restart(self, store: Any = None) -> None:
-        """Another syncer process: it knows what the store says and nothing else."""
-        self.host_tasks = MemoryHostTasks(self.containers)
-        self.syncer = self.make_syncer(store or SyncStore(self.engine))
-
-    def applied(self, *names: str) -> None:
-        """These containers have applied all commits: tasks that are not served are gone."""
-        number = self.rows("SELECT value FROM counters WHERE name = 'running_commit'")[0]["value"]
-        served = [row["job"] for row in self.rows("SELECT job FROM running WHERE NOT stopping ORDER BY job")]
-        for name in names or ("a", "b"):
-            self.report(name, number, *(served if name == "a" else ()))
-
-    def rounds(self, count: int) -> None:
-        for _ in range(count):
-            self.round()
-            self.applied()
-
-    def step(self, job: str = "j") -> str | None:
-        plan = self.sync(job)["plan"]
-        return None if plan is None else str(plan["step"])
-
-    def rescaling(self, task_count: int = 4) -> int:
-        """A job runs with 2 tasks and is asked to have more."""
-        write_layer(self.engine, "j", make_layer())
-        self.rounds(1)
-        return write_layer(self.engine, "j", make_layer(task_count=task_count))
