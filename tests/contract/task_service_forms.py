@@ -22,12 +22,12 @@ from services.shard_manager.store.members import register
 from services.state_syncer.store.port import Batch
 from services.task_service.settings import TaskServiceSettings
 from services.task_service.wiring import build
+from tests.support.control.serving import serving
 from tests.support.memory import ownership
 from tests.support.memory.election import MemoryElection
 from tests.support.memory.specs import MemoryTaskService
 from tests.support.memory.store import MemoryStore
 from tests.support.memory.sync import MemorySyncStore
-from tests.support.shard_manager.cell import serving
 from tests.support.store.jobs import make_config
 from tests.support.store.running import FIRST_WAVE, break_row, commit_job, commit_mixed, forget_job
 from tests.support.store.unreachable import NOWHERE

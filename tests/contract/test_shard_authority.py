@@ -18,7 +18,7 @@ from services.shard_manager.store.members import declare_lost, read_members
 from tests.contract.conftest import SHARDS
 from tests.support.memory.ownership import MemoryShardAuthority
 from tests.support.memory.store import MemoryStore
-from tests.support.shard_manager.cell import shard_manager
+from tests.support.shard_manager.manager import shard_manager
 from tests.support.store.unreachable import NOWHERE
 from tests.support.task_manager.control_plane import FakeCell, fake_cell
 from tests.support.task_manager.world import CAPACITY

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine
 
 from penstock.control.errors import Fenced, InvalidConfig, Unavailable, VersionConflict
-from penstock.store.engine import connect
 from penstock.wire.jobs import Written
 from services.auto_scaler.algorithm import Policy, replay
 from services.auto_scaler.loop import AutoScaler
@@ -82,10 +82,8 @@ class ScaledCell(Cell):
 
 
 @pytest.fixture
-def cell(database_url: str) -> Iterator[ScaledCell]:
-    engine = connect(database_url)
-    yield ScaledCell(engine)
-    engine.dispose()
+def cell(engine: Engine) -> ScaledCell:
+    return ScaledCell(engine)
 
 
 def test_a_lagging_job_gets_more_tasks_by_compare_and_swap(cell: ScaledCell) -> None:
@@ -98,7 +96,12 @@ def test_a_lagging_job_gets_more_tasks_by_compare_and_swap(cell: ScaledCell) -> 
     ((job, change, version, key),) = cell.writer.asked
     assert (job, change, version) == ("j", {"task_count": 4}, 0)
     (row,) = cell.decided()
-    assert (row["symptom"], row["action"], row["outcome"], row["change"]) == ("lag", "increase_tasks", "written", change)
+    assert (row["symptom"], row["action"], row["outcome"], row["change"]) == (
+        "lag",
+        "increase_tasks",
+        "written",
+        change,
+    )
     assert (row["at"], row["leader_epoch"], key) == (cell.now, cell.scaler_epoch, f"scaling-decision-{row['id']}")
     assert row["inputs"]["symptoms"]["time_lagged_seconds"] == 200.0
     assert replay(row["inputs"]).change == change

@@ -5,13 +5,13 @@ Containers are the test's own; what they do is in `test_rescale` of the end-to-e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import Engine
 
 from penstock.control.errors import Fenced
-from penstock.store.engine import connect, transaction
+from penstock.store.engine import transaction
 from penstock.tasks.redistribution import RedistributionRequest, SealRequest
 from services.job_service.store import jobs
 from services.state_syncer.decide.budget import Budget
@@ -24,10 +24,8 @@ from tests.support.store.jobs import delete_job, make_config, make_layer, releas
 
 
 @pytest.fixture
-def cell(database_url: str) -> Iterator[Cell]:
-    engine = connect(database_url)
-    yield Cell(engine, ("a", "b"))
-    engine.dispose()
+def cell(engine: Engine) -> Cell:
+    return Cell(engine, ("a", "b"))
 
 
 def test_a_rescale_goes_through_its_steps_and_commits_the_whole_write(cell: Cell) -> None:

@@ -22,7 +22,7 @@ from penstock.wire.cluster import Snapshot, as_json
 from services.task_service.settings import TaskServiceSettings
 from services.task_service.wiring import build
 from tests.support.chaos.proxy import BOTH, Link, Proxy
-from tests.support.shard_manager.cell import serving
+from tests.support.control.serving import serving
 from tests.support.store.running import commit_job
 
 # More than the worker threads of a service.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine
 
-from penstock.store.engine import connect
 from penstock.tasks.sinks import SinkRequest
 from services.state_syncer.decide.effects import QUARANTINE_AFTER_FAILURES
 from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, Lost, Outcome, Unanswered
@@ -21,10 +20,8 @@ SIZED = {"key_groups": 4}
 
 
 @pytest.fixture
-def cell(database_url: str) -> Iterator[Cell]:
-    engine = connect(database_url)
-    yield Cell(engine, ("a", "b"))
-    engine.dispose()
+def cell(engine: Engine) -> Cell:
+    return Cell(engine, ("a", "b"))
 
 
 def fails(_: AttemptKey) -> Outcome:

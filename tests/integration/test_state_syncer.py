@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine
 
 from penstock.control.errors import Fenced, Unavailable
 from penstock.store.engine import connect, listen, transaction
@@ -19,12 +19,10 @@ from tests.support.store.jobs import delete_job, make_config, make_layer, releas
 
 
 @pytest.fixture(params=[False, True], ids=["simple at once", "one by one"])
-def cell(request: pytest.FixtureRequest, database_url: str) -> Iterator[Cell]:
-    engine = connect(database_url)
+def cell(request: pytest.FixtureRequest, engine: Engine) -> Cell:
     cell = Cell(engine, one_by_one=request.param)
     cell.round()  # Notes the ranks: until they are known, every job is merged anew, one by one.
-    yield cell
-    engine.dispose()
+    return cell
 
 
 def test_a_new_job_is_committed_as_it_is_expected(cell: Cell) -> None:

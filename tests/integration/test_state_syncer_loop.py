@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine
 
 from penstock.control.loop import LeaderLoop
 from penstock.control.process import wait_until
 from penstock.store.election import Listener
-from penstock.store.engine import CHANGED_EXPECTED, connect
+from penstock.store.engine import CHANGED_EXPECTED
 from services.state_syncer.settings import StateSyncerSettings
 from services.state_syncer.wiring import build
 from tests.support.state_syncer.cell import Cell, depose, elect
@@ -19,10 +20,8 @@ from tests.support.store.jobs import delete_job, make_layer, write_layer
 
 
 @pytest.fixture
-def cell(database_url: str) -> Iterator[Cell]:
-    engine = connect(database_url)
-    yield Cell(engine)
-    engine.dispose()
+def cell(engine: Engine) -> Cell:
+    return Cell(engine)
 
 
 def settings(database_url: str, **overrides: Any) -> StateSyncerSettings:

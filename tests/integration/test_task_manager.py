@@ -22,7 +22,7 @@ from penstock.control.process import kill_group, start_child, stop_group, wait_u
 from penstock.local.jars import share_dir
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.ports import free_port
-from penstock.store.engine import connect, transaction
+from penstock.store.engine import transaction
 from penstock.tasks.spec import TaskTemplate
 from tests.support.spark.hosts import job_config, make_topic, produce, quick_start, rows_of_files
 from tests.support.task_manager.control_plane import FakeCell, fake_cell
@@ -57,13 +57,6 @@ class ManagerProcess:
     def hosts(self) -> list[psutil.Process]:
         """Its hosts: the direct children."""
         return psutil.Process(self.process.pid).children()
-
-
-@pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
-    engine = connect(database_url)
-    yield engine
-    engine.dispose()
 
 
 @pytest.fixture

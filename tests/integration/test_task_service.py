@@ -24,7 +24,7 @@ from services.shard_manager.store.members import register
 from services.task_service.settings import TaskServiceSettings
 from services.task_service.store.reports import purge_samples
 from services.task_service.wiring import TaskServiceProcess, build
-from tests.support.shard_manager.cell import serving
+from tests.support.control.serving import serving
 from tests.support.store.running import break_row, commit_job, forget_job
 
 
@@ -41,13 +41,6 @@ def running_service(
             yield client, process
     finally:
         process.stop()
-
-
-@pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
-    engine = connect(database_url)
-    yield engine
-    engine.dispose()
 
 
 @pytest.fixture

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import uvicorn
 from sqlalchemy import Engine
 
 from penstock.control.clock import SystemClock
-from penstock.control.process import wait_until
 from penstock.store import tokens
 from penstock.store.engine import connect, transaction
 from penstock.wire.job_client import JobClient
 from services.job_service.api import create_api
 from services.job_service.settings import JobServiceSettings
+from tests.support.control.serving import serving
 
 CONFIG: Mapping[str, Any] = {
     "query": {"sql": "SELECT origin, dest FROM flights"},
@@ -47,27 +44,8 @@ def job_service(database_url: str, **settings: Any) -> Iterator[RunningJobServic
     chosen: dict[str, Any] = {"database_url": database_url, "job_service_token_cache_seconds": 0.0} | settings
     engine = connect(database_url, connections=40)
     app = create_api(engine, SystemClock(), JobServiceSettings(**chosen))
-    with _tcp_socket() as listening, _serving(app, listening) as url:
+    with serving(app) as url:
         with transaction(engine) as connection:
             admin = tokens.create_first_admin(connection)
         yield RunningJobService(url, str(admin), engine)
     engine.dispose()
-
-
-def _tcp_socket() -> socket.socket:
-    """Says that it is TCP: only then does asyncio switch Nagle's algorithm off, which costs 40 ms an answer."""
-    return socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-
-
-@contextmanager
-def _serving(app: Any, listening: socket.socket) -> Iterator[str]:
-    listening.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=3))
-    thread = threading.Thread(target=server.run, args=([listening],), name="job-service")
-    thread.start()
-    try:
-        wait_until(lambda: server.started, 20.0, "the Job Service to serve")
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()

@@ -23,8 +23,8 @@ from services.shard_manager.store.members import register
 from services.shard_manager.store.owners import Change, ensure_shards, read_owners, record_owners
 from services.task_service.store.reports import save_report
 from services.task_service.templates import Templates
+from tests.support.control.serving import serving
 from tests.support.memory.specs import snapshot_of
-from tests.support.shard_manager.cell import serving
 
 SHARDS = 4
 
