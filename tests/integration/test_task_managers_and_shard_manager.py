@@ -30,7 +30,8 @@ from services.task_manager.specs.files import IncarnationFile
 from services.task_manager.specs.snapshot_file import SnapshotFile
 from tests.support.control.serving import serving
 from tests.support.shard_manager.manager import shard_manager
-from tests.support.task_manager.world import CAPACITY, SHARDS, FakeHost, FakeHosts, template
+from tests.support.task_manager.fake_hosts import FakeHost, FakeHosts
+from tests.support.task_manager.world import CAPACITY, SHARDS, template
 
 SETTINGS = TaskManagerSettings(
     reconcile_seconds=0.1,
