@@ -17,12 +17,12 @@ _LEADER = "test-syncer"
 
 def commit_job(engine: Engine, job: str, *, stopping: bool = False, **config: object) -> int:
     """Commits a configuration of a job; the commit number."""
-    return _commit(engine, job, json.dumps(make_config(**config)), stopping=stopping)
+    return commit_config(engine, job, json.dumps(make_config(**config)), stopping=stopping)
 
 
 def commit_mixed(engine: Engine, job: str) -> int:
     """Commits the first wave of a rollout: only task 0 has priority 2; the commit number."""
-    return _commit(engine, job, json.dumps(make_config(priority=2)), stopping=False, rollout=FIRST_WAVE)
+    return commit_config(engine, job, json.dumps(make_config(priority=2)), rollout=FIRST_WAVE)
 
 
 FIRST_WAVE = {"revision": 1, "upgraded": 1, "before": {"config": make_config(), "revision": 1, "restarts": 0}}
@@ -30,7 +30,7 @@ FIRST_WAVE = {"revision": 1, "upgraded": 1, "before": {"config": make_config(), 
 
 def break_row(engine: Engine, job: str) -> int:
     """Commits a configuration that no validation would let through; the commit number."""
-    return _commit(engine, job, '{"query": {}, "task_count": -1}', stopping=False)
+    return commit_config(engine, job, '{"query": {}, "task_count": -1}')
 
 
 def forget_job(engine: Engine, job: str) -> None:
@@ -45,7 +45,8 @@ def forget_job(engine: Engine, job: str) -> None:
         assert forget_many(connection, [job], epoch) == (job,)
 
 
-def _commit(engine: Engine, job: str, config: str, *, stopping: bool, rollout: Any = None) -> int:
+def commit_config(engine: Engine, job: str, config: str, *, stopping: bool = False, rollout: Any = None) -> int:
+    """Commits a configuration as it is; the commit number."""
     with transaction(engine) as connection:
         epoch = leases.take(connection, STATE_SYNCER, _LEADER, url="", seconds=60.0)
         assert epoch is not None
