@@ -6,10 +6,16 @@ import math
 from collections.abc import Collection, Mapping
 
 
+def unmeasured(figures: Mapping[str, float | None], may_be_zero: Collection[str] = ()) -> set[str]:
+    """The figures that are missing, no finite number, or zero or less though they count something."""
+    return {
+        name
+        for name, value in figures.items()
+        if value is None or not math.isfinite(value) or (value <= 0 and name not in may_be_zero)
+    }
+
+
 def require_figures(figures: Mapping[str, float | None], may_be_zero: Collection[str] = ()) -> None:
-    """Raises AssertionError when a figure is missing, not a finite number, or nothing although it counts something."""
-    bad = {name: value for name, value in figures.items() if value is None or not math.isfinite(value)}
-    assert not bad
+    """Raises AssertionError when a figure is unmeasured, or when there are none."""
     assert figures
-    empty = [name for name, value in figures.items() if value <= 0 and name not in may_be_zero]  # type: ignore[operator]
-    assert not empty, f"nothing was measured: {empty}"
+    assert not unmeasured(figures, may_be_zero)
