@@ -23,10 +23,9 @@ def made(
     needs: Needs = IDLE,
     present: Assignment | None = None,
     rules: Rules = RULES,
-    now: float = 0.0,
 ) -> Target:
     """A target; `hosts`: the live containers, two unless said otherwise."""
-    return target_of(TWO if hosts is None else hosts, needs, present or {}, rules, now)
+    return target_of(TWO if hosts is None else hosts, needs, present or {}, rules, 0.0)
 
 
 def counts(target: Target) -> list[int]:

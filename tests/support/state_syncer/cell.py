@@ -68,11 +68,11 @@ class Cell:
         for name in names or self.names:
             self.report(name, number, *(served if name == self.names[0] else ()))
 
-    def rescaling(self, task_count: int = 4) -> int:
-        """Job j runs with 2 tasks and is asked to have more; the revision."""
+    def rescaling(self) -> int:
+        """Job j runs with 2 tasks and is asked to have 4; the revision."""
         write_layer(self.engine, "j", make_layer())
         self.rounds(1)
-        return write_layer(self.engine, "j", make_layer(task_count=task_count))
+        return write_layer(self.engine, "j", make_layer(task_count=4))
 
     def rows(self, sql: str, **parameters: Any) -> list[Any]:
         with transaction(self.engine) as connection:

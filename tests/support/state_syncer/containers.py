@@ -16,9 +16,9 @@ def everything_works(key: AttemptKey) -> Outcome:
     return Done(RedistributionReport()) if key.kind == Step.REDISTRIBUTE else Done()
 
 
-def fails_at(step: Step, error: str = "disk full") -> Script:
+def fails_at(step: Step) -> Script:
     """Every attempt at a step fails."""
-    return lambda key: Failed(error) if key.kind == step else everything_works(key)
+    return lambda key: Failed("disk full") if key.kind == step else everything_works(key)
 
 
 def silent(container: str) -> Script:

@@ -83,10 +83,9 @@ class FakeHost:
         """Sends what its tasks use."""
         self._on_event(self.name, Loads(tasks=loads))
 
-    def end_task(self, name: str, kind: str = "retryable", error: str = "boom", *, out_of_memory: bool = False) -> None:
+    def end_task(self, name: str, kind: str = "retryable") -> None:
         del self.tasks[name]
-        event = TaskEnded(task_id=name, error=error, error_kind=kind, out_of_memory=out_of_memory)
-        self._on_event(self.name, event)
+        self._on_event(self.name, TaskEnded(task_id=name, error="boom", error_kind=kind))
 
     def answer(self) -> None:
         """Becomes ready if need be and carries out all commands."""

@@ -24,6 +24,8 @@ from tests.support.control.clock import FakeClock
 from tests.support.task_manager.fake_hosts import FakeHost, FakeHosts
 
 SHARDS = 8
+LEASE_SECONDS = 40.0
+LONGEST_ROUNDS = 20
 REGIONS = ("local", "elsewhere")
 CAPACITY = Capacity(cpu_cores=2.0, memory_bytes=2**31, disk_bytes=2**34)
 
@@ -31,10 +33,9 @@ CAPACITY = Capacity(cpu_cores=2.0, memory_bytes=2**31, disk_bytes=2**34)
 class World:
     """A container, with the Shard Manager and the Task Service played by the test."""
 
-    def __init__(self, limits: Limits | None = None, *, lease_seconds: float = 40.0, life: str = "life") -> None:
+    def __init__(self, limits: Limits | None = None, *, life: str = "life") -> None:
         self.clock = FakeClock()
         self.hosts = FakeHosts()
-        self.lease_seconds = lease_seconds
         self.version = 0
         lives = count(1)
         self.container = Container(
@@ -69,7 +70,7 @@ class World:
             version=self.version,
             shard_count=SHARDS,
             selectors=REGIONS,
-            lease_seconds=self.lease_seconds,
+            lease_seconds=LEASE_SECONDS,
             shards=owned if known else {},
         )
         self.container.heartbeat_answered(request, answer, self.clock.monotonic())
@@ -91,9 +92,9 @@ class World:
 
     # ---- time and results
 
-    def settle(self, *, rounds: int = 20) -> None:
-        """Ticks and lets hosts answer until a tick decides nothing. Fails after `rounds` ticks."""
-        for _ in range(rounds):
+    def settle(self) -> None:
+        """Ticks and lets hosts answer until a tick decides nothing. Fails after `LONGEST_ROUNDS` ticks."""
+        for _ in range(LONGEST_ROUNDS):
             actions = self.container.tick()
             for host in list(self.hosts.alive()):
                 host.answer()
@@ -128,9 +129,9 @@ class World:
         return next(host for host in self.hosts.alive() if name in host.tasks)
 
 
-def running_world(*templates: TaskTemplate, limits: Limits | None = None) -> World:
+def running_world(*templates: TaskTemplate) -> World:
     """A container that owns every shard under epoch 1 and runs these jobs."""
-    world = World(limits).jobs(*templates)
+    world = World().jobs(*templates)
     world.heartbeat(all_shards())
     world.settle()
     return world
@@ -165,9 +166,9 @@ def spec(name: str = "flights", index: int = 0, **more: Any) -> TaskSpec:
     )
 
 
-def shards_of(name: str, indices: Iterable[int] = (0, 1), *, epoch: int = 1) -> dict[int, int]:
-    """The shards of a job's tasks, all under one epoch."""
-    return {shard_of(task_id(name, index), SHARDS): epoch for index in indices}
+def shards_of(name: str, indices: Iterable[int] = (0, 1)) -> dict[int, int]:
+    """The shards of a job's tasks, all under epoch 1."""
+    return {shard_of(task_id(name, index), SHARDS): 1 for index in indices}
 
 
 def layout(generation: int, task_count: int = 2, **changes: Any) -> Layout:
