@@ -37,7 +37,7 @@ LEASE_SECONDS = 6.0
 STOP_SECONDS = 3.0
 PERIODS = {"container_lease_seconds": LEASE_SECONDS, "fail_over_seconds": 60.0, "shard_manager_lease_seconds": 10.0}
 SHARDS = 4
-START_SECONDS = 90.0
+START_SECONDS = 180.0
 
 
 class ManagerProcess:
