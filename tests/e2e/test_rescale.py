@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.local.stack import LocalStack
-from tests.support.counts import CountJob
-from tests.support.session import unique
+from tests.support.spark.session import unique
+from tests.support.stack.counts import CountJob
 
 
 def test_a_stateful_job_is_rescaled_exactly(counts: CountJob):

@@ -18,7 +18,7 @@ from penstock.control.process import kill_group, start_child, stop_group, wait_u
 from penstock.local.ports import free_port
 from penstock.store.engine import connect, transaction
 from penstock.wire.http import tls_context
-from tests.support.jobs import make_layer, write_layer
+from tests.support.store.jobs import make_layer, write_layer
 
 START_TIMEOUT_SECONDS = 60.0
 

@@ -13,9 +13,9 @@ from penstock.store.engine import connect, transaction
 from services.job_service.store import jobs
 from services.state_syncer.decide.budget import Budget
 from services.state_syncer.store.port import SyncStore
-from tests.support.job_service import job_service
-from tests.support.rollouts import Away, RolloutCell
-from tests.support.syncer_cell import Interfering, Killed, depose, die, elect
+from tests.support.job_service.service import job_service
+from tests.support.state_syncer.cell import Interfering, Killed, depose, die, elect
+from tests.support.state_syncer.rollouts import Away, RolloutCell
 
 SYNCER = "syncer"
 
@@ -27,8 +27,7 @@ def cell(database_url: str) -> Iterator[RolloutCell]:
     with job_service(database_url) as service:
         token = service.client().create_token(SYNCER, "scaler", ["rollback"])
         with service.client() as client, service.client(token) as syncer_client:
-            cell = RolloutCell(engine, elect(engine, "first"))
-            cell.begin(client, syncer_client)
+            cell = RolloutCell(engine, client=client, writer=syncer_client)
             cell.release("1")
             cell.rounds(2)
             yield cell

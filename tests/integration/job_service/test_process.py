@@ -19,7 +19,7 @@ from penstock.store.migrate import upgrade
 from penstock.store.tokens import create_first_admin
 from penstock.wire.http import tls_context
 from penstock.wire.job_client import JobClient
-from tests.support.job_service import CONFIG
+from tests.support.job_service.service import CONFIG
 
 ROOT = Path(__file__).parents[3]
 COMMAND = [sys.executable, "-m", "services.job_service"]

@@ -6,8 +6,8 @@ from typing import Any
 
 from penstock.wire.job_client import JobClient
 from services.state_syncer.decide.budget import Budget
-from tests.support.job_service import CONFIG
-from tests.support.rescales import RescaleCell
+from tests.support.job_service.service import CONFIG
+from tests.support.state_syncer.cell import Cell
 
 
 def shown(client: JobClient) -> tuple[str, str | None, list[str] | None]:
@@ -20,9 +20,7 @@ def asked_for(client: JobClient, **fields: Any) -> None:
     client.patch_layer("etl", "oncall", fields, if_match=client.get_layer("etl", "oncall").version)
 
 
-def test_the_fields_of_live_and_restart_changes_before_and_after_they_are_synced(
-    client: JobClient, cell: RescaleCell
-) -> None:
+def test_the_fields_of_live_and_restart_changes_before_and_after_they_are_synced(client: JobClient, cell: Cell) -> None:
     """1. A new job has no change. 2. A live change is asked for, then synced; so is a restart. 3. A write that changes
     nothing is about no field, and leaves none once it is synced."""
     client.put_job("etl", CONFIG)
@@ -46,9 +44,7 @@ def test_the_fields_of_live_and_restart_changes_before_and_after_they_are_synced
         assert cell.sync("etl")["changed_fields"] is None, "the State Syncer compared no fields"
 
 
-def test_the_fields_of_a_change_that_waits_for_room_and_of_one_that_goes_on(
-    client: JobClient, cell: RescaleCell
-) -> None:
+def test_the_fields_of_a_change_that_waits_for_room_and_of_one_that_goes_on(client: JobClient, cell: Cell) -> None:
     """1. There is no room for a rescale: it waits, with its fields. 2. There is: it goes on, with the same. 3. A write
     meanwhile does not hide them."""
     client.put_job("etl", CONFIG)

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.settings import SparkSettings
-from tests.support.spark import (
+from tests.support.spark.hosts import (
     job_config,
     make_topic,
     produce,

@@ -17,7 +17,7 @@ from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.channel import Live, Reply, Stop
 from penstock.spark.checkpoint import is_clean, last_commit, planned_batch
 from penstock.spark.packages import pack
-from tests.support.spark import (
+from tests.support.spark.hosts import (
     REPLY_SECONDS,
     Supervisor,
     job_config,

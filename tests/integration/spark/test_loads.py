@@ -16,7 +16,7 @@ from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.settings import heap_for
 from penstock.tasks.dimensions import CPU, DISK, MEMORY, NETWORK
-from tests.support.spark import (
+from tests.support.spark.hosts import (
     Supervisor,
     job_config,
     make_topic,

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.checkpoint import is_clean
-from tests.support.spark import (
+from tests.support.spark.hosts import (
     Supervisor,
     job_config,
     make_topic,
