@@ -1,8 +1,10 @@
-"""The class archive: the classes of a Spark host, loaded and verified once. The JVM of each later host maps the file.
+"""The class archives: the classes of a Spark host, and of Kafka, loaded and verified once. Later JVMs map the files.
 
-`python -m penstock.local.class_archive` brings `<share>/jars/archive/host.jsa` up to date; a second run finds its stamp
-and does nothing. A host is started and runs usual tasks. Then its JVM writes the classes that it has loaded into the
-file (class data sharing, JDK 17's dynamic archive). A host also starts without the archive, only slower.
+`python -m penstock.local.class_archive` brings `<share>/jars/archive/*.jsa` up to date; a second run finds its stamp
+and does nothing. A host is started and runs usual tasks on a broker. As they end, their JVMs write the classes that
+they have loaded into the files (class data sharing, JDK 17's dynamic archive). At its end a JVM also links what is not
+linked yet: the archive asked for by `jcmd` lacks these classes, a quarter of all. Hosts and brokers also start without
+an archive, only slower.
 
 A JVM uses the archive only if its class path begins with the same jars, unchanged (path, size, time), and says so in
 its log otherwise; so the archive can be missing or stale, but not wrong.
@@ -11,7 +13,8 @@ its log otherwise; so the archive can be missing or stale, but not wrong.
 from __future__ import annotations
 
 import json
-import subprocess
+import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,8 +28,8 @@ from penstock.config.model import JobConfig
 from penstock.control import logs
 from penstock.control.errors import PenstockError, TerminalError
 from penstock.control.process import wait_until
-from penstock.local.jars import java_home, pyspark_home, share_dir, spark_jars
-from penstock.local.kafka import EmbeddedKafka
+from penstock.local.jars import java_home, kafka_classpath, pyspark_home, share_dir, spark_jars
+from penstock.local.kafka import EmbeddedKafka, kafka_archive
 from penstock.local.progress import Step
 from penstock.local.topics import create_topics
 from penstock.spark.channel import Event, Ready, Reply, Start
@@ -49,42 +52,49 @@ E = TypeVar("E")
 
 
 def build_class_archive() -> bool:
-    """Make the archive unless the stamp fits the jars and the JDK; True when something was done.
+    """Make the archives unless the stamp fits the jars and the JDK; True when something was done.
 
-    Raises `TerminalError` when the jars are missing or the JVM does not write the archive, and the
+    Raises `TerminalError` when the jars are missing or a JVM does not write its archive, and the
     errors of a host that does not start.
     """
     jars = share_dir() / "jars"
-    archive = class_archive(jars)
-    stamp, wanted = archive.with_suffix(".stamp"), _inputs()
-    if archive.exists() and stamp.exists() and stamp.read_text() == wanted:
+    host, kafka = class_archive(jars), kafka_archive()
+    stamp, wanted = host.with_suffix(".stamp"), _inputs()
+    if host.exists() and kafka.exists() and stamp.exists() and stamp.read_text() == wanted:
         return False
-    archive.parent.mkdir(parents=True, exist_ok=True)
-    fresh = archive.with_suffix(".new")
+    host.parent.mkdir(parents=True, exist_ok=True)
     # A JVM that uses an archive cannot write one. Those that run on the stale one keep it until they end.
-    for stale in (archive, fresh):
-        stale.unlink(missing_ok=True)
+    for archive in (host, kafka):
+        archive.unlink(missing_ok=True)
+        _fresh(archive).unlink(missing_ok=True)
     with (
         Step("recording the class archive, for a quick start of Spark hosts", about_seconds=_ABOUT_SECONDS) as step,
         tempfile.TemporaryDirectory(prefix="penstock-archive-", ignore_cleanup_errors=True) as folder,
     ):
-        _train(Path(folder), jars, fresh, step)
-    fresh.replace(archive)
+        _train(Path(folder), jars, step)
+    for archive in (host, kafka):
+        if not _fresh(archive).exists():
+            raise TerminalError(f"the JVM wrote no {archive.name}")
+        _fresh(archive).replace(archive)
     stamp.write_text(wanted)
     return True
 
 
+def _fresh(archive: Path) -> Path:
+    return archive.with_suffix(".new")
+
+
 def _inputs() -> str:
     """What the JVM compares (jars, JDK), and this file, which decides the classes."""
-    jars = [*spark_jars(), *sorted((pyspark_home() / "jars").glob("*.jar"))]
+    jars = [*spark_jars(), *sorted((pyspark_home() / "jars").glob("*.jar")), *map(Path, kafka_classpath().split(":"))]
     files = [(path, path.stat()) for path in [*jars, java_home() / "release", Path(__file__)]]
     return "".join(f"{path} {stat.st_size} {stat.st_mtime_ns}\n" for path, stat in files)
 
 
-def _train(folder: Path, jars: Path, archive: Path, step: Step) -> None:
-    """Let a host run the usual tasks, and its JVM write `archive`. Then the host is not needed: it is killed."""
+def _train(folder: Path, jars: Path, step: Step) -> None:
+    """Let a host run the usual tasks on a broker, and both JVMs write their archives as they end."""
     step.now("starting Kafka")
-    with EmbeddedKafka(folder / "kafka") as kafka:
+    with EmbeddedKafka(folder / "kafka", jvm_options=[_written_at_end(kafka_archive())]) as kafka:
         create_topics(kafka.bootstrap, {_SOURCE: 1, _SINK: 1})
         _produce(kafka.bootstrap)
         step.now("starting a Spark host")
@@ -93,14 +103,18 @@ def _train(folder: Path, jars: Path, archive: Path, step: Step) -> None:
         host = HostProcess("archive", settings, folder / "host.log", on_event=events.put, on_end=events.put)
         try:
             ready = _next(events, Ready)
-            specs = list(_tasks(folder))
-            for number, spec in enumerate(specs, 1):
-                step.now(f"running task {number}/{len(specs)}")
-                _run(host, events, spec)
-            step.now("writing the archive")
-            _dump(ready.jvm_pid, archive)
+            step.now("running tasks")
+            _run(host, events, list(_tasks(folder)))
+            step.now("writing the archives")
+            os.kill(ready.jvm_pid, signal.SIGTERM)
+            while not isinstance(events.get(timeout=_TIMEOUT_SECONDS), ExitReason):
+                pass
         finally:
             host.kill()
+
+
+def _written_at_end(archive: Path) -> str:
+    return f"-XX:ArchiveClassesAtExit={_fresh(archive)}"
 
 
 def _settings(folder: Path, jars: Path, bootstrap: str) -> SparkSettings:
@@ -112,7 +126,8 @@ def _settings(folder: Path, jars: Path, bootstrap: str) -> SparkSettings:
         spark_local_dir=folder / "spark",
         spark_master="local[2]",
         spark_driver_host="127.0.0.1",
-        spark_conf={"spark.driver.extraJavaOptions": "-Xshare:auto -XX:+RecordDynamicDumpInfo"},
+        # A JVM that lives for seconds is not worth the second, better compilation.
+        spark_conf={"spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 {_written_at_end(class_archive(jars))}"},
     )
 
 
@@ -153,21 +168,19 @@ def _next(events: Events, kind: type[E]) -> E:
     return event
 
 
-def _run(host: HostProcess, events: Events, spec: TaskSpec) -> None:
-    """Start a task and await its first batch."""
-    host.send(Start(id=0, spec=spec, epoch=1))
-    reply = _next(events, Reply)
-    if not reply.ok:
-        raise TerminalError(f"the host for the class archive cannot run {spec.task_id}: {reply.error}")
-    checkpoint = str(reply.result["checkpoint"])
-    wait_until(lambda: last_commit(checkpoint) is not None, _TIMEOUT_SECONDS, f"the first batch of {spec.task_id}")
+def _run(host: HostProcess, events: Events, specs: list[TaskSpec]) -> None:
+    """Start the tasks together and await the first batch of each."""
+    for number, spec in enumerate(specs):
+        host.send(Start(id=number, spec=spec, epoch=1))
+    for _ in specs:
+        reply = _next(events, Reply)
+        if not reply.ok:
+            raise TerminalError(f"the host for the class archive cannot run a task: {reply.error}")
+        _await_first_batch(str(reply.result["checkpoint"]))
 
 
-def _dump(jvm_pid: int, archive: Path) -> None:
-    command = [str(java_home() / "bin" / "jcmd"), str(jvm_pid), "VM.cds", "dynamic_dump", str(archive)]
-    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if result.returncode != 0 or not archive.exists():
-        raise TerminalError(f"the JVM wrote no class archive:\n{(result.stdout + result.stderr)[-2000:]}")
+def _await_first_batch(checkpoint: str) -> None:
+    wait_until(lambda: last_commit(checkpoint) is not None, _TIMEOUT_SECONDS, f"the first batch of {checkpoint}")
 
 
 def main() -> None:

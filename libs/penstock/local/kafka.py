@@ -15,7 +15,7 @@ import base64
 import signal
 import subprocess
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient
 
 from penstock.control.errors import TerminalError
 from penstock.control.process import start_child
-from penstock.local.jars import java_home, kafka_classpath
+from penstock.local.jars import java_home, kafka_classpath, share_dir
 from penstock.local.ports import LOOPBACK, accepts, free_port
 from penstock.local.server import EmbeddedServer
 
@@ -58,26 +58,33 @@ class EmbeddedKafka(EmbeddedServer):
     """One Kafka broker on `data_dir`, which is formatted at the first start and survives.
 
     `bootstrap` is `host:port` for clients. `port` is by default a free one, the same over restarts of this object.
-    `settings` are broker settings above those of this module.
+    `settings` are broker settings above those of this module; `jvm_options` are further ones of the broker's JVM.
     """
 
     name = "kafka"
     pid_file = "kafka.pid"
     shutdown_signal = signal.SIGTERM
 
-    def __init__(self, data_dir: Path, port: int | None = None, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        port: int | None = None,
+        settings: Mapping[str, str] | None = None,
+        jvm_options: Sequence[str] = (),
+    ) -> None:
         self._port = port if port is not None else free_port()
         self.bootstrap = f"{LOOPBACK}:{self._port}"
         data = data_dir.absolute()
         self._server_properties = data / "server.properties"
         super().__init__(data, self.bootstrap, data / "kafka.log", ["kafka.Kafka", str(self._server_properties)])
         self._settings = {**_SETTINGS, **(settings or {})}
+        self._jvm_options = jvm_options
 
     def _launch(self) -> subprocess.Popen[bytes]:
         self._server_properties.write_text(self._properties(free_port()))
         if not (self._data / "log" / "meta.properties").exists():
             _format(self._server_properties)
-        command = _java("kafka.Kafka", str(self._server_properties))
+        command = _java(*self._jvm_options, "kafka.Kafka", str(self._server_properties))
         # Known before anything else can fail: `start` then stops it.
         self._process = start_child(command, log_path=self.log_path, death_signal=self.shutdown_signal)
         (self._data / self.pid_file).write_text(str(self._process.pid))
@@ -102,6 +109,11 @@ class EmbeddedKafka(EmbeddedServer):
         return "".join(f"{name}={value}\n" for name, value in (self._settings | own).items())
 
 
+def kafka_archive() -> Path:
+    """The path of the broker's class archive, made by `penstock.local.class_archive`. It may be missing."""
+    return share_dir() / "jars" / "archive" / "kafka.jsa"
+
+
 def _format(properties: Path) -> None:
     """Prepare the log folder with a new random cluster id (Kafka's form of it: URL-safe base 64 of a UUID)."""
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
@@ -113,5 +125,7 @@ def _format(properties: Path) -> None:
 
 
 def _java(*words: str) -> list[str]:
-    options = [*_JVM, "-Dlog4j2.level=WARN", "-cp", kafka_classpath()]
+    archive = kafka_archive()
+    sharing = ["-Xshare:auto", f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
+    options = [*_JVM, *sharing, "-Dlog4j2.level=WARN", "-cp", kafka_classpath()]
     return [str(java_home() / "bin" / "java"), *options, *words]

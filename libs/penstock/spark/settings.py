@@ -99,6 +99,8 @@ def jvm_environment(pyspark_home: Path, connection_file: Path, address: str) -> 
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection_file),
+        # Of the JVM that only composes the command line of the real one: halves its CPU.
+        "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     return {**os.environ, **own}
 
