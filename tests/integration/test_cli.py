@@ -27,7 +27,7 @@ from services.auto_scaler.store.decisions import AUTO_SCALER, NewDecision, inser
 from services.shard_manager.store.members import register
 from services.shard_manager.store.owners import Change, ensure_shards, read_owners, record_owners
 from services.task_service.store.reports import save_report
-from tests.support.job_service import CONFIG, RunningJobService, job_service
+from tests.support.job_service import CONFIG, RunningJobService, as_new, standing_job_service
 from tests.support.shell import Shell
 from tests.support.task_service import commit_job
 
@@ -35,10 +35,15 @@ SHARDS = 4
 COLUMNS = 120
 
 
-@pytest.fixture
-def service(database_url: str) -> Iterator[RunningJobService]:
-    with job_service(database_url) as running:
+@pytest.fixture(scope="module")
+def standing(postgres_url: str, template_database: str) -> Iterator[RunningJobService]:
+    with standing_job_service(postgres_url, template_database) as running:
         yield running
+
+
+@pytest.fixture
+def service(standing: RunningJobService) -> RunningJobService:
+    return as_new(standing)
 
 
 @pytest.fixture

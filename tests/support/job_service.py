@@ -6,7 +6,7 @@ import socket
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import uvicorn
@@ -19,6 +19,8 @@ from penstock.store.engine import connect, transaction
 from penstock.wire.job_client import JobClient
 from services.job_service.api import create_api
 from services.job_service.settings import JobServiceSettings
+from tests.support.database import fresh_database
+from tests.support.store.emptied import empty, remember
 
 CONFIG: Mapping[str, Any] = {
     "query": {"sql": "SELECT origin, dest FROM flights"},
@@ -52,6 +54,25 @@ def job_service(database_url: str, **settings: Any) -> Iterator[RunningJobServic
             admin = tokens.create_first_admin(connection)
         yield RunningJobService(url, str(admin), engine)
     engine.dispose()
+
+
+@contextmanager
+def standing_job_service(server_url: str, template: str) -> Iterator[RunningJobService]:
+    """A service for many tests, on a database of its own. Each test calls `as_new` first."""
+    with fresh_database(server_url, template) as url:
+        remember(url)
+        with job_service(url) as running:
+            yield running
+
+
+def as_new(standing: RunningJobService) -> RunningJobService:
+    """The service on an emptied database, with a new first admin.
+
+    It remembers nothing from one request to the next, so it is as good as a new one.
+    """
+    empty(standing.engine)
+    with transaction(standing.engine) as connection:
+        return replace(standing, admin=str(tokens.create_first_admin(connection)))
 
 
 def _tcp_socket() -> socket.socket:

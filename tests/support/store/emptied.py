@@ -1,4 +1,4 @@
-"""A database that several tests use in turn: each finds it as the migrations left it, at a fifth of a new one's cost."""
+"""A database that several tests use in turn. Each finds it as the migrations left it."""
 
 from __future__ import annotations
 
