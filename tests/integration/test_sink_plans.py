@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -200,8 +201,13 @@ def test_a_rescale_with_another_output_stops_nothing_until_that_is_made(cell: Re
     assert (cell.running()["config"], cell.sync()["state"]) == (make_config(**ELSEWHERE), "synced")
 
 
-@pytest.mark.parametrize("after_write", [False, True])
-@pytest.mark.parametrize("round_", range(6))
+@pytest.mark.parametrize(
+    ("round_", "after_write"),
+    [
+        pytest.param(round_, after_write, marks=[] if after_write == (round_ % 2 == 0) else [pytest.mark.long])
+        for round_, after_write in product(range(6), (False, True))
+    ],
+)
 def test_a_rescale_with_another_output_survives_the_death_of_a_syncer_in_any_round(
     cell: RescaleCell, round_: int, *, after_write: bool
 ) -> None:
