@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine
 from xdist.scheduler import LoadScopeScheduling
 
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.postgres import EmbeddedPostgres
-from tests.support.database import fresh_database, make_template
+from penstock.store.engine import connect
+from tests.support.store.database import fresh_database, make_template
 
 # Where two processes share the tests one does all of e2e, which mostly waits: the other does what follows meanwhile.
 _ORDER = ["unit", "tidy", "contract", "e2e", "integration", "simulation"]
@@ -103,6 +105,14 @@ def database_url(postgres_url: str, template_database: str) -> Iterator[str]:
     """A database of the test's own, with the schema (`postgresql://`)."""
     with fresh_database(postgres_url, template_database) as url:
         yield url
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    """Connections to the test's own database."""
+    engine = connect(database_url)
+    yield engine
+    engine.dispose()
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from penstock.local.services import task_manager_name
 from penstock.local.stack import LocalStack
 from penstock.local.topics import create_topics
 from tests.bench.report import finish, percentile, say, temporary_stack
-from tests.support.job_configs import job
+from tests.support.config.jobs import job
 
 JOB, TASKS, TOPIC = "latency", 2, "latency-input"
 

@@ -34,7 +34,7 @@ from penstock.control.process import wait_until
 from penstock.local.topics import create_topics
 from tests.bench.report import broker_and_session, finish, let_pass, percentile, say
 from tests.support.exactly_once.rows import produce_rows
-from tests.support.session import unique
+from tests.support.spark.session import unique
 
 SMALL_BATCH = 100
 WARM_BATCHES = 20

@@ -26,7 +26,7 @@ from penstock.local.services import task_manager_name
 from penstock.local.stack import READY_S, LocalStack
 from services.task_manager.decide.model import HostPhase
 from tests.bench.report import finish, percentile, say, temporary_stack
-from tests.support.counts import KEY_GROUPS, CountJob
+from tests.support.stack.counts import KEY_GROUPS, CountJob
 
 CONTAINERS, JOBS = 3, 2
 TRIGGER_S, PAUSE_S = 2.0, 1.0

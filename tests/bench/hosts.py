@@ -34,9 +34,9 @@ from penstock.spark.files import local_path
 from penstock.spark.settings import SparkSettings
 from penstock.tasks.spec import TaskSpec
 from tests.bench.report import finish, let_pass, percentile, say
-from tests.support.feeding import feeding
-from tests.support.session import unique
-from tests.support.spark import Supervisor, running_host, settings_for
+from tests.support.spark.hosts import Supervisor, running_host, settings_for
+from tests.support.spark.session import unique
+from tests.support.stack.feeding import feeding
 
 JOB, TRIGGER_S = "copies", 10.0
 SETTLE_S = 45.0

@@ -22,7 +22,7 @@ from penstock.tasks.spec import TaskSpec
 from tests.bench.hosts import SETTLE_S, TRIGGER_S, HostBench, bench_host, one_group_task
 from tests.bench.jvm import jvm_state
 from tests.bench.report import finish, let_pass, say
-from tests.support.feeding import feeding
+from tests.support.stack.feeding import feeding
 
 JOB = "stateful"
 CODE_CACHE = "spark.sql.codegen.cache.maxEntries"

@@ -25,7 +25,7 @@ from penstock.tasks.spec import TaskSpec
 from tests.bench.hosts import HostBench, bench_host, one_group_task
 from tests.bench.jvm import JvmState, instances, jvm_state
 from tests.bench.report import finish, say
-from tests.support.spark import REPLY_SECONDS
+from tests.support.spark.hosts import REPLY_SECONDS
 
 GROUP, WARM = 8, 40
 LISTENERS, SESSIONS, POOLS, PRODUCERS = "StreamingQueryListenerBus", "SparkSession", "Pool", "KafkaProducer"

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tests.bench.report import broker_and_session, finish, say
-from tests.support.loss_table import Case, Outcome, cases, outcomes
+from tests.support.kafka.loss_table import Case, Outcome, cases, outcomes
 
 DELAYS_MINUTES = (5, 10, 30)
 SHARES = (0.02, 0.1)

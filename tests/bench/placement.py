@@ -25,7 +25,7 @@ import numpy as np
 from services.shard_manager.placement.place import Placement, home_of, place
 from services.shard_manager.placement.problem import NOBODY, Floats, Ints, Problem
 from tests.bench.report import finish, say
-from tests.support.fleets import changed, constrained, fleet, without
+from tests.support.shard_manager.fleets import changed, constrained, fleet, without
 
 RUNS = 5
 CHANGE = 0.1

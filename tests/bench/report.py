@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from penstock.control import logs
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.stack import LocalStack
-from tests.support.session import CHECKPOINTS, local_session
+from tests.support.spark.session import CHECKPOINTS, local_session
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -34,10 +34,10 @@ from penstock.spark.settings import SparkSettings
 from penstock.tasks.redistribution import Layout, RedistributionReport, RedistributionRequest
 from tests.bench.report import finish, say
 from tests.bench.rescale_many import concurrent
-from tests.support.session import local_session, unique
-from tests.support.spark import Supervisor, make_topic, running_host, settings_for
-from tests.support.spark import run_host_task as run
-from tests.support.spark_hash import key_group
+from tests.support.spark.hosts import Supervisor, make_topic, running_host, settings_for
+from tests.support.spark.hosts import run_host_task as run
+from tests.support.spark.session import local_session, unique
+from tests.support.spark.spark_hash import key_group
 
 KEY_GROUPS = 24
 WAIT_S = 600.0

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 from penstock.local.stack import LocalStack
 from tests.bench.report import percentile, say, temporary_stack
-from tests.support.counts import Change, CountJob
+from tests.support.stack.counts import Change, CountJob
 
 TRIGGER_S = 5.0
 PAUSE_S = 1.0

@@ -18,7 +18,7 @@ from penstock.control.process import wait_until
 from penstock.local.stack import LocalStack
 from penstock.wire.jobs import BatchAction, BatchWrite
 from tests.bench.report import finish, percentile, say, temporary_stack
-from tests.support.job_configs import job
+from tests.support.config.jobs import job
 
 Make = Callable[[int], dict[str, Any]]
 CLIENTS = 4

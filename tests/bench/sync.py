@@ -43,8 +43,8 @@ from services.state_syncer.decide.budget import Budget
 from services.state_syncer.round.loop import StateSyncer
 from services.state_syncer.store.port import SyncStore
 from tests.bench.report import finish, say
-from tests.support.job_configs import job
-from tests.support.syncer_cell import NobodyToAsk
+from tests.support.config.jobs import job
+from tests.support.state_syncer.containers import NobodyToAsk
 
 BATCH = 500
 UNCHANGED_ROUNDS = 5

@@ -17,7 +17,7 @@ from penstock.wire.cluster import Snapshot
 from services.task_manager.specs.spec_cache import updated
 from tests.bench.report import finish, say
 from tests.simulation.upgrade import Figures, Upgrade
-from tests.support.jobs import make_config
+from tests.support.store.jobs import make_config
 
 DELTA_SHARE = 0.03
 TRIES = 3

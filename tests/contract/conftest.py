@@ -10,8 +10,8 @@ from sqlalchemy import Engine
 from penstock.store.cluster import ask_for_shards
 from penstock.store.engine import connect, transaction
 from services.shard_manager.store.owners import ensure_shards
+from tests.support.control.clock import FakeClock
 from tests.support.memory.store import MemoryStore
-from tests.support.task_manager import FakeClock
 
 SHARDS = 4
 

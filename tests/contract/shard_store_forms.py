@@ -19,14 +19,14 @@ from services.job_service.store.overview import alerts_page
 from services.shard_manager.store.port import LEASE, ShardStore
 from services.task_manager.membership.stored_lease import StoredLease
 from services.task_service.store.reports import save_report
-from tests.support.jobs import make_config
 from tests.support.memory.election import MemoryElection
 from tests.support.memory.ownership import MemoryLeaseStore
 from tests.support.memory.shards import MemoryShardStore
 from tests.support.memory.specs import MemoryTaskService
 from tests.support.memory.store import MemoryStore, RunningEntry
-from tests.support.task_service import commit_job
-from tests.support.unreachable import unreachable_engine
+from tests.support.store.jobs import make_config
+from tests.support.store.running import commit_job
+from tests.support.store.unreachable import unreachable_engine
 
 DRAIN_UNTIL = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 URL = "http://leader"

@@ -19,11 +19,11 @@ from services.state_syncer.decide.progress import Restore
 from services.state_syncer.decide.view import JobView, SyncRecord
 from services.state_syncer.store.port import Batch, SyncStore
 from services.state_syncer.store.states import SyncWrite
-from tests.support import jobs
 from tests.support.memory.store import LeaseEntry, MemoryStore, ReportEntry
 from tests.support.memory.sync import MemorySyncStore
-from tests.support.syncer_cell import Cell, elect
-from tests.support.unreachable import unreachable_engine
+from tests.support.state_syncer.cell import Cell
+from tests.support.store import jobs
+from tests.support.store.unreachable import unreachable_engine
 
 FORMS = ("postgres", "memory")
 
@@ -31,11 +31,10 @@ FORMS = ("postgres", "memory")
 class PostgresForm:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.epoch = elect(engine, "first")
         self.store: SyncStore = SyncStore(engine)
         self.away: SyncStore = SyncStore(unreachable_engine())
-        cell = Cell(engine, self.epoch)
-        self.container, self.report = cell.container, cell.report
+        cell = Cell(engine)
+        self.epoch, self.container, self.report = cell.epoch, cell.container, cell.report
 
     def depose(self) -> None:
         self._do("UPDATE leases SET epoch = epoch + 1")

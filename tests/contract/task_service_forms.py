@@ -1,9 +1,9 @@
-"""The Task Service of the contract suite: the real one, the cell of the Task Manager's tests, and in memory."""
+"""The Task Service of the contract suite: the real one, and in memory."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,28 +11,23 @@ import pytest
 from sqlalchemy import Engine, text
 
 from penstock.control.process import wait_until
-from penstock.local.ports import free_port
-from penstock.store.engine import connect, transaction
+from penstock.store.engine import transaction
 from penstock.store.running import STATE_SYNCER, CommitRow
 from penstock.tasks.ownership import Member
-from penstock.tasks.spec import TaskTemplate
 from penstock.wire.cluster import HeartbeatRequest
 from penstock.wire.task_client import TaskServiceClient
 from services.shard_manager.store.members import register
 from services.state_syncer.store.port import Batch
-from services.task_service.settings import TaskServiceSettings
-from services.task_service.wiring import build
-from tests.support.fake_cell import FakeCell, fake_cell
-from tests.support.jobs import make_config
 from tests.support.memory import ownership
 from tests.support.memory.election import MemoryElection
 from tests.support.memory.specs import MemoryTaskService
 from tests.support.memory.store import MemoryStore
 from tests.support.memory.sync import MemorySyncStore
-from tests.support.shard_manager import serving
-from tests.support.task_manager import CAPACITY, template
-from tests.support.task_service import FIRST_WAVE, break_row, commit_job, commit_mixed, forget_job
-from tests.support.unreachable import NOWHERE
+from tests.support.store.jobs import make_config
+from tests.support.store.running import FIRST_WAVE, break_row, commit_job, commit_mixed, forget_job
+from tests.support.store.unreachable import NOWHERE
+from tests.support.task_manager.world import CAPACITY
+from tests.support.task_service.service import task_service
 
 
 def first_heartbeat(incarnation: str) -> HeartbeatRequest:
@@ -42,10 +37,9 @@ def first_heartbeat(incarnation: str) -> HeartbeatRequest:
 
 
 class TaskServiceForm:
-    def __init__(self, engine: Engine, url: str, wake: Callable[[], None]) -> None:
+    def __init__(self, engine: Engine, url: str) -> None:
         self.engine = engine
         self.url = url
-        self._wake = wake
 
     def client(self, *, away: bool = False) -> Any:
         return TaskServiceClient(NOWHERE if away else self.url)
@@ -71,38 +65,9 @@ class TaskServiceForm:
             return {f"{row.job}/{row.index}" for row in connection.execute(text("SELECT job, index FROM tasks"))}
 
     def _once_read(self, number: int) -> int:
-        self._wake()
         client = TaskServiceClient(self.url)
         wait_until(lambda: client.delta(-1, 0.0).commit_number >= number, 10, "the commit to be read")
         return number
-
-
-class FakeCellForm:
-    def __init__(self, cell: FakeCell) -> None:
-        self.cell = cell
-        self._jobs: dict[str, TaskTemplate] = {}
-
-    def client(self, *, away: bool = False) -> Any:
-        self.cell.down = away
-        return TaskServiceClient(self.cell.url)
-
-    def commit(self, job: str) -> int:
-        self._jobs[job] = template(job)
-        return self._run()
-
-    def forget(self, job: str) -> None:
-        del self._jobs[job]
-        self._run()
-
-    def register(self, incarnation: str) -> None:
-        self.cell.heartbeat(first_heartbeat(incarnation))
-
-    def reported(self) -> set[str]:
-        return set(self.cell.tasks())
-
-    def _run(self) -> int:
-        self.cell.run(*self._jobs.values())
-        return self.cell.specs(None, 0.0).commit_number
 
 
 class MemoryForm:
@@ -148,25 +113,8 @@ class MemoryForm:
 @contextmanager
 def a_task_service(request: pytest.FixtureRequest) -> Iterator[TaskServiceForm]:
     engine = request.getfixturevalue("engine")
-    port = free_port()
-    process = build(TaskServiceSettings(database_url=request.getfixturevalue("database_url"), port=port))
-    # Without its listener, which takes a second to stop: the form wakes the reader as a NOTIFY would.
-    process.cache.start()
-    try:
-        with serving(process.app, port) as url:
-            wait_until(lambda: process.cache.reads > 0, 10, "the first read")
-            yield TaskServiceForm(engine, url, process.cache.wake)
-    finally:
-        process.cache.stop()
-        process.engine.dispose()
-
-
-@contextmanager
-def a_fake_cell(request: pytest.FixtureRequest) -> Iterator[FakeCellForm]:
-    engine = connect(request.getfixturevalue("database_url"))
-    with fake_cell(engine, 40.0) as cell:
-        yield FakeCellForm(cell)
-    engine.dispose()
+    with task_service(request.getfixturevalue("database_url")) as service:
+        yield TaskServiceForm(engine, service.has_read().url)
 
 
 @contextmanager

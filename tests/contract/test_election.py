@@ -13,7 +13,7 @@ from penstock.store.election import StoreElection
 from penstock.store.engine import transaction
 from tests.support.memory.election import MemoryElection
 from tests.support.memory.store import MemoryStore
-from tests.support.unreachable import unreachable_engine
+from tests.support.store.unreachable import unreachable_engine
 
 LEASE_SECONDS = 600.0
 

@@ -24,7 +24,7 @@ from tests.support.memory.election import MemoryElection
 from tests.support.memory.health import MemoryHealthStore
 from tests.support.memory.specs import MemoryTaskService
 from tests.support.memory.store import MemoryStore
-from tests.support.unreachable import unreachable_engine
+from tests.support.store.unreachable import unreachable_engine
 
 
 class PostgresForm:

@@ -18,7 +18,7 @@ from services.shard_manager.store.owners import Change
 from tests.contract import shard_store_forms
 from tests.support.memory.housekeeping import MemoryHousekeepingStore
 from tests.support.memory.store import MemoryStore
-from tests.support.unreachable import unreachable_engine
+from tests.support.store.unreachable import unreachable_engine
 
 WEEK_SECONDS = 7 * 86_400.0
 

@@ -19,7 +19,7 @@ from schemathesis.specs.openapi.checks import (
 from sqlalchemy import text
 
 from penstock.store.engine import transaction
-from tests.support.job_service import CONFIG, RunningJobService, job_service
+from tests.support.job_service.service import CONFIG, RunningJobService, job_service
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 BOUNDED = settings(

@@ -9,9 +9,9 @@ import pytest
 
 from penstock.control.errors import InvalidConfig, NotFound, Unavailable, UserError, VersionConflict
 from penstock.wire.job_client import JobClient
-from tests.support.job_service import RunningJobService, job_service
-from tests.support.jobs import make_layer
-from tests.support.unreachable import NOWHERE
+from tests.support.job_service.service import RunningJobService, job_service
+from tests.support.store.jobs import make_layer
+from tests.support.store.unreachable import NOWHERE
 
 BIG = {"resources": {"memory_bytes": 2**30}}
 

@@ -18,7 +18,7 @@ from services.shard_manager.store import owners as stored_owners
 from services.task_manager.membership.stored_lease import StoredLease
 from tests.support.memory.ownership import MemoryLeaseStore
 from tests.support.memory.store import MemoryStore
-from tests.support.unreachable import unreachable_engine
+from tests.support.store.unreachable import unreachable_engine
 
 MEMBER = Member("c1", "one", "http://c1", "local", 1.0, 1, 1)
 FAIL_OVER_SECONDS = 60.0

@@ -14,11 +14,11 @@ from penstock.wire.jobs import BatchAction, BatchWrite
 from services.state_syncer.decide.effects import PlanWrite
 from services.state_syncer.rollback.store import Rejection, RollbackStore
 from tests.contract.sync_store_forms import FORMS, PostgresForm, make_form, state, write
-from tests.support.job_service import job_service
-from tests.support.jobs import make_layer
+from tests.support.job_service.service import job_service
 from tests.support.memory.rollbacks import MemoryBatches, MemoryRollbackStore
 from tests.support.memory.store import MemoryStore
-from tests.support.unreachable import unreachable_engine
+from tests.support.store.jobs import make_layer
+from tests.support.store.unreachable import unreachable_engine
 
 VERSION = LeafChange(path=("package", "version"), old="0", new="2")
 REJECTED = Rejected(revision=1, leaves=(VERSION,), wave=1, waves=2, task="j/0", error="no module")

@@ -14,9 +14,9 @@ from penstock.store.engine import transaction
 from services.auto_scaler.store.decisions import AUTO_SCALER, PENDING, NewDecision
 from services.auto_scaler.store.port import ScalingStore
 from services.auto_scaler.symptoms import TaskSample
-from tests.support.jobs import write_layer
-from tests.support.task_service import commit_job
-from tests.support.unreachable import unreachable_engine
+from tests.support.store.jobs import write_layer
+from tests.support.store.running import commit_job
+from tests.support.store.unreachable import unreachable_engine
 
 NOW = datetime.now(UTC).replace(second=30, microsecond=0) + timedelta(hours=1)
 

@@ -11,17 +11,16 @@ from sqlalchemy import Engine
 
 from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
-from penstock.store.engine import connect, transaction
+from penstock.store.engine import transaction
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest
 from penstock.wire.shard_client import ShardManagerClient
-from services.shard_manager.store.members import declare_lost, read_members
+from services.shard_manager.store.members import read_members
 from tests.contract.conftest import SHARDS
-from tests.support.fake_cell import FakeCell, fake_cell
 from tests.support.memory.ownership import MemoryShardAuthority
 from tests.support.memory.store import MemoryStore
-from tests.support.shard_manager import shard_manager
-from tests.support.task_manager import CAPACITY
-from tests.support.unreachable import NOWHERE
+from tests.support.shard_manager.manager import shard_manager
+from tests.support.store.unreachable import NOWHERE
+from tests.support.task_manager.world import CAPACITY
 
 
 class ShardManagerForm:
@@ -37,22 +36,6 @@ class ShardManagerForm:
     def _member(self, container: str) -> Any:
         with transaction(self.engine) as connection:
             return read_members(connection)[container]
-
-
-class FakeCellForm:
-    def __init__(self, engine: Engine, cell: FakeCell) -> None:
-        self.engine = engine
-        self.authority = ShardManagerClient(cell.url)
-        self._cell = cell
-
-    @property
-    def away(self) -> ShardManagerClient:
-        self._cell.down = True
-        return self.authority
-
-    def lose(self, container: str, incarnation: str) -> None:
-        with transaction(self.engine) as connection:
-            assert declare_lost(connection, {container: incarnation}, 0.0) == {container}
 
 
 class MemoryForm:
@@ -79,19 +62,11 @@ def a_shard_manager(request: pytest.FixtureRequest) -> Iterator[ShardManagerForm
 
 
 @contextmanager
-def a_fake_cell(request: pytest.FixtureRequest) -> Iterator[FakeCellForm]:
-    engine = connect(request.getfixturevalue("database_url"))
-    with fake_cell(engine, 40.0) as cell:
-        yield FakeCellForm(engine, cell)
-    engine.dispose()
-
-
-@contextmanager
 def in_memory(request: pytest.FixtureRequest) -> Iterator[MemoryForm]:
     yield MemoryForm(request.getfixturevalue("memory"))
 
 
-@pytest.fixture(params=[a_shard_manager, a_fake_cell, in_memory], ids=lambda make: make.__name__)
+@pytest.fixture(params=[a_shard_manager, in_memory], ids=lambda make: make.__name__)
 def form(request: pytest.FixtureRequest) -> Iterator[Any]:
     with request.param(request) as form:
         yield form

@@ -17,7 +17,7 @@ from services.state_syncer.decide.view import SyncRecord, Unusable
 from services.state_syncer.store.port import Batch
 from services.state_syncer.store.states import SyncWrite
 from tests.contract.sync_store_forms import FORMS, commit, make_form, settle_ranks, state, view, views, write
-from tests.support.jobs import make_config, make_layer
+from tests.support.store.jobs import make_config, make_layer
 
 
 @pytest.fixture(params=FORMS)

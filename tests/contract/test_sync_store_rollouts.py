@@ -18,7 +18,7 @@ from services.state_syncer.decide.view import JobView, RollingJob, SyncRecord, U
 from services.state_syncer.decide.waves import Rollout, RolloutPolicy, steps_of
 from services.state_syncer.store.states import SyncWrite
 from tests.contract.sync_store_forms import FORMS, make_form, settle_ranks, views, write
-from tests.support.jobs import make_config, make_layer
+from tests.support.store.jobs import make_config, make_layer
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 VERSION = LeafChange(path=("package", "version"), old="0", new="2")

@@ -14,20 +14,13 @@ from penstock.control.errors import Unavailable
 from penstock.model.reports import TaskReport, TaskReportBatch, TaskState
 from penstock.tasks.spec import expand
 from penstock.wire.cluster import Snapshot
-from tests.contract.task_service_forms import a_fake_cell, a_task_service, in_memory
+from tests.contract.task_service_forms import a_task_service, in_memory
 
 WAIT_SECONDS = 20.0
 
 
-@pytest.fixture(params=[a_task_service, a_fake_cell, in_memory], ids=lambda make: make.__name__)
-def form(request: pytest.FixtureRequest) -> Iterator[Any]:
-    with request.param(request) as form:
-        yield form
-
-
 @pytest.fixture(params=[a_task_service, in_memory], ids=lambda make: make.__name__)
-def form_on_rows(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Those that serve rows of a running table."""
+def form(request: pytest.FixtureRequest) -> Iterator[Any]:
     with request.param(request) as form:
         yield form
 
@@ -40,9 +33,9 @@ def jobs(snapshot: Snapshot | None) -> set[str]:
 # ---- SpecSource
 
 
-def test_a_rollout_says_what_the_other_tasks_run(form_on_rows: Any) -> None:
-    form_on_rows.commit_mixed("a")
-    snapshot = form_on_rows.client().full()
+def test_a_rollout_says_what_the_other_tasks_run(form: Any) -> None:
+    form.commit_mixed("a")
+    snapshot = form.client().full()
     assert snapshot is not None
     (template,) = snapshot.templates
     assert [spec.config.priority for spec in expand(template)] == [2, 0]
@@ -103,18 +96,18 @@ def test_a_caller_that_knows_more_than_the_store_gets_everything(form: Any) -> N
     assert (answer.full, jobs(answer), answer.commit_number) == (True, {"a"}, number)
 
 
-def test_a_job_that_is_to_stop_is_served_as_stopped(form_on_rows: Any) -> None:
+def test_a_job_that_is_to_stop_is_served_as_stopped(form: Any) -> None:
     """Its absence would say nothing: it is there, and asks for no tasks."""
-    number = form_on_rows.commit("a")
-    form_on_rows.commit("a", stopping=True)
-    (template,) = form_on_rows.client().delta(number, 0.0).templates
+    number = form.commit("a")
+    form.commit("a", stopping=True)
+    (template,) = form.client().delta(number, 0.0).templates
     assert template.config.desired_state is DesiredState.STOPPED
 
 
-def test_a_row_that_cannot_be_read_is_named_and_not_removed(form_on_rows: Any) -> None:
-    number = form_on_rows.commit("a")
-    form_on_rows.break_row("b")
-    source = form_on_rows.client()
+def test_a_row_that_cannot_be_read_is_named_and_not_removed(form: Any) -> None:
+    number = form.commit("a")
+    form.break_row("b")
+    source = form.client()
     full, delta = source.full(), source.delta(number, 0.0)
     assert (jobs(full), full.unreadable) == ({"a"}, ("b",))
     assert (jobs(delta), delta.removed, delta.unreadable) == (set(), (), ("b",))

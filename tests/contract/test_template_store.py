@@ -15,8 +15,8 @@ from tests.contract.conftest import SHARDS
 from tests.contract.task_service_forms import MemoryForm as MemoryCell
 from tests.support.memory.specs import MemoryTemplateStore
 from tests.support.memory.store import MemoryStore
-from tests.support.task_service import commit_job, forget_job
-from tests.support.unreachable import unreachable_engine
+from tests.support.store.running import commit_job, forget_job
+from tests.support.store.unreachable import unreachable_engine
 
 
 class PostgresForm:

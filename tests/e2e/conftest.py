@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from tests.support.chaos.stack import ChaosStack
-from tests.support.rows import RowJob
-from tests.support.spark import quick_start
+from tests.support.spark.hosts import quick_start
+from tests.support.stack.rows import RowJob
 
 LEASE_SECONDS = 9.0
 FAIL_OVER_SECONDS = 14.0

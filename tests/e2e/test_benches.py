@@ -5,8 +5,8 @@ from __future__ import annotations
 from penstock.local.services import task_manager_name
 from penstock.local.stack import LocalStack
 from tests.bench import change_latency, failover, overhead, rescale_many, submissions
-from tests.support.benches import require_figures
-from tests.support.rows import RowJob
+from tests.support.bench.figures import require_figures
+from tests.support.stack.rows import RowJob
 
 
 def test_change_latency(stack: LocalStack):

@@ -6,7 +6,7 @@ import json
 
 from penstock.control.process import wait_until
 from penstock.local.stack import LocalStack
-from tests.support.rows import RowJob
+from tests.support.stack.rows import RowJob
 
 
 def test_an_override_reaches_the_tasks_and_ends_by_itself(stack: LocalStack, rows: RowJob):

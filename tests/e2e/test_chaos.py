@@ -23,7 +23,7 @@ from tests.support.chaos.settings import ChaosSettings
 from tests.support.chaos.stack import SERVERS, ChaosStack
 from tests.support.chaos.timetable import Fault, Kind, Pace, timetable
 from tests.support.chaos.watch import double_runs
-from tests.support.session import unique
+from tests.support.spark.session import unique
 
 SETTINGS = ChaosSettings()
 SETTLE_S = 120.0

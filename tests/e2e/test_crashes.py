@@ -13,11 +13,11 @@ import pytest
 
 from penstock.control.process import wait_until
 from penstock.local import supervisor
-from tests.support.counts import CONVERGE_S, CountJob
 from tests.support.faults.orders import Point
 from tests.support.faults.points import COLLECTION, OUTPUT, RESCALE, RESTORE, SAVEPOINT, alternating
 from tests.support.faults.stack import MortalStack
-from tests.support.session import unique
+from tests.support.spark.session import unique
+from tests.support.stack.counts import CONVERGE_S, CountJob
 
 TELLING = (
     Point("syncer", "ask redistribute", "after"),

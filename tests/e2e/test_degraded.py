@@ -14,7 +14,7 @@ from tests.e2e.conftest import LEASE_SECONDS
 from tests.support.chaos.perform import begin
 from tests.support.chaos.stack import ChaosStack
 from tests.support.chaos.timetable import STORE, Fault, Kind
-from tests.support.rows import RowJob
+from tests.support.stack.rows import RowJob
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from penstock.local.processes import children_with
 from penstock.local.services import HOST_MODULE, task_manager_name
 from penstock.local.stack import READY_S, LocalStack
 from tests.support.chaos.freezing import frozen
-from tests.support.rows import RowJob
+from tests.support.stack.rows import RowJob
 
 ALL_MANAGERS = {task_manager_name(1), task_manager_name(2)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.control.process import wait_until
 from penstock.local.stack import LocalStack
 from penstock.tasks.dimensions import CPU, DIMENSIONS, DISK, MEMORY, NETWORK
-from tests.support.rows import RowJob
+from tests.support.stack.rows import RowJob
 
 NAMES = {dimension.name for dimension in DIMENSIONS}
 

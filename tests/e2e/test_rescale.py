@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.local.stack import LocalStack
-from tests.support.counts import CountJob
-from tests.support.session import unique
+from tests.support.spark.session import unique
+from tests.support.stack.counts import CountJob
 
 
 @pytest.fixture

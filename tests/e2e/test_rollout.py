@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.local.stack import LocalStack
-from tests.support.packaged import BROKEN, GOOD, PackagedJob
+from tests.support.stack.packaged import BROKEN, GOOD, PackagedJob
 
 
 @pytest.fixture

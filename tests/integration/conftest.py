@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support.session import local_session
+from tests.support.spark.session import local_session
 
 
 @pytest.fixture(scope="session")

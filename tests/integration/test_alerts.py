@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
 from sqlalchemy import Engine
 
 from penstock.store.alerts import clear_alerts, open_subjects, raise_alert, replace_alerts
-from penstock.store.engine import connect, transaction
+from penstock.store.engine import transaction
 from services.job_service.store.overview import alerts_page
-
-
-@pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
-    engine = connect(database_url)
-    yield engine
-    engine.dispose()
 
 
 def test_pages_have_the_newest_alerts_that_match(engine: Engine) -> None:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine
 
 from penstock.control.errors import Fenced, InvalidConfig, Unavailable, VersionConflict
-from penstock.store import leases
-from penstock.store.engine import connect, transaction
-from penstock.store.running import STATE_SYNCER
 from penstock.wire.jobs import Written
 from services.auto_scaler.algorithm import Policy, replay
 from services.auto_scaler.loop import AutoScaler
 from services.auto_scaler.store.decisions import AUTO_SCALER
 from services.auto_scaler.store.port import ScalingStore
-from services.state_syncer.round.loop import StateSyncer
-from services.state_syncer.store.port import SyncStore
-from tests.support.job_service import job_service
-from tests.support.jobs import make_layer, write_layer
-from tests.support.syncer_cell import NobodyToAsk
+from tests.support.job_service.service import job_service
+from tests.support.state_syncer.cell import Cell, elect
+from tests.support.store.jobs import make_layer, write_layer
 
 NOW = datetime.now(UTC).replace(second=30, microsecond=0) + timedelta(hours=1)
 
@@ -43,48 +38,24 @@ class FakeWriter:
         return Written(job=job, action="patch", revision=77)
 
 
-class Cell:
-    """A store in which jobs run, with a scaler that leads and a clock that the test moves."""
+class ScaledCell(Cell):
+    """A cell with a scaler that leads, too."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.now = NOW
         self.writer = FakeWriter()
-        self.syncer_epoch = self._elect(STATE_SYNCER)
-        self.epoch = self._elect(AUTO_SCALER)
-        self.syncer = StateSyncer(SyncStore(engine), lambda: self.now, NobodyToAsk())
-        self.container("a", 8 * 2**30)
+        self.scaler_epoch = elect(self.engine, "test", loop=AUTO_SCALER)
+        self.container("a", memory_bytes=8 * 2**30)
 
-    def _elect(self, loop: str) -> int:
-        with transaction(self.engine) as connection:
-            epoch = leases.take(connection, loop, "test", url="", seconds=3600)
-        assert epoch is not None
-        return epoch
-
-    def sync(self) -> None:
-        self.syncer.round(self.syncer_epoch)
-
-    def round(self, writer: Any = None) -> None:
+    def scale(self, writer: Any = None) -> None:
+        """A round of the scaler."""
         store = ScalingStore(self.engine)
-        AutoScaler(store, writer or self.writer, lambda: self.now, Policy()).round(self.epoch)
+        AutoScaler(store, writer or self.writer, lambda: self.now, Policy()).round(self.scaler_epoch)
 
     def run_job(self, **overrides: Any) -> None:
         write_layer(self.engine, "j", make_layer(**overrides))
-        self.sync()
-
-    def do(self, sql: str, **parameters: Any) -> None:
-        with transaction(self.engine) as connection:
-            connection.execute(text(sql), parameters)
-
-    def container(self, name: str, memory_bytes: int) -> None:
-        self.do(
-            """
-            INSERT INTO containers (name, incarnation, url, region, cpu_cores, memory_bytes, disk_bytes, state)
-            VALUES (:name, 'life-1', 'http://x', 'r', 1, :memory_bytes, 1, 'live')
-            """,
-            name=name,
-            memory_bytes=memory_bytes,
-        )
+        self.round()
 
     def measure(self, index: int, *, minutes_ago: int = 1, backlog: int | None = 0, **values: Any) -> None:
         """A sample of a task that processes 100 rows a second."""
@@ -103,82 +74,85 @@ class Cell:
 
     def decisions(self) -> list[tuple[str, str, str]]:
         """Symptom, action and outcome of each, oldest first."""
-        return [(row.symptom, row.action, row.outcome) for row in reversed(self._rows())]
+        return [(row["symptom"], row["action"], row["outcome"]) for row in self.decided()]
 
-    def _rows(self) -> list[Any]:
-        with transaction(self.engine) as connection:
-            return list(connection.execute(text("SELECT * FROM decisions WHERE job = 'j' ORDER BY id DESC")))
+    def decided(self) -> list[Any]:
+        """The rows of the decisions, oldest first."""
+        return self.rows("SELECT * FROM decisions WHERE job = 'j' ORDER BY id")
 
 
 @pytest.fixture
-def cell(database_url: str) -> Iterator[Cell]:
-    engine = connect(database_url)
-    yield Cell(engine)
-    engine.dispose()
+def cell(engine: Engine) -> ScaledCell:
+    return ScaledCell(engine)
 
 
-def test_a_lagging_job_gets_more_tasks_by_compare_and_swap(cell: Cell) -> None:
+def test_a_lagging_job_gets_more_tasks_by_compare_and_swap(cell: ScaledCell) -> None:
     """1. Two tasks lag 200 s together. 2. The scaler's layer is patched at its version, 0. 3. The decision is there
     with its inputs, and can be replayed. 4. The next round gives it time."""
     cell.run_job()
     cell.measure(0, backlog=20_000)
     cell.measure(1, backlog=20_000)
-    cell.round()
+    cell.scale()
     ((job, change, version, key),) = cell.writer.asked
     assert (job, change, version) == ("j", {"task_count": 4}, 0)
-    (row,) = cell._rows()
-    assert (row.symptom, row.action, row.outcome, row.change) == ("lag", "increase_tasks", "written", change)
-    assert (row.at, row.leader_epoch, key) == (cell.now, cell.epoch, f"scaling-decision-{row.id}")
-    assert row.inputs["symptoms"]["time_lagged_seconds"] == 200.0
-    assert replay(row.inputs).change == change
+    (row,) = cell.decided()
+    assert (row["symptom"], row["action"], row["outcome"], row["change"]) == (
+        "lag",
+        "increase_tasks",
+        "written",
+        change,
+    )
+    assert (row["at"], row["leader_epoch"], key) == (cell.now, cell.scaler_epoch, f"scaling-decision-{row['id']}")
+    assert row["inputs"]["symptoms"]["time_lagged_seconds"] == 200.0
+    assert replay(row["inputs"]).change == change
     cell.now += timedelta(minutes=1)
     cell.measure(0, backlog=30_000)
     cell.measure(1, backlog=30_000)
-    cell.round()
+    cell.scale()
     assert len(cell.writer.asked) == 1
     assert cell.decisions()[1:] == [("lag", "none", "nothing to do")]
 
 
-def test_decisions_to_do_nothing_are_stored_only_when_they_change(cell: Cell) -> None:
+def test_decisions_to_do_nothing_are_stored_only_when_they_change(cell: ScaledCell) -> None:
     cell.run_job()
     for _ in range(3):
-        cell.round()
+        cell.scale()
     assert cell.decisions() == [("unknown", "none", "nothing to do")]
     for _ in range(3):
         cell.now += timedelta(minutes=1)
         cell.measure(0)
         cell.measure(1)
-        cell.round()
+        cell.scale()
     assert cell.decisions() == [("unknown", "none", "nothing to do"), ("none", "none", "nothing to do")]
 
 
-def test_a_rebalance_is_decided_though_nobody_can_do_it_yet(cell: Cell) -> None:
+def test_a_rebalance_is_decided_though_nobody_can_do_it_yet(cell: ScaledCell) -> None:
     cell.run_job()
     cell.measure(0, backlog=90_000, processed_rows_per_second=10.0)
     cell.measure(1, processed_rows_per_second=100.0)
-    cell.round()
-    cell.round()
+    cell.scale()
+    cell.scale()
     assert cell.decisions() == [("lag", "rebalance", "not available")]
     assert cell.writer.asked == []
 
 
-def test_lack_of_memory_within_ten_minutes_raises_memory(cell: Cell) -> None:
+def test_lack_of_memory_within_ten_minutes_raises_memory(cell: ScaledCell) -> None:
     cell.run_job()
     cell.measure(0, minutes_ago=8, out_of_memory=True)
     cell.measure(0, minutes_ago=1)
     cell.measure(1, minutes_ago=12, out_of_memory=True)
-    cell.round()
+    cell.scale()
     assert [asked[1] for asked in cell.writer.asked] == [{"resources": {"memory_bytes": 600 * 2**20}}]
 
 
-def test_measurements_from_before_the_last_commit_or_long_ago_are_unknown(cell: Cell) -> None:
+def test_measurements_from_before_the_last_commit_or_long_ago_are_unknown(cell: ScaledCell) -> None:
     cell.run_job()
     cell.measure(0, backlog=90_000, minutes_ago=4)
     cell.measure(1, backlog=90_000)
-    cell.round()
+    cell.scale()
     cell.do("UPDATE running SET committed_at = :at", at=cell.now)
     cell.measure(0, backlog=90_000, minutes_ago=0)
-    cell.round()
+    cell.scale()
     assert cell.decisions() == [("unknown", "none", "nothing to do")]
 
 
@@ -190,20 +164,20 @@ OUTCOMES = {
 
 
 @pytest.mark.parametrize(("error", "outcome"), OUTCOMES.values(), ids=OUTCOMES.keys())
-def test_what_became_of_a_change_is_noted(cell: Cell, error: Exception, outcome: str) -> None:
+def test_what_became_of_a_change_is_noted(cell: ScaledCell, error: Exception, outcome: str) -> None:
     cell.run_job()
     cell.measure(0, backlog=90_000)
     cell.measure(1, backlog=90_000)
     cell.writer.error = error
-    cell.round()
+    cell.scale()
     assert cell.decisions() == [("lag", "increase_tasks", outcome)]
     cell.writer.error = None
-    cell.round()
+    cell.scale()
     again = [] if outcome.startswith("refused") else [("lag", "increase_tasks", "written")]
     assert [row for row in cell.decisions()[1:] if row[1] != "none"] == again
 
 
-def test_after_a_quiet_day_what_was_added_is_given_back(cell: Cell) -> None:
+def test_after_a_quiet_day_what_was_added_is_given_back(cell: ScaledCell) -> None:
     """1. The scaler had doubled the tasks. 2. A whole day was measured without lag. 3. It takes a quarter away."""
     write_layer(cell.engine, "j", {"task_count": 8}, layer="scaler")
     cell.run_job()
@@ -220,48 +194,48 @@ def test_after_a_quiet_day_what_was_added_is_given_back(cell: Cell) -> None:
     cell.do(
         "UPDATE task_metrics SET lag_seconds = 91 WHERE index = 3 AND minute < :at", at=cell.now - timedelta(hours=23)
     )
-    cell.round()
+    cell.scale()
     assert cell.writer.asked == []
     cell.do("UPDATE task_metrics SET lag_seconds = 90")
-    cell.round()
+    cell.scale()
     ((_, change, version, _),) = cell.writer.asked
     assert (change, version) == ({"task_count": 6}, 1)
 
 
-def test_jobs_without_tasks_are_left_alone(cell: Cell) -> None:
+def test_jobs_without_tasks_are_left_alone(cell: ScaledCell) -> None:
     cell.run_job(desired_state="stopped")
-    cell.round()
+    cell.scale()
     assert cell.decisions() == []
 
 
-def test_an_old_leader_records_and_writes_nothing(cell: Cell) -> None:
+def test_an_old_leader_records_and_writes_nothing(cell: ScaledCell) -> None:
     cell.run_job()
     cell.measure(0, backlog=90_000)
     cell.measure(1, backlog=90_000)
     cell.do("UPDATE leases SET epoch = epoch + 1 WHERE name = 'auto_scaler'")
     with pytest.raises(Fenced):
-        cell.round()
+        cell.scale()
     assert (cell.writer.asked, cell.decisions()) == ([], [])
 
 
-def test_a_change_goes_through_the_job_service(cell: Cell, database_url: str) -> None:
+def test_a_change_goes_through_the_job_service(cell: ScaledCell, database_url: str) -> None:
     """1. A lagging job's memory of decisions is empty. 2. The scaler's own token writes its layer. 3. The State
     Syncer sees the revision, and the scaler waits for it. 4. Somebody else's write makes the next one a conflict."""
     with job_service(database_url) as service, service.client() as admin:
         token = admin.create_token("scaler", "scaler")
         writer = service.client(token)
         admin.put_job("j", make_layer())
-        cell.sync()
+        cell.round()
         cell.measure(0, backlog=90_000)
         cell.measure(1, backlog=90_000)
-        cell.round(writer)
+        cell.scale(writer)
         layer = admin.get_layer("j", "scaler")
         assert (layer.config, layer.version, layer.author) == ({"task_count": 4}, 1, "scaler")
         assert layer.expires_at is None
         cell.now += timedelta(minutes=10)
         cell.measure(0, backlog=90_000)
         cell.measure(1, backlog=90_000)
-        cell.round(writer)
+        cell.scale(writer)
         assert cell.decisions()[-1] == ("lag", "none", "nothing to do"), "the job does not run it yet"
         with pytest.raises(VersionConflict):
             writer.patch_layer("j", "scaler", {"task_count": 5}, if_match=0)

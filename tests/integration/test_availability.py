@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
@@ -13,23 +12,21 @@ from sqlalchemy.exc import IntegrityError
 from penstock.control.errors import NotFound
 from penstock.control.process import wait_until
 from penstock.store.availability import set_availability
-from penstock.store.engine import connect, transaction
+from penstock.store.engine import transaction
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member
 from services.shard_manager.store.members import declare_lost, read_members, register, remove_lost
 from services.shard_manager.store.owners import Change, ensure_shards, read_owners, record_owners
-from tests.support.database import waits_for_a_lock
+from tests.support.store.database import waits_for_a_lock
 
 LIMIT = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 WEEK_SECONDS = 7 * 86_400.0
 
 
 @pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
-    engine = connect(database_url)
+def engine(engine: Engine) -> Engine:
     with transaction(engine) as connection:
         register(connection, Member("a", "1", "http://a", "local", 1.0, 1, 1), empty=True)
-    yield engine
-    engine.dispose()
+    return engine
 
 
 def told(connection: Connection) -> Row[tuple[object, ...]]:

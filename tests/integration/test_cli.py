@@ -27,9 +27,9 @@ from services.auto_scaler.store.decisions import AUTO_SCALER, NewDecision, inser
 from services.shard_manager.store.members import register
 from services.shard_manager.store.owners import Change, ensure_shards, read_owners, record_owners
 from services.task_service.store.reports import save_report
-from tests.support.job_service import CONFIG, RunningJobService, as_new, standing_job_service
-from tests.support.shell import Shell
-from tests.support.task_service import commit_job
+from tests.support.cli.shell import Shell
+from tests.support.job_service.service import CONFIG, RunningJobService, as_new, standing_job_service
+from tests.support.store.running import commit_job
 
 SHARDS = 4
 COLUMNS = 120

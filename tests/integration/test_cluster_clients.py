@@ -15,7 +15,7 @@ from penstock.model.reports import TaskReportBatch
 from penstock.wire.cluster import Capacity, HeartbeatAnswer, HeartbeatRequest, Snapshot, as_json
 from penstock.wire.shard_client import ShardManagerClient
 from penstock.wire.task_client import TaskServiceClient
-from tests.support.shard_manager import serving
+from tests.support.control.serving import serving
 
 REQUEST = HeartbeatRequest(
     container="c1",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,16 +12,14 @@ from sqlalchemy import Engine
 from penstock.control.process import wait_until
 from penstock.model.reports import TaskReport, TaskReportBatch, TaskState
 from penstock.store.availability import set_availability
-from penstock.store.cluster import ask_for_shards
-from penstock.store.engine import connect, transaction
-from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member
+from penstock.store.engine import transaction
+from penstock.tasks.ownership import CORDONED, DRAINING, OPEN
 from penstock.wire.cluster import HeartbeatAnswer
 from services.job_service.store.overview import alerts_page
 from services.shard_manager.health.faults import CONTAINER_FAILING, CONTAINER_OUTLIER, KINDS
-from services.shard_manager.store import members as stored_members
-from services.shard_manager.store import owners as stored_owners
 from services.task_service.store.reports import save_report
-from tests.support.shard_manager import RunningShardManager, SmallTaskManager, shard_manager, task_managers
+from tests.support.shard_manager.cell import ShardCell, shard_cell
+from tests.support.shard_manager.small_task_manager import SmallTaskManager
 
 SHARDS = 12
 PERIODS = {
@@ -44,36 +41,10 @@ class DeafTaskManager(SmallTaskManager):
 
 
 @pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
-    engine = connect(database_url)
-    with transaction(engine) as connection:
-        ask_for_shards(connection, SHARDS)
-    yield engine
-    engine.dispose()
-
-
-@pytest.fixture
-def manager(database_url: str, engine: Engine) -> Iterator[RunningShardManager]:
-    with shard_manager(database_url, **PERIODS) as manager:
-        yield manager.lead()
-
-
-@pytest.fixture
-def deaf() -> Iterator[list[DeafTaskManager]]:
-    managers = [DeafTaskManager(name, answers_orders=False) for name in ("deaf1", "deaf2")]
-    yield managers
-    for each in managers:
-        each.stop()
-
-
-def counts(engine: Engine) -> Counter[str | None]:
-    with transaction(engine) as connection:
-        return Counter(owner.container for owner in stored_owners.read_owners(connection).values())
-
-
-def members(engine: Engine) -> dict[str, Member]:
-    with transaction(engine) as connection:
-        return stored_members.read_members(connection)
+def cell(engine: Engine, database_url: str) -> Iterator[ShardCell]:
+    with shard_cell(engine, database_url, shards=SHARDS) as cell:
+        cell.start(**PERIODS)
+        yield cell
 
 
 def open_alerts(engine: Engine) -> dict[tuple[str, str], Any]:
@@ -82,64 +53,61 @@ def open_alerts(engine: Engine) -> dict[tuple[str, str], Any]:
     return {(row.kind, row.subject): row.details for row in rows if row.kind in KINDS}
 
 
-def test_a_container_that_does_not_take_its_shards_is_failed_over(engine, manager, deaf):
+def test_a_container_that_does_not_take_its_shards_is_failed_over(cell: ShardCell) -> None:
     """
     1. Three containers share all shards; a fourth joins, gets some and goes on heartbeating without them.
     2. After the limit it is drained, with an alert. It does not answer: its heartbeats are not answered any more.
     3. It is declared lost, as any that is silent; the three own and hold everything again.
     """
-    with task_managers("a", "b", "c") as well:
-        for each in well:
-            each.beat(manager)
-        wait_until(lambda: set(counts(engine)) == {"a", "b", "c"}, 30, "three to own all")
-        failing = deaf[0]
-        failing.beat(manager)
-        wait_until(lambda: counts(engine)["deaf1"] > 0, 30, "the fourth to get shards")
-        wait_until(lambda: members(engine)["deaf1"].availability == DRAINING, 30, "the drain")
-        assert open_alerts(engine)[CONTAINER_FAILING, "deaf1"]["shards"] > 0
-        wait_until(lambda: failing.refusal is not None, 30, "heartbeats that are not answered")
-        assert isinstance(failing.refusal, httpx.Response)
-        assert "its lease is not renewed" in failing.refusal.json()["detail"]
-        wait_until(lambda: not members(engine)["deaf1"].live, 30, "the fail-over")
-        wait_until(lambda: set().union(*(each.held for each in well)) == set(range(SHARDS)), 30, "all shards held")
-        assert set(counts(engine)) == {"a", "b", "c"}
-        assert (CONTAINER_FAILING, "deaf1") in open_alerts(engine)
+    well = cell.join("a", "b", "c")
+    wait_until(lambda: set(cell.counts()) == {"a", "b", "c"}, 30, "three to own all")
+    failing = cell.add(DeafTaskManager("deaf", answers_orders=False)).beat(cell.manager)
+    wait_until(lambda: cell.counts()["deaf"] > 0, 30, "the fourth to get shards")
+    wait_until(lambda: cell.members()["deaf"].availability == DRAINING, 30, "the drain")
+    assert open_alerts(cell.engine)[CONTAINER_FAILING, "deaf"]["shards"] > 0
+    wait_until(lambda: failing.refusal is not None, 30, "heartbeats that are not answered")
+    assert isinstance(failing.refusal, httpx.Response)
+    assert "its lease is not renewed" in failing.refusal.json()["detail"]
+    wait_until(lambda: not cell.members()["deaf"].live, 30, "the fail-over")
+    wait_until(lambda: set().union(*(each.held for each in well)) == set(range(SHARDS)), 30, "all shards held")
+    assert set(cell.counts()) == {"a", "b", "c"}
+    assert (CONTAINER_FAILING, "deaf") in open_alerts(cell.engine)
 
 
-def test_when_many_take_no_shards_nobody_is_drained_and_an_alert_tells(engine, manager, deaf):
+def test_when_many_take_no_shards_nobody_is_drained_and_an_alert_tells(cell: ShardCell) -> None:
     """
     1. Four containers share all shards. 2. Two of them forget theirs, and hear nothing more.
     3. Both have an alert and keep their lease. 4. They hear again: it is cleared.
     """
-    with task_managers("a", "b") as well:
-        everybody = [*deaf, *well]
+    deaf = [cell.add(DeafTaskManager(name)) for name in ("deaf1", "deaf2")]
+    everybody = [*deaf, *(cell.add(SmallTaskManager(name)) for name in ("a", "b"))]
 
-        def beat() -> None:
-            for each in everybody:
-                each.heartbeat(manager)
+    def beat() -> None:
+        for each in everybody:
+            each.heartbeat(cell.manager)
 
-        def alerts_after_a_beat() -> set[tuple[str, str]]:
-            beat()
-            return set(open_alerts(engine))
+    def alerts_after_a_beat() -> set[tuple[str, str]]:
+        beat()
+        return set(open_alerts(cell.engine))
 
-        def everybody_holds_some() -> bool:
-            beat()
-            return all(each.held for each in everybody) and sum(len(each.held) for each in everybody) == SHARDS
+    def everybody_holds_some() -> bool:
+        beat()
+        return all(each.held for each in everybody) and sum(len(each.held) for each in everybody) == SHARDS
 
-        for each in deaf:
-            each.deaf, each.answers_orders = False, True
-        wait_until(everybody_holds_some, 30, "an even spread")
-        for each in deaf:
-            each.deaf, each.answers_orders = True, False
-            each.held.clear()
-        both = {(CONTAINER_FAILING, "deaf1"), (CONTAINER_FAILING, "deaf2")}
-        wait_until(lambda: alerts_after_a_beat() == both, 30, "the alerts")
-        assert {member.availability for member in members(engine).values()} == {OPEN}
-        for each in deaf:
-            each.deaf = False
-        wait_until(lambda: alerts_after_a_beat() == set(), 30, "the alerts to be cleared")
-        assert {member.availability for member in members(engine).values()} == {OPEN}
-        assert all(member.live for member in members(engine).values())
+    for each in deaf:
+        each.deaf = False
+    wait_until(everybody_holds_some, 30, "an even spread")
+    for each in deaf:
+        each.deaf, each.answers_orders = True, False
+        each.held.clear()
+    both = {(CONTAINER_FAILING, "deaf1"), (CONTAINER_FAILING, "deaf2")}
+    wait_until(lambda: alerts_after_a_beat() == both, 30, "the alerts")
+    assert {member.availability for member in cell.members().values()} == {OPEN}
+    for each in deaf:
+        each.deaf = False
+    wait_until(lambda: alerts_after_a_beat() == set(), 30, "the alerts to be cleared")
+    assert {member.availability for member in cell.members().values()} == {OPEN}
+    assert all(member.live for member in cell.members().values())
 
 
 def report(engine: Engine, container: str, crashes: int) -> None:
@@ -162,31 +130,27 @@ def report(engine: Engine, container: str, crashes: int) -> None:
         save_report(connection, batch, [])
 
 
-def test_a_container_whose_tasks_keep_crashing_is_cordoned_until_an_operator_opens_it(engine, manager):
+def test_a_container_whose_tasks_keep_crashing_is_cordoned_until_an_operator_opens_it(cell: ShardCell) -> None:
     """
     1. Five containers run tasks of the same jobs; on one of them all of them crash, again and again.
     2. It is cordoned, with an alert that tells the figures; it keeps its shards.
     3. An operator opens it: the alert is cleared, and what was before accuses it no more.
     """
     names = [f"c{number}" for number in range(5)]
-    with task_managers(*names) as managers:
-        for each in managers:
-            each.beat(manager)
-        wait_until(lambda: set(counts(engine)) == set(names), 30, "all to own shards")
-        for name in names:
-            report(engine, name, 0)
-        seen = manager.process.loop.rounds
-        wait_until(lambda: manager.process.loop.rounds > seen + 5, 30, "a look at tasks that are well")
-        before = counts(engine)
-        report(engine, "c3", 4)
-        wait_until(lambda: members(engine)["c3"].availability == CORDONED, 30, "the cordon")
-        figures = open_alerts(engine)[CONTAINER_OUTLIER, "c3"]
-        assert (figures["failing_tasks"], figures["crashes_per_task_hour_elsewhere"]) == (6, 0)
-        assert counts(engine) == before
-        with transaction(engine) as connection:
-            set_availability(connection, "c3", OPEN, reason="new disk", author="ann")
-        wait_until(lambda: open_alerts(engine) == {}, 30, "the alert to be cleared")
-        seen = manager.process.loop.rounds
-        wait_until(lambda: manager.process.loop.rounds > seen + 5, 30, "another look")
-        assert {member.availability for member in members(engine).values()} == {OPEN}
-        assert open_alerts(engine) == {}
+    cell.join(*names)
+    wait_until(lambda: set(cell.counts()) == set(names), 30, "all to own shards")
+    for name in names:
+        report(cell.engine, name, 0)
+    cell.rounds_pass(5)
+    before = cell.counts()
+    report(cell.engine, "c3", 4)
+    wait_until(lambda: cell.members()["c3"].availability == CORDONED, 30, "the cordon")
+    figures = open_alerts(cell.engine)[CONTAINER_OUTLIER, "c3"]
+    assert (figures["failing_tasks"], figures["crashes_per_task_hour_elsewhere"]) == (6, 0)
+    assert cell.counts() == before
+    with transaction(cell.engine) as connection:
+        set_availability(connection, "c3", OPEN, reason="new disk", author="ann")
+    wait_until(lambda: open_alerts(cell.engine) == {}, 30, "the alert to be cleared")
+    cell.rounds_pass(5)
+    assert {member.availability for member in cell.members().values()} == {OPEN}
+    assert open_alerts(cell.engine) == {}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from typing import Any, NamedTuple
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -16,9 +15,8 @@ from penstock.wire.containers import ContainerView
 from penstock.wire.job_client import JobClient
 from services.shard_manager.moves.drains import DRAIN_OVERDUE
 from services.shard_manager.placement.alerts import UNPLACEABLE
-from services.shard_manager.store import owners as stored_owners
-from tests.support.job_service import RunningJobService, job_service
-from tests.support.shard_manager import RunningShardManager, SmallTaskManager, shard_manager
+from tests.support.job_service.service import job_service
+from tests.support.shard_manager.cell import ShardCell, shard_cell
 
 SHARDS = 12
 # None is lost for a machine that is busy with other tests.
@@ -26,36 +24,10 @@ STEADY = {"container_lease_seconds": 4.0, "fail_over_seconds": 6.0}
 PATIENT = {"container_lease_seconds": 40.0, "fail_over_seconds": 60.0}
 
 
-class Cell(NamedTuple):
-    """A Shard Manager, a Job Service, and containers by name."""
+class DrainedCell(ShardCell):
+    """With a Job Service, of which `client` asks for cordons and drains."""
 
-    service: RunningJobService
     client: JobClient
-    manager: RunningShardManager
-    containers: dict[str, SmallTaskManager]
-    stack: ExitStack
-
-    def join(self, name: str, incarnation: str = "1") -> SmallTaskManager:
-        container = SmallTaskManager(name, incarnation)
-        self.stack.callback(container.stop)
-        self.containers[name] = container.beat(self.manager)
-        return container
-
-    def counts(self) -> Counter[str | None]:
-        with transaction(self.service.engine) as connection:
-            return Counter(owner.container for owner in stored_owners.read_owners(connection).values())
-
-    def holds(self) -> dict[str, int]:
-        """How many shards each container says that it holds."""
-        return {name: len(container.held) for name, container in self.containers.items() if container.held}
-
-    def come_to(self, counts: dict[str, int], what: str) -> None:
-        """Waits until that is what containers own, and what they hold."""
-        wait_until(lambda: self.counts() == counts == self.holds(), 20, what)
-
-    def rounds_pass(self, rounds: int = 15) -> None:
-        wanted = self.manager.process.loop.rounds + rounds
-        wait_until(lambda: self.manager.process.loop.rounds >= wanted, 20, "rounds")
 
     def overdue(self) -> list[str]:
         """The containers that alerts say do not drop their shards."""
@@ -67,16 +39,13 @@ class Cell(NamedTuple):
 
 
 @contextmanager
-def cell(database_url: str, *names: str, **settings: Any) -> Iterator[Cell]:
-    with ExitStack() as stack:
-        service = stack.enter_context(job_service(database_url))
-        with transaction(service.engine) as connection:
-            ask_for_shards(connection, SHARDS)
-        manager = stack.enter_context(shard_manager(database_url, **{**STEADY, **settings})).lead()
-        found = Cell(service, stack.enter_context(service.client()), manager, {}, stack)
-        for name in names:
-            found.join(name)
-        found.come_to(dict.fromkeys(names, SHARDS // len(names)), "a first placement")
+def cell(database_url: str, *names: str, **settings: Any) -> Iterator[DrainedCell]:
+    with (
+        job_service(database_url) as service,
+        service.client() as client,
+        shard_cell(service.engine, database_url, *names, make=DrainedCell, **STEADY | settings) as found,
+    ):
+        found.client = client
         yield found
 
 
@@ -91,8 +60,8 @@ def test_a_drain_empties_and_an_uncordon_fills(database_url):
         found.client.drain("a", reason="new disk", limit_seconds=None)
         found.come_to({"b": 6, "c": 6}, "the drain")
         assert is_so(found.client.container("a")) == ("live", "draining", 0)
-        found.containers["a"].stop()
-        found.join("a", "2")
+        found.kill("a")
+        found.join("a", incarnation="2")
         wait_until(lambda: found.manager.view.is_current("a", "2"), 10, "its next life")
         found.rounds_pass()
         assert is_so(found.client.container("a")) == ("live", "draining", 0)
@@ -107,7 +76,7 @@ def test_a_cordoned_container_keeps_what_it_has_and_gets_nothing_new(database_ur
         held = dict(found.containers["a"].held)
         found.client.cordon("a", reason="noise")
         found.rounds_pass()
-        found.containers.pop("b").stop()
+        found.kill("b")
         found.come_to({"a": 4, "c": 8}, "the fail-over")
         found.rounds_pass()
         assert found.containers["a"].held == held
@@ -119,9 +88,9 @@ def test_what_fits_nowhere_stays_until_the_limit_and_has_no_owner_then(database_
     with cell(database_url, "a") as found:
         found.client.drain("a", limit_seconds=None)
         found.rounds_pass()
-        assert found.counts() == found.holds() == {"a": SHARDS}
+        assert found.counts() == found.held() == {"a": SHARDS}
         found.client.drain("a", limit_seconds=0)
-        wait_until(lambda: found.counts() == {None: SHARDS} and not found.holds(), 20, "all to be taken off")
+        wait_until(lambda: found.counts() == {None: SHARDS} and not found.held(), 20, "all to be taken off")
         assert is_so(found.client.container("a")) == ("live", "draining", 0)
         found.rounds_pass()
         assert found.counts() == {None: SHARDS}
@@ -134,8 +103,7 @@ def test_what_fits_nowhere_stays_until_the_limit_and_has_no_owner_then(database_
 def test_at_the_limit_no_budget_of_moves_counts(database_url):
     """1. One move at a time, and the source does not answer: one shard is withheld. 2. At the limit all are."""
     with cell(database_url, "a", "b", moves_in_flight=1, **PATIENT) as found:
-        silent = found.containers.pop("a")
-        silent.stop()
+        found.kill("a")
         found.client.drain("a", limit_seconds=None)
         wait_until(lambda: len(found.manager.view.withheld) == 1, 20, "a DROP to be repeated")
         found.rounds_pass()
@@ -148,12 +116,11 @@ def test_a_drain_that_does_not_end_is_told_until_it_does(database_url):
     """1. A container that says nothing is drained, at once: it is told to drop, and does not answer. 2. An alert names
     it. 3. It is back and obeys: the alert is over."""
     with cell(database_url, "a", "b", **PATIENT) as found:
-        silent = found.containers.pop("a")
-        silent.stop()
+        found.kill("a")
         found.client.drain("a", limit_seconds=0)
         wait_until(lambda: found.overdue() == ["a"], 20, "an alert")
         assert found.counts() == {"a": 6, "b": 6}
-        found.join("a", "2")
+        found.join("a", incarnation="2")
         found.come_to({"b": SHARDS}, "the drain")
         wait_until(lambda: found.overdue() == [], 20, "the end of the alert")
 
@@ -161,7 +128,7 @@ def test_a_drain_that_does_not_end_is_told_until_it_does(database_url):
 def test_a_container_lost_for_long_is_forgotten(database_url):
     """Its shards have gone to others; the live ones stay."""
     with cell(database_url, "a", "b", forget_lost_seconds=1.0) as found:
-        found.containers.pop("a").stop()
+        found.kill("a")
         wait_until(lambda: [each.name for each in found.client.all_containers()] == ["b"], 20, "its row to go")
         assert found.counts() == {"b": SHARDS}
 
@@ -180,7 +147,7 @@ def test_the_fleet_shows_what_the_shard_manager_placed(database_url):
 def test_a_drain_at_its_limit_and_another_shard_count_do_not_hinder_each_other(database_url):
     """1. All that `a` has is to go at once, while shards are brought together to be half as many. 2. Both end."""
     with cell(database_url, "a", "b", "c") as found:
-        with transaction(found.service.engine) as connection:
+        with transaction(found.engine) as connection:
             ask_for_shards(connection, SHARDS // 2)
         found.client.drain("a", limit_seconds=0)
         found.come_to({"b": 3, "c": 3}, "the drain of half as many shards")

@@ -21,9 +21,9 @@ from services.state_syncer.generations.gc import GenerationGc
 from services.state_syncer.generations.rules import Retention
 from services.state_syncer.generations.store import note
 from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Unanswered
-from tests.support.jobs import delete_job, make_layer, write_layer
-from tests.support.rescales import Containers, MemoryHostTasks, RescaleCell, everything_works, fails_at
-from tests.support.syncer_cell import depose, elect
+from tests.support.state_syncer.cell import Cell, depose, elect
+from tests.support.state_syncer.containers import Containers, MemoryHostTasks, everything_works, fails_at
+from tests.support.store.jobs import delete_job, make_layer, write_layer
 
 ENOUGH_ROUNDS = 8
 
@@ -32,7 +32,7 @@ class Collecting:
     """A job, the rounds of its rescales, and those of the collection: each is of a new process."""
 
     def __init__(self, engine: Any) -> None:
-        self.cell = RescaleCell(engine, elect(engine, "first"))
+        self.cell = Cell(engine, ("a", "b"))
         self.containers = Containers(lambda key: Done())
         self.count = 1
         self.at_once = 2

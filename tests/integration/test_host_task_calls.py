@@ -21,8 +21,8 @@ from penstock.wire.host_tasks import HostTaskState
 from services.state_syncer.host_tasks.dispatcher import Dispatcher, HostTasks
 from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Lost, Outcome, Unanswered
 from services.task_manager.api import build_app
-from tests.support.shard_manager import serving
-from tests.support.task_manager import World, host_task, layout, redistribution, template
+from tests.support.control.serving import serving
+from tests.support.task_manager.world import World, host_task, layout, redistribution, template
 
 KEY = AttemptKey("flights", REDISTRIBUTE, 2, "c1")
 REQUEST = redistribution()

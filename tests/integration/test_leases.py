@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
@@ -16,13 +16,6 @@ from penstock.store.election import Listener, StoreElection
 from penstock.store.engine import connect, notify, transaction
 
 LOOP = "state_syncer"
-
-
-@pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
-    engine = connect(database_url)
-    yield engine
-    engine.dispose()
 
 
 def take(engine: Engine, holder: str, seconds: float = 60.0) -> int | None:

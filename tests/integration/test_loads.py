@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 from sqlalchemy import Engine, text
 
 from penstock.model.reports import TaskReport, TaskReportBatch, TaskState
-from penstock.store.engine import connect, transaction
+from penstock.store.engine import transaction
 from penstock.store.loads import read_loads
 from penstock.tasks.dimensions import CPU, DISK, MEMORY, NETWORK
 from penstock.tasks.loads import JobTasks, TaskLoad
@@ -16,18 +16,16 @@ from penstock.tasks.ownership import Member
 from services.shard_manager.store.members import declare_lost, read_members, register
 from services.shard_manager.store.port import ShardStore
 from services.task_service.store.reports import purge_loads, save_report
-from tests.support.task_service import break_row, commit_job
+from tests.support.store.running import break_row, commit_job
 
 LOAD = {CPU: 0.0, MEMORY: 2.5e6}
 
 
 @pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
-    engine = connect(database_url)
+def engine(engine: Engine) -> Engine:
     with transaction(engine) as connection:
         register(connection, Member("x", "1", "http://x", "local", 1.0, 1, 1), empty=True)
-    yield engine
-    engine.dispose()
+    return engine
 
 
 def report(engine: Engine, loads: Mapping[int, dict[str, float] | None], generation: int = 1) -> None:

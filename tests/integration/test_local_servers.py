@@ -21,7 +21,7 @@ from penstock.control.process import kill_group, start_child, wait_until
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.postgres import EmbeddedPostgres, create_database
 from penstock.store.engine import libpq_url, sqlalchemy_url
-from tests.support.database import fresh_database
+from tests.support.store.database import fresh_database
 
 OWNER = """
     import signal, sys

@@ -17,7 +17,7 @@ from sqlalchemy import Engine, text
 from penstock.control.process import kill_group, start_child, stop_group, wait_until
 from penstock.local.ports import free_port
 from penstock.store.engine import connect, transaction
-from tests.support.jobs import make_layer, write_layer
+from tests.support.store.jobs import make_layer, write_layer
 
 START_TIMEOUT_SECONDS = 60.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -42,13 +42,6 @@ TABLES = """
     SELECT tablename, obj_description(format('%I', tablename)::regclass) FROM pg_tables
     WHERE schemaname = 'public' AND tablename <> 'alembic_version'
 """
-
-
-@pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
-    engine = connect(database_url)
-    yield engine
-    engine.dispose()
 
 
 def test_many_processes_may_upgrade_an_empty_database_at_once(empty_database_url: str) -> None:

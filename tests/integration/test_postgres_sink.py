@@ -24,7 +24,7 @@ from penstock.spark.sinks.batch_marker import Marker
 from penstock.spark.sinks.postgres import PostgresSink
 from penstock.spark.sinks.postgres_connections import ConnectionPool, pool_of
 from penstock.spark.sinks.postgres_target import MarkerKey, Target
-from tests.support.session import Feed, forget_last_commit, run_to_end, sink_task
+from tests.support.spark.session import Feed, forget_last_commit, run_to_end, sink_task
 
 _ROWS = [{"dest": dest, "delay": delay} for delay, dest in enumerate("ABAC")]
 _APPEND = PostgresOutput(table="flights")

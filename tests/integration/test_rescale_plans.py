@@ -5,32 +5,30 @@ Containers are the test's own; what they do is in `test_rescale` of the end-to-e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import Engine
 
 from penstock.control.errors import Fenced
-from penstock.store.engine import connect, transaction
+from penstock.store.engine import transaction
 from penstock.tasks.redistribution import RedistributionRequest, SealRequest
 from services.job_service.store import jobs
 from services.state_syncer.decide.budget import Budget
 from services.state_syncer.decide.progress import Step
 from services.state_syncer.host_tasks.outcomes import Lost, Unanswered
 from services.state_syncer.store.port import SyncStore
-from tests.support.jobs import delete_job, make_config, make_layer, release_job, write_layer
-from tests.support.rescales import RescaleCell, everything_works, fails_at, silent
-from tests.support.syncer_cell import Interfering, Killed, depose, die, elect
+from tests.support.state_syncer.cell import Cell, Interfering, Killed, depose, die, elect
+from tests.support.state_syncer.containers import everything_works, fails_at, silent
+from tests.support.store.jobs import delete_job, make_config, make_layer, release_job, write_layer
 
 
 @pytest.fixture
-def cell(database_url: str) -> Iterator[RescaleCell]:
-    engine = connect(database_url)
-    yield RescaleCell(engine, elect(engine, "first"))
-    engine.dispose()
+def cell(engine: Engine) -> Cell:
+    return Cell(engine, ("a", "b"))
 
 
-def test_a_rescale_goes_through_its_steps_and_commits_the_whole_write(cell: RescaleCell) -> None:
+def test_a_rescale_goes_through_its_steps_and_commits_the_whole_write(cell: Cell) -> None:
     """1. The stop is committed with the plan. 2. Until all containers have said that no task runs, nothing follows.
     3. A container redistributes, and seals. 4. The write is committed whole, under the new generation."""
     cell.rescaling()
@@ -66,7 +64,7 @@ def test_a_rescale_goes_through_its_steps_and_commits_the_whole_write(cell: Resc
     assert cell.rows("SELECT xmin::text, * FROM running") == before, "it is over"
 
 
-def test_uneven_ranges_are_a_rescale_and_bounds_that_do_not_count_are_nothing(cell: RescaleCell) -> None:
+def test_uneven_ranges_are_a_rescale_and_bounds_that_do_not_count_are_nothing(cell: Cell) -> None:
     """1. Bounds for as many tasks as run: a plan from even ranges to these. 2. The scaler adds tasks: a plan from these
     to even ones. 3. The bounds are dropped, and nothing moves. 4. What is sealed is always what ran."""
     write_layer(cell.engine, "j", make_layer())
@@ -88,7 +86,7 @@ def test_uneven_ranges_are_a_rescale_and_bounds_that_do_not_count_are_nothing(ce
     assert [ask.layout.ranges for ask in requests if isinstance(ask, SealRequest)] == [even, uneven]
 
 
-def test_the_state_that_users_see(cell: RescaleCell) -> None:
+def test_the_state_that_users_see(cell: Cell) -> None:
     cell.rescaling()
     cell.round()
     with transaction(cell.engine) as connection:
@@ -98,7 +96,7 @@ def test_the_state_that_users_see(cell: RescaleCell) -> None:
 
 
 @pytest.mark.parametrize("desired_state", ["stopped", "running"])
-def test_a_stopped_job_that_was_started_is_rescaled_too(cell: RescaleCell, desired_state: str) -> None:
+def test_a_stopped_job_that_was_started_is_rescaled_too(cell: Cell, desired_state: str) -> None:
     write_layer(cell.engine, "j", make_layer())
     cell.rounds(1)
     write_layer(cell.engine, "j", make_layer(desired_state="stopped"))
@@ -115,7 +113,7 @@ ROUNDS_OF_A_RESCALE = 4
 @pytest.mark.parametrize("after_write", [False, True])
 @pytest.mark.parametrize("round_", range(ROUNDS_OF_A_RESCALE))
 def test_a_syncer_that_dies_in_any_round_is_carried_on_by_the_next(
-    cell: RescaleCell, round_: int, *, after_write: bool
+    cell: Cell, round_: int, *, after_write: bool
 ) -> None:
     """1. A rescale is some rounds old. 2. The syncer dies before or after its write. 3. Another leads: it converges,
     with one generation more, and no number is used for two attempts."""
@@ -135,7 +133,7 @@ def test_a_syncer_that_dies_in_any_round_is_carried_on_by_the_next(
 
 
 @pytest.mark.parametrize("round_", range(ROUNDS_OF_A_RESCALE))
-def test_a_paused_leader_is_fenced_at_every_step(cell: RescaleCell, round_: int) -> None:
+def test_a_paused_leader_is_fenced_at_every_step(cell: Cell, round_: int) -> None:
     """1. A leader decides on a plan and is paused. 2. Another leads and goes on. 3. The first writes: refused whole."""
     cell.rescaling()
     cell.rounds(round_)
@@ -156,7 +154,7 @@ def test_a_paused_leader_is_fenced_at_every_step(cell: RescaleCell, round_: int)
     assert (cell.running()["generation"], cell.sync()["state"]) == (2, "synced")
 
 
-def test_a_change_before_the_seal_aborts_and_the_old_generation_resumes(cell: RescaleCell) -> None:
+def test_a_change_before_the_seal_aborts_and_the_old_generation_resumes(cell: Cell) -> None:
     cell.rescaling()
     cell.rounds(2)
     assert cell.step() == "redistribute"
@@ -171,7 +169,7 @@ def test_a_change_before_the_seal_aborts_and_the_old_generation_resumes(cell: Re
     assert cell.containers.generations() == [2, 3]
 
 
-def test_a_change_after_the_seal_waits_for_the_commit(cell: RescaleCell) -> None:
+def test_a_change_after_the_seal_waits_for_the_commit(cell: Cell) -> None:
     """1. The plan is at its seal. 2. Another size is asked for. 3. The recorded one is committed, then the next."""
     revision = cell.rescaling()
     cell.rounds(3)
@@ -184,7 +182,7 @@ def test_a_change_after_the_seal_waits_for_the_commit(cell: RescaleCell) -> None
     assert (cell.running()["config"], cell.running()["generation"]) == (make_config(task_count=8), 3)
 
 
-def test_a_container_that_is_lost_is_replaced_under_a_new_number(cell: RescaleCell) -> None:
+def test_a_container_that_is_lost_is_replaced_under_a_new_number(cell: Cell) -> None:
     """1. a is asked and falls silent. 2. b is asked, under another number. 3. The rescale ends with that."""
     cell.containers.works = silent("a")
     cell.rescaling()
@@ -194,7 +192,7 @@ def test_a_container_that_is_lost_is_replaced_under_a_new_number(cell: RescaleCe
     assert (cell.running()["generation"], cell.sync()["state"]) == (3, "synced")
 
 
-def test_a_container_that_the_store_calls_lost_is_replaced(cell: RescaleCell) -> None:
+def test_a_container_that_the_store_calls_lost_is_replaced(cell: Cell) -> None:
     cell.containers.works = lambda key: Unanswered() if key.container == "a" else everything_works(key)
     cell.rescaling()
     cell.rounds(4)
@@ -204,7 +202,7 @@ def test_a_container_that_the_store_calls_lost_is_replaced(cell: RescaleCell) ->
     assert (cell.running()["generation"], cell.containers.generations()) == (3, [2, 3])
 
 
-def test_containers_that_are_all_lost_end_the_attempt(cell: RescaleCell) -> None:
+def test_containers_that_are_all_lost_end_the_attempt(cell: Cell) -> None:
     cell.containers.works = lambda _: Lost("no answer")
     cell.rescaling()
     cell.rounds(8)
@@ -212,7 +210,7 @@ def test_containers_that_are_all_lost_end_the_attempt(cell: RescaleCell) -> None
     assert cell.containers.generations() == [2, 3, 4]
 
 
-def test_five_failures_in_a_row_are_quarantined_until_a_release(cell: RescaleCell) -> None:
+def test_five_failures_in_a_row_are_quarantined_until_a_release(cell: Cell) -> None:
     """1. Every attempt fails and resumes the old generation, each later than the last. 2. The fifth is quarantined,
     with an alert that has step, error and what runs. 3. Released, with the cause gone, it succeeds and the alert is
     closed."""
@@ -242,7 +240,7 @@ def test_five_failures_in_a_row_are_quarantined_until_a_release(cell: RescaleCel
     assert cell.rows("SELECT * FROM alerts WHERE cleared_at IS NULL") == []
 
 
-def test_a_seal_that_fails_is_tried_again_and_never_taken_back(cell: RescaleCell) -> None:
+def test_a_seal_that_fails_is_tried_again_and_never_taken_back(cell: Cell) -> None:
     cell.containers.works = fails_at(Step.SEAL)
     cell.rescaling()
     cell.rounds(5)
@@ -254,7 +252,7 @@ def test_a_seal_that_fails_is_tried_again_and_never_taken_back(cell: RescaleCell
     assert (cell.running()["generation"], cell.sync()["state"], cell.sync()["failures"]) == (2, "synced", 0)
 
 
-def test_no_more_jobs_are_rescaled_at_once_than_the_budget_allows(cell: RescaleCell) -> None:
+def test_no_more_jobs_are_rescaled_at_once_than_the_budget_allows(cell: Cell) -> None:
     """1. Three jobs wait for two places: the one of the highest priority and the oldest write go first. 2. The third
     says what it waits for. 3. It begins when a place is free."""
     names = ("j1", "j2", "j3")
@@ -275,7 +273,7 @@ def test_no_more_jobs_are_rescaled_at_once_than_the_budget_allows(cell: RescaleC
 
 
 @pytest.mark.parametrize("round_", range(1, ROUNDS_OF_A_RESCALE))
-def test_a_deletion_goes_first_and_the_numbers_that_were_taken_stay_taken(cell: RescaleCell, round_: int) -> None:
+def test_a_deletion_goes_first_and_the_numbers_that_were_taken_stay_taken(cell: Cell, round_: int) -> None:
     cell.rescaling()
     cell.rounds(round_)
     delete_job(cell.engine, "j")
@@ -288,7 +286,7 @@ def test_a_deletion_goes_first_and_the_numbers_that_were_taken_stay_taken(cell: 
     assert (cell.running()["generation"], cell.sync()["plan"]) == (taken + 1, None)
 
 
-def test_a_plan_that_cannot_be_read_leaves_the_job_as_it_is(cell: RescaleCell) -> None:
+def test_a_plan_that_cannot_be_read_leaves_the_job_as_it_is(cell: Cell) -> None:
     """Such as one of a newer version: neither resumed nor gone on with."""
     cell.rescaling()
     cell.rounds(3)

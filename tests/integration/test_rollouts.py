@@ -15,9 +15,9 @@ from penstock.store.engine import transaction
 from services.job_service.store import jobs
 from services.state_syncer.decide.budget import Budget
 from services.state_syncer.store.port import SyncStore
-from tests.support.job_service import RunningJobService, as_new, standing_job_service
-from tests.support.rollouts import Away, RolloutCell
-from tests.support.syncer_cell import Interfering, Killed, depose, die, elect
+from tests.support.job_service.service import RunningJobService, as_new, standing_job_service
+from tests.support.state_syncer.cell import Interfering, Killed, depose, die, elect
+from tests.support.state_syncer.rollouts import Away, RolloutCell
 
 SYNCER = "syncer"
 
@@ -35,8 +35,7 @@ def cell(standing: RunningJobService) -> Iterator[RolloutCell]:
     with service.client() as client:
         token = client.create_token(SYNCER, "scaler", ["rollback"])
         with service.client(token) as syncer_client:
-            cell = RolloutCell(service.engine, elect(service.engine, "first"))
-            cell.begin(client, syncer_client)
+            cell = RolloutCell(service.engine, client=client, writer=syncer_client)
             cell.release("1")
             cell.rounds(2)
             yield cell

@@ -15,15 +15,11 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.pool import QueuePool
 
 from penstock.control.process import wait_until
-from penstock.local.ports import free_port
 from penstock.model.reports import TaskReportBatch
-from penstock.store.engine import connect
 from penstock.wire.cluster import Snapshot, as_json
-from services.task_service.settings import TaskServiceSettings
-from services.task_service.wiring import build
 from tests.support.chaos.proxy import BOTH, Link, Proxy
-from tests.support.shard_manager import serving
-from tests.support.task_service import commit_job
+from tests.support.store.running import commit_job
+from tests.support.task_service.service import task_service
 
 # More than the worker threads of a service.
 REPORTERS = 60
@@ -55,31 +51,23 @@ def detour(database_url: str, servers_dir: Path) -> Iterator[Detour]:
     proxy.stop()
 
 
-def test_specs_are_served_while_many_reports_wait_for_a_silent_store(detour: Detour, database_url: str) -> None:
+def test_specs_are_served_while_many_reports_wait_for_a_silent_store(detour: Detour, engine: Engine) -> None:
     """1. The store falls silent. 2. More containers report than the service has threads. 3. Specs are answered."""
-    engine = connect(database_url)
     commit_job(engine, "a", task_count=2)
-    engine.dispose()
-    port = free_port()
-    process = build(TaskServiceSettings(database_url=detour.url, port=port))
-    process.start()
     begun = threading.Barrier(REPORTERS + 1, timeout=30)
-    try:
-        with serving(process.app, port) as url, ThreadPoolExecutor(REPORTERS) as reporters:
-            wait_until(lambda: process.cache.reads > 0, 10, "the first read")
-            detour.hush()
-            for number in range(REPORTERS):
-                reporters.submit(_report, url, f"c{number}", begun)
-            begun.wait()
-            try:
-                wait_until(lambda: _waiting(process.engine), 10, "reports to wait for the store")
-                specs = httpx.get(f"{url}/v1/specs", timeout=ANSWER_S)
-                assert Snapshot.model_validate_json(specs.content).full
-                assert httpx.get(f"{url}/readyz", timeout=ANSWER_S).status_code == 200
-            finally:
-                detour.resound()
-    finally:
-        process.stop()
+    with task_service(detour.url) as service, ThreadPoolExecutor(REPORTERS) as reporters:
+        service.has_read()
+        detour.hush()
+        for number in range(REPORTERS):
+            reporters.submit(_report, service.url, f"c{number}", begun)
+        begun.wait()
+        try:
+            wait_until(lambda: _waiting(service.process.engine), 10, "reports to wait for the store")
+            specs = httpx.get(f"{service.url}/v1/specs", timeout=ANSWER_S)
+            assert Snapshot.model_validate_json(specs.content).full
+            assert httpx.get(f"{service.url}/readyz", timeout=ANSWER_S).status_code == 200
+        finally:
+            detour.resound()
 
 
 def _report(url: str, container: str, begun: threading.Barrier) -> None:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from penstock.store.engine import connect, listen
 from services.state_syncer.decide.budget import Budget
 from services.state_syncer.store.port import Batch, SyncStore
-from tests.support.database import fresh_database
-from tests.support.jobs import delete_job, make_config, make_layer, restart_job, write_layer
-from tests.support.syncer_cell import Cell, elect
+from tests.support.state_syncer.cell import Cell
+from tests.support.store.database import fresh_database
+from tests.support.store.jobs import delete_job, make_config, make_layer, restart_job, write_layer
 
 NAMES = count()
 VALUES: dict[str, list[Any]] = {
@@ -74,7 +74,7 @@ STATES = """
 def new_cell(server_url: str, template: str, *, one_by_one: bool) -> Iterator[Cell]:
     with fresh_database(server_url, template) as url:
         engine = connect(url)
-        cell = Cell(engine, elect(engine, "first"), one_by_one=one_by_one)
+        cell = Cell(engine, one_by_one=one_by_one)
         # Room for every rescale: how many jobs run when a round looks for room is not the same in both ways.
         cell.budget = Budget(share=1.0, count=10**6)
         cell.syncer = cell.make_syncer(cell.make_store())

@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
 from itertools import product
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine
 
-from penstock.store.engine import connect
 from penstock.tasks.sinks import SinkRequest
 from services.state_syncer.decide.effects import QUARANTINE_AFTER_FAILURES
 from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, Lost, Outcome, Unanswered
-from tests.support.jobs import make_config, make_layer, release_job, restart_job, write_layer
-from tests.support.rescales import RescaleCell, everything_works
-from tests.support.syncer_cell import Interfering, Killed, depose, die, elect
+from tests.support.state_syncer.cell import Cell, Interfering, Killed, depose, die, elect
+from tests.support.state_syncer.containers import everything_works
+from tests.support.store.jobs import make_config, make_layer, release_job, restart_job, write_layer
 
 SIZED = {"key_groups": 4}
 
 
 @pytest.fixture
-def cell(database_url: str) -> Iterator[RescaleCell]:
-    engine = connect(database_url)
-    yield RescaleCell(engine, elect(engine, "first"))
-    engine.dispose()
+def cell(engine: Engine) -> Cell:
+    return Cell(engine, ("a", "b"))
 
 
 def fails(_: AttemptKey) -> Outcome:
     return Failed("the topic out has 2 partitions, not 4")
 
 
-def write(cell: RescaleCell, **config: Any) -> int:
+def write(cell: Cell, **config: Any) -> int:
     return write_layer(cell.engine, "j", make_layer(**config))
 
 
-def test_a_first_commit_comes_once_the_output_is_there(cell: RescaleCell) -> None:
+def test_a_first_commit_comes_once_the_output_is_there(cell: Cell) -> None:
     """1. A job is made: a container is asked, nothing runs. 2. It works on. 3. It is done: the commit."""
     cell.restart()
     cell.round()  # Notes the ranks.
@@ -59,7 +56,7 @@ def test_a_first_commit_comes_once_the_output_is_there(cell: RescaleCell) -> Non
 
 @pytest.mark.parametrize("after_write", [False, True])
 @pytest.mark.parametrize("round_", range(2))
-def test_a_syncer_that_dies_in_any_round_is_carried_on(cell: RescaleCell, round_: int, *, after_write: bool) -> None:
+def test_a_syncer_that_dies_in_any_round_is_carried_on(cell: Cell, round_: int, *, after_write: bool) -> None:
     write(cell, output=SIZED)
     cell.rounds(round_)
     host_tasks = cell.host_tasks
@@ -75,7 +72,7 @@ def test_a_syncer_that_dies_in_any_round_is_carried_on(cell: RescaleCell, round_
     assert len(cell.containers.asked) == 1
 
 
-def test_a_failing_output_is_told_tried_on_another_container_and_quarantined(cell: RescaleCell) -> None:
+def test_a_failing_output_is_told_tried_on_another_container_and_quarantined(cell: Cell) -> None:
     """1. Each attempt fails: the step, the container and the error are told. 2. The fifth is the last: an alert.
     3. Released once the output is right, the job runs."""
     cell.containers.works = fails
@@ -101,7 +98,7 @@ def test_a_failing_output_is_told_tried_on_another_container_and_quarantined(cel
     assert cell.rows("SELECT * FROM alerts WHERE cleared_at IS NULL") == []
 
 
-def test_a_new_write_begins_anew_after_a_quarantine(cell: RescaleCell) -> None:
+def test_a_new_write_begins_anew_after_a_quarantine(cell: Cell) -> None:
     cell.containers.works = fails
     write(cell, output=SIZED)
     for _ in range(QUARANTINE_AFTER_FAILURES):
@@ -116,7 +113,7 @@ def test_a_new_write_begins_anew_after_a_quarantine(cell: RescaleCell) -> None:
     assert (cell.sync()["state"], cell.sync()["failures"]) == ("failed", 1)
 
 
-def test_a_lost_container_is_a_failure_and_one_that_is_gone_is_replaced(cell: RescaleCell) -> None:
+def test_a_lost_container_is_a_failure_and_one_that_is_gone_is_replaced(cell: Cell) -> None:
     write(cell, output=SIZED)
     cell.containers.works = lambda _: Unanswered()
     cell.round()
@@ -131,7 +128,7 @@ def test_a_lost_container_is_a_failure_and_one_that_is_gone_is_replaced(cell: Re
     assert cell.sync()["detail"] == f"step initialize_sink on {other}: no answer for 30 s"
 
 
-def test_without_a_container_a_job_waits(cell: RescaleCell) -> None:
+def test_without_a_container_a_job_waits(cell: Cell) -> None:
     for name in ("a", "b"):
         cell.container(name, "lost")
     write(cell, output=SIZED)
@@ -143,7 +140,7 @@ def test_without_a_container_a_job_waits(cell: RescaleCell) -> None:
     assert cell.sync()["state"] == "synced"
 
 
-def test_a_job_runs_on_while_another_output_is_made_or_fails(cell: RescaleCell) -> None:
+def test_a_job_runs_on_while_another_output_is_made_or_fails(cell: Cell) -> None:
     """1. A job runs and shall write elsewhere: that fails, and it runs on. 2. A restart is not put off by it.
     3. The next write has an output that works."""
     cell.restart()
@@ -167,19 +164,19 @@ def test_a_job_runs_on_while_another_output_is_made_or_fails(cell: RescaleCell) 
 ELSEWHERE = {"task_count": 4, "output": SIZED | {"topic": "elsewhere"}}
 
 
-def steps(cell: RescaleCell) -> list[str]:
+def steps(cell: Cell) -> list[str]:
     """What containers were asked, in order."""
     return [str(ask.key.kind) for ask in cell.containers.asked]
 
 
-def runs(cell: RescaleCell) -> None:
+def runs(cell: Cell) -> None:
     """The job runs with two tasks."""
     write(cell, output=SIZED)
     cell.rounds(3)
     cell.containers.asked.clear()
 
 
-def test_a_rescale_with_another_output_stops_nothing_until_that_is_made(cell: RescaleCell) -> None:
+def test_a_rescale_with_another_output_stops_nothing_until_that_is_made(cell: Cell) -> None:
     """1. A job shall have more tasks and write elsewhere: that cannot be made, and it runs on as before. 2. It can be:
     it is made first, then the job stops and is rescaled."""
     runs(cell)
@@ -209,7 +206,7 @@ def test_a_rescale_with_another_output_stops_nothing_until_that_is_made(cell: Re
     ],
 )
 def test_a_rescale_with_another_output_survives_the_death_of_a_syncer_in_any_round(
-    cell: RescaleCell, round_: int, *, after_write: bool
+    cell: Cell, round_: int, *, after_write: bool
 ) -> None:
     runs(cell)
     write(cell, **ELSEWHERE)
@@ -227,7 +224,7 @@ def test_a_rescale_with_another_output_survives_the_death_of_a_syncer_in_any_rou
     assert (cell.sync()["plan"], steps(cell)) == (None, ["initialize_sink", "redistribute", "seal"])
 
 
-def test_an_output_stays_made_while_its_rescale_waits_for_room(cell: RescaleCell) -> None:
+def test_an_output_stays_made_while_its_rescale_waits_for_room(cell: Cell) -> None:
     """1. The only rescale that may be made goes on. 2. Another waits, its output made. 3. Its turn comes."""
     write_layer(cell.engine, "k", make_layer())
     runs(cell)
@@ -249,7 +246,7 @@ def test_an_output_stays_made_while_its_rescale_waits_for_room(cell: RescaleCell
 
 
 @pytest.mark.parametrize("task_count", [2, 4, 3])
-def test_another_output_takes_a_rescale_back_until_it_is_made(cell: RescaleCell, task_count: int) -> None:
+def test_another_output_takes_a_rescale_back_until_it_is_made(cell: Cell, task_count: int) -> None:
     """1. A rescale goes on. 2. A write has another output, which cannot be made: the job runs as before. 3. It can
     be."""
     runs(cell)
@@ -272,7 +269,7 @@ def test_another_output_takes_a_rescale_back_until_it_is_made(cell: RescaleCell,
     assert (cell.running()["config"], cell.sync()["state"]) == (make_config(**wanted), "synced")
 
 
-def test_what_is_written_while_an_output_is_made_replaces_it(cell: RescaleCell) -> None:
+def test_what_is_written_while_an_output_is_made_replaces_it(cell: Cell) -> None:
     cell.containers.works = lambda _: Unanswered()
     write(cell, output=SIZED)
     cell.round()

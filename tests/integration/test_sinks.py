@@ -22,8 +22,8 @@ from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import writer
 from penstock.spark.sinks.files import read_all
 from penstock.spark.sinks.kafka import seal_series, transactional_id_prefix
-from tests.support.kafka_sink import committed
-from tests.support.session import Feed, forget_last_commit, run_to_end, sink_task, unique
+from tests.support.kafka.sink import committed
+from tests.support.spark.session import Feed, forget_last_commit, run_to_end, sink_task, unique
 
 _NOWHERE = SparkSettings(checkpoint_root="", kafka_bootstrap="127.0.0.1:1", connections={})
 _SCHEMA = "dest string, delay int, at timestamp"

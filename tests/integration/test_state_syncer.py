@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine
 
 from penstock.control.errors import Fenced, Unavailable
 from penstock.store.engine import connect, listen, transaction
 from penstock.store.running import CommitRow, commit_many
 from services.state_syncer.round.loop import StateSyncer
 from services.state_syncer.store.port import SyncStore
-from tests.support.jobs import delete_job, make_config, make_layer, release_job, restart_job, write_layer
-from tests.support.syncer_cell import Cell, Interfering, Killed, NobodyToAsk, depose, die, elect
+from tests.support.state_syncer.cell import Cell, Interfering, Killed, depose, die, elect
+from tests.support.state_syncer.containers import NobodyToAsk
+from tests.support.store.jobs import delete_job, make_config, make_layer, release_job, restart_job, write_layer
 
 
 @pytest.fixture(params=[False, True], ids=["simple at once", "one by one"])
-def cell(request: pytest.FixtureRequest, database_url: str) -> Iterator[Cell]:
-    engine = connect(database_url)
-    cell = Cell(engine, elect(engine, "first"), one_by_one=request.param)
+def cell(request: pytest.FixtureRequest, engine: Engine) -> Cell:
+    cell = Cell(engine, one_by_one=request.param)
     cell.round()  # Notes the ranks: until they are known, every job is merged anew, one by one.
-    yield cell
-    engine.dispose()
+    return cell
 
 
 def test_a_new_job_is_committed_as_it_is_expected(cell: Cell) -> None:

@@ -7,22 +7,21 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine
 
 from penstock.control.loop import LeaderLoop
 from penstock.control.process import wait_until
 from penstock.store.election import Listener
-from penstock.store.engine import CHANGED_EXPECTED, connect
+from penstock.store.engine import CHANGED_EXPECTED
 from services.state_syncer.settings import StateSyncerSettings
 from services.state_syncer.wiring import build
-from tests.support.jobs import delete_job, make_layer, write_layer
-from tests.support.syncer_cell import Cell, depose, elect
+from tests.support.state_syncer.cell import Cell, depose, elect
+from tests.support.store.jobs import delete_job, make_layer, write_layer
 
 
 @pytest.fixture
-def cell(database_url: str) -> Iterator[Cell]:
-    engine = connect(database_url)
-    yield Cell(engine, elect(engine, "first"))
-    engine.dispose()
+def cell(engine: Engine) -> Cell:
+    return Cell(engine)
 
 
 def settings(database_url: str, **overrides: Any) -> StateSyncerSettings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -11,28 +11,26 @@ from sqlalchemy import Connection, Engine, text
 
 from penstock.control.errors import LeaseLost
 from penstock.control.process import wait_until
-from penstock.store.engine import connect, next_number, transaction
+from penstock.store.engine import next_number, transaction
 from penstock.store.running import RUNNING_COMMIT
 from penstock.store.shards import adopt_own_lease, renew_own_lease
 from penstock.tasks.ownership import Member, Membership, OwnedShards, Owner
 from services.shard_manager.store.members import declare_lost, read_members, register
 from services.shard_manager.store.owners import Change, ensure_shards, read_owners, record_owners
-from tests.support.database import read_assignment, waits_for_a_lock
+from tests.support.store.database import read_assignment, waits_for_a_lock
 
 T = TypeVar("T")
 INTERVAL_SECONDS = 60.0
 
 
 @pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
+def engine(engine: Engine) -> Engine:
     """A store in which the container `a`, incarnation `1`, owns four shards."""
-    engine = connect(database_url)
     with transaction(engine) as connection:
         register(connection, member("a", "1"), empty=True)
         ensure_shards(connection, 4)
         give(connection, "a")
-    yield engine
-    engine.dispose()
+    return engine
 
 
 def member(name: str, incarnation: str) -> Member:

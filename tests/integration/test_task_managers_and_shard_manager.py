@@ -16,11 +16,9 @@ from penstock.local.ports import free_port
 from penstock.model.reports import TaskReportBatch
 from penstock.spark.channel import Command, Start
 from penstock.store.cluster import ask_for_shards, read_facts
-from penstock.store.engine import connect, transaction
+from penstock.store.engine import transaction
 from penstock.wire.cluster import Identity, Snapshot
 from penstock.wire.shard_client import ShardManagerClient
-from services.shard_manager.settings import ShardManagerSettings
-from services.shard_manager.wiring import build
 from services.task_manager.api import build_app
 from services.task_manager.container import Container
 from services.task_manager.loops.heartbeats import HeartbeatLoop
@@ -30,9 +28,10 @@ from services.task_manager.membership.stored_lease import StoredLease
 from services.task_manager.settings import TaskManagerSettings
 from services.task_manager.specs.files import IncarnationFile
 from services.task_manager.specs.snapshot_file import SnapshotFile
-from tests.support.shard_manager import PERIODS as SHARD_MANAGER_PERIODS
-from tests.support.shard_manager import serving
-from tests.support.task_manager import CAPACITY, SHARDS, FakeHost, FakeHosts, template
+from tests.support.control.serving import serving
+from tests.support.shard_manager.manager import shard_manager
+from tests.support.task_manager.fake_hosts import FakeHost, FakeHosts
+from tests.support.task_manager.world import CAPACITY, SHARDS, template
 
 SETTINGS = TaskManagerSettings(
     reconcile_seconds=0.1,
@@ -128,24 +127,10 @@ class Member:
 
 
 @pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
-    engine = connect(database_url)
+def engine(engine: Engine) -> Engine:
     with transaction(engine) as connection:
         ask_for_shards(connection, SHARDS)
-    yield engine
-    engine.dispose()
-
-
-@contextmanager
-def shard_manager_at(port: int, database_url: str) -> Iterator[str]:
-    """A Shard Manager with short periods on a port that another one had before; its url."""
-    process = build(ShardManagerSettings(**SHARD_MANAGER_PERIODS, database_url=database_url, port=port))
-    process.start()
-    try:
-        with serving(process.app, port) as url:
-            yield url
-    finally:
-        process.stop()
+    return engine
 
 
 def is_shared_out(members: list[Member]) -> bool:
@@ -167,7 +152,7 @@ def test_shards_follow_the_containers_and_no_task_ever_runs_twice(
     with ExitStack() as stack:
         cell = stack.enter_context(ExitStack())
         port = free_port()
-        url = cell.enter_context(shard_manager_at(port, database_url))
+        url = cell.enter_context(shard_manager(database_url, port=port)).url
         first = stack.enter_context(Member("c1", engine, url, tmp_path).joined())
         wait_until(lambda: first.running() == ALL, 20, "one container to run everything")
         leaving = stack.enter_context(ExitStack())
@@ -185,7 +170,7 @@ def test_shards_follow_the_containers_and_no_task_ever_runs_twice(
         wait_until(lambda: SystemClock().monotonic() > lease_ends_at, 10, "three leases to pass", poll_s=0.2)
         assert is_shared_out([first, second])
         assert [member.container.summary().totals["task_starts"] for member in (first, second)] == starts
-        stack.enter_context(shard_manager_at(port, database_url))
+        stack.enter_context(shard_manager(database_url, port=port))
         leaving.close()
         wait_until(lambda: first.running() == ALL, 30, "the first container to run everything again")
         assert [member.container.summary().double_run_seconds for member in (first, second)] == [0, 0]
@@ -200,7 +185,7 @@ def test_a_drop_that_takes_too_long_kills_the_host_and_the_shards_move(
     3. The shards move; the tasks of the others start again on another host.
     """
     with ExitStack() as stack:
-        url = stack.enter_context(shard_manager_at(free_port(), database_url))
+        url = stack.enter_context(shard_manager(database_url)).url
         first = stack.enter_context(Member("c1", engine, url, tmp_path).joined())
         wait_until(lambda: first.running() == ALL, 20, "one container to run everything")
         (host,) = (host for host in first.hosts.alive() if host.tasks)
@@ -217,7 +202,7 @@ def test_shards_are_failed_over_while_the_task_service_is_away(
 ) -> None:
     """1. Two containers share. 2. The Task Service goes. 3. One container dies: the other runs all by what it knows."""
     with ExitStack() as stack:
-        url = stack.enter_context(shard_manager_at(free_port(), database_url))
+        url = stack.enter_context(shard_manager(database_url)).url
         first = stack.enter_context(Member("c1", engine, url, tmp_path).joined())
         leaving = stack.enter_context(ExitStack())
         second = leaving.enter_context(Member("c2", engine, url, tmp_path).joined())
@@ -247,7 +232,7 @@ def test_the_number_of_shards_changes_while_tasks_run_and_none_ever_runs_twice(
     with ExitStack() as stack:
         port = free_port()
         cell = stack.enter_context(ExitStack())
-        url = cell.enter_context(shard_manager_at(port, database_url))
+        url = cell.enter_context(shard_manager(database_url, port=port)).url
         first = stack.enter_context(Member("c1", engine, url, tmp_path).joined())
         leaving = stack.enter_context(ExitStack())
         second = leaving.enter_context(Member("c2", engine, url, tmp_path).joined())
@@ -263,7 +248,7 @@ def test_the_number_of_shards_changes_while_tasks_run_and_none_ever_runs_twice(
         wait_until(lambda: know(2 * SHARDS) and is_shared_out(both), 20, "both to run tasks of the parts")
         ask(4 * SHARDS)
         cell.close()
-        stack.enter_context(shard_manager_at(port, database_url))
+        stack.enter_context(shard_manager(database_url, port=port))
         wait_until(lambda: know(4 * SHARDS) and is_shared_out(both), 20, "both to follow the next leader")
         ask(SHARDS // 2)
         leaving.close()

@@ -13,7 +13,6 @@ import pytest
 from sqlalchemy import Engine, text
 
 from penstock.control.process import wait_until
-from penstock.local.ports import free_port
 from penstock.local.postgres import EmbeddedPostgres
 from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskState
 from penstock.store.engine import REPORTED_STOP, connect, listen, notify, transaction
@@ -21,40 +20,21 @@ from penstock.store.migrate import upgrade
 from penstock.tasks.ownership import Member
 from penstock.wire.cluster import Snapshot, as_json
 from services.shard_manager.store.members import register
-from services.task_service.settings import TaskServiceSettings
 from services.task_service.store.reports import purge_samples
-from services.task_service.wiring import TaskServiceProcess, build
-from tests.support.shard_manager import serving
-from tests.support.task_service import break_row, commit_job, forget_job
+from tests.support.store.running import break_row, commit_job, forget_job
+from tests.support.task_service.service import RunningTaskService, task_service
 
 
 @contextmanager
-def running_service(
-    database_url: str, cache_seconds: float = 90.0
-) -> Iterator[tuple[httpx.Client, TaskServiceProcess]]:
-    port = free_port()
-    settings = TaskServiceSettings(database_url=database_url, port=port, task_service_cache_seconds=cache_seconds)
-    process = build(settings)
-    process.start()
-    try:
-        with serving(process.app, port) as url, httpx.Client(base_url=url, timeout=30.0) as client:
-            yield client, process
-    finally:
-        process.stop()
-
-
-@pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
-    engine = connect(database_url)
-    yield engine
-    engine.dispose()
+def calling(service: RunningTaskService) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=service.url, timeout=30.0) as client:
+        yield client
 
 
 @pytest.fixture
 def client(engine: Engine, database_url: str) -> Iterator[httpx.Client]:
     commit_job(engine, "a", task_count=2)
-    with running_service(database_url) as (client, process):
-        wait_until(lambda: process.cache.reads > 0, 10, "the first read")
+    with task_service(database_url) as service, calling(service.has_read()) as client:
         yield client
 
 
@@ -137,8 +117,7 @@ def test_a_broken_row_raises_an_alert_and_spoils_no_other(engine, client):
 def test_changes_are_seen_without_notifications_when_the_cache_expires(engine, database_url):
     """The store is changed by hand: no NOTIFY, no commit number. The next full read shows it."""
     commit_job(engine, "a")
-    with running_service(database_url, cache_seconds=0.5) as (client, process):
-        wait_until(lambda: process.cache.reads > 0, 10, "the first read")
+    with task_service(database_url, task_service_cache_seconds=0.5) as service, calling(service.has_read()) as client:
         with transaction(engine) as connection:
             connection.execute(text("DELETE FROM running"))
         assert wait_until(lambda: get(client).templates == (), 5, "the cache to expire")
@@ -152,13 +131,12 @@ def test_the_cached_snapshot_is_served_while_the_store_is_away(servers_dir: Path
         engine = connect(server.url)
         commit_job(engine, "a")
         engine.dispose()
-        with running_service(server.url, cache_seconds=0.3) as (client, process):
-            wait_until(lambda: process.cache.reads > 0, 10, "the first read")
+        with task_service(server.url, task_service_cache_seconds=0.3) as service, calling(service.has_read()) as client:
             server.stop()
-            with running_service(server.url) as (newcomer, _):
+            with task_service(server.url) as never_read, calling(never_read) as newcomer:
                 assert newcomer.get("/v1/specs").status_code == 503
                 assert newcomer.get("/readyz").status_code == 503
-            wait_until(lambda: process.cache.age_seconds() > 1.0, 10, "the snapshot to grow old")
+            wait_until(lambda: service.process.cache.age_seconds() > 1.0, 10, "the snapshot to grow old")
             response = client.get("/v1/specs")
             assert [template.job for template in Snapshot.model_validate_json(response.content).templates] == ["a"]
             assert float(response.headers["Penstock-Snapshot-Age-Seconds"]) > 1.0

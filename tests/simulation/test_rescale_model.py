@@ -14,8 +14,8 @@ from penstock.control.errors import Fenced
 from services.state_syncer.host_tasks.outcomes import Failed
 from tests.support.memory.savepoints import ask_for_restore, ask_for_savepoint, ask_to_delete, newest
 from tests.support.memory.store import RunningEntry
-from tests.support.rescale_world import DONE, NAMES, World, soon
-from tests.support.syncer_cell import Killed
+from tests.support.state_syncer.cell import Killed
+from tests.support.state_syncer.rescale_world import DONE, NAMES, World, soon
 
 JOBS = ("j", "k")
 jobs, names = st.sampled_from(JOBS), st.sampled_from(NAMES)

@@ -35,11 +35,11 @@ from services.task_manager.settings import TaskManagerSettings
 from services.task_service.templates import template_of
 from tests.simulation.clock import BEGIN
 from tests.simulation.releases import Releases
-from tests.support.jobs import make_layer
 from tests.support.memory.specs import stored_template
 from tests.support.memory.store import LeaseEntry, MemoryStore, ReportEntry, RunningEntry
 from tests.support.memory.sync import MemorySyncStore
-from tests.support.syncer_cell import NobodyToAsk
+from tests.support.state_syncer.containers import NobodyToAsk
+from tests.support.store.jobs import make_layer
 
 AWAIT_SECONDS = 1.0
 PERIOD_SECONDS = 30.0

@@ -16,7 +16,7 @@ from tests.simulation.packages import version
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.store import Database
 from tests.simulation.story import Story
-from tests.support.jobs import make_layer
+from tests.support.store.jobs import make_layer
 
 OUTPUTS: tuple[tuple[Mapping[str, Any], ...], ...] = (
     ({"type": "kafka", "topic": "out"}, {"type": "kafka", "topic": "another"}),

@@ -1,4 +1,4 @@
-"""Every settings class has its table in the README beside it, with the names and defaults of the class."""
+"""Every settings class has its table in the README beside it, with the names, defaults and units of the class."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from pydantic_settings import BaseSettings
 
 from penstock.cli.settings import CliSettings
@@ -59,6 +59,10 @@ class _Example(_Base):
     token: str | None = None
 
 
+class _Service(CommonSettings):
+    round_seconds: float = Field(5.0, description="time between two rounds")
+
+
 @pytest.mark.parametrize(
     ("rows", "found"),
     [
@@ -76,3 +80,18 @@ def test_a_table_that_differs_is_caught(rows: str, found: list[str]) -> None:
         f"# X\n\n| setting | default | unit | meaning |\n|---|---|---|---|\n{rows}\n", own_settings(_Example)
     )
     assert [line.split()[0].removeprefix("PENSTOCK_") for line in lines] == found
+
+
+@pytest.mark.parametrize(
+    ("row", "is_true"),
+    [
+        ("| `5` | s | time between two rounds |", True),
+        ("| `5` | seconds | time between two rounds |", True),
+        ("| `5` | | time between two rounds |", False),
+        ("| `5` | B | time between two rounds |", False),
+        ("| `5` | s | time of a round |", False),
+    ],
+)
+def test_a_unit_and_a_meaning_that_differ_are_caught(row: str, is_true: bool) -> None:
+    table = f"| name | default | unit | meaning |\n|---|---|---|---|\n| `PENSTOCK_ROUND_SECONDS` {row}\n"
+    assert (differences(table, own_settings(_Service)) == []) is is_true

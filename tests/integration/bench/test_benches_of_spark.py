@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from penstock.local.kafka import EmbeddedKafka
 from tests.bench import connectors, hosts, hosts_stateful, hosts_turnover, loss_table, many_series, rescale
 from tests.bench.hosts import HostBench, bench_on
-from tests.support.benches import require_figures
-from tests.support.loss_table import SHAPES, Case
-from tests.support.session import CHECKPOINTS
-from tests.support.spark import running_host, settings_for
+from tests.support.bench.figures import unmeasured
+from tests.support.kafka.loss_table import SHAPES, Case
+from tests.support.spark.hosts import running_host, settings_for
+from tests.support.spark.session import CHECKPOINTS
 
 
 @pytest.fixture
@@ -40,12 +40,14 @@ def on_host(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> I
 
 def test_hosts(on_host: Callable[[int], HostBench]):
     figures = hosts.measure(on_host(3), seconds=0.3, settle_s=0.0, trigger_s=0.3, started=time.perf_counter())
-    require_figures(figures)
+    assert unmeasured(figures) == set()
+    assert figures["queries"] == 3
 
 
 def test_hosts_stateful(on_host: Callable[[int], HostBench]):
     figures = hosts_stateful.measure(on_host(4), queries=4, seconds=1.2, settle_s=0.0, trigger_s=0.3)
-    require_figures(figures, may_be_zero={"classes_per_batch", "jit_share"})
+    assert unmeasured(figures, may_be_zero={"classes_per_batch", "jit_share"}) == set()
+    assert figures["queries"] == 4
 
 
 def test_stateful_queries_differ():
@@ -56,7 +58,7 @@ def test_stateful_queries_differ():
 def test_hosts_turnover(on_host: Callable[[int], HostBench]):
     """Sessions, listeners, producers and scheduler pools of stopped queries are gone or used again."""
     figures = hosts_turnover.measure(on_host(1), warm=8, at=[8, 24])
-    require_figures(figures, may_be_zero=set(figures))
+    assert unmeasured(figures, may_be_zero=set(figures)) == set()
     assert figures["queries"] == 24
     grown = {name: figures[f"{name}_growth"] for name in ("session", "listener", "producer", "pool")}
     assert max(grown.values()) <= hosts_turnover.GROUP, f"16 queries left behind {grown}"
@@ -68,7 +70,7 @@ def test_rescale(on_host: Callable[[int], HostBench], spark: SparkSession):
     bench = rescale.Bench(on.settings)
     figures = bench.measure(on.host, "small", keys=200, sizes=(1, 2))
     checkpoint, own = bench.redistributed(on.host, keys=200)
-    require_figures(figures | own)
+    assert unmeasured(figures | own) == set()
     assert (figures["rows"], own["rows"]) == (200, 200)
     assert rescale.spark_own(spark.newSession(), checkpoint) > 0
 
@@ -79,20 +81,22 @@ def test_connectors(own_session: SparkSession, kafka: EmbeddedKafka, tmp_path: P
     )
     sizes = replace(one_of_each, warm_s=0.0, steady_s=3.0, trigger_s=0.5)
     bench = connectors.Bench(own_session, kafka.bootstrap, tmp_path)
-    require_figures(connectors.measure(bench, sizes, rounds=1))
+    figures = connectors.measure(bench, sizes, rounds=1)
+    assert unmeasured(figures) == set()
+    assert figures.keys() == {"sink_rows_ratio", "sink_cpu_ratio", "source_rows_ratio", "hosts_cores_ratio"}
 
 
 def test_many_series(own_session: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
     broker = psutil.Process().pid
     figures = many_series.measure(own_session, kafka.bootstrap, broker, tmp_path, series=3, batches=2)
-    require_figures(figures, may_be_zero={"missing", "repeated"})
+    assert unmeasured(figures, may_be_zero={"missing", "repeated"}) == set()
     assert (figures["missing"], figures["repeated"]) == (0, 0)
 
 
 def test_loss_table(spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
     """Rows of one shape that are lost with Spark's source, and are not with Penstock's."""
     figures = loss_table.measure(spark, kafka.bootstrap, tmp_path, [Case(SHAPES["daily"], 10, 2000, 12_000)])
-    require_figures(figures, may_be_zero={"own_rows_lost"})
+    assert unmeasured(figures, may_be_zero={"own_rows_lost"}) == set()
     assert figures["own_rows_lost"] == 0
     assert figures["spark_rows_lost"] > 0.03 * figures["rows"]
     assert figures["own_batches"] <= 1.5 * figures["spark_batches"] + 2

@@ -18,7 +18,7 @@ from tests.support.exactly_once.plan import Plan, QueryPlan
 from tests.support.exactly_once.process import Logs, running, settings
 from tests.support.exactly_once.rows import judge
 from tests.support.exactly_once.topics import make_query, make_source
-from tests.support.standalone import standalone
+from tests.support.spark.standalone import standalone
 
 _ROWS = 8_000
 _BATCH_ROWS = 400

@@ -8,10 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.wire.job_client import JobClient
-from tests.support.job_service import RunningJobService, as_new, standing_job_service
-from tests.support.rescales import RescaleCell
-from tests.support.shell import Shell
-from tests.support.syncer_cell import elect
+from tests.support.cli.shell import Shell
+from tests.support.job_service.service import RunningJobService, as_new, standing_job_service
+from tests.support.state_syncer.cell import Cell
 
 
 @pytest.fixture(scope="package")
@@ -32,9 +31,9 @@ def client(service: RunningJobService) -> Iterator[JobClient]:
 
 
 @pytest.fixture
-def cell(service: RunningJobService) -> RescaleCell:
+def cell(service: RunningJobService) -> Cell:
     """The State Syncer's side of the job store."""
-    return RescaleCell(service.engine, elect(service.engine, "first"))
+    return Cell(service.engine, ("a", "b"))
 
 
 @pytest.fixture

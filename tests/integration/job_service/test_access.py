@@ -14,7 +14,7 @@ from penstock.store import tokens
 from penstock.store.engine import connect, transaction
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import BatchAction, BatchWrite, LayerAdd, Role
-from tests.support.job_service import CONFIG, RunningJobService, job_service
+from tests.support.job_service.service import CONFIG, RunningJobService, job_service
 
 Call = Callable[[JobClient], object]
 CALLS: dict[str, Call] = {

@@ -10,9 +10,9 @@ from penstock.store.engine import transaction
 from penstock.tasks.shards import Sharding
 from penstock.wire.job_client import JobClient
 from services.shard_manager.store.sharding import give_slots
-from tests.support.job_service import CONFIG, RunningJobService
-from tests.support.jobs import make_layer
-from tests.support.task_service import commit_job
+from tests.support.job_service.service import CONFIG, RunningJobService
+from tests.support.store.jobs import make_layer
+from tests.support.store.running import commit_job
 
 
 def test_labels_are_layered(client: JobClient) -> None:

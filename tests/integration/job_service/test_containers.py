@@ -18,9 +18,9 @@ from penstock.wire.containers import ContainerView, PlacementView
 from penstock.wire.job_client import JobClient
 from services.shard_manager.store.members import declare_lost, register
 from services.shard_manager.store.owners import Change, ensure_shards, read_owners, record_owners
-from tests.support.job_service import RunningJobService
-from tests.support.rounds import rounds_go_on
-from tests.support.shell import Shell
+from tests.support.cli.shell import Shell
+from tests.support.control.rounds import rounds_go_on
+from tests.support.job_service.service import RunningJobService
 
 GIB = 2.0**30
 AT = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)

@@ -13,7 +13,7 @@ from penstock.store import leases
 from penstock.store.engine import transaction
 from penstock.wire.job_client import JobClient
 from services.job_service.expiry import ALERT, LOOP, Expiry
-from tests.support.job_service import CONFIG, RunningJobService
+from tests.support.job_service.service import CONFIG, RunningJobService
 
 
 class HandClock:

@@ -15,7 +15,7 @@ from penstock.model.jobs import JobState
 from penstock.store.engine import transaction
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import BatchAction, BatchWrite
-from tests.support.job_service import CONFIG, RunningJobService
+from tests.support.job_service.service import CONFIG, RunningJobService
 
 
 def test_create_only_and_compare_and_swap_of_a_job(client: JobClient) -> None:

@@ -16,7 +16,7 @@ from penstock.store.engine import CHANGED_EXPECTED, listen, transaction
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import LayerAdd
 from services.job_service.store.layers import all_layers
-from tests.support.job_service import CONFIG, RunningJobService
+from tests.support.job_service.service import CONFIG, RunningJobService
 
 KEYS_OF_A_PROBLEM = {"type", "title", "status", "detail"}
 

@@ -23,7 +23,7 @@ from penstock.store.tokens import create_first_admin
 from penstock.wire.job_client import JobClient
 from services.job_service.__main__ import main
 from services.job_service.expiry import LOOP
-from tests.support.job_service import CONFIG
+from tests.support.job_service.service import CONFIG
 
 ROOT = Path(__file__).parents[3]
 COMMAND = [sys.executable, "-m", "services.job_service"]

@@ -10,15 +10,15 @@ import pytest
 from penstock.control.errors import Conflict, Forbidden, InvalidConfig, NotFound
 from penstock.tasks.redistribution import RedistributionRequest, SealRequest
 from penstock.wire.job_client import JobClient
-from tests.support.job_service import CONFIG, RunningJobService
-from tests.support.rescales import RescaleCell
-from tests.support.shell import Shell
+from tests.support.cli.shell import Shell
+from tests.support.job_service.service import CONFIG, RunningJobService
+from tests.support.state_syncer.cell import Cell
 
 SKEWED = (60.0, 20.0, 10.0, 10.0, 5.0, 5.0, 5.0, 5.0)
 EVEN = (10.0,) * 8
 
 
-def report(cell: RescaleCell, rates: Sequence[float], *, first: int = 0, age: str = "0 s", **task: object) -> None:
+def report(cell: Cell, rates: Sequence[float], *, first: int = 0, age: str = "0 s", **task: object) -> None:
     """A task of the container `a` has measured key groups from `first` on."""
     told = {"first": first, "records_per_second": rates, "seconds": task.get("seconds", 600.0)}
     cell.do(
@@ -35,7 +35,7 @@ def report(cell: RescaleCell, rates: Sequence[float], *, first: int = 0, age: st
     )
 
 
-def test_the_present_traffic_decides_where_ranges_begin(client: JobClient, cell: RescaleCell) -> None:
+def test_the_present_traffic_decides_where_ranges_begin(client: JobClient, cell: Cell) -> None:
     """1. Two tasks of four key groups each measure. 2. What is asked for and what is written are the same, with what it
     gains. 3. It is a write to the layer as any other, and stays. 4. Once more gains nothing."""
     client.put_job("etl", {**CONFIG, "task_count": 2})
@@ -62,7 +62,7 @@ def test_the_present_traffic_decides_where_ranges_begin(client: JobClient, cell:
     assert refused.value.rule == "min_gain"
 
 
-def test_what_is_refused(service: RunningJobService, client: JobClient, cell: RescaleCell) -> None:
+def test_what_is_refused(service: RunningJobService, client: JobClient, cell: Cell) -> None:
     client.put_job("etl", {**CONFIG, "task_count": 2})
     with pytest.raises(Conflict, match="of only 0 of 8 key groups is known") as refused:
         client.rebalance("etl")
@@ -93,7 +93,7 @@ def test_what_is_refused(service: RunningJobService, client: JobClient, cell: Re
         pytest.param({"seconds": 59.0}, id="over too short a time"),
     ],
 )
-def test_what_counts_as_unknown(client: JobClient, cell: RescaleCell, told: dict[str, object]) -> None:
+def test_what_counts_as_unknown(client: JobClient, cell: Cell, told: dict[str, object]) -> None:
     """The other half is known, and stands for it."""
     client.put_job("etl", {**CONFIG, "task_count": 2})
     report(cell, SKEWED[:4])
@@ -103,9 +103,7 @@ def test_what_counts_as_unknown(client: JobClient, cell: RescaleCell, told: dict
     assert (found.bounds, found.gain) == ([4], 0.0), "four key groups of 25 a second each"
 
 
-def test_another_size_leaves_bounds_behind_and_its_ranges_may_be_measured_too(
-    client: JobClient, cell: RescaleCell
-) -> None:
+def test_another_size_leaves_bounds_behind_and_its_ranges_may_be_measured_too(client: JobClient, cell: Cell) -> None:
     """1. Two tasks are rebalanced. 2. Four tasks: the bounds are ignored, and plans and `explain` say so. 3. Four tasks
     by measured traffic. 4. Dropping the field brings even ranges back."""
     client.put_job("etl", {**CONFIG, "task_count": 2})
@@ -126,7 +124,7 @@ def test_another_size_leaves_bounds_behind_and_its_ranges_may_be_measured_too(
     assert client.get_job("etl").config["key_group_bounds"] is None
 
 
-def test_a_balanced_rescale_needs_measurements_and_key_groups(client: JobClient, cell: RescaleCell) -> None:
+def test_a_balanced_rescale_needs_measurements_and_key_groups(client: JobClient, cell: Cell) -> None:
     client.put_job("etl", CONFIG)
     with pytest.raises(Conflict) as refused:
         client.rescale("etl", 4, balance=True)
@@ -139,7 +137,7 @@ def test_a_balanced_rescale_needs_measurements_and_key_groups(client: JobClient,
 
 
 def test_the_command_shows_both_sides_and_the_ranges_go_through_the_plan(
-    client: JobClient, cell: RescaleCell, shell: Shell
+    client: JobClient, cell: Cell, shell: Shell
 ) -> None:
     """1. A dry run shows what would be done. 2. The command does it: the ranges go through the whole plan."""
     client.put_job("etl", {**CONFIG, "task_count": 2})

@@ -9,10 +9,11 @@ import pytest
 from penstock.control.errors import Conflict, Forbidden, InvalidConfig, NotFound
 from penstock.wire.job_client import JobClient
 from services.state_syncer.decide.progress import Step
-from tests.support.job_service import CONFIG, RunningJobService
-from tests.support.rescales import RescaleCell, fails_at
-from tests.support.rounds import rounds_go_on
-from tests.support.shell import Shell
+from tests.support.cli.shell import Shell
+from tests.support.control.rounds import rounds_go_on
+from tests.support.job_service.service import CONFIG, RunningJobService
+from tests.support.state_syncer.cell import Cell
+from tests.support.state_syncer.containers import fails_at
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_what_is_refused(service: RunningJobService, client: JobClient) -> None:
     assert client.get_layer("etl", "oncall").version == 0
 
 
-def test_the_plan_is_shown_while_it_lasts(client: JobClient, cell: RescaleCell) -> None:
+def test_the_plan_is_shown_while_it_lasts(client: JobClient, cell: Cell) -> None:
     client.put_job("etl", CONFIG)
     cell.rounds(1)
     client.rescale("etl", 4)
@@ -82,7 +83,7 @@ def test_the_plan_is_shown_while_it_lasts(client: JobClient, cell: RescaleCell) 
     assert client.plan("etl", {"task_count": 2}).downtime_seconds == 0.0, "the test's clock stands still"
 
 
-def test_the_command_tells_the_steps_until_the_job_runs(client: JobClient, cell: RescaleCell, shell: Shell) -> None:
+def test_the_command_tells_the_steps_until_the_job_runs(client: JobClient, cell: Cell, shell: Shell) -> None:
     client.put_job("etl", CONFIG)
     cell.rounds(1)
     with rounds_go_on(partial(cell.rounds, 1)):
@@ -92,7 +93,7 @@ def test_the_command_tells_the_steps_until_the_job_runs(client: JobClient, cell:
     assert shell("rescale", "etl", "2", "--no-wait").ok().count("\n") == 1
 
 
-def test_the_command_fails_when_the_plan_was_given_up(client: JobClient, cell: RescaleCell, shell: Shell) -> None:
+def test_the_command_fails_when_the_plan_was_given_up(client: JobClient, cell: Cell, shell: Shell) -> None:
     client.put_job("etl", CONFIG)
     cell.rounds(1)
     cell.containers.works = fails_at(Step.REDISTRIBUTE)

@@ -11,19 +11,19 @@ from penstock.control.errors import Conflict, Forbidden, InvalidConfig, NotFound
 from penstock.tasks.redistribution import RedistributionRequest, SavepointName, SealRequest
 from penstock.wire.job_client import JobClient
 from services.state_syncer.decide.progress import Step
-from tests.support.job_service import CONFIG, RunningJobService
-from tests.support.rescales import RescaleCell, everything_works, fails_at
-from tests.support.shell import Shell
-from tests.support.syncer_cell import depose, elect
+from tests.support.cli.shell import Shell
+from tests.support.job_service.service import CONFIG, RunningJobService
+from tests.support.state_syncer.cell import Cell, depose, elect
+from tests.support.state_syncer.containers import everything_works, fails_at
 
 SOURCE = SavepointName(job="etl", name="nightly")
 
 
 @pytest.fixture
-def cell(service: RunningJobService, client: JobClient) -> RescaleCell:
+def cell(service: RunningJobService, client: JobClient) -> Cell:
     """A job that runs, with a savepoint of its first generation."""
     client.put_job("etl", CONFIG)
-    cell = RescaleCell(service.engine, elect(service.engine, "first"))
+    cell = Cell(service.engine, ("a", "b"))
     cell.rounds(1)
     client.create_savepoint("etl", "nightly")
     cell.do(
@@ -35,16 +35,16 @@ def cell(service: RunningJobService, client: JobClient) -> RescaleCell:
     return cell
 
 
-def redistributions(cell: RescaleCell, job: str = "etl") -> list[RedistributionRequest]:
+def redistributions(cell: Cell, job: str = "etl") -> list[RedistributionRequest]:
     asked = [attempt.request for attempt in cell.containers.asked if attempt.key.job == job]
     return [request for request in asked if isinstance(request, RedistributionRequest)]
 
 
-def restores_left(cell: RescaleCell) -> list[Any]:
+def restores_left(cell: Cell) -> list[Any]:
     return cell.rows("SELECT job FROM restores")
 
 
-def test_a_job_is_rolled_back_at_another_size(client: JobClient, cell: RescaleCell) -> None:
+def test_a_job_is_rolled_back_at_another_size(client: JobClient, cell: Cell) -> None:
     """1. Asked for, with another size. 2. Stopped, redistributed from the savepoint, the running generation sealed,
     committed. 3. It was done once: nothing is left to do, however often the syncer looks."""
     client.restore("etl", "nightly", task_count=4, reason="a bad release")
@@ -68,7 +68,7 @@ def test_a_job_is_rolled_back_at_another_size(client: JobClient, cell: RescaleCe
     assert client.history("etl").entries[0].action == "restore"
 
 
-def test_the_code_of_then_comes_back_when_it_is_asked_for(client: JobClient, cell: RescaleCell) -> None:
+def test_the_code_of_then_comes_back_when_it_is_asked_for(client: JobClient, cell: Cell) -> None:
     """1. A query was changed since the savepoint. 2. A restore leaves it. 3. One with the package of then brings the
     old query back, as a write of on-call's."""
     changed = {"query": {"sql": f"{CONFIG['query']['sql']} WHERE true"}}
@@ -84,7 +84,7 @@ def test_the_code_of_then_comes_back_when_it_is_asked_for(client: JobClient, cel
     assert client.get_layer("etl", "oncall").config == {"query": {"sql": CONFIG["query"]["sql"]}}
 
 
-def test_a_new_job_starts_from_anothers_savepoint(client: JobClient, cell: RescaleCell) -> None:
+def test_a_new_job_starts_from_anothers_savepoint(client: JobClient, cell: Cell) -> None:
     """1. Created, and restored before it runs: no task is served until the savepoint is in its checkpoints."""
     output = {**CONFIG["output"], "topic": "copy"}
     client.put_job("copy", {**CONFIG, "output": output})
@@ -103,7 +103,7 @@ def test_a_new_job_starts_from_anothers_savepoint(client: JobClient, cell: Resca
     assert cell.running("etl")["generation"] == 1
 
 
-def test_a_job_that_was_restored_stopped_has_checkpoints(client: JobClient, cell: RescaleCell) -> None:
+def test_a_job_that_was_restored_stopped_has_checkpoints(client: JobClient, cell: Cell) -> None:
     """Its next change of size is a rescale."""
     client.put_job("copy", {**CONFIG, "desired_state": "stopped"})
     client.restore("copy", "nightly", of="etl")
@@ -115,7 +115,7 @@ def test_a_job_that_was_restored_stopped_has_checkpoints(client: JobClient, cell
 
 
 @pytest.mark.parametrize("rounds", range(6))
-def test_a_crash_at_any_round_loses_nothing(client: JobClient, cell: RescaleCell, rounds: int) -> None:
+def test_a_crash_at_any_round_loses_nothing(client: JobClient, cell: Cell, rounds: int) -> None:
     """1. The leader ends after so many rounds. 2. The next one carries on: one generation more, one redistribution."""
     client.restore("etl", "nightly")
     cell.rounds(rounds)
@@ -128,7 +128,7 @@ def test_a_crash_at_any_round_loses_nothing(client: JobClient, cell: RescaleCell
     assert restores_left(cell) == []
 
 
-def test_a_restore_that_fails_resumes_the_job_and_is_tried_again(client: JobClient, cell: RescaleCell) -> None:
+def test_a_restore_that_fails_resumes_the_job_and_is_tried_again(client: JobClient, cell: Cell) -> None:
     cell.containers.works = fails_at(Step.REDISTRIBUTE)
     client.restore("etl", "nightly")
     cell.rounds(4)
@@ -140,7 +140,7 @@ def test_a_restore_that_fails_resumes_the_job_and_is_tried_again(client: JobClie
     assert (client.get_job("etl").state, client.get_job("etl").generation) == ("synced", 3)
 
 
-def test_a_newer_restore_takes_the_place_of_one_under_way(client: JobClient, cell: RescaleCell) -> None:
+def test_a_newer_restore_takes_the_place_of_one_under_way(client: JobClient, cell: Cell) -> None:
     client.restore("etl", "nightly", reason="first")
     cell.rounds(2)
     client.restore("etl", "nightly", reason="second")
@@ -150,7 +150,7 @@ def test_a_newer_restore_takes_the_place_of_one_under_way(client: JobClient, cel
     assert restores_left(cell) == []
 
 
-def test_what_is_refused(service: RunningJobService, client: JobClient, cell: RescaleCell) -> None:
+def test_what_is_refused(service: RunningJobService, client: JobClient, cell: Cell) -> None:
     with pytest.raises(NotFound):
         client.restore("other", "nightly")
     with pytest.raises(NotFound):
@@ -173,7 +173,7 @@ def test_what_is_refused(service: RunningJobService, client: JobClient, cell: Re
 def test_the_command_tells_the_steps_until_the_job_runs(
     service: RunningJobService,
     client: JobClient,
-    cell: RescaleCell,
+    cell: Cell,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:

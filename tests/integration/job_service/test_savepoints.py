@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import partial
 
@@ -12,58 +11,40 @@ from structlog.testing import capture_logs
 
 from penstock.control.errors import Conflict, Fenced, Forbidden, InvalidConfig, NotFound
 from penstock.store.engine import transaction
+from penstock.tasks.host_task import TAKE_SAVEPOINT
 from penstock.tasks.savepoint import SavedTask, SavepointRemoval, SavepointReport, SavepointRequest
 from penstock.wire.job_client import JobClient
-from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Lost, Outcome, Unanswered
+from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, Lost, Outcome
 from services.state_syncer.savepoints.reconciler import SavepointReconciler
 from services.state_syncer.savepoints.store import SavepointStore
-from tests.support.job_service import CONFIG, RunningJobService
-from tests.support.rescales import RescaleCell
-from tests.support.rounds import rounds_go_on
-from tests.support.shell import Shell
-from tests.support.syncer_cell import depose, elect
+from tests.support.cli.shell import Shell
+from tests.support.control.rounds import rounds_go_on
+from tests.support.job_service.service import CONFIG, RunningJobService
+from tests.support.state_syncer.cell import Cell, depose, elect
+from tests.support.state_syncer.containers import Containers, MemoryHostTasks
 
 REPORT = SavepointReport(
     tasks=(SavedTask(index=0, batch=7), SavedTask(index=1, batch=3, taken_from="old", why="gone")), bytes=1234
 )
-Script = Callable[[Attempt], Outcome]
 
 
-def everything_works(ask: Attempt) -> Outcome:
-    return Done(REPORT) if isinstance(ask.request, SavepointRequest) else Done()
-
-
-class Containers:
-    """One reconciler's host tasks, whose containers do at once what they are asked."""
-
-    def __init__(self, works: Script = everything_works) -> None:
-        self.works = works
-        self.asked: list[Attempt] = []
-        self._outcomes: dict[AttemptKey, Outcome] = {}
-
-    def outcome(self, key: AttemptKey) -> Outcome:
-        return self._outcomes.get(key, Unanswered())
-
-    def want(self, attempts: Iterable[Attempt], leader_epoch: int) -> None:
-        before, self._outcomes = self._outcomes, {}
-        for ask in attempts:
-            if ask.key not in before:
-                self.asked.append(ask)
-            self._outcomes[ask.key] = before.get(ask.key) or self.works(ask)
+def everything_works(key: AttemptKey) -> Outcome:
+    return Done(REPORT) if key.kind == TAKE_SAVEPOINT else Done()
 
 
 class Keeping:
-    """A job that runs on two containers, and the leader's rounds."""
+    """A job that runs on two containers, and the leader's rounds. The containers do at once what they are asked."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.epoch = elect(engine, "first")
-        self.cell = RescaleCell(engine, self.epoch)
-        self.containers = Containers()
+        self.cell = Cell(engine, ("a", "b"))
+        self.epoch = self.cell.epoch
+        self.containers = Containers(everything_works)
+        self._host_tasks = MemoryHostTasks(self.containers)
 
     def reconciler(self, **more: int | float) -> SavepointReconciler:
         settings = {"keep_count": 50, **more}
-        return SavepointReconciler(SavepointStore(self.engine), self.containers, **settings)  # type: ignore[arg-type]
+        return SavepointReconciler(SavepointStore(self.engine), self._host_tasks, **settings)  # type: ignore[arg-type]
 
     def rounds(self, count: int) -> None:
         """Each round is a new process: all that it knows of the ones before is in the store."""
@@ -109,7 +90,7 @@ def test_savepoints_that_are_ready_may_stand_in(client: JobClient, keeping: Keep
 
 
 def test_a_failure_is_told_after_some_attempts_and_a_loss_is_made_good(client: JobClient, keeping: Keeping) -> None:
-    keeping.containers.works = lambda ask: Failed("disk full") if ask.key.container == "a" else Lost("no answer")
+    keeping.containers.works = lambda key: Failed("disk full") if key.container == "a" else Lost("no answer")
     client.create_savepoint("etl", "broken")
     for _ in range(100):
         keeping.rounds(1)
@@ -201,7 +182,7 @@ def test_the_commands(
     with capture_logs():
         with rounds_go_on(partial(keeping.rounds, 1)):
             said = shell("savepoint", "create", "etl", "nightly", "--reason", "why not").ok().splitlines()
-            keeping.containers.works = lambda ask: Failed("disk full")
+            keeping.containers.works = lambda key: Failed("disk full")
             failed = shell("savepoint", "create", "etl", "broken")
         assert said[1:] == [
             "savepoint nightly of etl is ready: generation 1, 1,234 bytes",

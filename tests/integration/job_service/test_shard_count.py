@@ -13,7 +13,7 @@ from penstock.tasks.shards import Sharding
 from penstock.wire.job_client import JobClient
 from services.shard_manager.store.owners import ensure_shards
 from services.shard_manager.store.sharding import write_sharding
-from tests.support.job_service import RunningJobService
+from tests.support.job_service.service import RunningJobService
 
 
 def test_of_a_new_cell_any_number_and_then_multiples_and_divisors(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock.local.kafka import EmbeddedKafka
-from tests.support.kafka_sink import SCHEMA, Pipe
-from tests.support.session import Feed
+from tests.support.kafka.sink import SCHEMA, Pipe
+from tests.support.spark.session import Feed
 
 
 @pytest.fixture

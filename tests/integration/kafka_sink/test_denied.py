@@ -20,8 +20,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from penstock.spark.failures import failure_of
-from tests.support.kafka_sink import VALUE, Pipe
-from tests.support.session import Feed
+from tests.support.kafka.sink import VALUE, Pipe
+from tests.support.spark.session import Feed
 
 _SLOWLY = "concat(n, coalesce(java_method('java.lang.Thread', 'sleep', 100L), '')) AS value"
 

@@ -15,8 +15,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.control.process import wait_until
 from penstock.spark.failures import Failure, failure_of
 from penstock.spark.sinks.kafka import seal_series
-from tests.support.kafka_sink import VALUE, Pipe, committed, log_ends
-from tests.support.session import Feed
+from tests.support.kafka.sink import VALUE, Pipe, committed, log_ends
+from tests.support.spark.session import Feed
 
 _SCOPES = pytest.mark.parametrize("scope", ["batch", "partition"])
 _PATIENCE_SECONDS = 30.0

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.failures import failure_of
-from tests.support.kafka_sink import VALUE, Pipe, committed
-from tests.support.session import Feed, run_to_end
-from tests.support.spark import make_topic, produce
+from tests.support.kafka.sink import VALUE, Pipe, committed
+from tests.support.spark.hosts import make_topic, produce
+from tests.support.spark.session import Feed, run_to_end
 
 _HEADERS = (
     "array(struct('word' AS key, CAST(word AS BINARY) AS value), struct('none' AS key, CAST(NULL AS BINARY) AS value))"

@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.spark.failures import failure_of
-from tests.support.kafka_sink import VALUE, Pipe
-from tests.support.session import Feed, forget_last_commit
-from tests.support.spark import make_topic
+from tests.support.kafka.sink import VALUE, Pipe
+from tests.support.spark.hosts import make_topic
+from tests.support.spark.session import Feed, forget_last_commit
 
 _SCOPES = pytest.mark.parametrize("scope", ["batch", "partition"])
 _ONCE = Counter(dict.fromkeys(range(20), 1))

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.local.kafka import EmbeddedKafka
-from tests.support.event_topics import topic_of
-from tests.support.windowed import catch_up, read, windowed
+from tests.support.kafka.event_topics import topic_of
+from tests.support.kafka.windowed import catch_up, read, windowed
 
 _TEN_YEARS = 10 * 365 * 86_400_000
 # Four hours; the second partition ends after one, the third begins after three.

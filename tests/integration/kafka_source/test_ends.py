@@ -15,8 +15,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from tests.support.event_topics import T0_MILLIS, topic_of
-from tests.support.windowed import read
+from tests.support.kafka.event_topics import T0_MILLIS, topic_of
+from tests.support.kafka.windowed import read
 
 _TIMES = {0: range(0, 600_000, 1_000), 1: range(0, 600_000, 2_000)}
 

@@ -12,8 +12,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from tests.support.event_topics import T0_MILLIS, topic_of, write_times
-from tests.support.windowed import Emitted, counts_of, read, windowed
+from tests.support.kafka.event_topics import T0_MILLIS, topic_of, write_times
+from tests.support.kafka.windowed import Emitted, counts_of, read, windowed
 
 # The window from 0 to 300 s closes when the watermark, ten seconds behind the last row, is at 300 s.
 _TIMES = {0: range(0, 309_000, 1_000), 1: range(0, 309_000, 3_000)}

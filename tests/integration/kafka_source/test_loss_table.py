@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.local.kafka import EmbeddedKafka
-from tests.support.loss_table import SHAPES, Outcome, cases, outcomes
+from tests.support.kafka.loss_table import SHAPES, Outcome, cases, outcomes
 
 
 @pytest.mark.long

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from tests.support.event_topics import T0_MILLIS, topic_of
-from tests.support.windowed import WINDOW_MILLIS, Emitted, counts_of, read, windowed
+from tests.support.kafka.event_topics import T0_MILLIS, topic_of
+from tests.support.kafka.windowed import WINDOW_MILLIS, Emitted, counts_of, read, windowed
 
 _TIMES = {0: range(0, 3_600_000, 2_000), 1: range(0, 3_600_000, 3_000), 2: range(0, 3_600_000, 6_000)}
 _ROWS = sum(map(len, _TIMES.values()))

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.task import Runtime
-from tests.support.redistribution import runtime_in, settings_below
+from tests.support.spark.redistribution import runtime_in, settings_below
 
 
 @pytest.fixture(scope="package")

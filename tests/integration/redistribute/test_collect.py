@@ -17,9 +17,9 @@ from penstock.spark.savepoint.take import take
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.redistribution import GenerationRemoval, RedistributionRequest, SavepointName, SealRequest
 from penstock.tasks.savepoint import SavepointRequest
-from tests.support.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
-from tests.support.session import unique
-from tests.support.spark import make_topic
+from tests.support.spark.hosts import make_topic
+from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
+from tests.support.spark.session import unique
 
 SUM = {"sql": "SELECT k, count(*) AS c, sum(v) AS s FROM events GROUP BY k"}
 MARK = [COLLECTED]

@@ -17,9 +17,9 @@ from penstock.spark.redistribute.seal import seal
 from penstock.spark.sinks.files import read_all
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import SealRequest
-from tests.support.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
-from tests.support.session import forget_last_commit
-from tests.support.spark import make_topic
+from tests.support.spark.hosts import make_topic
+from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
+from tests.support.spark.session import forget_last_commit
 
 SUM = {"sql": "SELECT k, count(*) AS c, sum(v) AS s FROM events GROUP BY k"}
 WINDOW = {"sql": "SELECT window.start AS w, k, count(*) AS c FROM events GROUP BY window(at, '20 seconds'), k"}

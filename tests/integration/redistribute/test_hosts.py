@@ -15,9 +15,9 @@ from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import GenerationRemoval, RedistributionReport, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointReport, SavepointRequest
-from tests.support.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
-from tests.support.spark import REPLY_SECONDS, Supervisor, make_topic, quick_start, running_host
-from tests.support.spark import run_host_task as run
+from tests.support.spark.hosts import REPLY_SECONDS, Supervisor, make_topic, quick_start, running_host
+from tests.support.spark.hosts import run_host_task as run
+from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
 
 SUM = {"sql": "SELECT k, count(*) AS c, sum(v) AS s FROM events GROUP BY k"}
 TOTAL = {"sql": "SELECT count(*) AS c FROM events"}

@@ -14,8 +14,8 @@ from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.initialize import initialize
 from penstock.spark.task import Runtime
 from penstock.tasks.sinks import SinkRequest
-from tests.support.redistribution import job_config
-from tests.support.session import unique
+from tests.support.spark.redistribution import job_config
+from tests.support.spark.session import unique
 
 TOPICS = {"events": "an-input-that-nobody-has-made"}
 

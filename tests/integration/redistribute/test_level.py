@@ -25,9 +25,9 @@ from penstock.spark.redistribute.seal import seal
 from penstock.spark.sources import first_beyond
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import SealRequest
-from tests.support.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
-from tests.support.spark import REPLY_SECONDS, make_topic, quick_start, running_host
-from tests.support.spark import run_host_task as run
+from tests.support.spark.hosts import REPLY_SECONDS, make_topic, quick_start, running_host
+from tests.support.spark.hosts import run_host_task as run
+from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
 
 WINDOW = {"sql": "SELECT window.start AS w, k, count(*) AS c FROM events GROUP BY window(at, '20 seconds'), k"}
 JOIN = {
@@ -162,7 +162,7 @@ def test_what_comes_in_after_the_seal_is_not_for_the_old_tasks(runtime: Runtime,
 def test_tasks_whose_watermark_the_inputs_do_not_tell_read_to_the_end(runtime: Runtime, events: Events) -> None:
     """The one that lags reads to the end as it was, and so beyond the other, which then does so too: never more."""
     events.add_range(0, 300)
-    job = make_job(runtime, {"events": events}, {"python": "tests.support.redistribution:with_own_watermark"})
+    job = make_job(runtime, {"events": events}, {"python": "tests.support.spark.redistribution:with_own_watermark"})
     undated = job.config.inputs["events"].model_copy(update={"event_time_column": None, "watermark_delay": None})
     job.config = job.config.model_copy(update={"inputs": {"events": undated}})
     job.run()

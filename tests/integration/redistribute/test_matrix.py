@@ -10,7 +10,8 @@ import pytest
 
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.task import Runtime
-from tests.support.redistribution import (
+from tests.support.spark.hosts import make_topic
+from tests.support.spark.redistribution import (
     KEY_GROUPS,
     Events,
     Job,
@@ -19,10 +20,9 @@ from tests.support.redistribution import (
     job_config,
     output_topic,
 )
-from tests.support.spark import make_topic
-from tests.support.spark_hash import key_group
+from tests.support.spark.spark_hash import key_group
 
-_MODULE = "tests.support.redistribution"
+_MODULE = "tests.support.spark.redistribution"
 
 
 class Operator(NamedTuple):

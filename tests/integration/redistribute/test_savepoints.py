@@ -19,8 +19,8 @@ from penstock.spark.savepoint.take import remove, savepoint_folder, take
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest, SavepointName
 from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
-from tests.support.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
-from tests.support.spark import make_topic
+from tests.support.spark.hosts import make_topic
+from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
 
 SUM = {"sql": "SELECT k, count(*) AS c, sum(v) AS s FROM events GROUP BY k"}
 READ_SECONDS = 60.0

@@ -11,10 +11,10 @@ from pyspark.errors import StreamingQueryException
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.failures import failure_of
 from penstock.spark.task import Runtime
-from tests.support.redistribution import KEY_GROUPS, Events, Job, Keys, Row, job_config, output_topic
-from tests.support.spark import make_topic
+from tests.support.spark.hosts import make_topic
+from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, Keys, Row, job_config, output_topic
 
-_MODULE = "tests.support.stateful_processor"
+_MODULE = "tests.support.spark.stateful_processor"
 _KEYS = 18
 # Tasks and threads of each generation.
 _THERE = ((2, 1), (1, 2))

@@ -10,8 +10,8 @@ import pytest
 
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.task import Runtime
-from tests.support.redistribution import KEY_GROUPS, Events, Job, Keys, Row, job_config, output_topic
-from tests.support.spark import make_topic
+from tests.support.spark.hosts import make_topic
+from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, Keys, Row, job_config, output_topic
 
 SUM = "SELECT k, count(*) AS c, sum(v) AS s, max(at) AS m FROM events GROUP BY k"
 WINDOW = (

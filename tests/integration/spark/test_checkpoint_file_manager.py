@@ -21,7 +21,7 @@ from penstock.local.jars import share_dir
 from penstock.spark.fence import FENCE
 from penstock.spark.files import LOCAL_FILES
 from penstock.spark.gateway import Jvm, start_jvm
-from tests.support.session import quick_jvm_settings
+from tests.support.spark.session import quick_jvm_settings
 
 EXISTS = "org.apache.hadoop.fs.FileAlreadyExistsException"
 

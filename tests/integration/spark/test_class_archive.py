@@ -13,7 +13,7 @@ from penstock.local.jars import share_dir
 from penstock.spark.gateway import start_jvm
 from penstock.spark.session import host_settings
 from penstock.spark.settings import class_archive
-from tests.support.spark import settings_for
+from tests.support.spark.hosts import settings_for
 
 
 @pytest.fixture(scope="module", autouse=True)

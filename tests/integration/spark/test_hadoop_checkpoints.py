@@ -14,8 +14,7 @@ from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.host.exits import ExitReason
 from penstock.spark.settings import SparkSettings
 from penstock.spark.task import RunningTask, Runtime
-from tests.support.session import unique
-from tests.support.spark import (
+from tests.support.spark.hosts import (
     job_config,
     jvm_pid,
     make_topic,
@@ -27,6 +26,7 @@ from tests.support.spark import (
     task_spec,
     wait_gone,
 )
+from tests.support.spark.session import unique
 
 SLOW = "SELECT n, word, reflect('java.lang.Thread', 'sleep', 500L) AS pause FROM events"
 

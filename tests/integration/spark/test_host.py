@@ -18,7 +18,7 @@ from penstock.spark.channel import Exit, Live, Reply, Stop
 from penstock.spark.checkpoint import is_clean, last_commit, planned_batch
 from penstock.spark.host.exits import ExitReason
 from penstock.spark.packages import pack
-from tests.support.spark import (
+from tests.support.spark.hosts import (
     REPLY_SECONDS,
     Supervisor,
     job_config,

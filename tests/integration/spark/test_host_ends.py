@@ -23,7 +23,7 @@ from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.channel import EVENTS, Lease, Ready, Start
 from penstock.spark.checkpoint import last_commit, last_offset
 from penstock.spark.host.exits import ExitReason
-from tests.support.spark import (
+from tests.support.spark.hosts import (
     END_SECONDS,
     READY_SECONDS,
     REPLY_SECONDS,
@@ -42,7 +42,7 @@ from tests.support.spark import (
 
 @pytest.mark.long
 def test_a_killed_supervisor_takes_host_and_jvm_along(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.support.lone_supervisor", str(tmp_path)]
+    command = [sys.executable, "-m", "tests.support.spark.lone_supervisor", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as supervisor:
         assert supervisor.stdout is not None
         host, jvm = map(int, supervisor.stdout.readline().split())

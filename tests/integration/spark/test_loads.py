@@ -20,7 +20,7 @@ from penstock.spark.channel import Lease
 from penstock.spark.host.exits import ExitReason
 from penstock.spark.settings import heap_for
 from penstock.tasks.dimensions import CPU, DISK, MEMORY, NETWORK
-from tests.support.spark import (
+from tests.support.spark.hosts import (
     END_SECONDS,
     REPLY_SECONDS,
     Supervisor,

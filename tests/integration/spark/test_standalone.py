@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.local.kafka import EmbeddedKafka
-from tests.support.spark import (
+from tests.support.spark.hosts import (
     QUICK_JVM,
     consume,
     job_config,
@@ -18,7 +18,7 @@ from tests.support.spark import (
     settings_for,
     task_spec,
 )
-from tests.support.standalone import standalone
+from tests.support.spark.standalone import standalone
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.channel import Exit
 from penstock.spark.checkpoint import is_clean
 from penstock.spark.host.exits import ExitReason
-from tests.support.spark import (
+from tests.support.spark.hosts import (
     END_SECONDS,
     REPLY_SECONDS,
     Supervisor,

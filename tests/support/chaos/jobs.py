@@ -14,10 +14,10 @@ from confluent_kafka import Producer
 from penstock.control.process import wait_until
 from penstock.local.stack import LocalStack
 from penstock.local.topics import create_topics
-from tests.support.counts import CONVERGE_S, KEY_GROUPS, ROWS_AT_ONCE, SCHEMA, WORDS, CountJob
-from tests.support.feeding import feeding
-from tests.support.kafka_sink import committed
-from tests.support.rows import RowJob
+from tests.support.kafka.sink import committed
+from tests.support.stack.counts import CONVERGE_S, KEY_GROUPS, ROWS_AT_ONCE, SCHEMA, WORDS, CountJob
+from tests.support.stack.feeding import feeding
+from tests.support.stack.rows import RowJob
 
 PAUSE_S = 0.1
 TASKS = 2

@@ -16,7 +16,7 @@ import psutil
 from penstock.control.process import kill_group, signal_group, start_child, wait_until
 from penstock.local.jars import compile_java, spark_jars
 from tests.support.exactly_once.plan import Plan, QueryPlan, write_plan
-from tests.support.session import CHECKPOINTS
+from tests.support.spark.session import CHECKPOINTS
 
 _ROOT = Path(__file__).parents[3]
 _JAVA = Path(__file__).parent / "java"

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.local.topics import create_topics
 from tests.support.exactly_once.plan import OWN, SPARKS, QueryPlan
 from tests.support.exactly_once.rows import produce_rows
-from tests.support.session import unique
+from tests.support.spark.session import unique
 
 PARTITIONS = 4
 

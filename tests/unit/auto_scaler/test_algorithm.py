@@ -24,7 +24,7 @@ from services.auto_scaler.algorithm import (
     replay,
 )
 from services.auto_scaler.symptoms import JobSymptoms
-from tests.support.jobs import make_config
+from tests.support.store.jobs import make_config
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 GIB, MIB = 2**30, 2**20

@@ -14,7 +14,7 @@ from penstock.cli import demo
 from penstock.cli.commands import COMMANDS
 from penstock.cli.lazy import Command, function_of
 from penstock.local.ports import free_port
-from tests.support.shell import Shell
+from tests.support.cli.shell import Shell
 
 # What a call over HTTP must not wait for.
 LARGE = [

@@ -11,7 +11,7 @@ from penstock.config.declare import ChangeKind
 from penstock.config.merge import LayerConfig
 from penstock.config.validate import check_layer, check_merged
 from services.job_service.explain import explain, why_ignored
-from tests.support.job_configs import job
+from tests.support.config.jobs import job
 
 
 def split(task_count: int, bounds: list[int] | None) -> dict[str, Any]:

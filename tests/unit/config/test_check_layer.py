@@ -11,7 +11,7 @@ from penstock.config.merge import overlay
 from penstock.config.problems import MAX_PROBLEMS
 from penstock.config.validate import check_job_name, check_layer, check_merged
 from penstock.control.errors import InvalidConfig
-from tests.support.job_configs import job
+from tests.support.config.jobs import job
 
 
 def deep(depth: int) -> list[Any]:

@@ -9,7 +9,7 @@ import pytest
 from penstock.config.model import DeltaOutput, JobConfig
 from penstock.config.validate import check_merged
 from penstock.control.errors import InvalidConfig
-from tests.support.job_configs import FLIGHTS, job
+from tests.support.config.jobs import FLIGHTS, job
 
 AVRO = '{"type": "record", "name": "f", "fields": [{"name": "dest", "type": "string"}]}'
 TIMED = {"event_time_column": "time", "watermark_delay": "10 minutes"}

@@ -12,7 +12,7 @@ from penstock.config.classify import NO_DIFFERENCE, FieldChange, classify
 from penstock.config.declare import ChangeKind
 from penstock.config.tree import row_for
 from penstock.config.validate import check_merged
-from tests.support.job_configs import job
+from tests.support.config.jobs import job
 
 NONE, LIVE, RESTART, RESCALE, FORBIDDEN = ChangeKind
 CHANGES = [

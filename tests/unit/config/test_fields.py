@@ -11,7 +11,7 @@ from penstock.config.declare import ChangeKind, Model, declare
 from penstock.config.merge import leaves
 from penstock.config.tree import FIELD_TABLE, build_tree, row_for, rows
 from penstock.config.validate import check_merged
-from tests.support.job_configs import job
+from tests.support.config.jobs import job
 
 OUTPUTS = [
     {"type": "kafka", "topic": "t"},

@@ -10,7 +10,7 @@ from penstock.config.query_rules import InputKeys, query_facts
 from penstock.config.sql import MORE_AGGREGATES
 from penstock.config.validate import check_merged
 from penstock.control.errors import InvalidConfig
-from tests.support.job_configs import FLIGHTS, job
+from tests.support.config.jobs import FLIGHTS, job
 
 INPUTS = {
     "weather": FLIGHTS | {"topic": "weather"},

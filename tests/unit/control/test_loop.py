@@ -201,7 +201,7 @@ def test_a_timer_that_was_set_by_a_clock_since_put_right_is_set_anew(
     clock.set_by = timedelta()
     # The stop waits for renewals: from here on they are held.
     election.may_be_held.release(1000)
-    wait_until(lambda: timers.set_anew > 0, 5, "the timer to be set anew")
+    assert wait_until(lambda: timers.set_anew > 0, 5, "the timer to be set anew")
 
 
 def test_renewals_outlive_their_bugs(loops: list[LeaderLoop]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.config.validate import check_merged
 from services.job_service.balance import measured
-from tests.support.job_configs import job
+from tests.support.config.jobs import job
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CONFIG = check_merged(job({"inputs": {"flights": {"key_groups": 4}}}))

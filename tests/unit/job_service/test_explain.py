@@ -9,7 +9,7 @@ from penstock.config.classify import classify
 from penstock.config.merge import LayerConfig, leaves, merge
 from penstock.config.validate import check_merged
 from services.job_service.explain import explain
-from tests.support.job_configs import job
+from tests.support.config.jobs import job
 
 WRITTEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 EXPIRES = datetime(2026, 1, 3, tzinfo=UTC)

@@ -14,7 +14,7 @@ from penstock.spark.balance import balance_options, bounded, delay_millis, limit
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sources import kafka_options, substitute
 from penstock.spark.task import trigger_interval
-from tests.support.spark import job_config
+from tests.support.spark.hosts import job_config
 
 SETTINGS = SparkSettings(checkpoint_root="/ck", kafka_bootstrap="broker:9092")
 

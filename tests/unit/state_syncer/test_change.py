@@ -25,7 +25,7 @@ from services.state_syncer.decide.effects import (
 from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.view import JobView, Running, SyncRecord, Unusable
 from services.state_syncer.store.recorded import expected_config
-from tests.support.jobs import make_config, make_layer
+from tests.support.store.jobs import make_config, make_layer
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CONFIG = make_config()

@@ -16,7 +16,7 @@ from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.view import JobView, Running
 from services.state_syncer.round.events import LOGGED_COMMITS, log_events, log_simple
 from services.state_syncer.store.simple import Committed, SimpleCommits
-from tests.support.jobs import make_config
+from tests.support.store.jobs import make_config
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RUNNING = Running(make_config(), 5, 1, 0, False, True, 9)

@@ -12,7 +12,7 @@ from penstock.tasks.redistribution import RedistributionRequest, SealRequest
 from services.state_syncer.decide.progress import Plan, Step
 from services.state_syncer.decide.view import Running
 from services.state_syncer.host_tasks.plan_tasks import key_of, request_of
-from tests.support.jobs import make_config
+from tests.support.store.jobs import make_config
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RUNNING = Running(make_config(), revision=5, generation=3, restarts=0, stopping=True, started=True, commit_number=9)

@@ -31,7 +31,7 @@ from services.state_syncer.decide.rescale import MOVES, NOBODY, Fact, begin_resc
 from services.state_syncer.decide.view import JobView, Running, SyncRecord, Unusable
 from services.state_syncer.decide.waves import RolloutPolicy
 from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Outcome, Unanswered
-from tests.support.jobs import make_config
+from tests.support.store.jobs import make_config
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OLD, NEW = make_config(), make_config(task_count=4, priority=2)

@@ -26,7 +26,7 @@ from services.state_syncer.decide.next_step import next_step
 from services.state_syncer.decide.rollout import begin_rollout
 from services.state_syncer.decide.view import JobView, Running, SyncRecord, Unusable
 from services.state_syncer.decide.waves import Rolling, Rollout, RolloutPolicy, Stage
-from tests.support.jobs import make_config
+from tests.support.store.jobs import make_config
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 POLICY = RolloutPolicy()

@@ -25,10 +25,10 @@ from services.state_syncer.round.fold import Round
 from services.state_syncer.round.loop import StateSyncer, run_parts
 from services.state_syncer.store.recorded import with_recorded
 from services.state_syncer.store.simple import SimpleCommits
-from tests.support.jobs import make_config, make_layer
 from tests.support.memory.store import LeaseEntry, MemoryStore
 from tests.support.memory.sync import MemorySyncStore
-from tests.support.syncer_cell import NobodyToAsk
+from tests.support.state_syncer.containers import NobodyToAsk
+from tests.support.store.jobs import make_config, make_layer
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RUNNING = Running(make_config(), 1, 1, 0, stopping=False, started=True, commit_number=1)

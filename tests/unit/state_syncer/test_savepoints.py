@@ -31,7 +31,7 @@ from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, 
 from services.state_syncer.host_tasks.plan_tasks import request_of as ask_of_plan
 from services.state_syncer.savepoints.decide import decide, in_turn, key_of, request_of
 from services.state_syncer.savepoints.store import Running as SavedRunning
-from tests.support.jobs import make_config
+from tests.support.store.jobs import make_config
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CONFIG = make_config()

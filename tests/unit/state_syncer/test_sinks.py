@@ -14,7 +14,7 @@ from services.state_syncer.decide.view import JobView, Running, SyncRecord
 from services.state_syncer.host_tasks.next_attempt import LiveContainer
 from services.state_syncer.host_tasks.outcomes import Failed, Unanswered
 from services.state_syncer.host_tasks.output_tasks import OutputTasks
-from tests.support.jobs import make_config
+from tests.support.store.jobs import make_config
 
 SIZED = {"key_groups": 4}
 CONTAINERS = {

@@ -7,7 +7,7 @@ import pytest
 from penstock.model.reports import TaskState
 from penstock.spark.channel import Live, Start, Stop
 from penstock.tasks.spec import Before
-from tests.support.task_manager import World, all_shards, running_world, template
+from tests.support.task_manager.world import World, all_shards, running_world, template
 
 
 def test_tasks_of_owned_shards_start_and_are_reported() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.model.reports import TaskState
 from penstock.spark.channel import Start
 from services.task_manager.decide.model import Limits
-from tests.support.task_manager import World, all_shards, running_world, shards_of, template
+from tests.support.task_manager.world import World, all_shards, running_world, shards_of, template
 
 BOTH = {"flights/0", "flights/1"}
 

@@ -7,7 +7,7 @@ import pytest
 from penstock.control.errors import Conflict
 from penstock.model.reports import TaskState
 from penstock.wire.cluster import HeartbeatAnswer
-from tests.support.task_manager import SHARDS, World, all_shards, running_world, shards_of, template
+from tests.support.task_manager.world import SHARDS, World, all_shards, running_world, shards_of, template
 
 
 def test_hosts_hear_of_every_lease_extension_before_they_start_tasks() -> None:

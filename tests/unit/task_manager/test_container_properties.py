@@ -10,7 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from penstock.spark.channel import Command, Start
 from services.task_manager.decide.model import Limits
-from tests.support.task_manager import SHARDS, FakeHost, World, all_shards, template
+from tests.support.task_manager.fake_hosts import FakeHost
+from tests.support.task_manager.world import SHARDS, World, all_shards, template
 
 CHANGES = st.sampled_from(
     [

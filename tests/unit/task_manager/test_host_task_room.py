@@ -7,7 +7,7 @@ from penstock.wire.host_tasks import LOST, HostTaskState
 from services.task_manager.decide.host_choice import host_key_for
 from services.task_manager.decide.model import HostFailure, Limits, Observed
 from services.task_manager.hosts.host_tasks import HostTasks
-from tests.support.task_manager import host_task, layout, redistribution
+from tests.support.task_manager.world import host_task, layout, redistribution
 from tests.unit.task_manager.test_host_tasks import GIB, OTHER, SEAL, given, ready_world, state
 
 

@@ -18,7 +18,8 @@ from services.task_manager.decide.actions import RunHostTask as RunAction
 from services.task_manager.decide.host_choice import host_key_for
 from services.task_manager.decide.model import Limits
 from services.task_manager.hosts.host_tasks import KEPT, HostTasks
-from tests.support.task_manager import FakeHost, World, all_shards, host_task, layout, redistribution, template
+from tests.support.task_manager.fake_hosts import FakeHost
+from tests.support.task_manager.world import World, all_shards, host_task, layout, redistribution, template
 
 REQUEST = redistribution()
 OTHER = {"name": "flights", "version": "1"}

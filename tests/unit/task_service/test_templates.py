@@ -10,7 +10,7 @@ from penstock.config.model import DesiredState
 from penstock.tasks.spec import expand
 from services.task_service.store.rows import Changes, StoredTemplate
 from services.task_service.templates import everything, template_of, updated
-from tests.support.jobs import make_config
+from tests.support.store.jobs import make_config
 
 GOOD = json.dumps(make_config())
 BAD = json.dumps({**make_config(), "task_count": 9})  # more tasks than key groups

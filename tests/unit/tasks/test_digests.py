@@ -17,7 +17,7 @@ from penstock.tasks import digests
 from penstock.tasks.digests import digests_of
 from penstock.tasks.rollout import is_upgrade
 from penstock.tasks.sinks import needs_sink
-from tests.support.job_configs import job
+from tests.support.config.jobs import job
 
 OUTPUTS = [
     {"type": "kafka", "topic": "clean"},

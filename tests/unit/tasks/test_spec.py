@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from penstock.config.validate import check_merged
 from penstock.tasks.spec import Before, TaskSpec, TaskTemplate, expand, key_group_count, task_id
-from tests.support.job_configs import job
+from tests.support.config.jobs import job
 
 
 def template(**changes: object) -> TaskTemplate:

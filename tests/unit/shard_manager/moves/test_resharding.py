@@ -12,7 +12,7 @@ from services.shard_manager.moves.resharding import is_due, together
 from services.shard_manager.placement.cell import Rules
 from services.shard_manager.placement.needs import Needs, needs_of
 from services.shard_manager.placement.target import target_of
-from tests.support.cells import job, jobs_in, member, members, reported
+from tests.support.shard_manager.facts import job, jobs_in, member, members, reported
 
 LIVE = ("a", "b", "c")
 

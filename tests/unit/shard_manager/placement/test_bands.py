@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from services.shard_manager.placement.place import Placement, place
 from services.shard_manager.placement.problem import Problem
-from tests.support.fleets import changed, constrained, fleet, without
-from tests.support.placement_problems import Container, Shard, problem_of
-from tests.support.placements import DIMENSIONS, best_possible, worst_deviation
+from tests.support.shard_manager.fleets import changed, constrained, fleet, without
+from tests.support.shard_manager.placement_problems import Container, Shard, problem_of
+from tests.support.shard_manager.placements import DIMENSIONS, best_possible, worst_deviation
 
 _LOADS = st.fixed_dictionaries({"cpu": st.sampled_from([0.5, 1.0, 1.2, 1.5, 2.0, 2.2]), "gpu": st.integers(0, 2)})
 

@@ -6,7 +6,7 @@ from penstock.tasks.shards import Sharding
 from services.shard_manager.placement.binding import Unmet, bind
 from services.shard_manager.placement.needs import needs_of
 from services.shard_manager.placement.problem import ANYWHERE, Constraint
-from tests.support.cells import job, member
+from tests.support.shard_manager.facts import job, member
 
 
 def bound(jobs, *, offers=(), members=(), home=None, shards=1):

@@ -8,7 +8,7 @@ from penstock.control.errors import UserError
 from services.shard_manager.placement.place import place
 from services.shard_manager.placement.problem import Constraint, State
 from services.shard_manager.placement.reasons import Cause
-from tests.support.placement_problems import Container, Shard, problem_of
+from tests.support.shard_manager.placement_problems import Container, Shard, problem_of
 
 
 def _hosts(count: int, cpu: float = 10.0, **fields: object) -> list[Container]:

@@ -11,7 +11,7 @@ from services.shard_manager.placement.cell import UNBOUNDED, Rules, problem_of_c
 from services.shard_manager.placement.needs import needs_of
 from services.shard_manager.placement.place import place
 from services.shard_manager.placement.problem import State
-from tests.support.cells import job, member, members
+from tests.support.shard_manager.facts import job, member, members
 
 NOTHING = needs_of([], [], Sharding(12))
 

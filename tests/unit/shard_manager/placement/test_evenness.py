@@ -14,9 +14,9 @@ from services.shard_manager.placement.checks import check_counted
 from services.shard_manager.placement.evenness import COUNTED, measure_of
 from services.shard_manager.placement.frame import frame_of
 from services.shard_manager.placement.place import place
-from tests.support.fleets import changed, constrained, fleet
-from tests.support.placement_problems import Container, Shard, problem_of
-from tests.support.placements import DIMENSIONS, containers, shards
+from tests.support.shard_manager.fleets import changed, constrained, fleet
+from tests.support.shard_manager.placement_problems import Container, Shard, problem_of
+from tests.support.shard_manager.placements import DIMENSIONS, containers, shards
 
 HOSTS = [Container(f"c{number}", {"cpu": 20.0}) for number in range(4)]
 

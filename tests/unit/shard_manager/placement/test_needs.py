@@ -6,7 +6,7 @@ from penstock.tasks.dimensions import CPU, DISK, NAMES
 from penstock.tasks.loads import TaskLoad
 from penstock.tasks.shards import Sharding, shard_of
 from services.shard_manager.placement.needs import needs_of
-from tests.support.cells import job, reported
+from tests.support.shard_manager.facts import job, reported
 
 CPUS = NAMES.index(CPU)
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.shard_manager.placement.place import place
-from tests.support.placement_problems import problem_of
-from tests.support.placements import (
+from tests.support.shard_manager.placement_problems import problem_of
+from tests.support.shard_manager.placements import (
     DIMENSIONS,
     broken_promises,
     containers,

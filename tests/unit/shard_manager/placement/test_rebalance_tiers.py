@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from services.shard_manager.placement.place import place
 from services.shard_manager.placement.problem import Constraint
-from tests.support.fleets import constrained, fleet, without
-from tests.support.placement_problems import Container, Shard, problem_of
-from tests.support.placements import used
+from tests.support.shard_manager.fleets import constrained, fleet, without
+from tests.support.shard_manager.placement_problems import Container, Shard, problem_of
+from tests.support.shard_manager.placements import used
 
 EAST, WEST = Constraint(frozenset({"east"})), Constraint(frozenset({"west"}))
 

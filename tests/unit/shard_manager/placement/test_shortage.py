@@ -12,8 +12,8 @@ from services.shard_manager.placement.place import place
 from services.shard_manager.placement.problem import Constraint, State
 from services.shard_manager.placement.reasons import Cause
 from services.shard_manager.placement.shortage import Placed, place_all
-from tests.support.placement_problems import Container, Shard, problem_of
-from tests.support.placements import DIMENSIONS, containers, may_hold, previous, shards
+from tests.support.shard_manager.placement_problems import Container, Shard, problem_of
+from tests.support.shard_manager.placements import DIMENSIONS, containers, may_hold, previous, shards
 
 HOSTS = [Container("a", {"cpu": 2.0}, "east"), Container("b", {"cpu": 2.0}, "west")]
 

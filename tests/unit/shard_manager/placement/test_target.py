@@ -12,8 +12,8 @@ from penstock.tasks.shards import SLOTS, Sharding
 from services.shard_manager.placement.alerts import SELECTOR_UNMET
 from services.shard_manager.placement.needs import needs_of
 from services.shard_manager.placement.target import usable_members
-from tests.support.cells import job, member, members, reported
-from tests.support.targets import SHARDING, SHARDS, TWO, counts, made
+from tests.support.shard_manager.facts import job, member, members, reported
+from tests.support.shard_manager.targets import SHARDING, SHARDS, TWO, counts, made
 
 
 def test_a_drain_that_has_come_to_its_limit_is_over():

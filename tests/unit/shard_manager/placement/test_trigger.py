@@ -11,8 +11,8 @@ from services.shard_manager.placement.alerts import SELECTOR_UNMET, UNPLACEABLE
 from services.shard_manager.placement.needs import needs_of
 from services.shard_manager.placement.target import container_facts, review
 from services.shard_manager.placement.trigger import Periods, PlacementTrigger, trigger_of_cell, trigger_of_needs
-from tests.support.cells import job, jobs_in, member, members, reported
-from tests.support.targets import RULES, SHARDING, SHARDS, TWO, counts, made
+from tests.support.shard_manager.facts import job, jobs_in, member, members, reported
+from tests.support.shard_manager.targets import RULES, SHARDING, SHARDS, TWO, counts, made
 
 PERIODS = Periods(usual=1800.0, unfinished=60.0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from services.task_manager.decide.changes import Step, step_between
-from tests.support.task_manager import spec
+from tests.support.task_manager.world import spec
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from penstock.spark.channel import Start
 from services.task_manager.decide.actions import StartHost, StartTask
 from services.task_manager.decide.host_choice import DEFAULT_KEY, choose_hosts, host_key
 from services.task_manager.decide.model import DesiredTask, HostPhase, HostView, Limits, Observed, TaskView
-from tests.support.task_manager import World, all_shards, spec, template
+from tests.support.task_manager.world import World, all_shards, spec, template
 
 NOW = 1000.0
 

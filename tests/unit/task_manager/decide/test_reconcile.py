@@ -24,7 +24,7 @@ from services.task_manager.decide.actions import (
 from services.task_manager.decide.host_choice import DEFAULT_KEY
 from services.task_manager.decide.model import Crash, DesiredTask, HostPhase, HostView, Limits, Observed, TaskView
 from services.task_manager.decide.reconcile import Desired, reconcile
-from tests.support.task_manager import spec
+from tests.support.task_manager.world import spec
 
 NOW = 1000.0
 LIMITS = Limits(warm_hosts=0)

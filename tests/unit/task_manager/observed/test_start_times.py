@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from services.task_manager.decide.model import Limits
 from services.task_manager.observed.start_times import FEWEST, WINDOW_SECONDS, StartTimes
-from tests.support.task_manager import World, all_shards, template
+from tests.support.task_manager.world import World, all_shards, template
 
 
 def test_the_median_of_enough_recent_starts() -> None:

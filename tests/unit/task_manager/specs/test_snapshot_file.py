@@ -11,7 +11,7 @@ import pytest
 from penstock.wire.cluster import Snapshot
 from services.task_manager.specs.snapshot_file import SnapshotFile
 from services.task_manager.specs.spec_cache import SpecCache, updated
-from tests.support.task_manager import SHARDS, template
+from tests.support.task_manager.world import SHARDS, template
 
 
 def full(commit_number: int, *jobs: str) -> Snapshot:

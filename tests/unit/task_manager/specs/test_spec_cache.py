@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.tasks.shards import Sharding, shard_of
 from penstock.wire.cluster import Identity, Snapshot
 from services.task_manager.specs.spec_cache import SpecCache, stops_jobs, updated
-from tests.support.task_manager import CAPACITY, SHARDS, all_shards, template
+from tests.support.task_manager.world import CAPACITY, SHARDS, all_shards, template
 
 STATES = ("stopped", "running")
 HERE = Identity(container="c", url="http://c", region="east", capacity=CAPACITY, labels={"disk": "ssd"})

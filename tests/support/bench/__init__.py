@@ -1,0 +1,1 @@
+"""What the small forms of benches are held to."""

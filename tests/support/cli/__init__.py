@@ -1,0 +1,1 @@
+"""`penstock` run in the test's process."""

@@ -1,0 +1,1 @@
+"""A Job Service on a real port."""

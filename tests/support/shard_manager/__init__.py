@@ -1,0 +1,1 @@
+"""A cell of containers on a real store (`cell`); fleets, problems and checks for placement (the rest)."""

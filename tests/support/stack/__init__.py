@@ -1,0 +1,1 @@
+"""Jobs on a whole stack whose result is easy to judge."""

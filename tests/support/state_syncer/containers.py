@@ -1,0 +1,75 @@
+"""Containers that do host tasks as the test says, as the parts of a State Syncer see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from penstock.tasks.redistribution import RedistributionReport
+from services.state_syncer.decide.progress import Step
+from services.state_syncer.host_tasks.dispatcher import HostTasks
+from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Lost, Outcome, Unanswered
+
+Script = Callable[[AttemptKey], Outcome]
+
+
+def everything_works(key: AttemptKey) -> Outcome:
+    return Done(RedistributionReport()) if key.kind == Step.REDISTRIBUTE else Done()
+
+
+def fails_at(step: Step) -> Script:
+    """Every attempt at a step fails."""
+    return lambda key: Failed("disk full") if key.kind == step else everything_works(key)
+
+
+def silent(container: str) -> Script:
+    """A container that never answers; the others work."""
+    return lambda key: Lost("no answer") if key.container == container else everything_works(key)
+
+
+class Containers:
+    """Asked by any number of syncers, one after another: what they know is theirs and outlives those.
+
+    `asked` has every attempt once, in order, that was asked while `works` answered for it.
+    """
+
+    def __init__(self, works: Script = everything_works) -> None:
+        self.works = works
+        self.asked: list[Attempt] = []
+
+    def generations(self) -> list[int | None]:
+        """The generations that were to be written, in order."""
+        return [ask.key.number for ask in self.asked if ask.key.kind == Step.REDISTRIBUTE]
+
+
+class NobodyToAsk(HostTasks):
+    """The host tasks of a cell without containers: nothing is ever answered."""
+
+    def __init__(self) -> None:
+        pass
+
+    def outcome(self, key: AttemptKey) -> Outcome:
+        return Unanswered()
+
+    def want(self, attempts: Iterable[Attempt], leader_epoch: int) -> None:
+        pass
+
+
+class MemoryHostTasks(HostTasks):
+    """The host tasks of one part of a syncer: they are forgotten when its process ends."""
+
+    def __init__(self, containers: Containers) -> None:
+        self._containers = containers
+        self._outcomes: dict[AttemptKey, Outcome] = {}
+
+    def outcome(self, key: AttemptKey) -> Outcome:
+        return self._outcomes.get(key, Unanswered())
+
+    def want(self, attempts: Iterable[Attempt], leader_epoch: int) -> None:
+        before, self._outcomes = self._outcomes, {}
+        for attempt in attempts:
+            if isinstance(attempt.request, Failed):
+                self._outcomes[attempt.key] = attempt.request
+                continue
+            if all(attempt.key != known.key for known in self._containers.asked):
+                self._containers.asked.append(attempt)
+            self._outcomes[attempt.key] = before.get(attempt.key) or self._containers.works(attempt.key)

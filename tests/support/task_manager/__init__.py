@@ -1,0 +1,1 @@
+"""A container in a world that the test moves (`world`), and a small control plane for a real one."""

@@ -1,0 +1,1 @@
+"""A Task Service on a real port and a real store."""
