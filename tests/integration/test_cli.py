@@ -28,17 +28,22 @@ from services.shard_manager.store.members import register
 from services.shard_manager.store.owners import Change, ensure_shards, read_owners, record_owners
 from services.task_service.store.reports import save_report
 from tests.support.cli.shell import Shell
-from tests.support.job_service.service import CONFIG, RunningJobService, job_service
+from tests.support.job_service.service import CONFIG, RunningJobService, as_new, standing_job_service
 from tests.support.store.running import commit_job
 
 SHARDS = 4
 COLUMNS = 120
 
 
-@pytest.fixture
-def service(database_url: str) -> Iterator[RunningJobService]:
-    with job_service(database_url) as running:
+@pytest.fixture(scope="module")
+def standing(postgres_url: str, template_database: str) -> Iterator[RunningJobService]:
+    with standing_job_service(postgres_url, template_database) as running:
         yield running
+
+
+@pytest.fixture
+def service(standing: RunningJobService) -> RunningJobService:
+    return as_new(standing)
 
 
 @pytest.fixture

@@ -6,32 +6,39 @@ The container is the test's own; tasks on Spark are in `test_rollout` of the end
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
+from typing import Any
 
 import pytest
 
-from penstock.store.engine import connect, transaction
+from penstock.store.engine import transaction
 from services.job_service.store import jobs
 from services.state_syncer.decide.budget import Budget
 from services.state_syncer.store.port import SyncStore
-from tests.support.job_service.service import job_service
+from tests.support.job_service.service import RunningJobService, as_new, standing_job_service
 from tests.support.state_syncer.cell import Interfering, Killed, depose, die, elect
 from tests.support.state_syncer.rollouts import Away, RolloutCell
 
 SYNCER = "syncer"
 
 
+@pytest.fixture(scope="module")
+def standing(postgres_url: str, template_database: str) -> Iterator[RunningJobService]:
+    with standing_job_service(postgres_url, template_database) as running:
+        yield running
+
+
 @pytest.fixture
-def cell(database_url: str) -> Iterator[RolloutCell]:
+def cell(standing: RunningJobService) -> Iterator[RolloutCell]:
     """Job j runs version 1 of its package as three tasks."""
-    engine = connect(database_url)
-    with job_service(database_url) as service:
-        token = service.client().create_token(SYNCER, "scaler", ["rollback"])
-        with service.client() as client, service.client(token) as syncer_client:
-            cell = RolloutCell(engine, client=client, writer=syncer_client)
+    service = as_new(standing)
+    with service.client() as client:
+        token = client.create_token(SYNCER, "scaler", ["rollback"])
+        with service.client(token) as syncer_client:
+            cell = RolloutCell(service.engine, client=client, writer=syncer_client)
             cell.release("1")
             cell.rounds(2)
             yield cell
-    engine.dispose()
 
 
 def test_a_package_goes_out_wave_by_wave(cell: RolloutCell) -> None:
@@ -162,9 +169,14 @@ def test_a_rollback_that_is_refused_is_told(cell: RolloutCell) -> None:
     assert (cell.sync()["plan"]["step"], cell.changes[-1]) == ("roll_back", ["2", "1", "1"])
 
 
-@pytest.mark.parametrize("after_write", [False, True])
-@pytest.mark.parametrize("round_", range(3))
-@pytest.mark.parametrize("is_bad", [False, True])
+def _deaths() -> Iterator[Any]:
+    """Both kinds of package die in every round: one of the kinds before, the other after the write."""
+    for is_bad, round_, after_write in product((False, True), range(3), (False, True)):
+        is_short = after_write == ((round_ + is_bad) % 2 == 0)
+        yield pytest.param(round_, after_write, is_bad, marks=[] if is_short else [pytest.mark.long])
+
+
+@pytest.mark.parametrize(("round_", "after_write", "is_bad"), list(_deaths()))
 def test_a_syncer_that_dies_at_any_write_is_carried_on_by_the_next(
     cell: RolloutCell, round_: int, *, after_write: bool, is_bad: bool
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -197,8 +198,13 @@ def test_a_rescale_with_another_output_stops_nothing_until_that_is_made(cell: Ce
     assert (cell.running()["config"], cell.sync()["state"]) == (make_config(**ELSEWHERE), "synced")
 
 
-@pytest.mark.parametrize("after_write", [False, True])
-@pytest.mark.parametrize("round_", range(6))
+@pytest.mark.parametrize(
+    ("round_", "after_write"),
+    [
+        pytest.param(round_, after_write, marks=[] if after_write == (round_ % 2 == 0) else [pytest.mark.long])
+        for round_, after_write in product(range(6), (False, True))
+    ],
+)
 def test_a_rescale_with_another_output_survives_the_death_of_a_syncer_in_any_round(
     cell: Cell, round_: int, *, after_write: bool
 ) -> None:

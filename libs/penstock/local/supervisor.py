@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 
 from penstock.control.process import kill_group, start_child, stop_group, wait_until
-from penstock.wire.http import tls_context
+from penstock.wire.http import certificates
 
 _WATCH_S = 0.2
 _HEALTHY_AFTER_S = 30.0
@@ -137,6 +137,6 @@ def _how(code: int) -> str:
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(url, timeout=2.0, verify=tls_context()).status_code == 200
+        return httpx.get(url, timeout=2.0, verify=certificates()).status_code == 200
     except httpx.HTTPError:
         return False

@@ -8,7 +8,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from penstock.control.errors import Unavailable
-from penstock.wire.http import problem_of
+from penstock.wire.http import certificates, problem_of
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -26,7 +26,7 @@ class Endpoints:
         if not self._urls:
             raise ValueError(f"no address for {service}")
         self._preferred = self._urls[0]
-        self._client = httpx.Client(timeout=timeout_seconds, trust_env=False)
+        self._client = httpx.Client(timeout=timeout_seconds, trust_env=False, verify=certificates(trust_env=False))
 
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:
         """The first good answer. `options` as for `httpx.Client.request`.

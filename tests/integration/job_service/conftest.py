@@ -1,4 +1,4 @@
-"""A Job Service for each test."""
+"""One running Job Service for all tests of the folder; each finds its database as if new."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from structlog.testing import capture_logs
 
 from penstock.wire.job_client import JobClient
 from tests.support.cli.shell import Shell
-from tests.support.job_service.service import RunningJobService, job_service
+from tests.support.job_service.service import RunningJobService, as_new, standing_job_service
 from tests.support.state_syncer.cell import Cell
 
 
-@pytest.fixture
-def service(database_url: str) -> Iterator[RunningJobService]:
-    with job_service(database_url) as running:
+@pytest.fixture(scope="package")
+def standing(postgres_url: str, template_database: str) -> Iterator[RunningJobService]:
+    with standing_job_service(postgres_url, template_database) as running:
         yield running
+
+
+@pytest.fixture
+def service(standing: RunningJobService) -> RunningJobService:
+    return as_new(standing)
 
 
 @pytest.fixture

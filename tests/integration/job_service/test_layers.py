@@ -245,8 +245,8 @@ def test_a_job_that_has_run_cannot_change_its_key_groups(service: RunningJobServ
     assert client.put_layer("etl", "oncall", {"priority": 1}, if_match=0).version == 1
 
 
-def test_a_write_wakes_the_listeners(client: JobClient, database_url: str) -> None:
-    with listen(database_url, (CHANGED_EXPECTED,)) as connection:
+def test_a_write_wakes_the_listeners(client: JobClient, service: RunningJobService) -> None:
+    with listen(service.engine.url.render_as_string(hide_password=False), (CHANGED_EXPECTED,)) as connection:
         client.put_job("etl", CONFIG)
         woken = [notification.payload for notification in connection.notifies(timeout=10, stop_after=1)]
     assert woken == ["etl"]

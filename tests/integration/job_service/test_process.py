@@ -11,14 +11,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import pytest
+from pydantic import ValidationError
+from sqlalchemy import text
 
 from penstock.control.process import start_child, stop_group, wait_until
 from penstock.local.ports import free_port
 from penstock.store.engine import connect, transaction
 from penstock.store.migrate import upgrade
 from penstock.store.tokens import create_first_admin
-from penstock.wire.http import tls_context
+from penstock.wire.http import certificates
 from penstock.wire.job_client import JobClient
+from services.job_service.__main__ import main
+from services.job_service.expiry import LOOP
 from tests.support.job_service.service import CONFIG
 
 ROOT = Path(__file__).parents[3]
@@ -27,30 +32,34 @@ UP_SECONDS = 60.0
 
 
 def test_two_processes_on_an_empty_database(empty_database_url: str, tmp_path: Path) -> None:
-    """1. Both bring the schema up and serve. 2. What one writes the other shows. 3. One of them drops what expired.
-    4. When the leader is killed the other goes on dropping. 5. SIGTERM ends it at once."""
+    """1. Both bring the schema up at once and serve. 2. What one writes the other shows. 3. One of them drops what
+    expired. 4. When the leader is killed the other goes on dropping. 5. SIGTERM ends it at once."""
     with (
         _running(empty_database_url, tmp_path) as (first, one),
         _running(empty_database_url, tmp_path) as (second, two),
     ):
+        for url in (one, two):
+            wait_until(lambda url=url: _answers(url), UP_SECONDS, "the Job Service to answer")
         assert {httpx.get(one + path).status_code for path in ("/healthz", "/readyz", "/metrics")} == {200}
         token = _first_admin(empty_database_url)
         with JobClient(one, token) as client, JobClient(two, token) as other:
             client.put_job("etl", CONFIG)
             client.put_layer("etl", "oncall", {"priority": 1}, if_match=0, expires_in_seconds=1)
             wait_until(lambda: other.get_layer("etl", "oncall").config is None, UP_SECONDS, "the override to end")
-            first.send_signal(signal.SIGKILL)
-            other.put_layer("etl", "oncall", {"priority": 1}, if_match=2, expires_in_seconds=1)
-            wait_until(lambda: other.get_layer("etl", "oncall").config is None, UP_SECONDS, "the override to end")
-            assert [entry.action for entry in other.history("etl").entries[:2]] == ["expire", "put"]
-        assert stop_group(second, 20.0) == 0
+            leads = _leader(empty_database_url) == one
+            (first if leads else second).send_signal(signal.SIGKILL)
+            left = other if leads else client
+            left.put_layer("etl", "oncall", {"priority": 1}, if_match=2, expires_in_seconds=1)
+            wait_until(lambda: left.get_layer("etl", "oncall").config is None, UP_SECONDS, "the override to end")
+            assert [entry.action for entry in left.history("etl").entries[:2]] == ["expire", "put"]
+        assert stop_group(second if leads else first, 20.0) == 0
 
 
-def test_it_refuses_to_serve_others_without_authentication() -> None:
-    environment = {**os.environ, "PENSTOCK_HOST": "0.0.0.0", "PENSTOCK_AUTHENTICATION": "false"}
-    ended = subprocess.run(COMMAND, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=UP_SECONDS)
-    assert ended.returncode != 0
-    assert "authentication is off" in ended.stderr
+def test_it_refuses_to_serve_others_without_authentication(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_HOST", "0.0.0.0")
+    monkeypatch.setenv("PENSTOCK_AUTHENTICATION", "false")
+    with pytest.raises(ValidationError, match="authentication is off"):
+        main()
 
 
 @contextmanager
@@ -64,17 +73,15 @@ def _running(database_url: str, folder: Path) -> Iterator[tuple[subprocess.Popen
         "PENSTOCK_EXPIRY_LEASE_SECONDS": "1",
     }
     process = start_child(COMMAND, env=environment, cwd=ROOT, log_path=folder / f"{port}.log")
-    url = f"http://127.0.0.1:{port}"
     try:
-        wait_until(lambda: _answers(url), UP_SECONDS, "the Job Service to answer")
-        yield process, url
+        yield process, f"http://127.0.0.1:{port}"
     finally:
         stop_group(process, 20.0)
 
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/readyz", verify=tls_context()).is_success
+        return httpx.get(f"{url}/readyz", verify=certificates()).is_success
     except httpx.TransportError:
         return False
 
@@ -86,3 +93,11 @@ def _first_admin(database_url: str) -> str:
         token = create_first_admin(connection)
     engine.dispose()
     return str(token)
+
+
+def _leader(database_url: str) -> str:
+    engine = connect(database_url)
+    with transaction(engine) as connection:
+        url = connection.execute(text("SELECT url FROM leases WHERE name = :name"), {"name": LOOP}).scalar_one()
+    engine.dispose()
+    return str(url)

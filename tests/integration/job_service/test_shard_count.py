@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from penstock.control.errors import Conflict
 from penstock.store.cluster import ask_for_shards, read_facts
-from penstock.store.engine import connect, transaction
+from penstock.store.engine import transaction
 from penstock.tasks.shards import Sharding
 from penstock.wire.job_client import JobClient
 from services.shard_manager.store.owners import ensure_shards
@@ -16,12 +16,13 @@ from services.shard_manager.store.sharding import write_sharding
 from tests.support.job_service.service import RunningJobService
 
 
-def test_of_a_new_cell_any_number_and_then_multiples_and_divisors(client: JobClient, database_url: str) -> None:
+def test_of_a_new_cell_any_number_and_then_multiples_and_divisors(
+    client: JobClient, service: RunningJobService
+) -> None:
     """1. Before any shard is assigned the count changes at once. 2. Later it is what is wanted that changes, and
     3. only to what can be reached in one step; asking for the present number takes the wish back."""
     assert client.ask_for_shards(12).shard_count == 12
-    engine = connect(database_url)
-    with transaction(engine) as connection:
+    with transaction(service.engine) as connection:
         ensure_shards(connection, 12)
     for wanted in (36, 4, 12):
         asked = client.ask_for_shards(wanted)
@@ -31,15 +32,13 @@ def test_of_a_new_cell_any_number_and_then_multiples_and_divisors(client: JobCli
     with pytest.raises(Conflict) as refused:
         client.ask_for_shards(18)
     assert (refused.value.field, refused.value.rule) == ("shard_count", "multiple")
-    with transaction(engine) as connection:
+    with transaction(service.engine) as connection:
         assert read_facts(connection).wanted == 12
         assert connection.execute(text("SELECT count(*) FROM assignment")).scalar_one() == 12
-    engine.dispose()
 
 
-def test_a_number_that_would_mix_regions_in_a_shard_is_refused(client: JobClient, database_url: str) -> None:
-    engine = connect(database_url)
-    with transaction(engine) as connection:
+def test_a_number_that_would_mix_regions_in_a_shard_is_refused(client: JobClient, service: RunningJobService) -> None:
+    with transaction(service.engine) as connection:
         ask_for_shards(connection, 12)
         ensure_shards(connection, 12)
         write_sharding(connection, Sharding(12, ("east", "north", "disk=ssd")), version=1)
@@ -49,7 +48,6 @@ def test_a_number_that_would_mix_regions_in_a_shard_is_refused(client: JobClient
         client.ask_for_shards(6)
     assert (refused.value.field, refused.value.rule) == ("shard_count", "selectors_apart")
     assert client.shards().wanted_shard_count == 4
-    engine.dispose()
 
 
 @pytest.mark.parametrize("body", [{"shard_count": 0}, {"shard_count": 1_000_001}, {"shard_count": "many"}, {}])

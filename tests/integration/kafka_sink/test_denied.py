@@ -26,26 +26,24 @@ from tests.support.spark.session import Feed
 _SLOWLY = "concat(n, coalesce(java_method('java.lang.Thread', 'sleep', 100L), '')) AS value"
 
 
-@pytest.mark.parametrize(
-    ("resource", "operation", "message"),
-    [
-        (ResourceType.TOPIC, AclOperation.WRITE, "kafka denies the topic {topic}: the ACL WRITE on it is needed"),
-        (ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE, "kafka denies transactions: the ACLs WRITE and DESCRIBE"),
-        (ResourceType.GROUP, AclOperation.READ, "kafka denies the markers: the ACL READ on the groups with the prefix"),
-    ],
+_DENIALS = (
+    (ResourceType.TOPIC, AclOperation.WRITE, "kafka denies the topic {topic}: the ACL WRITE on it is needed"),
+    (ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE, "kafka denies transactions: the ACLs WRITE and DESCRIBE"),
+    (ResourceType.GROUP, AclOperation.READ, "kafka denies the markers: the ACL READ on the groups with the prefix"),
 )
-def test_a_denied_acl_is_named(
-    spark: SparkSession, feed: Feed, pipe: Pipe, resource: ResourceType, operation: AclOperation, message: str
-) -> None:
-    """1. Refused, and nothing is written. 2. Once it is allowed the same query writes every row."""
-    name = pipe.topic if resource is ResourceType.TOPIC else pipe.prefix
+
+
+def test_a_denied_acl_is_named(spark: SparkSession, feed: Feed, pipe: Pipe) -> None:
+    """1. Each in turn is refused, and nothing is written. 2. Once all is allowed the same query writes every row."""
     frame = feed.frame(spark).selectExpr(VALUE)
-    with _denied(pipe.bootstrap, resource, name, operation), pytest.raises(StreamingQueryException) as caught:
-        pipe.run(frame)
-    failure = failure_of(caught.value)
-    assert failure.error_kind == "broken_task"
-    assert message.format(topic=pipe.topic) in failure.error
-    assert pipe.numbers() == Counter()
+    for resource, operation, message in _DENIALS:
+        name = pipe.topic if resource is ResourceType.TOPIC else pipe.prefix
+        with _denied(pipe.bootstrap, resource, name, operation), pytest.raises(StreamingQueryException) as caught:
+            pipe.run(frame)
+        failure = failure_of(caught.value)
+        assert failure.error_kind == "broken_task"
+        assert message.format(topic=pipe.topic) in failure.error
+        assert pipe.numbers() == Counter()
     pipe.run(frame)
     assert pipe.numbers() == Counter(range(20))
 

@@ -71,10 +71,10 @@ def test_no_producer_of_a_sealed_series_commits(spark: SparkSession, feed: Feed,
 
 
 @_SCOPES
-def test_the_markers_of_an_idle_query_are_committed_anew(
+def test_the_markers_of_an_idle_query_are_committed_anew_and_its_end_closes_its_producers(
     spark: SparkSession, feed: Feed, pipe: Pipe, scope: str
 ) -> None:
-    """The group is deleted, as its retention would do; the idle query brings it back."""
+    """1. The group is deleted, as its retention would do; the idle query brings it back. 2. It goes on. 3. It ends."""
     admin = AdminClient({"bootstrap.servers": pipe.bootstrap})
     group = pipe.prefix if scope == "batch" else f"{pipe.prefix}#0"
     frame = feed.frame(spark).selectExpr(VALUE)
@@ -84,6 +84,8 @@ def test_the_markers_of_an_idle_query_are_committed_anew(
         wait_until(lambda: _marker(admin, pipe, group) == 2, _PATIENCE_SECONDS, "the marker to come back")
         feed.add([{"n": 20, "word": "a"}])
         _await_rows(pipe, 21)
+        assert pipe.prefix in _producers(spark, pipe)
+    wait_until(lambda: _producers(spark, pipe) == [], _PATIENCE_SECONDS, "the producers to be closed")
     assert pipe.numbers() == Counter(range(21))
 
 
@@ -97,14 +99,6 @@ def test_idle_producers_of_partitions_are_closed_and_opened_again(spark: SparkSe
     assert pipe.numbers() == Counter(range(21))
 
 
-@_SCOPES
-def test_the_end_of_a_query_closes_its_producers(spark: SparkSession, feed: Feed, pipe: Pipe, scope: str) -> None:
-    with pipe.running(feed.frame(spark).selectExpr(VALUE), transactionScope=scope):
-        _await_rows(pipe, 20)
-        assert pipe.prefix in _producers(spark, pipe)
-    wait_until(lambda: _producers(spark, pipe) == [], _PATIENCE_SECONDS, "the producers to be closed")
-
-
 def _await_rows(pipe: Pipe, count: int) -> None:
     wait_until(lambda: sum(pipe.numbers().values()) == count, _PATIENCE_SECONDS, f"{count} rows")
 
@@ -112,11 +106,6 @@ def _await_rows(pipe: Pipe, count: int) -> None:
 def _failure(query: StreamingQuery) -> Failure:
     error = wait_until(query.exception, _PATIENCE_SECONDS, "the query to fail")
     return failure_of(error)
-
-
-def _log_end(pipe: Pipe) -> int:
-    """Records of the topic, with markers of transactions and with what is not committed."""
-    return sum(log_ends(pipe.bootstrap, pipe.topic).values())
 
 
 def _marker(admin: AdminClient, pipe: Pipe, group: str) -> int | None:

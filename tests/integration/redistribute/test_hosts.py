@@ -52,13 +52,33 @@ def make_job(
     return job, events
 
 
-def test_a_host_redistributes_seals_and_collects(host: Supervisor, runtime: Runtime, kafka: EmbeddedKafka) -> None:
-    """After the seal, the host itself does not start a task of the old generation; nor when that was collected."""
+def test_a_job_is_saved_redistributed_sealed_and_collected(
+    host: Supervisor, runtime: Runtime, kafka: EmbeddedKafka
+) -> None:
+    """1. A savepoint is taken and removed. 2. A redistribution is under way, another of the job waits behind it and is
+    cancelled: that is heard at once, out of the queue's order. 3. The first is done, the second claimed nothing. 4. A
+    checkpoint that cannot be copied is told as the reason. 5. After the seal the host does not start a task of the old
+    generation; nor when that was collected."""
     job, _ = make_job(runtime, kafka, SUM, task_count=1)
+    savepoint = SavepointRequest(job=job.name, name="nightly", number=1, layout=job.layout)
+    take_and_remove(host, runtime, savepoint)
+
     request = job.target(task_count=2)
-    reply = host.host.send(run(request)).result(REPLY_SECONDS)
-    assert reply.ok, reply.error
-    assert RedistributionReport.model_validate(reply.result).state_rows == 60
+    second = run(request.model_copy(update={"target": request.target.model_copy(update={"generation": 3})}))
+    answers = [host.host.send(command) for command in (run(request), second)]
+    cancel = host.host.send(CancelHostTask(id=0, key=second.task.key))
+    assert cancel.result(REPLY_SECONDS).ok
+    assert not answers[1].done()
+    done, cancelled = (answer.result(REPLY_SECONDS) for answer in answers)
+    assert done.ok, done.error
+    assert RedistributionReport.model_validate(done.result).state_rows == 60
+    assert (cancelled.ok, "was cancelled" in str(cancelled.error)) == (False, True)
+    assert not (Path(runtime.settings.checkpoint_root) / job.name / "g3").exists()
+
+    (job.checkpoint(0) / "state/0/_metadata/metadata").write_text("v1\n{")
+    refused = host.host.send(run(savepoint.model_copy(update={"number": 2}))).result(REPLY_SECONDS)
+    assert (refused.ok, "cannot be copied" in str(refused.error)) == (False, True)
+
     sealed = host.host.send(run(SealRequest(job=job.name, layout=request.source)))
     assert sealed.result(REPLY_SECONDS).ok
     old = host.start(task_specs(job.name, request.source)[0], epoch=9)
@@ -70,22 +90,15 @@ def test_a_host_redistributes_seals_and_collects(host: Supervisor, runtime: Runt
     assert (late.error_kind, "was collected" in str(late.error)) == ("fenced", True)
 
 
-def test_a_host_takes_and_removes_a_savepoint(host: Supervisor, runtime: Runtime, kafka: EmbeddedKafka) -> None:
-    """1. Taken. 2. Removed. 3. A checkpoint that cannot be copied is told as the reason."""
-    job, _ = make_job(runtime, kafka, SUM, task_count=1)
-    request = SavepointRequest(job=job.name, name="nightly", number=1, layout=job.layout)
-    taken = host.host.send(run(request)).result(REPLY_SECONDS)
+def take_and_remove(host: Supervisor, runtime: Runtime, savepoint: SavepointRequest) -> None:
+    taken = host.host.send(run(savepoint)).result(REPLY_SECONDS)
     assert taken.ok, taken.error
     assert SavepointReport.model_validate(taken.result).tasks[0].batch is not None
-    folder = Path(runtime.settings.checkpoint_root) / job.name / "savepoints/nightly"
+    folder = Path(runtime.settings.checkpoint_root) / savepoint.job / "savepoints" / savepoint.name
     assert (folder / "savepoint.json").exists()
-    removal = SavepointRemoval(job=job.name, name="nightly", number=1)
+    removal = SavepointRemoval(job=savepoint.job, name=savepoint.name, number=savepoint.number)
     assert host.host.send(run(removal)).result(REPLY_SECONDS).ok
     assert not folder.exists()
-    (job.checkpoint(0) / "state/0/_metadata/metadata").write_text("v1\n{")
-    again = request.model_copy(update={"number": 2})
-    refused = host.host.send(run(again)).result(REPLY_SECONDS)
-    assert (refused.ok, "cannot be copied" in str(refused.error)) == (False, True)
 
 
 def test_a_late_redistribution_takes_nothing_from_a_job_that_was_resumed(
@@ -109,24 +122,6 @@ def test_a_late_redistribution_takes_nothing_from_a_job_that_was_resumed(
     older = late.model_copy(update={"stopped_at": 7})
     refused = host.host.send(run(older)).result(REPLY_SECONDS)
     assert (refused.ok, "commit 7.3, and 7.2 is older" in str(refused.error)) == (False, True), refused.error
-
-
-def test_a_redistribution_that_is_cancelled_in_the_queue_never_begins(
-    host: Supervisor, runtime: Runtime, kafka: EmbeddedKafka
-) -> None:
-    """1. A redistribution is under way, another of the job waits behind it. 2. The second is cancelled: that is heard
-    at once, out of the queue's order. 3. The first is done, the second claimed nothing."""
-    job, _ = make_job(runtime, kafka, SUM, task_count=1)
-    request = job.target(task_count=2)
-    second = run(request.model_copy(update={"target": request.target.model_copy(update={"generation": 3})}))
-    answers = [host.host.send(command) for command in (run(request), second)]
-    cancel = host.host.send(CancelHostTask(id=0, key=second.task.key))
-    assert cancel.result(REPLY_SECONDS).ok
-    assert not answers[1].done()
-    done, cancelled = (answer.result(REPLY_SECONDS) for answer in answers)
-    assert done.ok, done.error
-    assert (cancelled.ok, "was cancelled" in str(cancelled.error)) == (False, True)
-    assert not (Path(runtime.settings.checkpoint_root) / job.name / "g3").exists()
 
 
 def test_what_cannot_be_moved_is_said_to_be_so(host: Supervisor, runtime: Runtime, kafka: EmbeddedKafka) -> None:

@@ -85,8 +85,8 @@ def test_a_running_job_is_saved_cloned_and_rolled_back(runtime: Runtime, events:
     for restored in (clone, back):
         assert restore(job, "first", restored).state_rows == 60
         restored.run()
-        assert restored.last_rows("k") == restored.unsplit().last_rows("k")
-    assert job.last_rows("k") == clone.last_rows("k")
+    unsplit = job.unsplit().last_rows("k")
+    assert job.last_rows("k") == clone.last_rows("k") == back.last_rows("k") == unsplit
 
 
 def test_a_savepoint_is_of_links_and_taken_once(runtime: Runtime, events: Events) -> None:
@@ -144,7 +144,7 @@ def test_a_job_that_has_read_nothing_can_be_saved(runtime: Runtime, events: Even
     job = make_job(runtime, events)
     report = take(runtime, request(job, "empty", 1))
     assert [task.batch for task in report.tasks] == [None, None]
-    clone = with_fields(job, task_count=3)
+    clone = with_fields(job, task_count=1)
     restore(job, "empty", clone)
     clone.run()
     assert clone.last_rows("k") == clone.unsplit().last_rows("k")

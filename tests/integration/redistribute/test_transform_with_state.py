@@ -17,7 +17,8 @@ from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, Keys, Ro
 _MODULE = "tests.support.spark.stateful_processor"
 _KEYS = 18
 # Tasks and threads of each generation.
-_SIZES = ((2, 1), (1, 2), (2, 1))
+_THERE = ((2, 1), (1, 2))
+_AND_BACK = (*_THERE, (2, 1))
 
 
 def make_job(runtime: Runtime, kafka: EmbeddedKafka, function: str, backend: str) -> tuple[Job, Events]:
@@ -30,7 +31,7 @@ def make_job(runtime: Runtime, kafka: EmbeddedKafka, function: str, backend: str
         query={"python": f"{_MODULE}:{function}"},
         output_mode="update",
         state_backend=backend,
-        task_count=_SIZES[0][0],
+        task_count=_THERE[0][0],
     )
     return Job(runtime, config), events
 
@@ -40,10 +41,10 @@ def rows_of(phase: int) -> list[tuple[str, int, float]]:
     return [(f"k{key}", phase * 20 + key + n, n + key % 3) for key in range(phase * 6, _KEYS) for n in range(4)]
 
 
-def told_in_the_end() -> Counter[Row]:
+def told_in_the_end(phases: int) -> Counter[Row]:
     """What the query says of each key once it has all rows."""
     values: dict[str, list[int]] = {}
-    for phase in range(len(_SIZES)):
+    for phase in range(phases):
         for key, value, _ in rows_of(phase):
             values.setdefault(key, []).append(value)
     return Counter((("c", len(of)), ("k", key), ("seen", seen(of))) for key, of in values.items())
@@ -53,23 +54,32 @@ def seen(values: list[int]) -> str:
     return str((sorted(values), sorted(Counter(value // 10 for value in values).items())))
 
 
-@pytest.mark.parametrize("function", ["at_timer", pytest.param("with_ttl", marks=pytest.mark.long)])
-def test_variables_and_timers_move(runtime: Runtime, kafka: EmbeddedKafka, function: str) -> None:
-    """1. Rows of all keys. 2. Two changes of size, after each rows of fewer keys; each time the checkpoints before it
+@pytest.mark.parametrize(
+    ("function", "sizes"),
+    [
+        ("at_timer", _THERE),
+        pytest.param("at_timer", _AND_BACK, marks=pytest.mark.long),
+        pytest.param("with_ttl", _AND_BACK, marks=pytest.mark.long),
+    ],
+)
+def test_variables_and_timers_move(
+    runtime: Runtime, kafka: EmbeddedKafka, function: str, sizes: tuple[tuple[int, int], ...]
+) -> None:
+    """1. Rows of all keys. 2. Changes of size, after each rows of fewer keys; each time the checkpoints before it
     are gone when the new tasks start. 3. Event time ends. With timers, each key is told of once: those without new
     rows by the timer that moved with them."""
     job, events = make_job(runtime, kafka, function, "rocksdb")
-    for phase, (tasks, threads) in enumerate(_SIZES):
+    for phase, (tasks, threads) in enumerate(sizes):
         events.add(rows_of(phase))
         if phase:
             before = job.checkpoint(0).parent
             job.rescale(task_count=tasks, threads_per_task=threads)
             shutil.rmtree(before)
-        if phase == len(_SIZES) - 1 and function == "at_timer":
+        if phase == len(sizes) - 1 and function == "at_timer":
             events.add_far_future()
         job.run()
     told = job.rows() if function == "at_timer" else job.last_rows("k")
-    assert told == told_in_the_end()
+    assert told == told_in_the_end(len(sizes))
 
 
 def test_on_the_heap_backend_spark_refuses_it(runtime: Runtime, kafka: EmbeddedKafka) -> None:

@@ -5,18 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
+from penstock.spark.host.exits import ExitReason
 from penstock.spark.settings import SparkSettings
+from penstock.spark.task import RunningTask, Runtime
 from tests.support.spark.hosts import (
     job_config,
+    jvm_pid,
     make_topic,
     produce,
     rows_of_files,
     running_host,
+    runs,
     settings_for,
     task_spec,
+    wait_gone,
 )
+from tests.support.spark.session import unique
 
 SLOW = "SELECT n, word, reflect('java.lang.Thread', 'sleep', 500L) AS pause FROM events"
 
@@ -30,7 +40,7 @@ def on_a_view(folder: Path, bootstrap: str, **more: Any) -> SparkSettings:
 
 def test_a_story_on_another_file_system(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """1. A task starts and is stopped in mid-batch. 2. It settles. 3. It starts again with the next token, and an
-    older epoch is refused. 4. Another owner's claim fences it."""
+    older epoch is refused. 4. Another owner's claim fences it. 5. The host is killed, which may be repeated."""
     topic = make_topic(kafka.bootstrap, 2)
     config = job_config(topic, 2, {"type": "files", "path": str(tmp_path / "out")}, query={"sql": SLOW})
     spec = task_spec("far", config)
@@ -51,12 +61,19 @@ def test_a_story_on_another_file_system(kafka: EmbeddedKafka, tmp_path: Path) ->
         (checkpoint / ".FENCE.crc").unlink(missing_ok=True)
         produce(kafka.bootstrap, topic, [{"n": n, "word": "w"} for n in range(4, 8)], 2)
         assert supervisor.next_ended().error_kind == "fenced"
+        jvm = jvm_pid(supervisor)
+        assert runs(jvm)
+        supervisor.host.kill()
+        supervisor.host.kill()
+        wait_gone(jvm)
+        assert supervisor.host.exit_reason is ExitReason.KILLED
 
 
-def test_it_must_be_allowed(kafka: EmbeddedKafka, tmp_path: Path) -> None:
-    config = job_config(make_topic(kafka.bootstrap, 1), 1, {"type": "files", "path": str(tmp_path / "out")})
-    with running_host("strict", on_a_view(tmp_path, kafka.bootstrap), tmp_path) as supervisor:
-        reply = supervisor.start(task_spec("far", config))
-    assert not reply.ok
-    assert "no file locks" in str(reply.error)
+def test_it_must_be_allowed(spark: SparkSession, tmp_path: Path) -> None:
+    mount = unique("mount")
+    spark.conf.set(f"fs.viewfs.mounttable.{mount}.link./data", f"file://{tmp_path}")
+    settings = SparkSettings(checkpoint_root=f"viewfs://{mount}/data/checkpoints")
+    spec = task_spec("far", job_config("any", 1, {"type": "files", "path": str(tmp_path / "out")}))
+    with pytest.raises(Unavailable, match="no file locks"):
+        RunningTask(Runtime(spark, settings, "strict"), spec, epoch=1).claim()
     assert not (tmp_path / "checkpoints").exists()

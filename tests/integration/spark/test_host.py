@@ -14,19 +14,22 @@ from confluent_kafka import Producer
 from penstock.config.model import JobConfig
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.channel import Live, Reply, Stop
+from penstock.spark.channel import Exit, Live, Reply, Stop
 from penstock.spark.checkpoint import is_clean, last_commit, planned_batch
+from penstock.spark.host.exits import ExitReason
 from penstock.spark.packages import pack
 from tests.support.spark.hosts import (
     REPLY_SECONDS,
     Supervisor,
     job_config,
+    jvm_pid,
     make_topic,
     produce,
     rows_of_files,
     running_host,
     settings_for,
     task_spec,
+    wait_gone,
 )
 
 KEY_GROUPS = 4
@@ -187,7 +190,7 @@ def test_an_older_epoch_cannot_start(host: Supervisor, topic: str, folder: Path)
 
 def test_many_tasks_start_and_stop_at_once(host: Supervisor, kafka: EmbeddedKafka, topic: str, folder: Path) -> None:
     produce(kafka.bootstrap, topic, numbers(0, 40), KEY_GROUPS)
-    specs = [task_spec(f"many{number}", files_job(topic, folder, f"many{number}")) for number in range(8)]
+    specs = [task_spec(f"many{number}", files_job(topic, folder, f"many{number}")) for number in range(5)]
     for reply in [host.send_start(spec) for spec in specs]:
         started(reply.result(REPLY_SECONDS))
     for spec in specs:
@@ -380,3 +383,11 @@ def test_a_query_without_an_input_is_refused(host: Supervisor, topic: str, folde
     reply = host.start(task_spec("still", files_job(topic, folder, "still", query={"sql": "SELECT 1 AS n"})))
     assert (reply.ok, reply.error_kind) == (False, "broken_task")
     assert "does not depend on any input" in str(reply.error)
+
+
+def test_asked_to_exit(host: Supervisor) -> None:
+    """The last test of the file."""
+    jvm = jvm_pid(host)
+    assert host.host.send(Exit(id=0)).result(REPLY_SECONDS).ok
+    assert host.exit.result(REPLY_SECONDS) is ExitReason.ASKED
+    wait_gone(jvm)

@@ -1,4 +1,9 @@
-"""All the ways in which a host ends, and that its JVM never stays behind."""
+"""Ways in which a host ends, and that its JVM never stays behind.
+
+The last tests of other files here end the hosts of their files in the ways that need no settings: a host or its JVM is
+killed (`test_two_owners`), killed by its supervisor (`test_hadoop_checkpoints`), asked to exit (`test_host`), stopped
+(`test_loads`), without memory (`test_loads`).
+"""
 
 from __future__ import annotations
 
@@ -7,78 +12,32 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from penstock.control.clock import SystemClock
 from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.channel import EVENTS, Exit, Lease, Ready, Start
+from penstock.spark.channel import EVENTS, Lease, Ready, Start
 from penstock.spark.checkpoint import last_commit, last_offset
 from penstock.spark.host.exits import ExitReason
 from tests.support.spark.hosts import (
+    END_SECONDS,
     READY_SECONDS,
     REPLY_SECONDS,
     Supervisor,
     job_config,
+    jvm_pid,
     make_topic,
     produce,
     running_host,
+    runs,
     settings_for,
     task_spec,
+    wait_gone,
 )
-
-END_SECONDS = 5.0
-
-
-def runs(pid: int) -> bool:
-    """Whether a process exists and is no zombie."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-def wait_gone(pid: int, timeout_s: float = END_SECONDS) -> None:
-    wait_until(lambda: not runs(pid), timeout_s, f"process {pid} to end")
-
-
-def jvm_pid(supervisor: Supervisor) -> int:
-    return supervisor.host.ready.result(READY_SECONDS).jvm_pid
-
-
-@pytest.fixture
-def idle(tmp_path: Path) -> Iterator[Supervisor]:
-    """A host without tasks."""
-    with running_host("idle", settings_for(tmp_path, "127.0.0.1:9", lease_grace_seconds=3.0), tmp_path) as supervisor:
-        yield supervisor
-
-
-def test_a_killed_host_takes_its_jvm_along(idle: Supervisor) -> None:
-    jvm = jvm_pid(idle)
-    assert runs(jvm)
-    os.kill(idle.host.pid, signal.SIGKILL)
-    wait_gone(jvm)
-    assert idle.exit.result(REPLY_SECONDS) is ExitReason.KILLED
-    with pytest.raises(Unavailable, match="killed"):
-        idle.host.send(Exit(id=0)).result(REPLY_SECONDS)
-
-
-def test_a_killed_jvm_takes_its_host_along(idle: Supervisor) -> None:
-    os.kill(jvm_pid(idle), signal.SIGKILL)
-    assert idle.exit.result(END_SECONDS) is ExitReason.JVM_DIED
-    assert not idle.host.is_alive
-
-
-def test_asked_to_exit(idle: Supervisor) -> None:
-    jvm = jvm_pid(idle)
-    assert idle.host.send(Exit(id=0)).result(REPLY_SECONDS).ok
-    assert idle.exit.result(REPLY_SECONDS) is ExitReason.ASKED
-    wait_gone(jvm)
 
 
 @pytest.mark.long
@@ -134,16 +93,6 @@ def test_a_lease_that_runs_out_stops_the_tasks_and_then_the_host(kafka: Embedded
         assert "lease ran out" in supervisor.log_path.read_text()
 
 
-def test_a_stopped_host_cannot_keep_its_jvm_alive(idle: Supervisor) -> None:
-    """SIGSTOP stops the Python process only: the JVM has a watch of its own."""
-    for seconds in (60.0, 2.0):  # the first lease takes a while: the JVM's watch is loaded for it
-        idle.host.send(Lease(id=0, seconds=seconds)).result(REPLY_SECONDS)
-    os.kill(idle.host.pid, signal.SIGSTOP)
-    wait_gone(jvm_pid(idle), 2.0 + 3.0 + END_SECONDS)
-    os.kill(idle.host.pid, signal.SIGCONT)
-    assert idle.exit.result(5) is ExitReason.LEASE_LOST
-
-
 @pytest.mark.long
 def test_after_a_stop_the_lease_comes_before_waiting_commands(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """1. The host is stopped. 2. Its lease runs out; a start and a lease of that time wait in the pipe.
@@ -167,18 +116,6 @@ def test_after_a_stop_the_lease_comes_before_waiting_commands(kafka: EmbeddedKaf
         assert not (tmp_path / "checkpoints").exists()
 
 
-def test_a_host_without_memory_ends_and_says_so(kafka: EmbeddedKafka, tmp_path: Path) -> None:
-    topic = make_topic(kafka.bootstrap, 1)
-    produce(kafka.bootstrap, topic, [{"n": 1, "word": "x" * 1000}], 1)
-    sql = "SELECT n, array_join(array_repeat(word, 1000000), '-') AS word FROM events"
-    config = job_config(topic, 1, {"type": "files", "path": str(tmp_path / "out")}, query={"sql": sql})
-    with running_host("small", settings_for(tmp_path, kafka.bootstrap), tmp_path) as supervisor:
-        jvm = jvm_pid(supervisor)
-        supervisor.start(task_spec("big", config))
-        assert supervisor.exit.result(REPLY_SECONDS) is ExitReason.OUT_OF_MEMORY
-        wait_gone(jvm)
-
-
 @pytest.mark.parametrize(
     "conf",
     [{"spark.driver.extraJavaOptions": "-Xmx1g"}, {"spark.master": "no-such-master"}],
@@ -189,12 +126,3 @@ def test_a_host_that_cannot_start_says_so(tmp_path: Path, conf: dict[str, str]) 
     with pytest.raises(Unavailable, match="not_started"):
         supervisor.host.ready.result(READY_SECONDS)
     assert supervisor.exit.result(REPLY_SECONDS) is ExitReason.NOT_STARTED
-
-
-def test_kill_is_immediate_and_may_be_repeated(idle: Supervisor) -> None:
-    jvm = jvm_pid(idle)
-    assert runs(jvm)
-    idle.host.kill()
-    idle.host.kill()
-    wait_gone(jvm)
-    assert idle.host.exit_reason is ExitReason.KILLED

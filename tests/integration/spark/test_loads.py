@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,20 +16,27 @@ import pytest
 
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
+from penstock.spark.channel import Lease
+from penstock.spark.host.exits import ExitReason
 from penstock.spark.settings import heap_for
 from penstock.tasks.dimensions import CPU, DISK, MEMORY, NETWORK
 from tests.support.spark.hosts import (
+    END_SECONDS,
+    REPLY_SECONDS,
     Supervisor,
     job_config,
+    jvm_pid,
     make_topic,
     produce,
     running_host,
     settings_for,
     task_spec,
+    wait_gone,
 )
 
 ALL = {CPU, MEMORY, DISK, NETWORK}
 HEAVY = "SELECT n, sha2(repeat(word, 2000), 512) AS word FROM events"
+LARGE = "SELECT n, array_join(array_repeat(word, 1000000), '-') AS word FROM events"
 COUNTS = "SELECT n, count(*) AS times FROM events GROUP BY n"
 WORD_BYTES = 100
 WINDOW = 10
@@ -41,7 +50,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def host(kafka: EmbeddedKafka, folder: Path) -> Iterator[Supervisor]:
-    settings = settings_for(folder, kafka.bootstrap, load_interval_seconds=1.0, disk_interval_seconds=0.5)
+    settings = settings_for(
+        folder, kafka.bootstrap, load_interval_seconds=1.0, disk_interval_seconds=0.5, lease_grace_seconds=3.0
+    )
     with running_host("loads", settings, folder) as supervisor:
         yield supervisor
 
@@ -156,7 +167,8 @@ def _state_of(host: Supervisor, keyed: str, bare: str, keys: int) -> int | None:
     return more if has_all and more == progress.state_memory_bytes else None
 
 
-def test_an_isolated_task_has_the_memory_of_its_processes(kafka: EmbeddedKafka, folder: Path) -> None:
+def test_an_isolated_task_has_the_memory_of_its_processes_and_no_more(kafka: EmbeddedKafka, folder: Path) -> None:
+    """1. What it is seen to use is resident. 2. A row that does not fit ends the host, which says so."""
     resources = {"memory_bytes": 2**30}
     settings = settings_for(
         folder,
@@ -168,5 +180,19 @@ def test_an_isolated_task_has_the_memory_of_its_processes(kafka: EmbeddedKafka, 
     with running_host("isolated", settings, folder) as host:
         topic = make_topic(kafka.bootstrap, 1)
         task_id = start(host, folder, "isolated", topic, isolation="process", resources=resources)
-        resident = known(host, task_id)[task_id][MEMORY]
-    assert resident > 200 * 2**20
+        assert known(host, task_id)[task_id][MEMORY] > 200 * 2**20
+        jvm, large = jvm_pid(host), make_topic(kafka.bootstrap, 1)
+        produce(kafka.bootstrap, large, [{"n": 1, "word": "x" * 1000}], 1)
+        start(host, folder, "large", large, query={"sql": LARGE})
+        assert host.exit.result(REPLY_SECONDS) is ExitReason.OUT_OF_MEMORY
+        wait_gone(jvm)
+
+
+def test_a_stopped_host_cannot_keep_its_jvm_alive(host: Supervisor) -> None:
+    """The last test of the file. SIGSTOP stops the Python process only: the JVM has a watch of its own."""
+    for seconds in (60.0, 2.0):  # the first lease takes a while: the JVM's watch is loaded for it
+        host.host.send(Lease(id=0, seconds=seconds)).result(REPLY_SECONDS)
+    os.kill(host.host.pid, signal.SIGSTOP)
+    wait_gone(jvm_pid(host), 2.0 + 3.0 + END_SECONDS)
+    os.kill(host.host.pid, signal.SIGCONT)
+    assert host.exit.result(5) is ExitReason.LEASE_LOST

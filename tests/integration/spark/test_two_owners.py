@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,20 +12,28 @@ from typing import Any
 
 import pytest
 
+from penstock.control.errors import Unavailable
 from penstock.local.kafka import EmbeddedKafka
+from penstock.spark.channel import Exit
 from penstock.spark.checkpoint import is_clean
+from penstock.spark.host.exits import ExitReason
 from tests.support.spark.hosts import (
+    END_SECONDS,
+    REPLY_SECONDS,
     Supervisor,
     job_config,
+    jvm_pid,
     make_topic,
     produce,
     rows_of_files,
     running_hosts,
+    runs,
     settings_for,
     task_spec,
+    wait_gone,
 )
 
-ROUNDS = 3
+ROUNDS = 2
 
 
 @pytest.fixture(scope="module")
@@ -94,3 +104,18 @@ def test_a_second_start_of_the_same_epoch_fences_the_first(
     b.wait_for_records(spec.task_id, 10)
     b.stop(spec.task_id, finish_pending=True)
     assert sorted(rows_of_files(folder / "same" / "g1" / "task-0")["n"]) == list(range(10))
+
+
+def test_a_killed_host_takes_its_jvm_along_and_a_killed_jvm_its_host(hosts: tuple[Path, list[Supervisor]]) -> None:
+    """The last test of the file: both hosts end here."""
+    _, (a, b) = hosts
+    jvm = jvm_pid(a)
+    assert runs(jvm)
+    os.kill(a.host.pid, signal.SIGKILL)
+    wait_gone(jvm)
+    assert a.exit.result(REPLY_SECONDS) is ExitReason.KILLED
+    with pytest.raises(Unavailable, match="killed"):
+        a.host.send(Exit(id=0)).result(REPLY_SECONDS)
+    os.kill(jvm_pid(b), signal.SIGKILL)
+    assert b.exit.result(END_SECONDS) is ExitReason.JVM_DIED
+    assert not b.host.is_alive

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Engine
@@ -16,6 +16,8 @@ from penstock.wire.job_client import JobClient
 from services.job_service.api import create_api
 from services.job_service.settings import JobServiceSettings
 from tests.support.control.serving import serving
+from tests.support.store.database import fresh_database
+from tests.support.store.emptied import empty, remember
 
 CONFIG: Mapping[str, Any] = {
     "query": {"sql": "SELECT origin, dest FROM flights"},
@@ -49,3 +51,22 @@ def job_service(database_url: str, **settings: Any) -> Iterator[RunningJobServic
             admin = tokens.create_first_admin(connection)
         yield RunningJobService(url, str(admin), engine)
     engine.dispose()
+
+
+@contextmanager
+def standing_job_service(server_url: str, template: str) -> Iterator[RunningJobService]:
+    """A service for many tests, on a database of its own. Each test calls `as_new` first."""
+    with fresh_database(server_url, template) as url:
+        remember(url)
+        with job_service(url) as running:
+            yield running
+
+
+def as_new(standing: RunningJobService) -> RunningJobService:
+    """The service on an emptied database, with a new first admin.
+
+    It remembers nothing from one request to the next, so it is as good as a new one.
+    """
+    empty(standing.engine)
+    with transaction(standing.engine) as connection:
+        return replace(standing, admin=str(tokens.create_first_admin(connection)))

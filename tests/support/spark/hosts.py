@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import psutil
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -45,6 +46,7 @@ from penstock.tasks.spec import TaskSpec
 
 READY_SECONDS = 150.0
 REPLY_SECONDS = 90.0
+END_SECONDS = 5.0
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 QUICK_JVM = "-XX:TieredStopAtLevel=1"
 
@@ -157,6 +159,24 @@ def running_hosts(names: Sequence[str], settings: SparkSettings, folder: Path) -
         for supervisor in supervisors:
             supervisor.host.ready.result(READY_SECONDS)
         yield supervisors
+
+
+def jvm_pid(supervisor: Supervisor) -> int:
+    """The process id of the host's JVM."""
+    return supervisor.host.ready.result(READY_SECONDS).jvm_pid
+
+
+def wait_gone(pid: int, timeout_s: float = END_SECONDS) -> None:
+    """Until there is no such process, or only a zombie."""
+    wait_until(lambda: not runs(pid), timeout_s, f"process {pid} to end")
+
+
+def runs(pid: int) -> bool:
+    """Whether a process exists and is no zombie."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def quick_start(spark_conf: Mapping[str, str] | None = None) -> dict[str, str]:

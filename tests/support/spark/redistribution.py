@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +48,19 @@ class Keys:
     """Keys `k0`, `k1`, ... and the key groups that producers put them into."""
 
     def __init__(self, session: SparkSession, function: str, count: int = 60) -> None:
-        names = [f"k{number}" for number in range(count)]
-        self.group_of = _spark_groups(session, names) if function == "spark" else _kafka_groups(session, names)
-        self.names = names
+        self.group_of = _groups(session, function, count)
+        self.names = list(self.group_of)
 
     def one_of_each_group(self) -> list[str]:
         """A key of each key group."""
         by_group = {group: name for name, group in self.group_of.items()}
         return [by_group[group] for group in range(KEY_GROUPS)]
+
+
+@cache
+def _groups(session: SparkSession, function: str, count: int) -> dict[str, int]:
+    names = [f"k{number}" for number in range(count)]
+    return _spark_groups(session, names) if function == "spark" else _kafka_groups(session, names)
 
 
 def _spark_groups(session: SparkSession, names: Sequence[str]) -> dict[str, int]:

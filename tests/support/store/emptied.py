@@ -1,0 +1,53 @@
+"""A database that several tests use in turn. Each finds it as the migrations left it."""
+
+from __future__ import annotations
+
+import psycopg
+from sqlalchemy import Engine, text
+
+from penstock.store.engine import libpq_url, transaction
+
+_REMEMBER = """
+    DO $$
+    DECLARE
+        name text;
+        is_used boolean;
+    BEGIN
+        CREATE SCHEMA pristine;
+        FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' LOOP
+            EXECUTE format('SELECT EXISTS (SELECT FROM public.%I)', name) INTO is_used;
+            IF is_used THEN
+                EXECUTE format('CREATE TABLE pristine.%I AS TABLE public.%I', name, name);
+            END IF;
+        END LOOP;
+    END $$
+"""
+# A replica's session runs no triggers: they keep the history and the numbers from going back.
+_EMPTY = r"""
+    DO $$
+    DECLARE
+        name text;
+    BEGIN
+        PERFORM set_config('session_replication_role', 'replica', true);
+        FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' LOOP
+            EXECUTE format('DELETE FROM public.%I', name);
+        END LOOP;
+        FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'pristine' LOOP
+            EXECUTE format('INSERT INTO public.%I SELECT * FROM pristine.%I', name, name);
+        END LOOP;
+        PERFORM setval(format('%I.%I', schemaname, sequencename)\:\:regclass, start_value, false)
+        FROM pg_sequences WHERE schemaname = 'public';
+    END $$
+"""
+
+
+def remember(url: str) -> None:
+    """Keeps the rows that a new database has, in a schema of their own."""
+    with psycopg.connect(libpq_url(url), autocommit=True) as connection:
+        connection.execute(_REMEMBER)
+
+
+def empty(engine: Engine) -> None:
+    """Brings the database back to what `remember` found: rows, counters and sequences."""
+    with transaction(engine) as connection:
+        connection.execute(text(_EMPTY))
