@@ -61,7 +61,7 @@ def _within(frame: Frame, measure: Measure, container: int, rows: Ints, has: Int
     scale = measure.scale[container]
     off = np.abs(has @ measure.columns[:, rows].T * scale - (scale > 0))
     fits = (has @ frame.load[rows] <= frame.limit[container]).all(axis=1)
-    return fits & (off <= frame.problem.band + EDGE).all(axis=1)
+    return np.asarray(fits & (off <= frame.problem.band + EDGE).all(axis=1))
 
 
 def _crowded(frame: Frame, rows: Ints, ways: Ints) -> Ints:
