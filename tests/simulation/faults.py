@@ -150,13 +150,14 @@ class Faults:
 
     def _come_back_behind(self) -> None:
         """A container is off until it is lost, and for a while afterwards no Task Service answers it: all that it has
-        are the specs on its disk. While it is off a job is deleted."""
+        are the specs on its disk. While it is off a job is deleted. It is open for shards again."""
         name = self._random.choice([each for each in self._world.machines if each.startswith("c")])
         services = [each for each in self._world.machines if each.startswith("tasks")]
         seconds = self._random.uniform(*LOST_SECONDS)
         self._switch_off_for(self._world.machines[name], seconds)
         self._cut_for({(name, each) for each in services}, seconds + self._random.uniform(15.0, 45.0))
         self._after(self._random.uniform(0.0, 0.8) * seconds, self._world.workload.delete_something)
+        self._after(seconds, lambda: self._world.workload.open(name))
 
     def _crash_host(self) -> None:
         hosts = [host for hosts in self._world.around.hosts.values() for host in hosts if not host.process.is_dead]

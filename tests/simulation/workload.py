@@ -119,6 +119,11 @@ class Workload:
     def open_all(self) -> None:
         """Every container may have shards again."""
         for name in self._database.memory.members:
+            self.open(name)
+
+    def open(self, name: str) -> None:
+        """A container that is known may have shards again."""
+        if name in self._database.memory.members:
             self._database.memory.set_availability(name, OPEN)
 
     def release(self, name: str, version: str, **overrides: Any) -> None:
