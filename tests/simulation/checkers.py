@@ -15,6 +15,7 @@ from penstock.tasks.ownership import Owner
 from penstock.tasks.redistribution import RedistributionRequest, SealRequest
 from penstock.tasks.selectors import selector
 from penstock.wire.cluster import ShardOrders
+from services.state_syncer.decide.progress import Step
 from tests.simulation.expected import Expected
 from tests.simulation.ground import Instance, Watcher
 from tests.simulation.hosts import SimulatedHost
@@ -74,6 +75,7 @@ class Checkers(Watcher):
             self.complain(f"{instance.task_id} asks for {config.container_labels} and runs on {here}")
         if not self.expected.was_of_task(instance.spec.job, instance.spec.config):
             self.complain(f"{instance.task_id} runs on {instance.host.name} what was never expected")
+        self._look_at_stop(instance)
         for other in self._tasks.of(instance.spec.job):
             if other is instance:
                 continue
@@ -82,6 +84,13 @@ class Checkers(Watcher):
                 self.double_run_seconds += 1.0
             if other.spec.generation != instance.spec.generation and self._meets(other, instance):
                 self.complain(f"{instance.place} begins and {other.place} runs on {other.host.name}")
+
+    def _look_at_stop(self, instance: Instance) -> None:
+        """No task begins of a job that was seen to have stopped: to be deleted, or for work on its checkpoints."""
+        job = instance.spec.job
+        is_worked_on = self._memory.plans.get(job, {}).get("step") in (Step.REDISTRIBUTE.value, Step.SEAL.value)
+        if (is_worked_on or job not in self._memory.running) and not self._is_zombie(instance):
+            self.complain(f"{instance.place} begins on {instance.host.name}, and {job} has stopped everywhere")
 
     def _meets(self, other: Instance, instance: Instance) -> bool:
         """Whether another generation could still commit. The last batch of a job that was deleted meanwhile may, on a

@@ -13,13 +13,18 @@ from tests.simulation.store import Trouble
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
+LOST_SECONDS = (62.0, 75.0)
+"""For so long a container is away that is failed over before it comes back."""
+BEHIND_SHARE = 0.5
+"""Of the seeds with all kinds of faults."""
+
 
 @dataclass(frozen=True)
 class Mix:
     """What may go wrong: `kinds` by name, all when empty, `at` machines whose names begin so, on average every
     `gap_seconds`."""
 
-    gap_seconds: float = 12.0
+    gap_seconds: float = 10.0
     kinds: tuple[str, ...] = ()
     at: str | tuple[str, ...] = ""
 
@@ -54,6 +59,11 @@ class Faults:
 
     def begin(self) -> None:
         """From now on things go wrong."""
+        if not self._mix.kinds and self._random.random() < BEHIND_SHARE:
+            self._after(self._random.uniform(0.0, 15.0), self._come_back_behind)
+        self._go_on()
+
+    def _go_on(self) -> None:
         self._after(self._random.expovariate(1 / self._mix.gap_seconds), self._next)
 
     def end(self) -> None:
@@ -75,7 +85,7 @@ class Faults:
     def _next(self) -> None:
         weights = [weight for _, weight in self._kinds]
         self._random.choices([kind for kind, _ in self._kinds], weights)[0]()
-        self.begin()
+        self._go_on()
 
     def _after(self, seconds: float, call: Callable[[], None]) -> None:
         self._world.scheduler.after(seconds, lambda: None if self._is_over else call())
@@ -124,7 +134,9 @@ class Faults:
             self._after(seconds, process.go_on)
 
     def _switch_off(self) -> None:
-        machine, seconds = self._machine(), self._seconds()
+        self._switch_off_for(self._machine(), self._seconds())
+
+    def _switch_off_for(self, machine: Machine, seconds: float) -> None:
         self._tell("switches off", machine=machine.name, seconds=round(seconds, 3))
         machine.is_up = False
         for process in machine.living():
@@ -135,6 +147,17 @@ class Faults:
         if not machine.is_up:
             machine.is_up = True
             self._world.boot(machine.name)
+
+    def _come_back_behind(self) -> None:
+        """A container is off until it is lost, and for a while afterwards no Task Service answers it: all that it has
+        are the specs on its disk. While it is off a job is deleted. It is open for shards again."""
+        name = self._random.choice([each for each in self._world.machines if each.startswith("c")])
+        services = [each for each in self._world.machines if each.startswith("tasks")]
+        seconds = self._random.uniform(*LOST_SECONDS)
+        self._switch_off_for(self._world.machines[name], seconds)
+        self._cut_for({(name, each) for each in services}, seconds + self._random.uniform(15.0, 45.0))
+        self._after(self._random.uniform(0.0, 0.8) * seconds, self._world.workload.delete_something)
+        self._after(seconds, lambda: self._world.workload.open(name))
 
     def _crash_host(self) -> None:
         hosts = [host for hosts in self._world.around.hosts.values() for host in hosts if not host.process.is_dead]
@@ -173,8 +196,9 @@ class Faults:
         """Both ways, or one of them."""
         first = self._machine().name
         to, fro = {(first, other) for other in others}, {(other, first) for other in others}
-        pairs = self._random.choice((to, fro, to | fro))
-        seconds = self._seconds()
+        self._cut_for(self._random.choice((to, fro, to | fro)), self._seconds())
+
+    def _cut_for(self, pairs: set[tuple[str, str]], seconds: float) -> None:
         self._tell("cuts", pairs=[f"{one}>{other}" for one, other in sorted(pairs)], seconds=round(seconds, 3))
         self._world.network.cut |= pairs
         self._after(seconds, lambda: self._world.network.cut.difference_update(pairs))

@@ -36,7 +36,7 @@ from tests.simulation.sharing import Expectations, Shared, Snapshots
 from tests.simulation.story import Story, StoryLogger
 from tests.simulation.threads import Every, Once, Pool, Threading, Timers
 
-LOOK_EVERY_SECONDS = 1.0
+LOOK_EVERY_SECONDS = 2.0
 """Between a host's looks at its lease: longer than in truth, which would make up half of all events."""
 
 _WITH_THREADS = (

@@ -3,9 +3,13 @@ containers, stale reports."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from datetime import timedelta
 
 import orjson
+import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -25,6 +29,14 @@ CONFIGS = st.fixed_dictionaries(
 )
 LAGS = ("", "settle", "report", "apply", "apply settle", "apply settle report")
 ROUNDS_TO_CONVERGE = 40
+
+
+@pytest.fixture(scope="module", autouse=True)
+def only_errors_are_logged() -> Iterator[None]:
+    """Nobody reads the lines of thousands of rounds; to render them takes longer than the rounds."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    yield
+    structlog.reset_defaults()
 
 
 class Rescales(RuleBasedStateMachine):

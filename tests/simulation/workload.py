@@ -92,9 +92,15 @@ class Workload:
             case "override":
                 self._layer(name, "oncall", random.choice(({"task_count": 2}, {"priority": 9}, None)))
             case "delete":
-                self._touch(name, "delete")
-                job.deleting = True
+                self._delete(name)
         self._database.news.notify_all()
+
+    def delete_something(self) -> None:
+        """A job is deleted, if the one that is chosen is there."""
+        name = self._scheduler.random.choice(self._names)
+        if name in self._database.memory.jobs and not self._database.memory.jobs[name].deleting:
+            self._delete(name)
+            self._database.news.notify_all()
 
     def operate(self) -> None:
         """One call of an operator's: another number of shards, or a container is cordoned, drained or opened."""
@@ -113,6 +119,11 @@ class Workload:
     def open_all(self) -> None:
         """Every container may have shards again."""
         for name in self._database.memory.members:
+            self.open(name)
+
+    def open(self, name: str) -> None:
+        """A container that is known may have shards again."""
+        if name in self._database.memory.members:
             self._database.memory.set_availability(name, OPEN)
 
     def release(self, name: str, version: str, **overrides: Any) -> None:
@@ -174,6 +185,10 @@ class Workload:
         """None drops it."""
         revision = self._database.memory.write_layer(name, layer, config)
         self._story.tell(layer, "writes", job=name, revision=revision, config=config)
+
+    def _delete(self, name: str) -> None:
+        self._touch(name, "delete")
+        self._database.memory.jobs[name].deleting = True
 
     def _touch(self, name: str, verb: str) -> None:
         memory = self._database.memory

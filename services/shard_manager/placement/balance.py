@@ -69,6 +69,8 @@ def _search(frame: Frame, holder: Ints, band: float, movable: Flags, rounds: int
             return Balanced(holder, has_ended=True, is_cut=False)
         bad, swaps = bad[np.argsort(-off[bad], kind="stable")], idle > 0
         a, b = _pairs(frame.tier, deviation, bad, turn=max(0, idle - 1))
+        if not len(a):  # every pair was tried
+            return Balanced(holder, has_ended=True, is_cut=False)
         usual = _LEAST_GAIN if swaps or is_brief else _LEAST_GAIN_OF_MOVES
         least_gain = np.where(off[a] > _FAR * band, _LEAST_GAIN, usual)
         scene = Scene(frame, holder, total, measure, deviation, band * AIM, movable, cost, swaps=swaps, salt=idle)

@@ -29,10 +29,7 @@ def brute_force(frame: Frame, holder: Ints) -> Ints:
 
 def _best(frame: Frame, holder: Ints, measure: Measure, containers: Ints, rows: Ints) -> Ints:
     """The holders with the cheapest way for a tier's shards `rows`; the same if there is none."""
-    each = (len(containers),) * len(rows)
-    ways = np.stack(np.unravel_index(np.arange(len(containers) ** len(rows)), each), axis=1)
-    good = _within(frame, measure, containers, rows, ways)
-    ways = ways[good]
+    ways = _good_ways(frame, measure, containers, rows)
     away = (containers[ways] != frame.home[rows]) & ~frame.free[rows]
     more = moves_away(frame, rows, holder[rows], containers[ways]).sum(axis=1)
     cost = away @ frame.cost[rows] + _crowded(frame, rows, ways) * frame.cost[rows].sum()
@@ -44,15 +41,27 @@ def _best(frame: Frame, holder: Ints, measure: Measure, containers: Ints, rows: 
     return holder
 
 
-def _within(frame: Frame, measure: Measure, containers: Ints, rows: Ints, ways: Ints) -> Flags:
-    """The ways [ways, shards] that keep every container within capacity and band."""
-    good = np.ones(len(ways), dtype=np.bool_)
-    for place, container in enumerate(containers):
-        there, scale = ways == place, measure.scale[container]
-        off = np.abs(there @ measure.columns[:, rows].T * scale - (scale > 0))
-        good &= (there @ frame.load[rows] <= frame.limit[container]).all(axis=1)
-        good &= (off <= frame.problem.band + EDGE).all(axis=1)
-    return good
+def _good_ways(frame: Frame, measure: Measure, containers: Ints, rows: Ints) -> Ints:
+    """The ways [ways, shards] that keep every container within capacity and band, in order: the place among
+    `containers` of each shard. Sets of shards are numbers, with a bit for each shard."""
+    has = np.arange(1 << len(rows))[:, None] >> np.arange(len(rows)) & 1
+    every_shard, taken, ways = len(has) - 1, np.zeros(1, dtype=np.int64), np.zeros((1, len(rows)), dtype=np.int64)
+    for place, container in enumerate(containers[:-1]):
+        sets = np.flatnonzero(_within(frame, measure, container, rows, has))
+        way, chosen = np.nonzero(taken[:, None] & sets == 0)
+        taken, ways = taken[way] | sets[chosen], ways[way] + place * has[sets[chosen]]
+    left = every_shard - taken
+    ways += (len(containers) - 1) * has[left]
+    ways = ways[_within(frame, measure, containers[-1], rows, has)[left]]
+    return ways[np.lexsort(ways.T[::-1])]
+
+
+def _within(frame: Frame, measure: Measure, container: int, rows: Ints, has: Ints) -> Flags:
+    """The sets of shards [sets, shards] that keep a container within capacity and band."""
+    scale = measure.scale[container]
+    off = np.abs(has @ measure.columns[:, rows].T * scale - (scale > 0))
+    fits = (has @ frame.load[rows] <= frame.limit[container]).all(axis=1)
+    return np.asarray(fits & (off <= frame.problem.band + EDGE).all(axis=1))
 
 
 def _crowded(frame: Frame, rows: Ints, ways: Ints) -> Ints:
