@@ -141,6 +141,7 @@ CREATE TABLE running (
     asks_for_tasks BOOLEAN GENERATED ALWAYS AS (coalesce(config->>'desired_state', '') = 'running') STORED NOT NULL
 );
 CREATE INDEX ix_running_commit_number ON running (commit_number);
+CREATE INDEX ix_running_stopping ON running (job) WHERE stopping;
 CREATE INDEX ix_running_rescaled ON running (job) WHERE generation > 1 OR newest_generation > 1;
 COMMENT ON TABLE running IS 'What each job must run now.';
 COMMENT ON COLUMN running.revision IS 'expected revision that this configuration implements';

@@ -114,8 +114,7 @@ class SlowInBulk(MemorySyncStore):
     @contextmanager
     def _many(self) -> Any:
         with super().read() as found:
-            fresh = [view.job for view in found.views]
-            yield replace(found, fresh=len(fresh), names=None, fresh_names=fresh[:2], other_names=["old"][:0])
+            yield replace(found, fresh=found.others, others=())
 
     def commit_simple(
         self, leader_epoch: int, waits: Waits, *, names: Sequence[str] | None, sample: int
@@ -127,9 +126,12 @@ class SlowInBulk(MemorySyncStore):
 
 
 @pytest.mark.parametrize("always", [False, True])
-def test_simple_commits_that_take_too_long_are_made_of_some_jobs_and_the_round_goes_on(*, always: bool) -> None:
+def test_simple_commits_that_take_too_long_are_made_of_some_jobs_and_the_round_goes_on(
+    monkeypatch: pytest.MonkeyPatch, *, always: bool
+) -> None:
     """1. Five jobs are made. 2. The statement over all ends at its time limit. 3. Two are tried by name, and only these
     are decided about, in the same round."""
+    monkeypatch.setattr("services.state_syncer.round.loop.MOST_NAMED", 2)
     memory = MemoryStore(lambda: 0.0, 4)
     memory.leases[STATE_SYNCER] = LeaseEntry("first", 1, float("inf"))
     memory.synced_ranks = dict(memory.ranks)
