@@ -23,7 +23,6 @@ from services.state_syncer.store.states import sync_record
 # So many jobs are read at once: few enough to be found by their keys.
 PAGE = 500
 
-_JOBS = "jobs j LEFT JOIN sync_state s ON s.job = j.name"
 # Nothing was asked of the job since it was told to wait for room.
 _WAITS_FOR_ROOM = "(s.state = 'queued' AND s.revision >= j.revision AND NOT j.deleting)"
 # Every write raises the revision of its job. A sync state is written with the running row that it is about, so a job
@@ -35,12 +34,17 @@ _IS_BEHIND = f"""(s.job IS NULL OR s.revision < j.revision OR s.state <> 'synced
 # `is_fresh`: `simple` may commit or queue the job.
 _SURVEY = text(
     f"""
-    SELECT j.name, NOT j.deleting
-        AND (s.job IS NULL OR s.revision < j.revision AND s.state IN ('synced', 'queued')) AS is_fresh
-    FROM {_JOBS} WHERE {_IS_BEHIND}
+    SELECT coalesce(array_agg(name) FILTER (WHERE is_fresh), '{{}}') AS fresh,
+        coalesce(array_agg(name) FILTER (WHERE NOT is_fresh), '{{}}') AS others
+    FROM (
+        SELECT j.name, NOT j.deleting
+            AND (s.job IS NULL OR s.revision < j.revision AND s.state IN ('synced', 'queued')) AS is_fresh
+        FROM jobs j LEFT JOIN sync_state s ON s.job = j.name
+        WHERE {_IS_BEHIND}
+    ) behind
     """
 )
-_ALL = text("SELECT name, false AS is_fresh FROM jobs")
+_ALL = text("SELECT CAST('{}' AS text[]) AS fresh, coalesce(array_agg(name), '{}') AS others FROM jobs")
 
 # First those that come first: by priority, then the oldest write, then by name. Rescales have a limit of their own.
 _READ_QUEUE = text(
@@ -111,8 +115,7 @@ class Facts(NamedTuple):
 
 def read_survey(connection: Connection, *, all_jobs: bool) -> Survey:
     """The jobs to read: those that are not `synced` at their newest revision, or are being deleted; or all."""
-    found = connection.execute(_ALL if all_jobs else _SURVEY).all()
-    return Survey([row.name for row in found if row.is_fresh], [row.name for row in found if not row.is_fresh])
+    return Survey(*connection.execute(_ALL if all_jobs else _SURVEY).one())
 
 
 def read_queue(connection: Connection, *, rescales: int, rollouts: int) -> list[str]:
