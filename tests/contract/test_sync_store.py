@@ -51,16 +51,20 @@ def test_layers_that_merge_to_nothing_valid_are_told_as_unusable(form: Any) -> N
     assert isinstance(found["empty"].expected, Unusable)
 
 
-def test_new_ranks_make_a_round_look_at_every_job(form: Any) -> None:
-    form.layer("j", "base", make_layer())
-    write(form, commits=[commit()], states=[state(JobState.SYNCED)])
+def test_new_ranks_make_a_round_look_at_every_job(form: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of more jobs than are read at once."""
+    monkeypatch.setattr("services.state_syncer.store.jobs.PAGE", 2)
+    for job in "abcde":
+        revision = form.layer(job, "base", make_layer())
+        synced = state(JobState.SYNCED, job=job, revision=revision)
+        write(form, commits=[commit(job, revision=revision)], states=[synced])
     settle_ranks(form)
     assert views(form) == {}
     form.rank("scaler", 400)
     with form.store.read() as found:
         assert found.new_ranks is not None
         assert found.new_ranks["scaler"] == 400
-        assert [seen.job for seen in found.views] == ["j"]
+        assert sorted(seen.job for seen in found.views) == list("abcde")
     settle_ranks(form)
     assert views(form) == {}
 

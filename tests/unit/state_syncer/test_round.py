@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -142,6 +143,25 @@ def test_simple_commits_that_take_too_long_are_made_of_some_jobs_and_the_round_g
     StateSyncer(store, lambda: NOW, NobodyToAsk()).round(1)
     assert store.asked == [None, ["j0", "j1"]]
     assert set(memory.running) == {"j0", "j1"}
+
+
+class Watched(MemorySyncStore):
+    """Notes whether Python searches for garbage while a round reads; then it is away."""
+
+    searches = True
+
+    @contextmanager
+    def read(self) -> Any:
+        self.searches = gc.isenabled()
+        raise Unavailable("away")
+        yield
+
+
+def test_python_searches_for_no_garbage_in_a_round_and_does_so_again_after_it() -> None:
+    store = Watched(MemoryStore(lambda: 0.0, 4))
+    with pytest.raises(Unavailable):
+        StateSyncer(store, lambda: NOW, NobodyToAsk()).round(1)
+    assert (store.searches, gc.isenabled()) == (False, True)
 
 
 ROLLOUT = Rollout(steps=(), revision=1, restarts=0, fields=(), leaves=(), ends=(1,), begun_at=NOW, step_at=NOW)
