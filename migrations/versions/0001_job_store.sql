@@ -141,6 +141,7 @@ CREATE TABLE running (
     asks_for_tasks BOOLEAN GENERATED ALWAYS AS (coalesce(config->>'desired_state', '') = 'running') STORED NOT NULL
 );
 CREATE INDEX ix_running_commit_number ON running (commit_number);
+CREATE INDEX ix_running_stopping ON running (job) WHERE stopping;
 CREATE INDEX ix_running_rescaled ON running (job) WHERE generation > 1 OR newest_generation > 1;
 COMMENT ON TABLE running IS 'What each job must run now.';
 COMMENT ON COLUMN running.revision IS 'expected revision that this configuration implements';
@@ -185,7 +186,7 @@ CREATE INDEX ix_sync_state_plan ON sync_state (job) WHERE plan IS NOT NULL;
 CREATE INDEX ix_sync_state_rejected ON sync_state (job) WHERE rejected IS NOT NULL;
 COMMENT ON TABLE sync_state IS 'How far the State Syncer is with each job. No row: the job is pending.';
 COMMENT ON COLUMN sync_state.detail IS 'why the job is in this state, for people';
-COMMENT ON COLUMN sync_state.revision IS 'expected revision that the state is about';
+COMMENT ON COLUMN sync_state.revision IS 'expected revision that the state is about; a job that is synced at its newest revision runs it';
 COMMENT ON COLUMN sync_state.change_kind IS 'what the last change cost (penstock.config.declare.ChangeKind)';
 COMMENT ON COLUMN sync_state.changed_fields IS 'NULL: nobody has compared the configuration at changed_from with the one at revision yet';
 COMMENT ON COLUMN sync_state.changed_from IS 'revision that ran before; NULL: the running one';

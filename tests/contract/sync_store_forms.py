@@ -227,8 +227,10 @@ def commit(job: str = "j", *, revision: int = 1, generation: int = 1, stopping: 
     return CommitRow(job, content, revision, generation, 0, stopping, not stopping)
 
 
-def state(new: JobState, seen: SyncRecord | None = None, *, failures: int = 0, job: str = "j") -> SyncWrite:
-    return SyncWrite(job, SyncRecord(new, 1, "why", failures=failures), seen)
+def state(
+    new: JobState, seen: SyncRecord | None = None, *, revision: int = 1, failures: int = 0, job: str = "j"
+) -> SyncWrite:
+    return SyncWrite(job, SyncRecord(new, revision, "why", failures=failures), seen)
 
 
 def write(form: Any, **batch: Any) -> Any:

@@ -32,7 +32,7 @@ def test_a_job_is_seen_as_its_layers_ask_for_until_it_is_synced(form: Any) -> No
     revision = form.layer("j", "base", make_layer(priority=1))
     seen = view(form)
     assert (seen.expected, seen.revision, seen.running, seen.sync) == (make_config(priority=3), revision, None, None)
-    number = write(form, commits=[commit(revision=revision)], states=[state(JobState.SYNCED)])
+    number = write(form, commits=[commit(revision=revision)], states=[state(JobState.SYNCED, revision=revision)])
     assert views(form) == {}
     revision = form.restart("j")
     seen = view(form)
@@ -51,16 +51,20 @@ def test_layers_that_merge_to_nothing_valid_are_told_as_unusable(form: Any) -> N
     assert isinstance(found["empty"].expected, Unusable)
 
 
-def test_new_ranks_make_a_round_look_at_every_job(form: Any) -> None:
-    form.layer("j", "base", make_layer())
-    write(form, commits=[commit()], states=[state(JobState.SYNCED)])
+def test_new_ranks_make_a_round_look_at_every_job(form: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of more jobs than are read at once."""
+    monkeypatch.setattr("services.state_syncer.store.jobs.PAGE", 2)
+    for job in "abcde":
+        revision = form.layer(job, "base", make_layer())
+        synced = state(JobState.SYNCED, job=job, revision=revision)
+        write(form, commits=[commit(job, revision=revision)], states=[synced])
     settle_ranks(form)
     assert views(form) == {}
     form.rank("scaler", 400)
     with form.store.read() as found:
         assert found.new_ranks is not None
         assert found.new_ranks["scaler"] == 400
-        assert [seen.job for seen in found.views] == ["j"]
+        assert sorted(seen.job for seen in found.views) == list("abcde")
     settle_ranks(form)
     assert views(form) == {}
 
@@ -249,12 +253,11 @@ def test_who_waits_for_room_is_read_as_far_as_there_is_room_unless_something_hap
     settle_ranks(form)
     for job, kind, priority in (("c", "RESTART", 0), ("b", "RESTART", 5), ("a", "RESTART", 0), ("r", "RESCALE", 0)):
         revision = form.layer(job, "base", make_layer(priority=priority))
-        waits = SyncRecord(JobState.QUEUED, revision + 9, "waiting", ChangeKind[kind])
+        waits = SyncRecord(JobState.QUEUED, revision, "waiting", ChangeKind[kind])
         write(form, commits=[commit(job, priority=9)], states=[SyncWrite(job, waits, None)])
     match change:
         case "write":
-            for _ in range(20):
-                form.layer("c", "oncall", {"priority": 3})
+            form.layer("c", "oncall", {"priority": 3})
         case "restart":
             form.restart("c")
         case "delete":

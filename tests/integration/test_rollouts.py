@@ -224,8 +224,8 @@ def test_a_deleted_job_is_forgotten_in_a_rollout_and_its_alert_is_closed(cell: R
 def test_a_job_that_is_deleted_while_its_rollout_is_recorded_is_forgotten(
     cell: RolloutCell, monkeypatch: pytest.MonkeyPatch, found: str, *, many: bool
 ) -> None:
-    """Also where there are more jobs to look at than are read by their names."""
-    monkeypatch.setattr("services.state_syncer.store.jobs.MOST_NAMED", 0 if many else 1000)
+    """Also where there are more jobs to look at than are read at once."""
+    monkeypatch.setattr("services.state_syncer.store.jobs.PAGE", 1 if many else 1000)
     cell.bad = {"2"} if found == "halted" else set()
     cell.silent = {0} if found == "wave" else set()
     cell.restart(writer=Away())

@@ -192,7 +192,7 @@ def test_simple_changes_and_first_commits_are_made_without_deciding_about_a_job(
 ) -> None:
     """1. Jobs run. 2. Every one gets another query and one its labels; another job is made. 3. All are committed
     under one number, notified once, by name or, if they are `many`, over all jobs."""
-    monkeypatch.setattr("services.state_syncer.store.jobs.MOST_NAMED", 1 if many else 1000)
+    monkeypatch.setattr("services.state_syncer.round.loop.MOST_NAMED", 1 if many else 1000)
     for number in range(3):
         write_layer(cell.engine, f"j{number}", make_layer())
     cell.round()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from functools import partial
 
@@ -30,7 +30,8 @@ log = logger(__name__)
 
 
 class Round:
-    """What a round will write, log and ask for, collected job by job: `watch` rollouts, `open`, `add` jobs, `admit`."""
+    """What a round will write, log and ask for, collected job by job: `watch` rollouts, `open`, `add` jobs, `pick`, and
+    `begin`, which needs the store no more."""
 
     def __init__(
         self,
@@ -50,6 +51,9 @@ class Round:
         self._plans = plans
         self._outputs = outputs
         self._admission = AdmissionQueue(Room(0, 0, 0, 0))
+        self._admitted: list[Candidate[Start]] = []
+        self._late: list[Candidate[Start]] = []
+        self._ran_on: Mapping[str, Collection[str]] = {}
 
     def watch(self, job: RollingJob) -> bool:
         """Decides about a rollout under way. False when `add` must decide, with the job's configurations."""
@@ -81,21 +85,25 @@ class Round:
             case _:
                 self._carry_out(view, lambda: decision)
 
-    def admit(self, who_ran: RanOn) -> None:
-        """Begins the rescales, rollouts and outputs that there is room for; to be called after the last job.
+    def pick(self, who_ran: RanOn) -> None:
+        """Picks the rescales and rollouts that there is room for; to be called after the last job.
 
         `who_ran` gives the containers that have tasks of jobs.
         """
+        self._admitted, self._late = self._admission.picked()
+        self._ran_on = who_ran([view.job for view, start in self._admitted if isinstance(start, StartRescale)])
+
+    def begin(self) -> None:
+        """Begins what was picked, and the outputs that there is room for; all others wait."""
         for view, waits in self._outputs.picked():
             self._put_off(view, waits)
-        admitted, late = self._admission.picked()
-        ran_on = who_ran([view.job for view, start in admitted if isinstance(start, StartRescale)])
-        for view, start in admitted:
+        for view, start in self._admitted:
             if isinstance(start, StartRescale):
-                self._carry_out(view, partial(begin_rescale, view, start, self._now, ran_on.get(view.job, ())))
+                ran_on = self._ran_on.get(view.job, ())
+                self._carry_out(view, partial(begin_rescale, view, start, self._now, ran_on))
             else:
                 self._carry_out(view, partial(begin_rollout, view, start, self._now, self._policy))
-        for each in late:
+        for each in self._late:
             self._leave_waiting(each)
 
     def attempts(self) -> list[Attempt]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Protocol
 
@@ -23,6 +25,8 @@ from services.state_syncer.store.rollouts import RollingJobs
 from services.state_syncer.store.simple import SimpleCommits
 
 log = logger(__name__)
+# Simple commits of up to so many jobs are made by name, without going through all jobs.
+MOST_NAMED = 1000
 
 
 class StateSyncer:
@@ -48,8 +52,9 @@ class StateSyncer:
 
         Simple changes are committed in a transaction of their own, before anything that takes longer.
         """
-        with metrics.ROUND_SECONDS.time():
+        with metrics.ROUND_SECONDS.time(), _without_garbage_collection():
             simple, this = self._commit_and_decide(leader_epoch)
+            this.begin()  # After the reading transaction, which the store would end after some idle seconds.
             if this.batch:
                 number = self._store.write(this.batch, leader_epoch)
                 log_events(this.events, number)
@@ -63,30 +68,30 @@ class StateSyncer:
             if not found.fresh:
                 return SimpleCommits(), self._decide(found)
             waits = self._budget.room(found.count_running()).waits
-        simple, is_behind = self._commit_simple(leader_epoch, waits, found)
+        simple, some_only = self._commit_simple(leader_epoch, waits, found.fresh)
         log_simple(simple)
         with self._store.read() as found:
-            return simple, self._decide(found, some_only=is_behind)
+            return simple, self._decide(found, some_only=some_only)
 
-    def _commit_simple(self, leader_epoch: int, waits: Waits, found: RoundInput) -> tuple[SimpleCommits, bool]:
+    def _commit_simple(self, leader_epoch: int, waits: Waits, fresh: Sequence[str]) -> tuple[SimpleCommits, bool]:
         """The simple commits, and whether the store took too long to make all of them.
 
         Then only some jobs are committed in this round, and only some are decided about: a statement over all jobs that
         ends at its time limit would end there in every round.
         """
-        steps = [found.names] if found.names is not None else [None, found.fresh_names]
-        for names in steps:
+        some = fresh[:MOST_NAMED]
+        for names in (some,) if len(fresh) <= MOST_NAMED else (None, some):
             try:
                 simple = self._store.commit_simple(leader_epoch, waits, names=names, sample=LOGGED_COMMITS)
-                return simple, names is not found.names
+                return simple, names is not None and len(names) < len(fresh)
             except StatementTimedOut as error:
-                jobs = found.fresh if names is None else len(names)
+                jobs = len(fresh if names is None else names)
                 log.error("simple commits timed out in the store", jobs=jobs, error=error.detail)
         return SimpleCommits(), True
 
     def _decide(self, found: RoundInput, *, some_only: bool = False) -> Round:
-        """Rollouts come first: those that end leave room for others. `some_only`: of more jobs than can be named, those
-        with a plan and some others."""
+        """Rollouts come first: those that end leave room for others. `some_only`: of many jobs, those with a plan and
+        some others."""
         rolling = found.rolling()
         state_bytes = found.state_bytes(list(found.plans)) if found.plans else {}
         plans = PlanTasks(found.plans, found.containers, self._host_tasks.outcome, state_bytes)
@@ -99,12 +104,12 @@ class StateSyncer:
         if not all_read:
             for view in found.named([*unread, *rolling.unreadable]):
                 this.add(view)
-        for view in found.views if all_read or not some_only or found.names is not None else _some_views(found):
+        for view in _some_views(found) if some_only and not all_read else found.views:
             this.add(view)
         if not all_read:
             for view in found.queued(rescales=room.free_rescales, rollouts=room.free):
                 this.add(view)
-        this.admit(found.ran_on)
+        this.pick(found.ran_on)
         this.batch.ranks = found.new_ranks
         return this
 
@@ -124,7 +129,21 @@ class StateSyncer:
 
 def _some_views(found: RoundInput) -> Iterator[JobView]:
     """Jobs with the plan of a rescale, and some of all others that a round must look at."""
-    return found.named(list(dict.fromkeys((*found.plans, *found.other_names, *found.fresh_names))))
+    some = (*found.others[:MOST_NAMED], *found.fresh[:MOST_NAMED])
+    return found.named(list(dict.fromkeys((*found.plans, *some))))
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """A round builds trees of JSON, which have no cycles. Searching 10,000 jobs for cycles again and again would take
+    half of the round's time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class Part(Protocol):

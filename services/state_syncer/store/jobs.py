@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, TextClause, text
+from sqlalchemy import Connection, Row, text
 
 from penstock.tasks.redistribution import SavepointName
 from services.state_syncer.decide.observe import ClusterView, Presence, Sighting, observe_stopped, survey
@@ -20,37 +20,31 @@ from services.state_syncer.store.recorded import expected_of, with_recorded
 from services.state_syncer.store.rollouts import read_wave_tasks
 from services.state_syncer.store.states import sync_record
 
-_BATCH = 1000
-# Up to so many jobs are read by their names, without going through all again.
-MOST_NAMED = 1000
+# So many jobs are read at once: few enough to be found by their keys.
+PAGE = 500
 
-_JOBS = "jobs j LEFT JOIN running r ON r.job = j.name LEFT JOIN sync_state s ON s.job = j.name"
 # Nothing was asked of the job since it was told to wait for room.
-_WAITS_FOR_ROOM = """(s.state = 'queued' AND s.revision >= j.revision AND r.restarts >= j.restarts AND NOT j.deleting
-        AND NOT r.stopping)"""
-_IS_BEHIND = f"""(r.job IS NULL OR s.job IS NULL OR r.revision < j.revision OR r.restarts < j.restarts OR r.stopping
-            OR j.deleting OR s.state <> 'synced')
+_WAITS_FOR_ROOM = "(s.state = 'queued' AND s.revision >= j.revision AND NOT j.deleting)"
+# Every write raises the revision of its job. A sync state is written with the running row that it is about, so a job
+# that is `synced` at its newest revision runs what it should: the running row need not be read.
+_IS_BEHIND = f"""(s.job IS NULL OR s.revision < j.revision OR s.state <> 'synced' OR j.deleting)
     AND ({_WAITS_FOR_ROOM}) IS NOT TRUE
     AND (s.plan IS NOT NULL AND {IS_ROLLOUT}) IS NOT TRUE"""
 
-# Three narrow columns of each table. `fresh` are jobs that `simple` may commit or queue. `stopping` covers all jobs,
-# also those with a recorded rollout: such a job may be deleted, and is forgotten once its tasks are gone.
+# `is_fresh`: `simple` may commit or queue the job.
 _SURVEY = text(
     f"""
-    SELECT count(*) FILTER (WHERE is_behind) AS jobs,
-        count(*) FILTER (WHERE is_behind AND is_fresh) AS fresh,
-        coalesce(bool_or(stopping), false) AS stopping,
-        (array_agg(name) FILTER (WHERE is_behind AND is_fresh))[1 : :limit] AS fresh_names,
-        (array_agg(name) FILTER (WHERE is_behind AND is_fresh IS NOT TRUE))[1 : :limit] AS other_names
+    SELECT coalesce(array_agg(name) FILTER (WHERE is_fresh), '{{}}') AS fresh,
+        coalesce(array_agg(name) FILTER (WHERE NOT is_fresh), '{{}}') AS others
     FROM (
-        SELECT j.name, r.stopping, ({_IS_BEHIND}) AS is_behind,
-            (NOT j.deleting AND
-                (r.job IS NULL AND s.job IS NULL OR r.revision < j.revision AND s.state IN ('synced', 'queued'))
-            ) AS is_fresh
-        FROM {_JOBS} WHERE r.stopping OR ({_IS_BEHIND})
-    ) found
+        SELECT j.name, NOT j.deleting
+            AND (s.job IS NULL OR s.revision < j.revision AND s.state IN ('synced', 'queued')) AS is_fresh
+        FROM jobs j LEFT JOIN sync_state s ON s.job = j.name
+        WHERE {_IS_BEHIND}
+    ) behind
     """
 )
+_ALL = text("SELECT CAST('{}' AS text[]) AS fresh, coalesce(array_agg(name), '{}') AS others FROM jobs")
 
 # First those that come first: by priority, then the oldest write, then by name. Rescales have a limit of their own.
 _READ_QUEUE = text(
@@ -59,7 +53,6 @@ _READ_QUEUE = text(
         SELECT j.name, s.change_kind = 'rescale' AS rescales, coalesce(e.priority, 0) AS priority, j.revision
         FROM sync_state s
             JOIN jobs j ON j.name = s.job
-            JOIN running r ON r.job = s.job
             LEFT JOIN expected_configs e ON e.job = s.job
         WHERE s.state = 'queued' AND {_WAITS_FOR_ROOM}
     )
@@ -71,11 +64,9 @@ _READ_QUEUE = text(
 
 # A stored configuration that is older than the newest write of a layer, or on another basis, is not the merge: the
 # layers are merged anew.
-_READ = """
-    WITH wanted AS MATERIALIZED (
-        SELECT j.name, j.revision, j.restarts, j.deleting FROM {jobs}
-    )
-    SELECT w.name, w.revision, w.restarts, w.deleting,
+_READ = text(
+    """
+    SELECT j.name, j.revision, j.restarts, j.deleting,
         r.config AS running_config, r.digests AS running_digests, r.revision AS running_revision, r.generation,
         r.restarts AS running_restarts, r.stopping, r.started, r.commit_number, r.rollout,
         s.plan, GREATEST(r.generation, r.newest_generation) AS newest_generation,
@@ -84,17 +75,16 @@ _READ = """
         e.config AS merged, e.digests,
         CASE WHEN e.job IS NULL THEN (
             SELECT array_agg(l.config ORDER BY n.rank) FROM expected_layers l JOIN layers n ON n.name = l.layer
-            WHERE l.job = w.name AND l.config IS NOT NULL) END AS layers
-    FROM wanted w
-    LEFT JOIN running r ON r.job = w.name
-    LEFT JOIN sync_state s ON s.job = w.name
-    LEFT JOIN forgotten f ON f.job = w.name
-    LEFT JOIN expected_configs e ON e.job = w.name AND e.basis = :basis
-        AND e.revision >= (SELECT max(l.revision) FROM expected_layers l WHERE l.job = w.name)
+            WHERE l.job = j.name AND l.config IS NOT NULL) END AS layers
+    FROM jobs j
+    LEFT JOIN running r ON r.job = j.name
+    LEFT JOIN sync_state s ON s.job = j.name
+    LEFT JOIN forgotten f ON f.job = j.name
+    LEFT JOIN expected_configs e ON e.job = j.name AND e.basis = :basis
+        AND e.revision >= (SELECT max(l.revision) FROM expected_layers l WHERE l.job = j.name)
+    WHERE j.name = ANY(:names)
     """
-_READ_ALL = text(_READ.format(jobs="jobs j"))
-_READ_BEHIND = text(_READ.format(jobs=f"{_JOBS} WHERE {_IS_BEHIND}"))
-_READ_NAMED = text(_READ.format(jobs="jobs j WHERE j.name = ANY(:names)"))
+)
 
 _READ_CONTAINERS = text(
     """
@@ -109,27 +99,10 @@ _READ_RESTORES = text("SELECT job, number, savepoint_job, savepoint_name, genera
 
 
 class Survey(NamedTuple):
-    """The jobs that a round must look at: how many there are, and how many of them `simple` may commit or queue.
+    """The names of the jobs that a round must look at: those that `simple` may commit or queue, and the others."""
 
-    `stopping`: whether any job of the cell is being stopped for good. `fresh_names` and `other_names` name at most
-    `MOST_NAMED` jobs each: those that `simple` may commit or queue, and the others.
-    """
-
-    jobs: int
-    fresh: int
-    stopping: bool
-    fresh_names: tuple[str, ...]
-    other_names: tuple[str, ...]
-
-    @property
-    def some_names(self) -> tuple[str, ...]:
-        """The names that were read, of all jobs or of some."""
-        return (*self.other_names, *self.fresh_names)
-
-    @property
-    def all_names(self) -> tuple[str, ...] | None:
-        """The names of all jobs; None where there are more than `MOST_NAMED`."""
-        return self.some_names if len(self.some_names) == self.jobs <= MOST_NAMED else None
+    fresh: Sequence[str]
+    others: Sequence[str]
 
 
 class Facts(NamedTuple):
@@ -140,10 +113,9 @@ class Facts(NamedTuple):
     restores: Mapping[str, Restore | Unusable]
 
 
-def read_survey(connection: Connection) -> Survey:
-    """The jobs to read: the running row is behind, or the job is being deleted, or it is not `synced`."""
-    row = connection.execute(_SURVEY, {"limit": MOST_NAMED}).one()
-    return Survey(row.jobs, row.fresh, row.stopping, tuple(row.fresh_names or ()), tuple(row.other_names or ()))
+def read_survey(connection: Connection, *, all_jobs: bool) -> Survey:
+    """The jobs to read: those that are not `synced` at their newest revision, or are being deleted; or all."""
+    return Survey(*connection.execute(_ALL if all_jobs else _SURVEY).one())
 
 
 def read_queue(connection: Connection, *, rescales: int, rollouts: int) -> list[str]:
@@ -152,29 +124,20 @@ def read_queue(connection: Connection, *, rescales: int, rollouts: int) -> list[
     return list(connection.execute(_READ_QUEUE, values).scalars())
 
 
-def read_facts(connection: Connection, *, stopping: bool) -> Facts:
-    """What `read_views` needs beside the rows. `stopping`: whether any job has a committed stop."""
-    holders = read_holders(connection, list(connection.execute(_READ_STOPPING).scalars())) if stopping else {}
+def read_facts(connection: Connection) -> Facts:
+    """What `read_views` needs beside the rows."""
+    holders = read_holders(connection, list(connection.execute(_READ_STOPPING).scalars()))
     return Facts(holders, _read_cluster(connection) if holders else None, _read_restores(connection))
 
 
-def read_survey_views(connection: Connection, found: Survey | None, basis: str, facts: Facts) -> Iterator[JobView]:
-    """The jobs that `read_survey` found in this very transaction; all jobs without it.
-
-    Merged configurations are those stored on `basis`. Rows are streamed, so memory does not grow with their number.
-    """
-    if found is None:
-        return _read_views(connection, _READ_ALL, {"basis": basis}, facts)
-    if found.all_names is None:
-        return _read_views(connection, _READ_BEHIND, {"basis": basis}, facts)
-    return read_named_views(connection, found.all_names, basis, facts)
-
-
-def read_named_views(connection: Connection, names: Sequence[str], basis: str, facts: Facts) -> Iterator[JobView]:
-    """The jobs of these names."""
-    if not names:
-        return iter(())
-    return _read_views(connection, _READ_NAMED, {"basis": basis, "names": list(names)}, facts)
+def read_views(connection: Connection, names: Sequence[str], basis: str, facts: Facts) -> Iterator[JobView]:
+    """The jobs of these names. Merged configurations are those stored on `basis`."""
+    for start in range(0, len(names), PAGE):
+        rows = connection.execute(_READ, {"basis": basis, "names": names[start : start + PAGE]}).all()
+        rolling = [row.name for row in rows if (plan := _plan(row)) is not None and plan.is_rollout]
+        tasks = read_wave_tasks(connection, rolling)
+        for row in rows:
+            yield with_recorded(_view(row, facts), row.rollout, _plan(row), tasks.get(row.name, {}))
 
 
 def read_holders(connection: Connection, jobs: Sequence[str]) -> dict[str, set[str]]:
@@ -184,19 +147,6 @@ def read_holders(connection: Connection, jobs: Sequence[str]) -> dict[str, set[s
         for job, container in connection.execute(_READ_HOLDERS, {"jobs": list(holders)}):
             holders[job].add(container)
     return holders
-
-
-def _read_views(
-    connection: Connection, statement: TextClause, values: Mapping[str, Any], facts: Facts
-) -> Iterator[JobView]:
-    # Plan for all rows, not for the first tenth that a cursor is usually read for.
-    connection.execute(text("SET LOCAL cursor_tuple_fraction = 1"))
-    streamed = connection.execute(statement, values, execution_options={"yield_per": _BATCH})
-    for rows in streamed.partitions():
-        rolling = [row.name for row in rows if (plan := _plan(row)) is not None and plan.is_rollout]
-        tasks = read_wave_tasks(connection, rolling)
-        for row in rows:
-            yield with_recorded(_view(row, facts), row.rollout, _plan(row), tasks.get(row.name, {}))
 
 
 def _view(row: Row[Any], facts: Facts) -> JobView:

@@ -25,7 +25,14 @@ _READ_RESCALES = text(
     """
 )
 _READ_LIVE_CONTAINERS = text("SELECT name, url, region, labels FROM containers WHERE state = 'live'")
-_COUNT_RUNNING = text("SELECT count(*) FROM running")
+# Rows of `running` are wide. A job in one of these states has one for sure; of the others, which are few, some have.
+_RUNS = "s.state IN ('synced', 'queued', 'rescaling', 'rolling')"
+_COUNT_RUNNING = text(
+    f"""
+    SELECT (SELECT count(*) FROM sync_state s WHERE {_RUNS})
+        + (SELECT count(*) FROM sync_state s JOIN running r ON r.job = s.job WHERE NOT {_RUNS})
+    """
+)
 
 _NEW = """json_to_recordset(CAST(:rows AS json)) AS new(
         job text, plan jsonb, step int, generation bigint, seconds jsonb, rejected jsonb)"""

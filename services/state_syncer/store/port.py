@@ -58,15 +58,15 @@ class Queue(Protocol):
 class RoundInput:
     """What a round reads, of one moment.
 
-    `views`: the jobs to decide about; all jobs when `new_ranks` says that the ranks of layers changed. `rolling` reads
-    the jobs with a recorded rollout, without configurations. `named` reads jobs by name, `queued` those that wait for
-    room. `plans`: all that are recorded of rescales. `fresh`: how many jobs `commit_simple` may commit or queue, and
-    `names` those that it has to look at (None: all). `fresh_names` and `other_names`: where there are too many jobs to
-    name, some that `commit_simple` may commit or queue, and some of the others. `ran_on` gives the containers that
-    have tasks of jobs, `state_bytes` the size of their state where it is known.
+    `fresh` and `others`: the names of the jobs to decide about; `commit_simple` may commit or queue those that are
+    `fresh`. `others` are all jobs when `new_ranks` says that the ranks of layers changed. `rolling` reads the jobs with
+    a recorded rollout, without configurations. `named` reads jobs by name, `queued` those that wait for room. `plans`:
+    all that are recorded of rescales. `ran_on` gives the containers that have tasks of jobs, `state_bytes` the size of
+    their state where it is known.
     """
 
-    views: Iterator[JobView]
+    fresh: Sequence[str]
+    others: Sequence[str]
     rolling: Callable[[], RollingJobs]
     named: Named
     queued: Queue
@@ -75,11 +75,12 @@ class RoundInput:
     containers: Mapping[str, LiveContainer]
     count_running: Callable[[], int]
     ran_on: RanOn
-    fresh: int = 0
-    names: Sequence[str] | None = None
-    fresh_names: Sequence[str] = ()
-    other_names: Sequence[str] = ()
     state_bytes: StateBytes = nothing_known
+
+    @property
+    def views(self) -> Iterator[JobView]:
+        """The jobs to decide about."""
+        return self.named([*self.others, *self.fresh])
 
 
 @dataclass(slots=True)
@@ -115,8 +116,7 @@ class SyncStore:
         """What a round must read, at one moment; the views are valid inside the context. Raises Unavailable."""
         with transaction(self._snapshot) as connection:
             ranks = states.read_ranks(connection)
-            found = jobs.read_survey(connection) if ranks.present == ranks.synced else None
-            yield _round_input(connection, found, ranks)
+            yield _round_input(connection, ranks)
 
     def commit_simple(
         self, leader_epoch: int, waits: Waits, *, names: Sequence[str] | None, sample: int
@@ -158,31 +158,29 @@ class SyncStore:
             return states.count_states(connection)
 
 
-def _round_input(connection: Connection, found: jobs.Survey | None, ranks: states.RanksRow) -> RoundInput:
-    """`found` None: the ranks changed, so all jobs are read in full."""
+def _round_input(connection: Connection, ranks: states.RanksRow) -> RoundInput:
     basis = merge_basis(ranks.lowest_first)
-    facts = jobs.read_facts(connection, stopping=found is None or found.stopping)
+    facts = jobs.read_facts(connection)
+    new_ranks = None if ranks.present == ranks.synced else ranks.present
+    found = jobs.read_survey(connection, all_jobs=new_ranks is not None)
 
     def named(names: Sequence[str]) -> Iterator[JobView]:
-        return jobs.read_named_views(connection, names, basis, facts)
+        return jobs.read_views(connection, names, basis, facts)
 
     def queued(*, rescales: int, rollouts: int) -> Iterator[JobView]:
         return named(jobs.read_queue(connection, rescales=rescales, rollouts=rollouts))
 
     return RoundInput(
-        views=jobs.read_survey_views(connection, found, basis, facts),
+        fresh=found.fresh,
+        others=found.others,
         rolling=partial(read_rolling_jobs, connection, basis),
         named=named,
         queued=queued,
-        new_ranks=ranks.present if found is None else None,
+        new_ranks=new_ranks,
         plans=read_plans(connection),
         containers=read_live_containers(connection),
         count_running=lambda: count_running(connection),
         ran_on=partial(jobs.read_holders, connection),
-        fresh=0 if found is None else found.fresh,
-        names=None if found is None else found.all_names,
-        fresh_names=() if found is None else found.fresh_names,
-        other_names=() if found is None else found.other_names,
         state_bytes=partial(read_state_bytes, connection),
     )
 

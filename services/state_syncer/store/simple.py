@@ -21,52 +21,49 @@ from penstock.store.engine import CHANGED_RUNNING, next_number, notify
 from penstock.store.running import RUNNING_COMMIT
 from services.state_syncer.decide.budget import Waits
 
-_FROM = """jobs j
-        JOIN running r ON r.job = j.name
-        JOIN sync_state s ON s.job = j.name
-        JOIN expected_configs e ON e.job = j.name"""
 # A newer configuration is stored on the present basis, nothing goes on with the job, and nothing else was asked of it.
-_IS_FRESH = """r.revision < j.revision AND r.restarts = j.restarts AND NOT r.stopping AND NOT j.deleting
-        AND s.state IN ('synced', 'queued') AND s.failures = 0 AND s.plan IS NULL AND r.rollout IS NULL
-        AND e.revision = j.revision AND e.basis = :basis
-        AND NOT EXISTS (SELECT FROM restores w WHERE w.job = j.name)"""
+_IS_FRESH = """r.job = j.name AND s.job = j.name AND e.job = j.name
+            AND s.revision < j.revision AND s.state IN ('synced', 'queued') AND s.failures = 0 AND s.plan IS NULL
+            AND r.revision < j.revision AND r.restarts = j.restarts AND NOT r.stopping AND r.rollout IS NULL
+            AND e.revision = j.revision AND e.basis = :basis AND NOT j.deleting
+            AND NOT EXISTS (SELECT FROM restores w WHERE w.job = j.name)"""
 
 
-def _differs(name: str) -> str:
+def _differs(name: str, running: str = "r") -> str:
     """Whether the digests of this name differ; NULL where one is missing."""
-    return f"e.digests->>'{name}' <> r.digests->>'{name}'"
+    return f"e.digests->>'{name}' <> {running}.digests->>'{name}'"
 
 
+def _kind(running: str = "r") -> str:
+    cases = " ".join(f"WHEN {_differs(kind, running)} THEN {kind!r}" for kind in _KINDS)
+    return f"CASE {cases} ELSE 'none' END"
+
+
+_KINDS = ("forbidden", "rescale", "restart", "live")
 # A job that never started has no checkpoints, so that only its output may have to be made first.
 _IS_FORBIDDEN = f"(r.started AND {_differs('forbidden')})"
 _NEEDS_RESCALE = f"(r.started AND {_differs('rescale')})"
 _NEEDS_ROLLOUT = f"(r.started AND r.asks_for_tasks AND e.asks_for_tasks AND {_differs('package')})"
 _NEEDS_OUTPUT = f"""(e.digests->>'output' <> ''
             AND CASE WHEN r.started THEN {_differs("output")} ELSE e.asks_for_tasks END)"""
-_KINDS = ("forbidden", "rescale", "restart", "live")
-_KIND = f"CASE {' '.join(f'WHEN {_differs(kind)} THEN {kind!r}' for kind in _KINDS)} ELSE 'none' END"
 
 _COMMIT_CHANGED = f"""
-    WITH simple AS MATERIALIZED (
-        SELECT j.name AS job, j.revision, r.revision AS ran, {_KIND} AS kind
-        FROM {_FROM}
+    WITH committed AS (
+        UPDATE running r SET
+            config = e.config, digests = e.digests, revision = e.revision,
+            started = r.started OR e.asks_for_tasks,
+            commit_number = :commit_number, leader_epoch = :leader_epoch, committed_at = now()
+        FROM jobs j, sync_state s, expected_configs e
         WHERE {_IS_FRESH}
             AND ({_IS_FORBIDDEN} OR {_NEEDS_RESCALE} OR {_NEEDS_ROLLOUT} OR {_NEEDS_OUTPUT}) IS FALSE
             {{which}}
-    ), committed AS (
-        UPDATE running AS held SET
-            config = e.config, digests = e.digests, revision = e.revision,
-            started = held.started OR e.asks_for_tasks,
-            commit_number = :commit_number, leader_epoch = :leader_epoch, committed_at = now()
-        FROM simple JOIN expected_configs e ON e.job = simple.job AND e.revision = simple.revision
-        WHERE held.job = simple.job
-        RETURNING held.job, held.revision, simple.ran, simple.kind
+        RETURNING r.job, r.revision, old.revision AS ran, {_kind("old")} AS kind
     ), noted AS (
-        UPDATE sync_state AS held SET
+        UPDATE sync_state s SET
             state = 'synced', detail = '', revision = committed.revision, change_kind = committed.kind,
             changed_fields = NULL, changed_from = committed.ran, updated_at = now()
         FROM committed
-        WHERE held.job = committed.job AND held.state IN ('synced', 'queued') AND held.failures = 0
+        WHERE s.job = committed.job AND s.state IN ('synced', 'queued') AND s.failures = 0
     )
     SELECT kind, count(*) AS jobs, max(revision) AS revision,
         (array_agg(job))[1 : :sample] AS names, (array_agg(revision))[1 : :sample] AS revisions
@@ -75,12 +72,11 @@ _COMMIT_CHANGED = f"""
 _COMMIT_FIRST = """
     WITH fresh AS MATERIALIZED (
         SELECT j.name AS job, j.revision, j.restarts, coalesce(f.generation, 0) AS last_generation
-        FROM jobs j
-            LEFT JOIN running r ON r.job = j.name
-            LEFT JOIN sync_state s ON s.job = j.name
-            LEFT JOIN restores w ON w.job = j.name
-            LEFT JOIN forgotten f ON f.job = j.name
-        WHERE r.job IS NULL AND s.job IS NULL AND w.job IS NULL AND NOT j.deleting {which}
+        FROM jobs j LEFT JOIN forgotten f ON f.job = j.name
+        WHERE NOT j.deleting
+            AND NOT EXISTS (SELECT FROM sync_state s WHERE s.job = j.name)
+            AND NOT EXISTS (SELECT FROM restores w WHERE w.job = j.name)
+            {which}
     ), committed AS (
         INSERT INTO running
             (job, config, digests, revision, generation, restarts, stopping, started, commit_number, leader_epoch)
@@ -101,22 +97,15 @@ _COMMIT_FIRST = """
         (array_agg(job))[1 : :sample] AS names, (array_agg(revision))[1 : :sample] AS revisions
     FROM committed HAVING count(*) > 0
     """
-# What changes is told by the digests: `rescale` of a job that waits for a rescale.
+# The digests say what changes: `rescale` of a job that waits for a rescale.
 _QUEUE = f"""
-    WITH waiting AS MATERIALIZED (
-        SELECT j.name AS job, j.revision, {_KIND} AS kind
-        FROM {_FROM}
-        WHERE {_IS_FRESH} AND ({_NEEDS_RESCALE} OR {_NEEDS_ROLLOUT})
-            AND ({_IS_FORBIDDEN} OR {_NEEDS_OUTPUT}) IS FALSE
-            {{which}}
-    )
-    UPDATE sync_state AS held SET
-        state = 'queued', revision = waiting.revision, change_kind = waiting.kind,
-        detail = CASE waiting.kind WHEN 'rescale' THEN :for_rescale ELSE :for_rollout END,
+    UPDATE sync_state s SET
+        state = 'queued', revision = j.revision, change_kind = {_kind()},
+        detail = CASE {_kind()} WHEN 'rescale' THEN :for_rescale ELSE :for_rollout END,
         changed_fields = NULL, changed_from = NULL, updated_at = now()
-    FROM waiting
-    WHERE held.job = waiting.job AND held.state IN ('synced', 'queued') AND held.failures = 0
-        AND (held.state <> 'queued' OR held.revision < waiting.revision)
+    FROM jobs j, running r, expected_configs e
+    WHERE {_IS_FRESH} AND ({_NEEDS_RESCALE} OR {_NEEDS_ROLLOUT}) AND ({_IS_FORBIDDEN} OR {_NEEDS_OUTPUT}) IS FALSE
+        {{which}}
     """
 
 

@@ -42,7 +42,8 @@ class MemorySyncStore(MemoryPort):
                 return with_recorded(_view(store, name), rollout, plans.get(name), tasks.get(name, {}))
 
             found = RoundInput(
-                views=iter([view(name) for name in store.jobs if new_ranks is not None or _is_behind(store, name)]),
+                fresh=(),
+                others=[name for name in store.jobs if new_ranks is not None or _is_behind(store, name)],
                 rolling=partial(_rolling_jobs, [view(name) for name in rolling]),
                 named=lambda names: iter([view(name) for name in names]),
                 queued=partial(_queued, [view(name) for name in store.jobs if _waits_for_room(store, name)]),
@@ -125,23 +126,21 @@ def _priority(view: JobView) -> int:
 
 
 def _waits_for_room(store: MemoryStore, name: str) -> bool:
-    job, entry, record = store.jobs[name], store.running.get(name), store.sync_states.get(name)
-    if entry is None or record is None or job.deleting or entry.row.stopping:
+    job, record = store.jobs[name], store.sync_states.get(name)
+    if record is None or job.deleting:
         return False
-    asked_since = record.revision < job.revision or entry.row.restarts < job.restarts
-    return record.state is JobState.QUEUED and not asked_since
+    return record.state is JobState.QUEUED and record.revision >= job.revision
 
 
 def _is_behind(store: MemoryStore, name: str) -> bool:
-    job, entry, record = store.jobs[name], store.running.get(name), store.sync_states.get(name)
+    job, record = store.jobs[name], store.sync_states.get(name)
     if name in store.plans and _plan_row(store, name).is_rollout:
         return False
-    if job.deleting or entry is None or record is None:
+    if job.deleting or record is None:
         return True
     if _waits_for_room(store, name):
         return False
-    is_old = entry.row.revision < job.revision or entry.row.restarts < job.restarts
-    return is_old or entry.row.stopping or record.state is not JobState.SYNCED
+    return record.revision < job.revision or record.state is not JobState.SYNCED
 
 
 def _plan_row(store: MemoryStore, name: str) -> PlanRow:

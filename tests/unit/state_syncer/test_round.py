@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -114,8 +115,7 @@ class SlowInBulk(MemorySyncStore):
     @contextmanager
     def _many(self) -> Any:
         with super().read() as found:
-            fresh = [view.job for view in found.views]
-            yield replace(found, fresh=len(fresh), names=None, fresh_names=fresh[:2], other_names=["old"][:0])
+            yield replace(found, fresh=found.others, others=())
 
     def commit_simple(
         self, leader_epoch: int, waits: Waits, *, names: Sequence[str] | None, sample: int
@@ -127,9 +127,12 @@ class SlowInBulk(MemorySyncStore):
 
 
 @pytest.mark.parametrize("always", [False, True])
-def test_simple_commits_that_take_too_long_are_made_of_some_jobs_and_the_round_goes_on(*, always: bool) -> None:
+def test_simple_commits_that_take_too_long_are_made_of_some_jobs_and_the_round_goes_on(
+    monkeypatch: pytest.MonkeyPatch, *, always: bool
+) -> None:
     """1. Five jobs are made. 2. The statement over all ends at its time limit. 3. Two are tried by name, and only these
     are decided about, in the same round."""
+    monkeypatch.setattr("services.state_syncer.round.loop.MOST_NAMED", 2)
     memory = MemoryStore(lambda: 0.0, 4)
     memory.leases[STATE_SYNCER] = LeaseEntry("first", 1, float("inf"))
     memory.synced_ranks = dict(memory.ranks)
@@ -140,6 +143,25 @@ def test_simple_commits_that_take_too_long_are_made_of_some_jobs_and_the_round_g
     StateSyncer(store, lambda: NOW, NobodyToAsk()).round(1)
     assert store.asked == [None, ["j0", "j1"]]
     assert set(memory.running) == {"j0", "j1"}
+
+
+class Watched(MemorySyncStore):
+    """Notes whether Python searches for garbage while a round reads; then it is away."""
+
+    searches = True
+
+    @contextmanager
+    def read(self) -> Any:
+        self.searches = gc.isenabled()
+        raise Unavailable("away")
+        yield
+
+
+def test_python_searches_for_no_garbage_in_a_round_and_does_so_again_after_it() -> None:
+    store = Watched(MemoryStore(lambda: 0.0, 4))
+    with pytest.raises(Unavailable):
+        StateSyncer(store, lambda: NOW, NobodyToAsk()).round(1)
+    assert (store.searches, gc.isenabled()) == (False, True)
 
 
 ROLLOUT = Rollout(steps=(), revision=1, restarts=0, fields=(), leaves=(), ends=(1,), begun_at=NOW, step_at=NOW)
