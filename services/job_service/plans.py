@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.config.classify import Config, classify
 from penstock.config.model import ChangeKind, DesiredState, JobConfig
+from penstock.tasks.host_task import INITIALIZE_SINK, REDISTRIBUTE, SEAL
 from penstock.tasks.rates import Rates, catch_up_seconds
 from penstock.tasks.rollout import ROLLOUT_SHARE, is_upgrade, wave_ends
 from penstock.tasks.sinks import needs_sink
@@ -17,10 +18,9 @@ _STEPS = {
     ChangeKind.NONE: ("commit",),
     ChangeKind.LIVE: ("commit", "apply_to_tasks"),
     ChangeKind.RESTART: ("commit", "restart_tasks"),
-    ChangeKind.RESCALE: ("stop_tasks", "await_stopped", "redistribute", "seal", "commit", "start_tasks"),
+    ChangeKind.RESCALE: ("stop_tasks", "await_stopped", REDISTRIBUTE, SEAL, "commit", "start_tasks"),
     ChangeKind.FORBIDDEN: (),
 }
-INITIALIZE_SINK = "initialize_sink"
 _LEAVE_TASKS_ALONE = (ChangeKind.NONE, ChangeKind.FORBIDDEN)
 
 

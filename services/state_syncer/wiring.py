@@ -17,7 +17,7 @@ from services.state_syncer.decide.budget import Budget
 from services.state_syncer.decide.waves import RolloutPolicy
 from services.state_syncer.generations.gc import GenerationGc
 from services.state_syncer.generations.rules import Retention
-from services.state_syncer.host_tasks.dispatcher import Dispatcher, HostTasks
+from services.state_syncer.host_tasks.dispatcher import Dispatcher, WantedHostTasks
 from services.state_syncer.rollback.reconciler import RollbackReconciler
 from services.state_syncer.rollback.store import RollbackStore
 from services.state_syncer.round.loop import StateSyncer, run_parts
@@ -39,10 +39,10 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
     )
     writer = JobClient(settings.job_service_url, settings.state_syncer_token.get_secret_value() or None)
     parts = (
-        _syncer(engine, HostTasks(dispatcher), settings, clock),
+        _syncer(engine, WantedHostTasks(dispatcher), settings, clock),
         RollbackReconciler(RollbackStore(engine), writer),
-        _savepoint_reconciler(engine, HostTasks(dispatcher), settings),
-        _generation_gc(engine, HostTasks(dispatcher), settings, clock),
+        _savepoint_reconciler(engine, WantedHostTasks(dispatcher), settings),
+        _generation_gc(engine, WantedHostTasks(dispatcher), settings, clock),
     )
 
     def rounds(leader_epoch: int) -> None:
@@ -60,7 +60,7 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
     return loop
 
 
-def _syncer(engine: Engine, host_tasks: HostTasks, settings: StateSyncerSettings, clock: Clock) -> StateSyncer:
+def _syncer(engine: Engine, host_tasks: WantedHostTasks, settings: StateSyncerSettings, clock: Clock) -> StateSyncer:
     budget = Budget(
         settings.state_syncer_blast_share,
         settings.state_syncer_blast_count,
@@ -75,7 +75,9 @@ def _syncer(engine: Engine, host_tasks: HostTasks, settings: StateSyncerSettings
     return StateSyncer(SyncStore(engine), clock.now, host_tasks, budget=budget, rollouts=rollouts)
 
 
-def _savepoint_reconciler(engine: Engine, host_tasks: HostTasks, settings: StateSyncerSettings) -> SavepointReconciler:
+def _savepoint_reconciler(
+    engine: Engine, host_tasks: WantedHostTasks, settings: StateSyncerSettings
+) -> SavepointReconciler:
     days = settings.state_syncer_savepoint_days
     return SavepointReconciler(
         SavepointStore(engine),
@@ -85,7 +87,9 @@ def _savepoint_reconciler(engine: Engine, host_tasks: HostTasks, settings: State
     )
 
 
-def _generation_gc(engine: Engine, host_tasks: HostTasks, settings: StateSyncerSettings, clock: Clock) -> GenerationGc:
+def _generation_gc(
+    engine: Engine, host_tasks: WantedHostTasks, settings: StateSyncerSettings, clock: Clock
+) -> GenerationGc:
     retention = Retention(
         count=settings.state_syncer_generations_kept,
         seconds=settings.state_syncer_generation_hours * 3600,

@@ -18,7 +18,7 @@ from penstock.tasks.sinks import SinkRequest
 from penstock.wire.cluster import as_json
 from penstock.wire.host_task_client import HostTaskClient
 from penstock.wire.host_tasks import HostTaskState
-from services.state_syncer.host_tasks.dispatcher import Dispatcher, HostTasks
+from services.state_syncer.host_tasks.dispatcher import Dispatcher, WantedHostTasks
 from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Lost, Outcome, Unanswered
 from services.task_manager.api import build_app
 from tests.support.control.serving import serving
@@ -43,16 +43,16 @@ def url(world: World) -> Iterator[str]:
 
 
 @pytest.fixture
-def tasks() -> Iterator[HostTasks]:
+def tasks() -> Iterator[WantedHostTasks]:
     clock = SystemClock()
     client = HostTaskClient()
     dispatcher = Dispatcher(client, clock.monotonic, workers=2, lost_after_seconds=0.5, wait_seconds=0.1)
-    yield HostTasks(dispatcher)
+    yield WantedHostTasks(dispatcher)
     dispatcher.close()
     client.close()
 
 
-def outcome(tasks: HostTasks, world: World, attempt: Attempt) -> Outcome:
+def outcome(tasks: WantedHostTasks, world: World, attempt: Attempt) -> Outcome:
     """What comes of an attempt that is wanted again and again, as rounds do."""
 
     def ended() -> bool:
@@ -64,7 +64,7 @@ def outcome(tasks: HostTasks, world: World, attempt: Attempt) -> Outcome:
     return tasks.outcome(attempt.key)
 
 
-def test_a_redistribution_and_a_seal_are_done(tasks: HostTasks, world: World, url: str) -> None:
+def test_a_redistribution_and_a_seal_are_done(tasks: WantedHostTasks, world: World, url: str) -> None:
     ask = Attempt(KEY, url, REQUEST)
     assert outcome(tasks, world, ask) == Done(RedistributionReport(state_rows=3))
     seal = Attempt(KEY._replace(kind=SEAL), url, SealRequest(job="flights", layout=layout(1)))
@@ -81,32 +81,34 @@ def test_a_savepoint_is_taken_and_removed(world: World, url: str) -> None:
     client.close()
 
 
-def test_an_old_generation_is_removed(tasks: HostTasks, world: World, url: str) -> None:
+def test_an_old_generation_is_removed(tasks: WantedHostTasks, world: World, url: str) -> None:
     request = GenerationRemoval(job="flights", generation=1)
     key = KEY._replace(kind=REMOVE_GENERATION, number=1)
     assert outcome(tasks, world, Attempt(key, url, request)) == Done()
 
 
-def test_an_output_is_made(tasks: HostTasks, world: World, url: str) -> None:
+def test_an_output_is_made(tasks: WantedHostTasks, world: World, url: str) -> None:
     request = SinkRequest(job="flights", revision=7, config=layout(1).config)
     key = KEY._replace(kind=INITIALIZE_SINK, number=7)
     assert outcome(tasks, world, Attempt(key, url, request)) == Done()
 
 
-def test_a_failure_comes_with_its_reason(tasks: HostTasks, world: World, url: str) -> None:
+def test_a_failure_comes_with_its_reason(tasks: WantedHostTasks, world: World, url: str) -> None:
     (host,) = world.hosts.alive()
     host.refuse_host_tasks = "broken_task"
     assert outcome(tasks, world, Attempt(KEY, url, REQUEST)) == Failed("is broken_task")
 
 
-def test_a_refusal_is_a_failure(tasks: HostTasks, world: World, url: str) -> None:
+def test_a_refusal_is_a_failure(tasks: WantedHostTasks, world: World, url: str) -> None:
     world.jobs(template(generation=7, desired_state="stopped"))
     found = outcome(tasks, world, Attempt(KEY, url, REQUEST))
     assert isinstance(found, Failed)
     assert "generation 7" in found.error
 
 
-def test_nobody_there_and_a_container_without_a_lease_are_silence(tasks: HostTasks, world: World, url: str) -> None:
+def test_nobody_there_and_a_container_without_a_lease_are_silence(
+    tasks: WantedHostTasks, world: World, url: str
+) -> None:
     nobody = outcome(tasks, world, Attempt(KEY, f"http://127.0.0.1:{free_port()}", REQUEST))
     assert isinstance(nobody, Lost)
     world.clock.seconds += 3600
@@ -114,7 +116,9 @@ def test_nobody_there_and_a_container_without_a_lease_are_silence(tasks: HostTas
     assert isinstance(without_lease, Lost)
 
 
-def test_what_is_wanted_no_more_is_cancelled_and_comes_too_late_then(tasks: HostTasks, world: World, url: str) -> None:
+def test_what_is_wanted_no_more_is_cancelled_and_comes_too_late_then(
+    tasks: WantedHostTasks, world: World, url: str
+) -> None:
     """1. A redistribution waits. 2. The State Syncer wants it no more. 3. A late call for it is refused."""
     (host,) = world.hosts.alive()
     tasks.want([Attempt(KEY, url, REQUEST)], 1)

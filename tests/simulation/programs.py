@@ -26,7 +26,7 @@ from services.shard_manager.settings import ShardManagerSettings
 from services.shard_manager.store.port import LEASE, Cell
 from services.shard_manager.wiring import in_turn
 from services.state_syncer.decide.budget import Budget
-from services.state_syncer.host_tasks.dispatcher import Dispatcher, HostTasks
+from services.state_syncer.host_tasks.dispatcher import Dispatcher, WantedHostTasks
 from services.state_syncer.rollback.reconciler import RollbackReconciler
 from services.state_syncer.round.loop import StateSyncer
 from services.task_manager.container import Container
@@ -135,7 +135,7 @@ def state_syncer(around: Surroundings, process: Process) -> None:
     syncer = StateSyncer(
         SyncPort(database, MemorySyncStore(database.memory), process),
         clock.now,
-        HostTasks(dispatcher),
+        WantedHostTasks(dispatcher),
         budget=Budget(0.5, times.at_once, outputs=max(32, times.workers)),
     )
     rollback_store = database.port(MemoryRollbackStore(database.memory), process)

@@ -17,7 +17,7 @@ from math import gcd
 from typing import TypeVar
 
 SLOTS = 16
-"""The most selectors of a cell; a power of two, for the form of the same in SQL (`penstock.store.simple_rollouts`)."""
+"""The most selectors of a cell. A power of two, so that it divides the usual shard counts."""
 
 MOST_SHARDS = 1_000_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from services.shard_manager import metrics
 from services.shard_manager.leader.liveness import is_gathering
 from services.shard_manager.leader.parts import Parts
-from services.shard_manager.moves.drains import overdue, taken_off
+from services.shard_manager.moves.drains import taken_off, to_be_emptied
 from services.shard_manager.moves.moves import Order
 from services.shard_manager.moves.planner import plan
 
@@ -32,7 +32,7 @@ class MovePlanner:
         target = self._parts.placement.update(self._parts.situation(live), may_place=may_place)
         if target is None:
             return []
-        drained = overdue(live, clock.now())
+        drained = to_be_emptied(live, clock.now())
         inputs = (view.version, target, live.keys(), frozenset(dropped), moving, drained, wanted)
         if inputs == self._planned_nothing_for:
             return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.control.logs import logger
 from services.shard_manager import metrics
 from services.shard_manager.leader.parts import Parts
-from services.shard_manager.moves.drains import overdue
+from services.shard_manager.moves.drains import to_be_emptied
 from services.shard_manager.moves.moves import Order, Recorded
 from services.shard_manager.moves.planner import destination_of
 from services.shard_manager.moves.resharding import is_due
@@ -55,7 +55,7 @@ def reshard(parts: Parts, leader_epoch: int) -> bool:
 def _changes(parts: Parts) -> dict[int, Change]:
     """Each shard to its planned destination; to the target's if that takes no shards; else to nobody."""
     live, target = parts.view.live(), parts.placement.target
-    takers = live.keys() - overdue(live, parts.clock.now())
+    takers = live.keys() - to_be_emptied(live, parts.clock.now())
     changes: dict[int, Change] = {}
     for move in parts.moves.to_record():
         place = None if target is None else target.place_of(move.shard)

@@ -27,8 +27,11 @@ class DrainAlert(NamedTuple):
     details: Mapping[str, Any]
 
 
-def overdue(members: Mapping[str, Member], now: datetime) -> frozenset[str]:
-    """The live containers whose drain is at its limit or past it."""
+def to_be_emptied(members: Mapping[str, Member], now: datetime) -> frozenset[str]:
+    """The live containers that every shard must leave now, with or without room: their drain is at its limit.
+
+    Placement, the planner of moves and the recorder of owners all ask this, so they agree.
+    """
     return frozenset(name for name, member in members.items() if member.live and drain_is_over(member, now, _AT_ONCE))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from penstock.tasks.ownership import Member
 from penstock.tasks.shards import Sharding
+from services.shard_manager.moves.drains import to_be_emptied
 from services.shard_manager.placement.alerts import (
     UNPLACEABLE,
     PlacementAlert,
@@ -82,8 +83,9 @@ def container_facts(members: Mapping[str, Member]) -> dict[str, object]:
 
 
 def usable_members(members: Mapping[str, Member], now: datetime) -> dict[str, Member]:
-    """The live containers without those whose drain is at its limit: these must be emptied, even without room."""
-    return {name: each for name, each in members.items() if each.drain_until is None or now < each.drain_until}
+    """The live containers without those that must be emptied, even without room (`moves/drains.py`)."""
+    emptied = to_be_emptied(members, now)
+    return {name: each for name, each in members.items() if name not in emptied}
 
 
 def target_of(members: Mapping[str, Member], needs: Needs, present: Assignment, rules: Rules, now: float) -> Target:

@@ -12,7 +12,7 @@ from services.state_syncer.decide.decisions import Commit, StartRescale, StartRo
 from services.state_syncer.decide.view import JobView
 
 Start = StartRescale | StartRollout
-Change = TypeVar("Change", bound=Start | Commit)
+Ready = TypeVar("Ready", bound=Start | Commit)
 
 
 class Waits(NamedTuple):
@@ -57,28 +57,28 @@ class Budget:
         return Room(limit, limit - active, self.rescales, self.rescales - rescales)
 
 
-class Candidate(NamedTuple, Generic[Change]):
+class Candidate(NamedTuple, Generic[Ready]):
     """A job whose rescale, rollout or output could begin now."""
 
     view: JobView
-    start: Change
+    start: Ready
 
 
-def _turn(candidate: Candidate[Change]) -> tuple[int, int, str]:
+def _turn(candidate: Candidate[Ready]) -> tuple[int, int, str]:
     """The order of admission: by priority, then the oldest write, then by name."""
     view, start = candidate
     commit = start if isinstance(start, Commit) else start.commit
     return -int(commit.config["priority"]), view.revision, view.job
 
 
-class Queue(Generic[Change]):
+class Queue(Generic[Ready]):
     """Picks the `room` candidates that come first. Holds no more than it picks, however many wait."""
 
     def __init__(self, room: int) -> None:
         self._room = room
-        self.picked: list[Candidate[Change]] = []
+        self.picked: list[Candidate[Ready]] = []
 
-    def offer(self, candidate: Candidate[Change]) -> Candidate[Change] | None:
+    def offer(self, candidate: Candidate[Ready]) -> Candidate[Ready] | None:
         """Adds a candidate. Returns the candidate that must wait because there is no room for both."""
         insort(self.picked, candidate, key=_turn)
         return self.picked.pop() if len(self.picked) > max(0, self._room) else None

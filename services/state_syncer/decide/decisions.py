@@ -138,7 +138,7 @@ class Finish(Generic[AnyPlan]):
 
 @dataclass(frozen=True, slots=True)
 class End(Generic[AnyPlan]):
-    """End the plan before its end: run what `commit` says. `failure`: why, unless a write asked for that."""
+    """Give the plan up and commit `commit`. `failure`: the cause; None when a newer write was the cause."""
 
     plan: AnyPlan
     commit: Commit

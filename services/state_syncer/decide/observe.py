@@ -37,8 +37,8 @@ class Sighting(NamedTuple):
 class ClusterView:
     """All containers at one moment.
 
-    `reporting`: live ones with a report of their present incarnation. `lost`: failed over. `applied_commit`: every live
-    container's report was made after this commit; None while one has not reported, or is only heard of.
+    `reporting`: live ones with a report of their present incarnation. `lost`: failed over. `applied_commit`: the newest
+    commit that every live container has applied. None while one has not reported, or owns shards but is not listed.
     """
 
     reporting: frozenset[str]

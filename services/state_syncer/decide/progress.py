@@ -10,23 +10,27 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field
 
 from penstock.config.model import Model
+from penstock.tasks import host_task
 from penstock.tasks.redistribution import SavepointName
 from services.state_syncer.host_tasks.outcomes import UNANSWERED, Outcome
 
 
 class Step(StrEnum):
-    """The recorded steps of a plan. The stop is one transaction with the first step, the commit one with the end."""
+    """The recorded steps of a plan. A step that a host task carries out has the name of its kind.
+
+    One transaction commits the stop and records the first step. Another commits the result and ends the plan.
+    """
 
     AWAIT_STOPPED = "await_stopped"
-    REDISTRIBUTE = "redistribute"
-    SEAL = "seal"
+    REDISTRIBUTE = host_task.REDISTRIBUTE
+    SEAL = host_task.SEAL
 
 
 class IllegalMove(Exception):
     """What is found cannot be in the plan's step: a bug. The message has the whole plan."""
 
 
-STEPS = ("stop", "await_stopped", "redistribute", "seal", "commit")
+STEPS = ("stop", *(step.value for step in Step), "commit")
 
 
 class Restore(Model):
@@ -40,13 +44,7 @@ class Restore(Model):
 
 
 class Plan(Model):
-    """The intent of a rescale, or of a restore, recorded before anything is done about it.
-
-    `revision`, `restarts` and `config` are committed at the end. `fields`: those that need the rescale. `generation`:
-    the number of the present attempt, used for no other one; None before the first. `container`: the one that was
-    asked. `losses`: containers that were lost in this step. `ran_on`: those that had tasks of the job when the plan
-    began. `seconds`: of the steps that are over. `restore`: the source in place of the old generation.
-    """
+    """The intent of a rescale, or of a restore, recorded before anything is done about it."""
 
     kind: Literal["rescale"] = "rescale"
     steps: tuple[str, ...] = STEPS
@@ -54,15 +52,24 @@ class Plan(Model):
     revision: int
     restarts: int
     config: dict[str, Any]
+    """The last step commits this configuration, with `revision` and `restarts`."""
     fields: tuple[str, ...]
+    """The changed fields that need the rescale."""
     restore: Restore | None = None
+    """The savepoint that is the source in place of the old generation."""
     generation: int | None = None
+    """The number of the present attempt, used for no other one; None before the first."""
     container: str | None = None
+    """The container that was asked last."""
     losses: int = 0
+    """How many containers were lost in this step."""
     ran_on: tuple[str, ...] = ()
+    """The containers that had tasks of the job when the plan began."""
     begun_at: datetime
     step_at: datetime
+    """When the present step began."""
     seconds: dict[str, float] = Field(default_factory=dict)
+    """How long each step took that is over."""
 
     def at(self, step: Step, now: datetime, container: str | None, generation: int | None) -> Plan:
         """The plan at the next step, for which `container` is asked."""

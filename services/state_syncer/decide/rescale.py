@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from penstock.config.classify import classify
 from penstock.config.model import ChangeKind
-from penstock.tasks.host_task import POLICIES
+from penstock.tasks.host_task import INITIALIZE_SINK, POLICIES
 from services.state_syncer.decide.change import awaits_sink, decide, is_backing_off
 from services.state_syncer.decide.decisions import (
     BackingOff,
@@ -191,7 +191,7 @@ def _replan(view: JobView, running: Running, plan: Plan, now: datetime) -> Resca
     decision = decide(view, now)
     match decision:
         case StartRescale(commit) | (Commit(then=None) as commit) if _has_other_output(view, plan, commit):
-            waits = Wait("initialize_sink: once the job runs again", commit.difference)
+            waits = Wait(f"{INITIALIZE_SINK}: once the job runs again", commit.difference)
             return End(plan, replace(_resumed(running), then=waits))
         case StartRescale():
             fresh = _new_plan(decision, now, plan.ran_on)

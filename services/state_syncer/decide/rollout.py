@@ -49,8 +49,8 @@ class WaveFact(StrEnum):
     """What is found about the present wave."""
 
     HEALTHY = "its tasks are healthy"
-    WELL = "its tasks run, not for long enough"
-    NOT_WELL = "not all of its tasks run, or it is unknown"
+    RUNNING = "its tasks run, not for long enough"
+    NOT_RUNNING = "not all of its tasks run, or it is unknown"
     CRASHING = "a task crashes again and again"
     LATE = "it takes too long"
 
@@ -117,14 +117,14 @@ def _watch(job: str, generation: int, recorded: Rolling, now: datetime, policy: 
         rolling = replace(recorded, plan=recorded.plan.model_copy(update={"crashes": crashes}))
     plan, found = rolling.plan, tuple(troubles(rolling, generation))
     fact = wave_fact(rolling, found, now, policy)
-    if plan.step is Stage.HALTED:
+    if plan.step is Stage.ROLL_BACK:
         return _stay(recorded, plan, fact, found, now)
     match fact:
         case WaveFact.HEALTHY:
             return Finish(plan) if plan.wave + 1 >= len(plan.ends) else plan
         case WaveFact.CRASHING | WaveFact.LATE:
             return _halt(job, plan, fact, found, now)
-        case WaveFact.WELL | WaveFact.NOT_WELL:
+        case WaveFact.RUNNING | WaveFact.NOT_RUNNING:
             return _stay(recorded, plan, fact, found, now)
 
 
@@ -137,7 +137,7 @@ def wave_fact(rolling: Rolling, found: tuple[Trouble, ...], now: datetime, polic
         return WaveFact.HEALTHY
     if elapsed(plan.step_at, now) >= policy.unhealthy_seconds:
         return WaveFact.LATE
-    return WaveFact.NOT_WELL if found else WaveFact.WELL
+    return WaveFact.NOT_RUNNING if found else WaveFact.RUNNING
 
 
 def _has_proved_itself(rolling: Rolling, now: datetime, policy: RolloutPolicy) -> bool:
@@ -150,7 +150,7 @@ def _stay(
     recorded: Rolling, plan: Rollout, fact: WaveFact, found: tuple[Trouble, ...], now: datetime
 ) -> Record[Rollout] | Poll[Rollout]:
     if plan.step is Stage.WAVE:
-        well_since = None if fact is not WaveFact.WELL else plan.well_since or now
+        well_since = None if fact is not WaveFact.RUNNING else plan.well_since or now
         if well_since != plan.well_since:
             plan = plan.model_copy(update={"well_since": well_since})
     if plan is not recorded.plan:
@@ -173,7 +173,7 @@ def _halt(job: str, plan: Rollout, fact: WaveFact, found: tuple[Trouble, ...], n
         revision=plan.revision, leaves=plan.leaves, wave=plan.wave + 1, waves=len(plan.ends), task=task, error=error
     )
     why = f"{fact.value}: {error if task is None else f'{task}: {error}'}"
-    return Record(plan.again(now, step=Stage.HALTED, why=why), rejected=rejected)
+    return Record(plan.again(now, step=Stage.ROLL_BACK, why=why), rejected=rejected)
 
 
 # ---- writes that come meanwhile
@@ -186,7 +186,7 @@ def _changed(
     match decide(view, now):
         case StartRescale(commit) as start:
             # With a rejected package it would bring that to all tasks: the good one comes first.
-            is_rejected = plan.step is Stage.HALTED and _same_package(running.config, commit.config)
+            is_rejected = plan.step is Stage.ROLL_BACK and _same_package(running.config, commit.config)
             return carry_on(view, now, policy) if is_rejected else start
         case StartRollout(commit) | (Commit(then=None) as commit):
             stops = running.stopping or not commit.asks_for_tasks

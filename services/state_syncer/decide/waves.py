@@ -18,10 +18,10 @@ CRASHES_BEFORE_HALT = 3
 
 
 class Stage(StrEnum):
-    """What a rollout is found in."""
+    """The stage of a rollout: a wave is under way, or it halted and waits for the rollback."""
 
     WAVE = "wave"
-    HALTED = "roll_back"
+    ROLL_BACK = "roll_back"
 
 
 class Rollout(Model):
@@ -56,7 +56,7 @@ class Rollout(Model):
     @property
     def step_number(self) -> int:
         """The index of the step in `steps`."""
-        return len(self.steps) - 1 if self.step is Stage.HALTED else self.wave
+        return len(self.steps) - 1 if self.step is Stage.ROLL_BACK else self.wave
 
     def again(self, now: datetime, **changes: object) -> Rollout:
         """The rollout with changes that restart the clock of the wave."""
@@ -65,14 +65,14 @@ class Rollout(Model):
     def describe(self, waits_for: str = "") -> str:
         """The progress of the rollout, in words for people."""
         where = f"wave {self.wave + 1} of {len(self.ends)}, {self.upgraded} of {self.ends[-1]} tasks upgraded"
-        if self.step is Stage.HALTED:
+        if self.step is Stage.ROLL_BACK:
             return f"rolling back from {where}: {self.why}"
         return f"{where}{f', waiting for {waits_for}' if waits_for else ''}"
 
 
 def steps_of(ends: tuple[int, ...]) -> tuple[str, ...]:
     """The steps by name; the last one is for a wave that was not healthy."""
-    return (*(f"wave_{number}" for number in range(1, len(ends) + 1)), Stage.HALTED.value)
+    return (*(f"wave_{number}" for number in range(1, len(ends) + 1)), Stage.ROLL_BACK.value)
 
 
 @dataclass(frozen=True, slots=True)

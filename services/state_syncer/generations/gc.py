@@ -13,8 +13,8 @@ from penstock.store.engine import snapshot, transaction
 from penstock.store.running import STATE_SYNCER
 from services.state_syncer.generations import store
 from services.state_syncer.generations.rules import Keep, Retention, UnusedGeneration, decide, key_of, request_of
-from services.state_syncer.host_tasks.dispatcher import HostTasks
-from services.state_syncer.host_tasks.next_attempt import Ask, Assign, Candidates, Decision, Retry
+from services.state_syncer.host_tasks.dispatcher import WantedHostTasks
+from services.state_syncer.host_tasks.next_attempt import Ask, Assign, AttemptDecision, Candidates, Retry
 from services.state_syncer.host_tasks.outcomes import Attempt, Done
 from services.state_syncer.metrics import COLLECTED
 from services.state_syncer.store.plans import read_live_containers
@@ -30,7 +30,7 @@ class GenerationGc:
     def __init__(
         self,
         engine: Engine,
-        host_tasks: HostTasks,
+        host_tasks: WantedHostTasks,
         monotonic: Callable[[], float],
         retention: Retention,
         *,
@@ -72,7 +72,7 @@ class GenerationGc:
         return self._busy
 
 
-def _write(connection: Connection, old: UnusedGeneration, decision: Decision | Keep) -> None:
+def _write(connection: Connection, old: UnusedGeneration, decision: AttemptDecision | Keep) -> None:
     match decision:
         case Assign(container):
             store.bind(connection, old.job, old.generation, container)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from penstock.tasks.host_task import POLICIES, REMOVE_GENERATION
 from penstock.tasks.redistribution import GenerationRemoval
-from services.state_syncer.host_tasks.next_attempt import Candidates, Decision, HostTaskState, next_attempt
+from services.state_syncer.host_tasks.next_attempt import AttemptDecision, Candidates, HostTaskStep, next_attempt
 from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Outcome
 
 # A container that was lost at a redistribution may still write for a minute, until its lease has run out.
@@ -82,12 +82,14 @@ def request_of(seen: UnusedGeneration) -> GenerationRemoval:
     return GenerationRemoval(job=seen.job, generation=seen.generation, forgotten=seen.forgotten)
 
 
-def decide(seen: UnusedGeneration, retention: Retention, candidates: Candidates, outcome: Outcome) -> Decision | Keep:
+def decide(
+    seen: UnusedGeneration, retention: Retention, candidates: Candidates, outcome: Outcome
+) -> AttemptDecision | Keep:
     """The next step. `outcome` is that of `key_of(seen)`."""
     if seen.container is not None and isinstance(outcome, Done):
         return Done()
     if not may_go(seen, retention):
         return Keep()
-    task = HostTaskState(key_of(seen), seen.attempts - (seen.container is not None))
+    task = HostTaskStep(key_of(seen), seen.attempts - (seen.container is not None))
     policy = replace(POLICIES[REMOVE_GENERATION], at_once=retention.at_once)
     return next_attempt(task, outcome, candidates, policy)

@@ -91,7 +91,7 @@ class Dispatcher:
         call()
 
 
-class HostTasks:
+class WantedHostTasks:
     """The host tasks of one part of the State Syncer, which knows nothing of the other parts.
 
     A round passes the attempts that it wants; a later round reads their outcomes. Nothing that was found under another

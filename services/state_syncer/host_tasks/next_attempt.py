@@ -24,7 +24,7 @@ class LiveContainer(NamedTuple):
 
 
 class Candidates:
-    """The live containers of one moment, and the host tasks that they were asked for (`asked`, one key each).
+    """The live containers of one moment. `asked`: the keys of the tasks that containers already have.
 
     `load`: how many of these each container has; `under_way`: how many there are of each kind.
     """
@@ -47,7 +47,7 @@ class Candidates:
         return [name for name, place in self.places.items() if meets(place.offers, selector)] or list(self.places)
 
 
-class HostTaskState(NamedTuple):
+class HostTaskStep(NamedTuple):
     """A host task before its next step. `key.container` is None when no container was chosen.
 
     `attempts`: those that have ended, without the losses that `key` counts. `selector`: the containers that the job
@@ -67,7 +67,7 @@ class HostTaskState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Choose this container; ask it once that is recorded, if the policy says so."""
+    """Record this container; a later step asks it."""
 
     container: str
 
@@ -102,17 +102,17 @@ class GiveUp:
 
 
 AfterAttempt = Ask | Done | Retry | GiveUp
-Decision = Assign | NoContainer | AfterAttempt
+AttemptDecision = Assign | NoContainer | AfterAttempt
 
 
-def next_attempt(task: HostTaskState, outcome: Outcome, candidates: Candidates, policy: Policy) -> Decision:
+def next_attempt(task: HostTaskStep, outcome: Outcome, candidates: Candidates, policy: Policy) -> AttemptDecision:
     """The next step of a host task; `outcome` is that of the attempt `task.key`."""
     if task.key.container is None:
         return _assign(task, candidates, policy)
     return after_attempt(task, outcome, policy, container_lives=task.key.container in candidates.places)
 
 
-def after_attempt(task: HostTaskState, outcome: Outcome, policy: Policy, *, container_lives: bool) -> AfterAttempt:
+def after_attempt(task: HostTaskStep, outcome: Outcome, policy: Policy, *, container_lives: bool) -> AfterAttempt:
     """The next step after an attempt. `container_lives`: by the store."""
     match outcome:
         case Done():
@@ -127,7 +127,7 @@ def after_attempt(task: HostTaskState, outcome: Outcome, policy: Policy, *, cont
     return Ask(container) if container_lives else _after_loss(task, f"{container} is lost", policy)
 
 
-def pick(task: HostTaskState, candidates: Candidates) -> str | None:
+def pick(task: HostTaskStep, candidates: Candidates) -> str | None:
     """The container for the next attempt; None without containers: the least busy one; of equally busy ones, one whose
     hosts ran the job. Each attempt takes another one, until all were tried.
 
@@ -139,7 +139,7 @@ def pick(task: HostTaskState, candidates: Candidates) -> str | None:
     return ordered[task.attempts % len(ordered)] if ordered else None
 
 
-def _assign(task: HostTaskState, candidates: Candidates, policy: Policy) -> Assign | NoContainer:
+def _assign(task: HostTaskStep, candidates: Candidates, policy: Policy) -> Assign | NoContainer:
     if policy.at_once is not None and candidates.under_way[task.key.kind] >= policy.at_once:
         return NoContainer()
     chosen = pick(task, candidates)
@@ -149,11 +149,11 @@ def _assign(task: HostTaskState, candidates: Candidates, policy: Policy) -> Assi
     return Assign(chosen)
 
 
-def _after_loss(task: HostTaskState, why: str, policy: Policy) -> Retry | GiveUp:
+def _after_loss(task: HostTaskStep, why: str, policy: Policy) -> Retry | GiveUp:
     if policy.losses is not None and task.attempts + task.key.losses + 1 >= policy.losses:
         return GiveUp(why, lost=True)
     return Retry(why, lost=True, after_seconds=_pause_seconds(task, policy))
 
 
-def _pause_seconds(task: HostTaskState, policy: Policy) -> float:
+def _pause_seconds(task: HostTaskStep, policy: Policy) -> float:
     return backoff_seconds(task.attempts + 1) if policy.backs_off else 0.0

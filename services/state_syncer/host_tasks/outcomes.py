@@ -57,8 +57,11 @@ class AttemptKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The container at `url` shall carry the request out, or say how far it is. An empty `url`: the container cannot be
-    asked now; the attempt stays wanted. `request` is a failure where it cannot be made: that is the outcome."""
+    """The container at `url` shall carry the request out, or say how far it is.
+
+    An empty `url`: the container cannot be asked now; the attempt stays wanted. `request` is `Failed` when it could not
+    be built; nobody is asked then.
+    """
 
     key: AttemptKey
     url: str

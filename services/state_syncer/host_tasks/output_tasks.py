@@ -20,7 +20,7 @@ from services.state_syncer.decide.view import JobView
 from services.state_syncer.host_tasks.next_attempt import (
     Candidates,
     GiveUp,
-    HostTaskState,
+    HostTaskStep,
     LiveContainer,
     Retry,
     after_attempt,
@@ -85,12 +85,12 @@ class OutputTasks:
             except ValueError as error:
                 yield Attempt(key, url, Failed(f"the request cannot be made: {error}"))
 
-    def _task(self, view: JobView, commit: Commit) -> HostTaskState:
+    def _task(self, view: JobView, commit: Commit) -> HostTaskStep:
         failures, selector = view.failures_since(view.revision), selector_of(commit.config)
         if selector not in self._rings:
             self._rings[selector] = Ring(self._candidates.near(selector))
         container = self._rings[selector].choose(view.job, failures)
-        return HostTaskState(AttemptKey(view.job, INITIALIZE_SINK, commit.revision, container, failures), failures)
+        return HostTaskStep(AttemptKey(view.job, INITIALIZE_SINK, commit.revision, container, failures), failures)
 
 
 def _wait(candidate: Candidate[Commit], why: str) -> Wait:

@@ -14,13 +14,16 @@ from penstock.tasks.selectors import selector_of
 from penstock.tasks.spec import key_group_ranges
 from services.state_syncer.decide.progress import Plan, PlanRow, Step
 from services.state_syncer.decide.view import Config, JobView, Running
-from services.state_syncer.host_tasks.next_attempt import Candidates, HostTaskState, LiveContainer, pick
+from services.state_syncer.host_tasks.next_attempt import Candidates, HostTaskStep, LiveContainer, pick
 from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Failed, Outcome
 
 
 class PlanTasks:
-    """All plans of rescales and live containers of one moment. `state_bytes`: the reported size of the jobs' state,
-    where it is known."""
+    """Gives each plan's host task: its outcome, next container and request.
+
+    The plans of rescales and the live containers are of one moment. `state_bytes`: the reported size of the jobs'
+    state, where it is known.
+    """
 
     def __init__(
         self,
@@ -74,10 +77,10 @@ def key_of(job: str, plan: Plan, failures: int) -> AttemptKey:
     return AttemptKey(job, plan.step.value, plan.generation, plan.container, failures, plan.losses)
 
 
-def task_of(job: str, plan: Plan, failures: int) -> HostTaskState:
+def task_of(job: str, plan: Plan, failures: int) -> HostTaskStep:
     """The host task of a plan's step. A failed redistribution ends its plan, so no attempt came before."""
     key = key_of(job, plan, failures)
-    return HostTaskState(key, selector=selector_of(plan.config), avoid=plan.container, ran_on=plan.ran_on)
+    return HostTaskStep(key, selector=selector_of(plan.config), avoid=plan.container, ran_on=plan.ran_on)
 
 
 def request_of(

@@ -1,4 +1,4 @@
-"""Collects the decisions of a round into what it writes, logs and asks for. It keeps no views."""
+"""Collects the decisions of a round into what it writes, logs and asks for. A view stays only while its job may begin."""
 
 from __future__ import annotations
 

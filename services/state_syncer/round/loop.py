@@ -15,7 +15,7 @@ from services.state_syncer import metrics
 from services.state_syncer.decide.budget import Budget, Room, Waits
 from services.state_syncer.decide.view import JobView
 from services.state_syncer.decide.waves import RolloutPolicy
-from services.state_syncer.host_tasks.dispatcher import HostTasks
+from services.state_syncer.host_tasks.dispatcher import WantedHostTasks
 from services.state_syncer.host_tasks.output_tasks import OutputTasks
 from services.state_syncer.host_tasks.plan_tasks import PlanTasks
 from services.state_syncer.round.events import LOGGED_COMMITS, log_events, log_simple
@@ -36,7 +36,7 @@ class StateSyncer:
         self,
         store: SyncStore,
         now: Callable[[], datetime],
-        host_tasks: HostTasks,
+        host_tasks: WantedHostTasks,
         *,
         budget: Budget | None = None,
         rollouts: RolloutPolicy | None = None,

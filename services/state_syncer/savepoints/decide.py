@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from penstock.tasks.host_task import POLICIES, REMOVE_SAVEPOINT, TAKE_SAVEPOINT
 from penstock.tasks.savepoint import SavepointRemoval, SavepointReport, SavepointRequest
 from services.state_syncer.host_tasks.next_attempt import (
+    AttemptDecision,
     Candidates,
-    Decision,
     GiveUp,
-    HostTaskState,
+    HostTaskStep,
     next_attempt,
 )
 from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, Outcome
@@ -39,7 +39,7 @@ def in_turn(rows: Iterable[SavepointRow]) -> list[SavepointRow]:
     return sorted(rows, key=lambda row: (row.attempts, row.number))
 
 
-def decide(row: SavepointRow, candidates: Candidates, outcome: Outcome, *, has_checkpoint: bool) -> Decision:
+def decide(row: SavepointRow, candidates: Candidates, outcome: Outcome, *, has_checkpoint: bool) -> AttemptDecision:
     """The next step. `outcome` is that of `key_of(row)`; `has_checkpoint`: the job runs, and was started at some time.
     A take is given up after some attempts, failed or lost. Files that cannot be deleted are tried again for ever."""
     unbound = row.state != DELETING and row.container is None and row.generation is None
@@ -48,7 +48,7 @@ def decide(row: SavepointRow, candidates: Candidates, outcome: Outcome, *, has_c
     if row.state != DELETING and isinstance(outcome, Done) and not isinstance(outcome.report, SavepointReport):
         outcome = Failed("the container told no report")
     key = key_of(row)
-    task = HostTaskState(key, row.attempts - (row.container is not None))
+    task = HostTaskStep(key, row.attempts - (row.container is not None))
     match next_attempt(task, outcome, candidates, POLICIES[key.kind]):
         case GiveUp(why, lost=True):
             return GiveUp(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.control.logs import logger
 from penstock.store.savepoints import SavepointRow
-from services.state_syncer.host_tasks.dispatcher import HostTasks
+from services.state_syncer.host_tasks.dispatcher import WantedHostTasks
 from services.state_syncer.host_tasks.next_attempt import Ask, Candidates, GiveUp
 from services.state_syncer.host_tasks.outcomes import Attempt
 from services.state_syncer.savepoints.decide import decide, in_turn, key_of, request_of
@@ -19,7 +19,7 @@ class SavepointReconciler:
     def __init__(
         self,
         store: SavepointStore,
-        host_tasks: HostTasks,
+        host_tasks: WantedHostTasks,
         *,
         keep_count: int,
         keep_seconds: float | None = None,

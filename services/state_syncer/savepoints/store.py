@@ -15,7 +15,7 @@ from penstock.store.rows import columns, read_all
 from penstock.store.running import STATE_SYNCER
 from penstock.store.savepoints import ASKED, DELETING, FAILED, READY, SavepointRow
 from penstock.tasks.savepoint import SavepointReport
-from services.state_syncer.host_tasks.next_attempt import Assign, Decision, GiveUp, LiveContainer, Retry
+from services.state_syncer.host_tasks.next_attempt import Assign, AttemptDecision, GiveUp, LiveContainer, Retry
 from services.state_syncer.host_tasks.outcomes import Done
 from services.state_syncer.host_tasks.store import read_state_bytes
 from services.state_syncer.store.plans import read_live_containers
@@ -67,7 +67,7 @@ class Decided(NamedTuple):
     """What is to be done about a savepoint; `running`: what its job ran when that was decided."""
 
     row: SavepointRow
-    decision: Decision
+    decision: AttemptDecision
     running: Running | None
 
 
@@ -104,7 +104,7 @@ class SavepointStore:
                 _write(connection, *each)
 
 
-def _write(connection: Connection, row: SavepointRow, decision: Decision, running: Running | None) -> None:
+def _write(connection: Connection, row: SavepointRow, decision: AttemptDecision, running: Running | None) -> None:
     match decision:
         case Assign(container):
             bind(connection, row, container, running)

@@ -100,7 +100,8 @@ class Batch:
     ranks: Ranks | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.commits or self.forget or self.states or self.plans or self.ranks is not None)
+        """Whether there is anything to write."""
+        return self != Batch()
 
 
 class SyncStore:

@@ -40,7 +40,7 @@ class Entry:
     """One host task. `command`: the id under which `host` was told; 0 before. `due_at`: when the host is killed unless
     the task is over. `answer`: once it is over.
 
-    `revoked`: the host was told to claim no more checkpoints. `cancelled`: nobody waits for the answer.
+    `cancelled`: the State Syncer took it back. `revoked`: the host was told so, and claims no more checkpoints.
     """
 
     task: HostTask
@@ -68,7 +68,7 @@ class Entry:
         return POLICIES[self.task.request.kind].own_room
 
 
-class HostTasks:
+class HeldHostTasks:
     """All host tasks by key, the newest last, and the newest leader epoch that was heard."""
 
     def __init__(self) -> None:
@@ -249,7 +249,7 @@ def refusal(request: HostRequest, known: SpecCache | None, specs: Iterable[TaskS
 
 
 def place(
-    host_tasks: HostTasks, observed: Observed, limits: Limits, decided: Collection[Action], now: float
+    host_tasks: HeldHostTasks, observed: Observed, limits: Limits, decided: Collection[Action], now: float
 ) -> list[Action]:
     """Assigns waiting host tasks to ready hosts with room, the idlest first; starts a new host where none fits.
 

@@ -20,7 +20,7 @@ class Incarnations(BaseModel):
 
 
 class IncarnationFile:
-    """The former incarnations by which the store may know this container. Used by one thread."""
+    """Remembers on disk which incarnations the store may still have for this container. Used by one thread."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "lives.json"

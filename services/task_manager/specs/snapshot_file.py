@@ -27,9 +27,10 @@ _TABLES = f"""
 
 
 class SnapshotFile:
-    """Used by one thread at a time.
+    """The stored specs. Used by one thread at a time.
 
-    The first write of a process, and one after somebody else wrote or deleted the file, is whole. A file of another
+    A write stores only what changed. The first write of a process is whole, as is one after somebody else wrote or
+    deleted the file. A file of another
     version is treated as a damaged one: it is removed.
     """
 

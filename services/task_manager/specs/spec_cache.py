@@ -19,7 +19,8 @@ from services.task_manager.decide.model import DesiredTask
 class PlacedJob:
     """A job's template, and the shard of each of its tasks in order of index; none when it is stopped.
 
-    A task that no shard contains has the shard None. `former`: the specs of an earlier template.
+    A task that no shard contains has the shard None. `former`: the specs of an earlier
+    template, so that unchanged tasks keep their object.
     """
 
     template: TaskTemplate
@@ -28,11 +29,11 @@ class PlacedJob:
 
     @cached_property
     def specs(self) -> tuple[TaskSpec, ...]:
-        """Expanded when first asked for. An unchanged task keeps its former object, so comparing it costs nothing."""
+        """Expanded when first asked for. An unchanged task keeps its former object, so that comparing it costs nothing."""
         return tuple(map(_same_spec, expand(self.template), chain(self.former, repeat(None))))
 
     def latest_specs(self) -> tuple[TaskSpec, ...]:
-        """The specs that somebody may have asked for."""
+        """The expanded specs if there are any, else the former ones."""
         latest: tuple[TaskSpec, ...] = vars(self).get("specs", self.former)
         return latest
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.spark.checkpoint import COLLECTED
 from penstock.spark.files import CheckpointWriter, LocalFiles
-from penstock.spark.host.handlers import HostTasks
+from penstock.spark.host.handlers import RunningHostTasks
 from penstock.spark.redistribute import seal
 from penstock.spark.redistribute.move import StateMover
 from penstock.spark.redistribute.new import NewGeneration
@@ -21,7 +21,7 @@ FILES = {"offsets/0": "plan of a task", "commits/0": "commit of a task"}
 CHECKPOINT = re.compile(r"/g[0-9]+/task-[0-9]+$", re.ASCII)
 
 
-def task_of(_: HostTasks, task: HostTask, cancelled: Any) -> str:
+def task_of(_: RunningHostTasks, task: HostTask, cancelled: Any) -> str:
     """A host task as a whole; after it the reply is still to be sent."""
     return task.request.kind
 
@@ -42,7 +42,7 @@ def deletion_of(_: LocalFiles, folder: str) -> str | None:
 
 
 PORTS = (
-    Port(HostTasks, "_run", tuple(POLICIES), task_of),
+    Port(RunningHostTasks, "_run", tuple(POLICIES), task_of),
     named(OldGeneration, "take_over", "take over"),
     named(OldGeneration, "finish_pending", "finish pending"),
     named(OldGeneration, "level", "level"),

@@ -15,7 +15,7 @@ from penstock.store.savepoints import ASKED, DELETING, FAILED, READY, SavepointR
 from penstock.tasks.redistribution import SavepointName
 from penstock.tasks.savepoint import SavepointReport
 from services.state_syncer.decide.progress import Restore
-from services.state_syncer.host_tasks.next_attempt import Assign, Decision, GiveUp, LiveContainer, Retry
+from services.state_syncer.host_tasks.next_attempt import Assign, AttemptDecision, GiveUp, LiveContainer, Retry
 from services.state_syncer.host_tasks.outcomes import Done
 from services.state_syncer.savepoints.store import Decided, OpenSavepoints, Running
 from tests.support.memory.store import MemoryPort, MemoryStore
@@ -107,7 +107,7 @@ class MemorySavepointStore(MemoryPort):
                     _write(store, row, decision, running)
 
 
-def _write(store: MemoryStore, row: SavepointRow, decision: Decision, running: Running | None) -> None:
+def _write(store: MemoryStore, row: SavepointRow, decision: AttemptDecision, running: Running | None) -> None:
     match decision:
         case Assign(container):
             fresh = replace(row, container=container, attempts=row.attempts + 1)

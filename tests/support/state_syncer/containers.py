@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from penstock.tasks.redistribution import RedistributionReport
 from services.state_syncer.decide.progress import Step
-from services.state_syncer.host_tasks.dispatcher import HostTasks
+from services.state_syncer.host_tasks.dispatcher import WantedHostTasks
 from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Lost, Outcome, Unanswered
 
 Script = Callable[[AttemptKey], Outcome]
@@ -41,7 +41,7 @@ class Containers:
         return [ask.key.number for ask in self.asked if ask.key.kind == Step.REDISTRIBUTE]
 
 
-class NobodyToAsk(HostTasks):
+class NobodyToAsk(WantedHostTasks):
     """The host tasks of a cell without containers: nothing is ever answered."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class NobodyToAsk(HostTasks):
         pass
 
 
-class MemoryHostTasks(HostTasks):
+class MemoryHostTasks(WantedHostTasks):
     """The host tasks of one part of a syncer: they are forgotten when its process ends."""
 
     def __init__(self, containers: Containers) -> None:

@@ -19,7 +19,7 @@ from penstock.tasks.host_request import HostRequest
 from penstock.tasks.ownership import Member
 from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointReport, SavepointRequest
-from services.state_syncer.host_tasks.dispatcher import HostTasks
+from services.state_syncer.host_tasks.dispatcher import WantedHostTasks
 from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Lost, Outcome, Unanswered
 from services.state_syncer.round.loop import StateSyncer
 from services.state_syncer.savepoints.reconciler import SavepointReconciler
@@ -260,7 +260,7 @@ class Syncer:
         self.reconciler.round(self.epoch)
 
 
-class WorldHostTasks(HostTasks):
+class WorldHostTasks(WantedHostTasks):
     """Asks the world's containers; what it knows is gone with its process."""
 
     def __init__(self, world: World) -> None:

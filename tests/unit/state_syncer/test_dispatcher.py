@@ -16,7 +16,7 @@ from penstock.tasks.redistribution import RedistributionReport
 from penstock.wire.cluster import as_json
 from penstock.wire.host_task_client import HostTaskClient
 from penstock.wire.host_tasks import LOST, HostTaskAnswer, HostTaskState
-from services.state_syncer.host_tasks.dispatcher import Dispatcher, HostTasks
+from services.state_syncer.host_tasks.dispatcher import Dispatcher, WantedHostTasks
 from services.state_syncer.host_tasks.outcomes import Attempt, Done, Failed, Lost, Unanswered
 from services.state_syncer.host_tasks.plan_tasks import key_of, request_of
 from tests.unit.state_syncer.test_plan_requests import PLAN, RUNNING
@@ -64,7 +64,7 @@ class Bench:
         self.news = threading.Semaphore(0)
         self.dispatcher = Dispatcher(self.client, lambda: self.seconds, workers=1, lost_after_seconds=30)
         self.dispatcher.on_news = self.news.release
-        self.tasks = HostTasks(self.dispatcher)
+        self.tasks = WantedHostTasks(self.dispatcher)
 
     def once(self, answer: Any, leader_epoch: int = 7) -> Any:
         """One question with its answer; what is known then."""
@@ -207,7 +207,7 @@ def test_a_lost_container_is_told_unless_it_is_asked_again(bench: Bench) -> None
 
 
 def test_each_part_says_for_itself_what_it_wants(bench: Bench) -> None:
-    other = HostTasks(bench.dispatcher)
+    other = WantedHostTasks(bench.dispatcher)
     bench.once(DONE)
     other.want([], 7)
     assert bench.tasks.outcome(KEY) == Done(REPORT)

@@ -24,8 +24,8 @@ from services.state_syncer.generations.rules import (
 from services.state_syncer.host_tasks.next_attempt import (
     Ask,
     Assign,
+    AttemptDecision,
     Candidates,
-    Decision,
     LiveContainer,
     NoContainer,
     Retry,
@@ -139,7 +139,7 @@ ASKED = LEFT._replace(container="a", attempts=1)
     ],
 )
 def test_the_next_step(
-    seen: UnusedGeneration, places: dict[str, LiveContainer], outcome: Outcome, decision: Decision | Keep
+    seen: UnusedGeneration, places: dict[str, LiveContainer], outcome: Outcome, decision: AttemptDecision | Keep
 ) -> None:
     assert decide(seen, RETENTION, Candidates(places, [OTHER]), outcome) == decision
 

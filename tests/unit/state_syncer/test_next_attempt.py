@@ -18,10 +18,10 @@ from services.state_syncer.decide.rescale import LONGEST_SECONDS
 from services.state_syncer.host_tasks.next_attempt import (
     Ask,
     Assign,
+    AttemptDecision,
     Candidates,
-    Decision,
     GiveUp,
-    HostTaskState,
+    HostTaskStep,
     LiveContainer,
     NoContainer,
     Retry,
@@ -31,8 +31,8 @@ from services.state_syncer.host_tasks.next_attempt import (
 from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, Lost, Outcome, Unanswered
 
 PLAIN = Policy()
-NEW = HostTaskState(AttemptKey("j", "kind", 1, None))
-ASKED = HostTaskState(AttemptKey("j", "kind", 1, "a"))
+NEW = HostTaskStep(AttemptKey("j", "kind", 1, None))
+ASKED = HostTaskStep(AttemptKey("j", "kind", 1, "a"))
 REPORT = RedistributionReport(state_rows=3)
 
 
@@ -68,7 +68,7 @@ def candidates(**loads: int) -> Candidates:
         (ASKED._replace(key=ASKED.key._replace(container="z")), Done(), PLAIN, Done()),
     ],
 )
-def test_the_next_step(task: HostTaskState, outcome: Outcome, policy: Policy, decision: Decision) -> None:
+def test_the_next_step(task: HostTaskStep, outcome: Outcome, policy: Policy, decision: AttemptDecision) -> None:
     assert next_attempt(task, outcome, candidates(a=2, b=1), policy) == decision
 
 
@@ -129,7 +129,7 @@ def test_only_a_redistribution_may_be_given_up_before_its_time_is_up() -> None:
 
 
 def test_every_kind_of_the_union_has_a_policy_and_a_handler() -> None:
-    """To add a kind is to add it to the union with a policy, and to add its handler: nothing else names it."""
+    """The union, the policies and the handlers are the only lists of kinds."""
     union: tuple[type[HostRequest], ...] = get_args(get_args(Request)[0])
     kinds = [request.model_fields["kind"].default for request in union]
     assert sorted(kinds) == sorted(POLICIES) == sorted(HANDLERS)

@@ -20,8 +20,8 @@ from services.state_syncer.decide.view import JobView, Running
 from services.state_syncer.host_tasks.next_attempt import (
     Ask,
     Assign,
+    AttemptDecision,
     Candidates,
-    Decision,
     GiveUp,
     LiveContainer,
     NoContainer,
@@ -100,7 +100,7 @@ def test_the_next_step_of_a_savepoint(
     running: SavedRunning | None,
     places: dict[str, LiveContainer],
     outcome: Outcome,
-    decision: Decision,
+    decision: AttemptDecision,
 ) -> None:
     has_checkpoint = running is not None and running.started
     assert decide(row, Candidates(places, OTHERS), outcome, has_checkpoint=has_checkpoint) == decision

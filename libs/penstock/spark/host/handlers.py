@@ -39,7 +39,7 @@ HANDLERS: Mapping[str, Handler] = {
 """By kind. Each is given the runtime and the kind's request, may be repeated, and returns the kind's `Report`."""
 
 
-class HostTasks:
+class RunningHostTasks:
     """The host tasks that this host was given and that have not ended. `require_lease` raises without a good lease."""
 
     def __init__(self, runtime: Runtime, require_lease: Callable[[], None]) -> None:

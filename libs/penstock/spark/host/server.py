@@ -35,7 +35,7 @@ from penstock.spark.channel import (
 )
 from penstock.spark.failures import failure_of
 from penstock.spark.host.exits import ExitReason, exit_for_jvm
-from penstock.spark.host.handlers import HostTasks
+from penstock.spark.host.handlers import RunningHostTasks
 from penstock.spark.host.lease import LeaseWatch
 from penstock.spark.host.loads import LoadMeter
 from penstock.spark.host.pipes import MessageWriter
@@ -67,7 +67,7 @@ class Host:
         runtime = Runtime(spark, settings, holder=f"{name} pid {os.getpid()}")
         runtime.watch.listen(spark.sparkContext._jsc.sc())
         self._tasks = TaskTable(runtime)
-        self._host_tasks = HostTasks(runtime, self._require_lease)
+        self._host_tasks = RunningHostTasks(runtime, self._require_lease)
         self._meter = LoadMeter(runtime.watch, SystemClock(), settings.disk_interval_seconds)
         self._queues = TaskQueues(settings.max_concurrent_starts)
         classes: Any = spark._jvm

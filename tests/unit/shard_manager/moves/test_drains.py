@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member, Owner
-from services.shard_manager.moves.drains import overdue, overdue_alerts, taken_off
+from services.shard_manager.moves.drains import overdue_alerts, taken_off, to_be_emptied
 from services.shard_manager.moves.moves import Planned
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
@@ -19,7 +19,7 @@ def member(availability: str, until: datetime | None = None, *, live: bool = Tru
 
 
 @pytest.mark.parametrize(
-    ("row", "is_overdue"),
+    ("row", "is_emptied"),
     [
         pytest.param(member(OPEN), False, id="open"),
         pytest.param(member(CORDONED), False, id="cordoned"),
@@ -30,8 +30,8 @@ def member(availability: str, until: datetime | None = None, *, live: bool = Tru
         pytest.param(member(DRAINING, NOW - SECOND, live=False), False, id="lost"),
     ],
 )
-def test_overdue(row, is_overdue):
-    assert overdue({"a": row}, NOW) == ({"a"} if is_overdue else set())
+def test_who_is_to_be_emptied(row, is_emptied):
+    assert to_be_emptied({"a": row}, NOW) == ({"a"} if is_emptied else set())
 
 
 def test_all_that_is_left_is_taken_off_at_once():
