@@ -1,4 +1,7 @@
-"""Collects the decisions of a round into what it writes, logs and asks for. A view stays only while its job may begin."""
+"""Collects the decisions of a round into what it writes, logs and asks for.
+
+A view stays only while its job may begin.
+"""
 
 from __future__ import annotations
 
