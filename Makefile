@@ -22,8 +22,10 @@ setup: $(STAMPS)/archive ## all that the rest needs: Python packages, a JDK 17, 
 demo: setup ## the whole stack on this machine, and a check of its results (KEEP=1 leaves it up)
 	@$(BIN)/penstock demo $(if $(filter-out 0,$(KEEP)),--keep)
 
-test: setup ## all tests but those marked long, in three processes
-	@$(BIN)/pytest -m "not long" --numprocesses 3
+# The class archive only saves time: it is recorded while the unit tests run, which need no Spark host.
+test: $(STAMPS)/java ## all tests but those marked long, in three processes
+	@$(MAKE) --no-print-directory $(STAMPS)/archive & trap wait EXIT; \
+	  $(BIN)/pytest -m "not long" --numprocesses 3
 
 test-long: setup ## the tests marked long (there may be none: pytest then ends with 5)
 	@$(BIN)/pytest -m long || [ $$? -eq 5 ]
