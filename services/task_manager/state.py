@@ -32,7 +32,7 @@ from services.task_manager.decide.actions import (
     StopTask,
 )
 from services.task_manager.decide.model import HostExit, HostKey, HostPhase, HostView, Limits, Observed, TaskView
-from services.task_manager.hosts.host_tasks import HeldHostTasks
+from services.task_manager.hosts.host_tasks import AcceptedHostTasks
 from services.task_manager.observed.failures import Failure, Failures, error_kind
 from services.task_manager.observed.loads import Loads
 from services.task_manager.observed.start_times import StartTimes
@@ -87,7 +87,7 @@ class State:
         self.totals: Counter[str] = Counter()
         self.loads = Loads(limits)
         self.start_times = StartTimes()
-        self.host_tasks = HeldHostTasks()
+        self.host_tasks = AcceptedHostTasks()
 
     # ---- what is here
 

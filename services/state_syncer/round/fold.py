@@ -1,4 +1,4 @@
-"""Collects the decisions of a round into what it writes, logs and asks for. A view stays only while its job may begin."""
+"""Collects the decisions of a round into what it writes, logs and asks for. Most views are not kept."""
 
 from __future__ import annotations
 

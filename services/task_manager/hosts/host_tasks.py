@@ -68,7 +68,7 @@ class Entry:
         return POLICIES[self.task.request.kind].own_room
 
 
-class HeldHostTasks:
+class AcceptedHostTasks:
     """All host tasks by key, the newest last, and the newest leader epoch that was heard."""
 
     def __init__(self) -> None:
@@ -249,7 +249,7 @@ def refusal(request: HostRequest, known: SpecCache | None, specs: Iterable[TaskS
 
 
 def place(
-    host_tasks: HeldHostTasks, observed: Observed, limits: Limits, decided: Collection[Action], now: float
+    host_tasks: AcceptedHostTasks, observed: Observed, limits: Limits, decided: Collection[Action], now: float
 ) -> list[Action]:
     """Assigns waiting host tasks to ready hosts with room, the idlest first; starts a new host where none fits.
 

@@ -8,24 +8,24 @@ from typing import Any
 from penstock.spark.host import client
 from penstock.tasks.host_task import POLICIES, HostTask
 from services.task_manager.decide.actions import RunHostTask, StartTask, StopTask
-from services.task_manager.hosts.host_tasks import HeldHostTasks
+from services.task_manager.hosts.host_tasks import AcceptedHostTasks
 from services.task_manager.state import State
 from tests.support.faults.orders import Port
 
 TASKS: dict[type[Any], str] = {StartTask: "start task", StopTask: "stop task"}
 
 
-def take_of(_: HeldHostTasks, task: HostTask, capacity_bytes: float) -> str:
+def take_of(_: AcceptedHostTasks, task: HostTask, capacity_bytes: float) -> str:
     """The State Syncer asks for a host task; it does so again and again."""
     return f"take {task.request.kind}"
 
 
-def give_of(_: HeldHostTasks, action: RunHostTask, command_id: int) -> str:
+def give_of(_: AcceptedHostTasks, action: RunHostTask, command_id: int) -> str:
     """A host is told of it."""
     return f"give {_kind(action.key)}"
 
 
-def tell_of(host_tasks: HeldHostTasks, key: str) -> str | None:
+def tell_of(host_tasks: AcceptedHostTasks, key: str) -> str | None:
     """The State Syncer is told how it ended."""
     return f"tell {_kind(key)}" if host_tasks.is_over(key) else None
 
@@ -44,9 +44,9 @@ def _each(verb: str) -> tuple[str, ...]:
 
 
 PORTS = (
-    Port(HeldHostTasks, "ask", _each("take"), take_of),
-    Port(HeldHostTasks, "assign", _each("give"), give_of),
-    Port(HeldHostTasks, "answer", _each("tell"), tell_of),
+    Port(AcceptedHostTasks, "ask", _each("take"), take_of),
+    Port(AcceptedHostTasks, "assign", _each("give"), give_of),
+    Port(AcceptedHostTasks, "answer", _each("tell"), tell_of),
     Port(State, "act", tuple(TASKS.values()), task_of),
 )
 

@@ -7,7 +7,7 @@ from penstock.tasks.sinks import SinkRequest
 from penstock.wire.host_tasks import LOST, HostTaskState
 from services.task_manager.decide.host_choice import host_key_for
 from services.task_manager.decide.model import HostFailure, Limits, Observed
-from services.task_manager.hosts.host_tasks import HeldHostTasks
+from services.task_manager.hosts.host_tasks import AcceptedHostTasks
 from tests.support.task_manager.world import host_task, layout, redistribution
 from tests.unit.task_manager.test_host_tasks import GIB, OTHER, SEAL, given, ready_world, state
 
@@ -37,7 +37,7 @@ def test_a_seal_does_not_wait_for_outputs_that_hang() -> None:
 
 def test_what_waits_for_a_host_that_never_starts_is_lost() -> None:
     """1. Hosts of a package fail to start: the task waits for the next. 2. After some in a row it is over here."""
-    tasks = HeldHostTasks()
+    tasks = AcceptedHostTasks()
     other = redistribution(package=OTHER)
     tasks.ask(host_task(other), GIB)
     key = host_key_for(other, GIB)

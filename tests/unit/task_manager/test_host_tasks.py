@@ -17,7 +17,7 @@ from penstock.wire.host_tasks import LOST, HostTaskAnswer, HostTaskState
 from services.task_manager.decide.actions import RunHostTask as RunAction
 from services.task_manager.decide.host_choice import host_key_for
 from services.task_manager.decide.model import Limits
-from services.task_manager.hosts.host_tasks import KEPT, HeldHostTasks
+from services.task_manager.hosts.host_tasks import KEPT, AcceptedHostTasks
 from tests.support.task_manager.fake_hosts import FakeHost
 from tests.support.task_manager.world import World, all_shards, host_task, layout, redistribution, template
 
@@ -215,7 +215,7 @@ def test_a_caller_may_wait_for_the_end() -> None:
 
 
 def test_the_oldest_that_are_over_are_forgotten() -> None:
-    tasks = HeldHostTasks()
+    tasks = AcceptedHostTasks()
     for generation in range(2, KEPT + 4):
         tasks.ask(host_task(redistribution(generation)), 2**30)
         if generation == 2:
