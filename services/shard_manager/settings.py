@@ -28,12 +28,14 @@ class ShardManagerSettings(CommonSettings):
     add_limit_seconds: float = Field(
         30.0, gt=0, description="time after which a container that does not take its shards is drained"
     )
-    moves_in_flight: int = Field(32, ge=1, description="most shards that move for balance at a time")
+    moves_in_flight: int = Field(32, ge=1, description="most running shards that move towards the target at a time")
     gather_seconds: float = Field(
         1.0, ge=0, description="pause in joins after which shards without an owner are placed"
     )
     gather_limit_seconds: float = Field(5.0, ge=0, description="longest wait for more containers to join")
-    replacement_seconds: float = Field(1800.0, gt=0, description="time between two placements without a trigger")
+    replacement_seconds: float = Field(
+        1800.0, gt=0, description="time after which shards are placed again without other reason"
+    )
     load_check_seconds: float = Field(
         60.0, gt=0, description="time between two reads of loads, and to a placement after an unfinished one"
     )

@@ -53,7 +53,7 @@ class TaskManagerSettings(CommonSettings, Limits):
     delta_wait_seconds: float = Field(20.0, gt=0, description="longest wait for a delta of specs")
     report_seconds: float = Field(2.0, gt=0, description="time between two reports without events")
     delta_gap_seconds: float = Field(
-        0.2, ge=0, description="pause after a delta with changes: a burst of commits costs one fetch a gap"
+        0.2, ge=0, description="pause after a delta with changes, so that many commits share one fetch"
     )
     report_gap_seconds: float = Field(0.2, ge=0, description="least time between two heartbeats or two reports")
     shutdown_seconds: float = Field(10.0, gt=0, description="time for tasks to stop at SIGTERM")

@@ -217,5 +217,8 @@ class Http:
         """Whoever is there connects at once, so only the time for the answer counts."""
         return max(seconds, connect)
 
+    def create_ssl_context(self, **_: Any) -> None:
+        """Nothing is encrypted here."""
+
     def Client(self, **options: Any) -> Client:
         return Client(self._network, **options)

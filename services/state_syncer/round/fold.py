@@ -1,7 +1,4 @@
-"""Collects the decisions of a round into what it writes, logs and asks for.
-
-A view stays only while its job may begin.
-"""
+"""Collects a round's decisions. It keeps a view only while its job may still begin, or a container is to be asked."""
 
 from __future__ import annotations
 

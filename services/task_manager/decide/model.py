@@ -167,7 +167,9 @@ class Limits(BaseModel):
     load_report_seconds: float = Field(600.0, gt=0, description="time between two reports of a task's load")
     tasks_per_host: int = Field(100, ge=1, description="most tasks of a shared host")
     warm_hosts: int = Field(1, ge=0, description="shared hosts kept up, idle or busy")
-    host_tasks_per_host: int = Field(2, ge=1, description="host tasks that a shared host does at once; others wait")
+    host_tasks_per_host: int = Field(
+        2, ge=1, description="host tasks that a shared host does at once; seals count apart, cancelled ones do not"
+    )
     host_task_seconds: float = Field(3900.0, gt=0, description="time for a host task; then its host is killed")
     stop_seconds: float = Field(30.0, gt=0, description="time for a task to stop; then its host is killed")
     start_seconds: float = Field(180.0, gt=0, description="time for a task to start; then it is stopped")

@@ -29,7 +29,7 @@ class PlacedJob:
 
     @cached_property
     def specs(self) -> tuple[TaskSpec, ...]:
-        """Expanded when first asked for. An unchanged task keeps its former object, so it is cheap to compare."""
+        """Expanded when first asked for. An unchanged task keeps its former object: comparing it then costs nothing."""
         return tuple(map(_same_spec, expand(self.template), chain(self.former, repeat(None))))
 
     def latest_specs(self) -> tuple[TaskSpec, ...]:
