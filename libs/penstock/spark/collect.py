@@ -29,7 +29,8 @@ def collect(runtime: Runtime, request: GenerationRemoval) -> None:
     """Deletes the checkpoints of a generation. Safe to repeat and to kill at any point.
 
     Raises Conflict when the files do not show that the generation is over: a task started in it, it is not sealed, and
-    no task of a later generation ever started. For a forgotten job this is not checked.
+    no task of a later generation ever started. For a forgotten job this is not checked. Raises what
+    `Runtime.before_claim` raises between two checkpoints.
     """
     files, root = runtime.files, runtime.settings.checkpoint_root
     folder = generation_folder(root, request.job, request.generation)
@@ -41,6 +42,7 @@ def collect(runtime: Runtime, request: GenerationRemoval) -> None:
             _require_over(files, root, request, folder)
         files.write(f"{folder}/{COLLECTED}", b"its checkpoints were deleted\n")
     for checkpoint in _tasks(folder, files):
+        runtime.before_claim()
         files.delete(checkpoint)
     log.info("generation collected", job=request.job, generation=request.generation)
 

@@ -64,7 +64,8 @@ class SchedulerPools:
 class Runtime:
     """What a host gives to its tasks. `spark` is its own session; `holder` names the host in FENCE files.
 
-    `before_claim` is called right before a checkpoint is claimed; what it raises prevents the claim.
+    `before_claim` is called right before a checkpoint is claimed, a savepoint gets or loses its name, or a folder is
+    deleted; what it raises prevents that.
     """
 
     spark: SparkSession

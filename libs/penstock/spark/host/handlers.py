@@ -57,7 +57,7 @@ class RunningHostTasks:
         return partial(self._run, task, cancelled)
 
     def cancel(self, key: str) -> None:
-        """The task must not begin, and must claim no checkpoint from now on."""
+        """The task must not begin, and must claim no checkpoint from now on (`Runtime.before_claim`)."""
         with self._lock:
             cancelled = self._cancelled.get(key)
         if cancelled is not None:

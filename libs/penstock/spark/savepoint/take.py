@@ -3,6 +3,8 @@
 <root>/<job>/savepoints/<name>/
     savepoint.json      SavepointManifest
     task-<index>/       a checkpoint as Spark would leave it after the last finished batch
+<root>/<job>/savepoints/.<name>~<number>-<unique>/
+                        an attempt at a savepoint of this number, or what had the name before
 
 A job's tasks may run meanwhile, since published files are never written again.
 
@@ -65,24 +67,30 @@ def read_manifest(savepoint: str, files: Files) -> SavepointManifest | None:
 
 
 def take(runtime: Runtime, request: SavepointRequest) -> SavepointReport:
-    """Copies a job's checkpoints; safe to repeat, also by two hosts at once.
+    """Copies a job's checkpoints; safe to repeat, also by two hosts at once, of which one may hang for any time.
 
-    Raises BrokenCheckpoint when a task can be copied neither from its checkpoint nor from an earlier savepoint, and
-    Fenced when a newer savepoint has this name.
+    Raises BrokenCheckpoint when a task can be copied neither from its checkpoint nor from an earlier savepoint, Fenced
+    when a newer savepoint has this name, and what `Runtime.before_claim` raises.
     """
     return _Taking(runtime, request).run()
 
 
 def remove(runtime: Runtime, request: SavepointRemoval) -> None:
-    """Deletes a savepoint and its unfinished attempts; safe to repeat. Raises Fenced when a newer one has the name."""
+    """Deletes a savepoint and its unfinished attempts; safe to repeat.
+
+    Raises Fenced when a newer one has the name, and what `Runtime.before_claim` raises between two folders.
+    """
     files, root = runtime.files, runtime.settings.checkpoint_root
     folder = savepoint_folder(root, request.job, request.name)
-    _require_not_newer(read_manifest(folder, files), request.number, folder)
-    files.delete(folder)
+    found = _read_not_newer(folder, request.number, files)
+    runtime.before_claim()
+    _put_aside(folder, found, _new_attempt(folder, request.number), files)
     parent = savepoints_folder(root, request.job)
-    for name in files.names(parent):
-        if name.startswith(_attempts_at(request.name)):
-            files.delete(f"{parent}/{name}")
+    for attempt in [f"{parent}/{name}" for name in files.names(parent) if _is_attempt_at(name, request)]:
+        for name in files.names(attempt):
+            runtime.before_claim()
+            files.delete(f"{attempt}/{name}")
+        files.delete(attempt)
     log.info("savepoint removed", job=request.job, savepoint=request.name)
 
 
@@ -93,32 +101,42 @@ class _Taking:
         self._request = request
         self._files = runtime.files
         self._folder = savepoint_folder(self._root, request.job, request.name)
-        self._attempt = f"{savepoints_folder(self._root, request.job)}/{_attempts_at(request.name)}{uuid.uuid4().hex}"
+        self._attempt = _new_attempt(self._folder, request.number)
+        self._copied: set[str] = set()
         self._bytes = 0
 
     def run(self) -> SavepointReport:
         """The savepoint that is there, or a new one."""
-        found = read_manifest(self._folder, self._files)
+        found = _read_not_newer(self._folder, self._request.number, self._files)
         if found is not None and found.number == self._request.number:
             return found.report
-        _require_not_newer(found, self._request.number, self._folder)
         try:
             tasks = tuple(self._save(index) for index in range(len(self._request.layout.ranges)))
-            report = SavepointReport(tasks=tasks, bytes=self._bytes)
-            self._publish(report)
+            report = self._publish(SavepointReport(tasks=tasks, bytes=self._bytes))
         finally:
             self._files.delete(self._attempt)
         log.info("savepoint taken", job=self._request.job, savepoint=self._request.name, bytes=report.bytes)
         return report
 
-    def _publish(self, report: SavepointReport) -> None:
+    def _publish(self, report: SavepointReport) -> SavepointReport:
+        """Gives the attempt its name. Returns the report of the savepoint of this number, which may be of another host:
+        this one may have hung since it looked."""
         request = self._request
+        if missing := self._copied.difference(self._files.names(self._attempt)):
+            raise Fenced(f"FENCED: {self._attempt} lacks {sorted(missing)}: the savepoint is being removed")
         manifest = SavepointManifest(job=request.job, number=request.number, layout=request.layout, report=report)
         self._files.write(f"{self._attempt}/{MANIFEST}", manifest.model_dump_json().encode())
+        self._runtime.before_claim()
+        found = _read_not_newer(self._folder, request.number, self._files)
+        if found is not None and found.number == request.number:
+            return found.report
+        aside = _new_attempt(self._folder, request.number)
         # What has the name is of a smaller number: it was to be removed before.
-        self._files.delete(self._folder)
+        _put_aside(self._folder, found, aside, self._files)
         if not self._files.publish(self._attempt, self._folder):
             raise Fenced(f"FENCED: another host took the savepoint {self._folder} at the same time")
+        self._files.delete(aside)
+        return report
 
     def _save(self, index: int) -> SavedTask:
         request = self._request
@@ -161,6 +179,8 @@ class _Taking:
                 if not left:
                     raise
         self._require_same(copied, index, content)
+        if content.files:
+            self._copied.add(copied.rpartition("/")[2])
         self._bytes += sum(content.files.values())
         return content.batch
 
@@ -176,14 +196,37 @@ class _Taking:
             raise BrokenCheckpoint(f"{copied} differs from the checkpoint that was copied")
 
 
-def _attempts_at(name: str) -> str:
-    return f".{name}~"
+def _new_attempt(savepoint: str, number: int) -> str:
+    parent, _, name = savepoint.rpartition("/")
+    return f"{parent}/.{name}~{number}-{uuid.uuid4().hex}"
+
+
+def _is_attempt_at(folder: str, request: SavepointRemoval) -> bool:
+    """Whether a folder's name is that of an attempt at the savepoint, or at an older one of its name.
+
+    The names of earlier versions have no number.
+    """
+    start, _, rest = folder.partition("~")
+    number, dash, _ = rest.partition("-")
+    return start == f".{request.name}" and (not dash or int(number) <= request.number)
+
+
+def _put_aside(folder: str, found: SavepointManifest | None, aside: str, files: Files) -> None:
+    """Takes its name from a savepoint in one step, if there is one. `found`: the manifest that allowed it.
+
+    Raises Fenced when another savepoint got the name meanwhile, which keeps it.
+    """
+    if files.names(folder) and files.publish(folder, aside) and read_manifest(aside, files) != found:
+        files.publish(aside, folder)
+        raise Fenced(f"FENCED: another host took the savepoint {folder} at the same time")
 
 
 def _reason(error: Exception) -> str:
     return getattr(error, "detail", None) or str(error).splitlines()[0]
 
 
-def _require_not_newer(found: SavepointManifest | None, number: int, folder: str) -> None:
+def _read_not_newer(folder: str, number: int, files: Files) -> SavepointManifest | None:
+    found = read_manifest(folder, files)
     if found is not None and found.number > number:
         raise Fenced(f"FENCED: {folder} has the savepoint number {found.number}, newer than {number}")
+    return found
