@@ -5,6 +5,7 @@ No I/O and no clock: `now` is passed in. Not thread-safe: `container.Container` 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -168,9 +169,11 @@ class State:
                 return None
             case RunHostTask():
                 log.info("host task given", key=action.key, host=action.host)
-                command = self.host_tasks.assign(action, self._next_id(), now + self._host_task_seconds)
-                self._change_host(action.host, idle_since=None, kill_at=self.host_tasks.due_at(action.host))
-                return Send(action.host, command)
+                # Only a host without tasks is killed for its one host task: no task of a job ends for it.
+                is_own = self._hosts[action.host].key.for_host_tasks
+                kill_at = now + self._host_task_seconds if is_own else math.inf
+                self._change_host(action.host, idle_since=None, kill_at=kill_at)
+                return Send(action.host, self.host_tasks.assign(action, self._next_id()))
             case CancelHostTask():
                 log.info("host task cancelled", key=action.key, host=action.host)
                 return Send(action.host, self.host_tasks.revoked(action, self._next_id()))
@@ -238,7 +241,7 @@ class State:
             self._task_failed(task, failure, now)
         starts = {task.start_id for task in lost}
         self._sent = {command_id: sent for command_id, sent in self._sent.items() if sent.start_id not in starts}
-        self.host_tasks.host_exited(name, how.reason, now)
+        self.host_tasks.host_exited(name, how.reason, was_late=now >= host.kill_at)
         return lost
 
     def _host_ready(self, name: str, now: float) -> None:
@@ -257,7 +260,7 @@ class State:
     def _replied(self, host: str, reply: Reply, now: float) -> TaskView | None:
         if self.host_tasks.awaits(reply.id):
             self.host_tasks.replied(reply)
-            self._change_host(host, kill_at=self.host_tasks.due_at(host))
+            self._change_host(host, kill_at=math.inf)
             self._check_idle(host, now)
             return None
         sent = self._sent.pop(reply.id, None)

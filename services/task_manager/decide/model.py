@@ -12,6 +12,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from penstock.model.reports import TaskState
+from penstock.tasks.host_task import POLICIES
 from penstock.tasks.spec import TaskSpec
 
 ErrorKind = Literal["fenced", "broken_task", "retryable"]
@@ -46,8 +47,8 @@ class HostView:
     """A host process.
 
     `since`: when it entered its phase. `idle_since`: when its last task or host task ended; None while it has some.
-    `kill_at`: when it is killed, unless it has ended or the host tasks that are due by then are over. `lease_until`:
-    the end of the lease that the host was last told.
+    `kill_at`: when it is killed, unless it has ended or the host task that it is for is over. `lease_until`: the end of
+    the lease that the host was last told.
     """
 
     name: str
@@ -170,7 +171,11 @@ class Limits(BaseModel):
     host_tasks_per_host: int = Field(
         2, ge=1, description="host tasks that a shared host does at once; seals count apart, cancelled ones do not"
     )
-    host_task_seconds: float = Field(3900.0, gt=0, description="time for a host task; then its host is killed")
+    host_task_seconds: float = Field(
+        3900.0,
+        gt=max(policy.longest_seconds for policy in POLICIES.values()),
+        description="time for a host task on a host without tasks; then that host is killed; more than 3600",
+    )
     stop_seconds: float = Field(30.0, gt=0, description="time for a task to stop; then its host is killed")
     start_seconds: float = Field(180.0, gt=0, description="time for a task to start; then it is stopped")
     host_start_seconds: float = Field(180.0, gt=0, description="time for a host to start; then it is killed")

@@ -6,7 +6,6 @@ After a restart the Task Manager knows of none and does again what it is asked a
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -37,8 +36,7 @@ Refusal = Callable[[HostRequest], Conflict | Unavailable | None]
 
 @dataclass(slots=True)
 class Entry:
-    """One host task. `command`: the id under which `host` was told; 0 before. `due_at`: when the host is killed unless
-    the task is over. `answer`: once it is over.
+    """One host task. `command`: the id under which `host` was told; 0 before. `answer`: once it is over.
 
     `cancelled`: the State Syncer took it back. `revoked`: the host was told so, and claims no more checkpoints.
     """
@@ -47,7 +45,6 @@ class Entry:
     host_key: HostKey
     host: str = ""
     command: int = 0
-    due_at: float = math.inf
     revoked: bool = False
     cancelled: bool = False
     answer: HostTaskAnswer | None = None
@@ -133,12 +130,6 @@ class AcceptedHostTasks:
         """The number of tasks that hosts have, by host."""
         return Counter(entry.host for entry in self._entries.values() if entry.is_sent)
 
-    def due_at(self, host: str) -> float:
-        """When a host is killed unless one of its tasks is over by then."""
-        return min(
-            (entry.due_at for entry in self._entries.values() if entry.is_sent and entry.host == host), default=math.inf
-        )
-
     def room_taken(self) -> Counter[tuple[str, bool]]:
         """The number of tasks that take room, by host and by `Policy.own_room`.
 
@@ -177,11 +168,10 @@ class AcceptedHostTasks:
                 entry.answer = _failure(problem.detail)
         return told
 
-    def assign(self, action: RunHostTask, command_id: int, due_at: float) -> RunCommand:
-        """Assigns a task to a host, which is killed at `due_at` unless the task is over. Returns the command for the
-        host."""
+    def assign(self, action: RunHostTask, command_id: int) -> RunCommand:
+        """Assigns a task to a host. Returns the command for the host."""
         entry = self._entries[action.key]
-        entry.host, entry.command, entry.due_at = action.host, command_id, due_at
+        entry.host, entry.command = action.host, command_id
         return RunCommand(id=command_id, task=entry.task)
 
     def revoked(self, action: CancelHostTask, command_id: int) -> CancelCommand:
@@ -199,12 +189,12 @@ class AcceptedHostTasks:
             if entry.is_sent and entry.command == reply.id:
                 self._end(entry, _answer(entry.task.request, reply))
 
-    def host_exited(self, host: str, reason: str, now: float) -> None:
-        """The host's tasks are lost; another host may try them again."""
+    def host_exited(self, host: str, reason: str, *, was_late: bool) -> None:
+        """The host's tasks are lost; another host may try them again. `was_late`: it was killed for one of them."""
+        why = f"it was not done in time, so host {host} was killed" if was_late else f"host {host} ended: {reason}"
         for entry in list(self._entries.values()):
             if entry.is_sent and entry.host == host:
-                killed = f"it was not done in time, so host {host} was killed"
-                self._end(entry, _failure(killed if now >= entry.due_at else f"host {host} ended: {reason}", LOST))
+                self._end(entry, _failure(why, LOST))
 
     def _end(self, entry: Entry, answer: HostTaskAnswer) -> None:
         entry.answer = answer

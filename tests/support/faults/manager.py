@@ -20,7 +20,7 @@ def take_of(_: AcceptedHostTasks, task: HostTask, capacity_bytes: float) -> str:
     return f"take {task.request.kind}"
 
 
-def give_of(_: AcceptedHostTasks, action: RunHostTask, command_id: int, due_at: float) -> str:
+def give_of(_: AcceptedHostTasks, action: RunHostTask, command_id: int) -> str:
     """A host is told of it."""
     return f"give {_kind(action.key)}"
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+from pydantic import ValidationError
+
 from penstock.tasks.host_task import POLICIES
+from penstock.tasks.redistribution import RedistributionRequest
+from penstock.tasks.savepoint import SavepointRemoval
 from penstock.tasks.sinks import SinkRequest
 from penstock.wire.host_tasks import LOST, HostTaskState
 from services.task_manager.decide.host_choice import host_key_for
 from services.task_manager.decide.model import HostFailure, Limits, Observed
 from services.task_manager.hosts.host_tasks import AcceptedHostTasks
-from tests.support.task_manager.world import host_task, layout, redistribution
+from tests.support.task_manager.fake_hosts import FakeHost
+from tests.support.task_manager.world import World, all_shards, host_task, layout, redistribution, template
 from tests.unit.task_manager.test_host_tasks import GIB, OTHER, SEAL, given, ready_world, state
 
 
@@ -48,54 +54,80 @@ def test_what_waits_for_a_host_that_never_starts_is_lost() -> None:
     assert (answer.state, answer.error_kind) == (HostTaskState.FAILED, LOST)
 
 
-def test_a_host_task_that_hangs_ends_its_host_and_is_lost() -> None:
-    """1. A redistribution hangs; a seal on its host ends well. 2. Just before the limit the host is left alone. 3. At
-    the limit it is killed: the redistribution is lost. 4. Asked again, another host does it."""
-    world = ready_world(Limits(host_task_seconds=600.0))
-    (host,) = world.hosts.alive()
-    state(world, SEAL)
-    world.settle()
-    state(world)
+def own_host(world: World) -> FakeHost:
+    """The host that was started last, which is ready now."""
     world.container.tick()
-    world.wait(595.0)
-    assert (host.how, state(world)) == (None, HostTaskState.RUNNING)
+    host = list(world.hosts.alive())[-1]
+    assert host.key.for_host_tasks
+    host.become_ready()
+    world.container.tick()
+    return host
+
+
+def large(generation: int = 2) -> RedistributionRequest:
+    return redistribution(generation).model_copy(update={"state_bytes": 2**28})
+
+
+def test_a_host_task_that_hangs_ends_its_own_host_and_is_lost() -> None:
+    """1. A redistribution hangs on a host of its own. 2. Just before the limit the host is left alone. 3. At the limit
+    it is killed: the redistribution is lost. 4. Asked again, another host does it."""
+    world = ready_world()
+    state(world, large())
+    host = own_host(world)
+    world.wait(3895.0)
+    assert (host.how, state(world, large())) == (None, HostTaskState.RUNNING)
     world.wait(5.0)
     assert host.how is not None
     world.container.tick()
-    answer = world.ask(redistribution())
+    answer = world.ask(large())
     assert (answer.state, answer.error_kind) == (HostTaskState.FAILED, LOST)
     assert answer.error == f"it was not done in time, so host {host.name} was killed"
-    assert state(world) is HostTaskState.RUNNING
+    assert state(world, large()) is HostTaskState.RUNNING
     world.settle()
-    assert state(world) is HostTaskState.DONE
+    assert state(world, large()) is HostTaskState.DONE
 
 
-def test_the_oldest_host_task_of_a_host_sets_its_limit_and_one_that_is_over_sets_none() -> None:
-    """1. An output is made at once; a second one, later, takes as long as it may. 2. Nothing is killed for the first.
-    3. A third one hangs, beside younger ones that nobody wants any more: the host is killed for the third."""
-    world = ready_world(Limits(host_task_seconds=600.0, host_tasks_per_host=2))
-    (host,) = world.hosts.alive()
-    first, second, third, fourth = outputs(4)
+def test_each_host_task_of_an_own_host_has_the_whole_time_and_one_that_is_over_sets_no_limit() -> None:
+    """1. A first redistribution takes long, and is done. 2. The second one begins after it, and may take as long: the
+    host is not killed for the first. 3. Nobody wants the second any more, and it hangs: the host is killed for it."""
+    world = ready_world()
+    first, second = large(2), large(3)
     state(world, first)
-    world.settle()
-    world.wait(300.0)
-    state(world, second)
-    world.container.tick()
-    world.wait(595.0)
+    host = own_host(world)
+    world.wait(3000.0)
     host.answer()
-    state(world, third)
-    world.container.tick()
-    world.wait(10.0)
-    assert (host.how, state(world, second)) == (None, HostTaskState.DONE)
-    state(world, fourth)
-    world.container.cancel_host_task(host_task(third).key, 1)
-    world.wait(585.0)
-    assert host.how is None
+    state(world, second)
     world.wait(5.0)
+    assert given(host) == [first, second]
+    world.container.cancel_host_task(host_task(second).key, 1)
+    world.wait(3890.0)
+    assert (host.how, state(world, first)) == (None, HostTaskState.DONE)
+    world.wait(10.0)
     assert host.how is not None
-    world.container.tick()
-    assert world.ask(fourth).error == f"host {host.name} ended: killed"
+
+
+def test_no_host_with_tasks_is_killed_for_a_host_task() -> None:
+    """1. A host has tasks, and removes a savepoint of many files, as it does an output, for 90 minutes. 2. No task of
+    it ends. 3. The two are done."""
+    world = ready_world()
+    world.jobs(template())
+    world.heartbeat(all_shards())
+    world.settle()
+    (host,) = world.hosts.alive()
+    running = world.running()
+    both = SavepointRemoval(job="others", name="nightly", number=2), *outputs(1)
+    for request in both:
+        state(world, request)
+    world.wait(5400.0)
+    assert given(host) == [*both]
+    assert (host.how, world.running()) == (None, running)
+    assert running == {"flights/0", "flights/1"}
+    world.settle()
+    assert [state(world, request) for request in both] == [HostTaskState.DONE] * 2
 
 
 def test_no_host_is_killed_for_a_task_that_the_control_plane_still_waits_for() -> None:
-    assert Limits().host_task_seconds > max(policy.longest_seconds for policy in POLICIES.values())
+    longest = max(policy.longest_seconds for policy in POLICIES.values())
+    assert Limits().host_task_seconds > longest
+    with pytest.raises(ValidationError, match="host_task_seconds"):
+        Limits(host_task_seconds=longest)

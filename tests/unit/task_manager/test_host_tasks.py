@@ -219,8 +219,8 @@ def test_the_oldest_that_are_over_are_forgotten() -> None:
     for generation in range(2, KEPT + 4):
         tasks.ask(host_task(redistribution(generation)), 2**30)
         if generation == 2:
-            tasks.assign(RunAction(host_task(redistribution(2)).key, "h"), 1, 0.0)
-            tasks.host_exited("h", "killed", 0.0)
+            tasks.assign(RunAction(host_task(redistribution(2)).key, "h"), 1)
+            tasks.host_exited("h", "killed", was_late=False)
     over, goes_on = (key_of("redistribute", "flights", generation) for generation in (2, 3))
     assert tasks.answer(over).state is HostTaskState.RUNNING, "its failure is not known any more"
     assert not tasks.is_over(goes_on)
