@@ -359,7 +359,7 @@ class Container:
         cancelled: list[Action] = [*host_tasks.revoke(self._refusal)]
         if not desired.lease_is_good:
             return cancelled
-        host_tasks.fail_without_host(observed, now)
+        host_tasks.fail_without_host(observed)
         return cancelled + place(host_tasks, observed, self._limits, decided, now)
 
     def _take_exits(self, now: float) -> None:

@@ -6,6 +6,7 @@ After a restart the Task Manager knows of none and does again what it is asked a
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -29,7 +30,8 @@ from services.task_manager.specs.spec_cache import SpecCache
 KEPT = 1000
 
 MOST_FAILED_STARTS = 3
-"""So many hosts of a key failed to start in a row: what waits for one is tried on another container."""
+"""So many hosts of a key failed to start in a row, the last one while a task waited for it: the task is tried on
+another container."""
 
 Refusal = Callable[[HostRequest], Conflict | Unavailable | None]
 
@@ -37,6 +39,7 @@ Refusal = Callable[[HostRequest], Conflict | Unavailable | None]
 @dataclass(slots=True)
 class Entry:
     """One host task. `command`: the id under which `host` was told; 0 before. `answer`: once it is over.
+    `failed_before`: how many hosts of the key had failed to start in a row when it began to wait.
 
     `cancelled`: the State Syncer took it back. `revoked`: the host was told so, and claims no more checkpoints.
     """
@@ -45,6 +48,7 @@ class Entry:
     host_key: HostKey
     host: str = ""
     command: int = 0
+    failed_before: float = math.inf
     revoked: bool = False
     cancelled: bool = False
     answer: HostTaskAnswer | None = None
@@ -142,14 +146,19 @@ class AcceptedHostTasks:
             if entry.is_sent and (entry.host_key.for_host_tasks or not entry.cancelled)
         )
 
-    def fail_without_host(self, observed: Observed, now: float) -> None:
-        """What waits for a host whose starts failed again and again is over, and may be tried elsewhere."""
+    def fail_without_host(self, observed: Observed) -> None:
+        """What waits for a host whose starts failed again and again is over, and may be tried elsewhere.
+
+        A task that comes after these starts waits for the next one, which backs off. So a short trouble does not use up
+        all attempts at a task.
+        """
         there = {host.key for host in observed.hosts.values() if host.phase is not HostPhase.ENDING}
         for entry in list(self.waiting()):
             failure = observed.host_failures.get(entry.host_key)
+            entry.failed_before = min(entry.failed_before, 0 if failure is None else failure.count)
             if failure is None or failure.count < MOST_FAILED_STARTS or entry.host_key in there:
                 continue
-            if now < failure.retry_at:
+            if failure.count > entry.failed_before:
                 self._end(entry, _failure(f"{failure.count} hosts did not start: {failure.error}", LOST))
 
     def revoke(self, refusal: Refusal) -> list[CancelHostTask]:

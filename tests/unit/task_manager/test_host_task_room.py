@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from penstock.tasks.host_task import POLICIES
+from penstock.tasks.host_task import POLICIES, TAKE_SAVEPOINT
 from penstock.tasks.redistribution import RedistributionRequest
-from penstock.tasks.savepoint import SavepointRemoval
+from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
 from penstock.tasks.sinks import SinkRequest
 from penstock.wire.host_tasks import LOST, HostTaskState
 from services.task_manager.decide.host_choice import host_key_for
@@ -42,16 +42,35 @@ def test_a_seal_does_not_wait_for_outputs_that_hang() -> None:
 
 
 def test_what_waits_for_a_host_that_never_starts_is_lost() -> None:
-    """1. Hosts of a package fail to start: the task waits for the next. 2. After some in a row it is over here."""
+    """1. Hosts of a package fail to start: the task waits for the next. 2. After some in a row it is over here. 3. It is
+    asked for again, and waits for one more start. 4. A host was ready meanwhile: the count begins anew."""
     tasks = AcceptedHostTasks()
     other = redistribution(package=OTHER)
-    tasks.ask(host_task(other), GIB)
     key = host_key_for(other, GIB)
-    for count, now, over in ((2, 0.0, False), (3, 2.0, False), (3, 0.0, True)):
-        tasks.fail_without_host(Observed(host_failures={key: HostFailure(count, "no such package", 1.0)}), now)
-        assert tasks.is_over(host_task(other).key) is over
-    answer = tasks.answer(host_task(other).key)
-    assert (answer.state, answer.error_kind) == (HostTaskState.FAILED, LOST)
+    for counts in ((2, 3), (3, 3, 4), (4, 0, 2, 3)):
+        tasks.ask(host_task(other), GIB)
+        for count in counts:
+            assert not tasks.is_over(host_task(other).key)
+            failures = {key: HostFailure(count, "no such package", 1.0)} if count else {}
+            tasks.fail_without_host(Observed(host_failures=failures))
+        assert tasks.is_over(host_task(other).key)
+        answer = tasks.answer(host_task(other).key)
+        assert (answer.state, answer.error_kind) == (HostTaskState.FAILED, LOST)
+
+
+def test_a_short_trouble_does_not_use_up_the_attempts_at_a_savepoint() -> None:
+    """1. Hosts of a large state fail to start at once. 2. The take is lost and asked for again, as often as it may. 3.
+    The trouble lasts for half a minute: one of the attempts is still to come."""
+    world = ready_world()
+    taken = SavepointRequest(job="flights", name="nightly", number=2, layout=layout(1), state_bytes=2**28)
+    losses, began = 0, world.clock.monotonic()
+    while losses < (POLICIES[TAKE_SAVEPOINT].losses or 0):
+        world.wait(1.0)
+        for host in world.hosts.alive():
+            if host.key.for_host_tasks:
+                host.die("no memory")
+        losses += world.ask(taken).error_kind == LOST
+    assert world.clock.monotonic() - began > 30.0
 
 
 def own_host(world: World) -> FakeHost:
