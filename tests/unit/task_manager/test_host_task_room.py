@@ -42,8 +42,8 @@ def test_a_seal_does_not_wait_for_outputs_that_hang() -> None:
 
 
 def test_what_waits_for_a_host_that_never_starts_is_lost() -> None:
-    """1. Hosts of a package fail to start: the task waits for the next. 2. After some in a row it is over here. 3. It is
-    asked for again, and waits for one more start. 4. A host was ready meanwhile: the count begins anew."""
+    """1. Hosts of a package fail to start: the task waits for the next. 2. After some in a row it is over here. 3.
+    Asked for again, it waits for one more start. 4. A host was ready meanwhile: the count begins anew."""
     tasks = AcceptedHostTasks()
     other = redistribution(package=OTHER)
     key = host_key_for(other, GIB)
