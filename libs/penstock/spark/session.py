@@ -60,6 +60,11 @@ _FIXED_SETTINGS = {
     "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
     # One consumer a task and partition; the default of 64 would close and open them all the time.
     "spark.kafka.consumer.cache.capacity": "2048",
+    # Each holds about 0.25 MB. Those of stopped tasks go after a minute, not after Spark's five.
+    "spark.kafka.consumer.cache.timeout": "60s",
+    "spark.kafka.consumer.cache.evictorThreadRunInterval": "20s",
+    "spark.kafka.consumer.fetchedData.cache.timeout": "60s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "20s",
 }
 
 
