@@ -245,6 +245,25 @@ def test_states_are_counted(form: Any) -> None:
     assert form.store.count_states() == {"synced": 2, "waiting": 1}
 
 
+@pytest.mark.parametrize("queued", [False, True])
+def test_synced_jobs_whose_running_rows_do_not_agree_are_seen_when_asked_for(form: Any, *, queued: bool) -> None:
+    """1. Jobs are `synced`; one has no running row, one an older, one a stopping one, one lacks a restart, one runs
+    part of a rollout. 2. None is seen. 3. Asked for those that drifted: all but the whole one. None that waits for
+    room."""
+    settle_ranks(form)
+    for job in ("whole", "none", "older", "stops", "restarts", "rolls"):
+        revision = form.layer(job, "base", make_layer())
+        if job == "restarts":
+            revision = form.restart(job)
+        row = commit(job, revision=revision - (job == "older"), stopping=job == "stops")
+        row = row._replace(rollout={"revision": 1} if job == "rolls" else None)
+        new = state(JobState.QUEUED if queued else JobState.SYNCED, job=job, revision=revision)
+        write(form, commits=[] if job == "none" else [row], states=[new])
+    with form.store.read() as found:
+        assert [*found.others, *found.fresh] == []
+        assert set(found.drifted()) == (set() if queued else {"none", "older", "stops", "restarts", "rolls"})
+
+
 @pytest.mark.parametrize("change", [None, "write", "restart", "delete"])
 def test_who_waits_for_room_is_read_as_far_as_there_is_room_unless_something_happens(
     form: Any, change: str | None

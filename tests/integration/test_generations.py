@@ -163,6 +163,24 @@ def test_while_a_plan_is_recorded_nothing_goes(collecting: Collecting) -> None:
     assert collecting.noted() == {2: "left", 3: "used"}
 
 
+@pytest.mark.parametrize("spoilt", ["plan - 'generation'", "jsonb_set(plan, '{generation}', '\"3\"')"])
+def test_a_plan_that_does_not_say_its_generation_keeps_all_of_the_job(collecting: Collecting, spoilt: str) -> None:
+    """1. A plan is under way in generation 3. 2. What is recorded of it cannot be read: 3 stays noted as used. 3. It
+    can be read again, and has come to its end: 3 is left."""
+    for task_count in (2, 4):
+        collecting.rescale(task_count)
+    collecting.cell.containers.works = lambda key: Unanswered()
+    collecting.rescale(3)
+    plan = collecting.cell.sync()["plan"]
+    assert (collecting.cell.step(), plan["generation"]) == ("redistribute", 3)
+    collecting.cell.do(f"UPDATE sync_state SET plan = {spoilt} WHERE job = 'j'")
+    collecting.round()
+    assert collecting.noted() == {1: "left", 2: "used", 3: "used"}
+    collecting.cell.do("UPDATE sync_state SET plan = NULL WHERE job = 'j'")
+    collecting.round()
+    assert collecting.noted() == {1: "left", 2: "used", 3: "attempted"}
+
+
 def test_a_forgotten_job_leaves_nothing_and_one_made_anew_keeps_its_own(collecting: Collecting) -> None:
     """1. A job is forgotten: a day later all that it had goes. 2. Made anew, it has a higher generation, which
     stays."""

@@ -12,7 +12,7 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import IntegrityError
 
 from penstock.config.declare import ChangeKind
-from penstock.control.errors import Conflict, Unavailable
+from penstock.control.errors import Conflict, TerminalError, Unavailable
 from penstock.model.jobs import ROLES, SYNC_STATES, Action
 from penstock.model.reports import TaskState
 from penstock.store import cluster
@@ -66,6 +66,24 @@ def test_a_newer_schema_is_left_alone(engine: Engine, database_url: str) -> None
 def test_a_store_that_cannot_be_reached_is_unavailable(tmp_path: Path) -> None:
     with pytest.raises(Unavailable):
         upgrade(f"postgresql://postgres@/postgres?host={tmp_path}")
+
+
+def test_a_server_that_is_too_old_is_refused_and_left_as_it_is(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when a newer server has migrated it."""
+    with monkeypatch.context() as later:
+        later.setattr("penstock.store.migrate._OLDEST_SERVER", 990_000)
+        with pytest.raises(TerminalError, match="needs Postgres 99 or newer, and the server is 1"):
+            upgrade(empty_database_url)
+    engine = connect(empty_database_url)
+    with transaction(engine) as connection:
+        assert connection.execute(text("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")).scalar_one() == 0
+    engine.dispose()
+    upgrade(empty_database_url)
+    monkeypatch.setattr("penstock.store.migrate._OLDEST_SERVER", 990_000)
+    with pytest.raises(TerminalError):
+        upgrade(empty_database_url)
 
 
 def test_every_closed_list_of_values_is_the_one_of_the_code(engine: Engine) -> None:

@@ -61,6 +61,27 @@ def test_an_unchanged_round_writes_nothing(cell: Cell) -> None:
     assert cell.rows("SELECT value FROM counters WHERE name = 'running_commit'")[0]["value"] == 1
 
 
+@pytest.mark.parametrize("spoil", ["DELETE FROM running", "UPDATE running SET stopping = true"])
+@pytest.mark.parametrize("new_leader", [False, True])
+def test_a_running_row_that_somebody_changed_comes_back(cell: Cell, spoil: str, *, new_leader: bool) -> None:
+    """1. A running row is deleted or stopped by hand. 2. After five minutes, or with the next leader, it is back."""
+    write_layer(cell.engine, "j", make_layer())
+    cell.round()
+    before = cell.running()
+    cell.do(spoil)
+    cell.round()
+    assert cell.running() is None or cell.running()["stopping"] is True, "an unchanged round reads no running rows"
+    if new_leader:
+        depose(cell.engine)
+        cell.epoch = elect(cell.engine, "second")
+    else:
+        cell.now += timedelta(minutes=5)
+    cell.round()
+    names = ("config", "revision", "generation", "restarts", "stopping", "started")
+    assert {name: cell.running()[name] for name in names} == {name: before[name] for name in names}
+    assert cell.sync()["state"] == "synced"
+
+
 def test_a_commit_notifies_with_its_number(cell: Cell, database_url: str) -> None:
     write_layer(cell.engine, "j", make_layer())
     with listen(database_url, ("penstock_running",)) as connection:

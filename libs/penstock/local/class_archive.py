@@ -73,11 +73,19 @@ def build_class_archive() -> bool:
     ):
         _train(Path(folder), jars, step)
     for archive in (host, kafka):
-        if not _fresh(archive).exists():
-            raise TerminalError(f"the JVM wrote no {archive.name}")
+        if not is_whole(_fresh(archive)):
+            raise TerminalError(f"the JVM wrote no {archive.name}, or was killed before its end")
         _fresh(archive).replace(archive)
     stamp.write_text(wanted)
     return True
+
+
+def is_whole(archive: Path) -> bool:
+    """Whether a JVM wrote the file to its end: it writes the header last, over a gap of zeros."""
+    if not archive.exists():
+        return False
+    with archive.open("rb") as file:
+        return any(file.read(4))
 
 
 def _fresh(archive: Path) -> Path:

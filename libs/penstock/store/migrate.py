@@ -12,26 +12,29 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, NullPool, create_engine, text
 from sqlalchemy.exc import OperationalError
 
-from penstock.control.errors import Unavailable
+from penstock.control.errors import TerminalError, Unavailable
 from penstock.control.logs import logger
 from penstock.store.engine import sqlalchemy_url
 
 log = logger(__name__)
 _LOCK_KEY = 7_070_001
 _CONNECT_TIMEOUT_SECONDS = 5
+# As Postgres numbers its releases: 18.0. Older ones lack `RETURNING old`.
+_OLDEST_SERVER = 180_000
 
 
 def upgrade(url: str) -> None:
     """Brings the database at `url` to `head()`, in one transaction. Quick if the database is there already.
 
     Any number of processes may call this at once: an advisory lock lets one work, and the others find the work done.
-    Raises Unavailable when the database cannot be reached.
+    Raises Unavailable when the database cannot be reached, and TerminalError when its Postgres is too old.
     """
     engine = create_engine(
         sqlalchemy_url(url), poolclass=NullPool, connect_args={"connect_timeout": _CONNECT_TIMEOUT_SECONDS}
     )
     try:
         with engine.begin() as connection:
+            _check_server(connection)
             if _current(connection) != head():
                 _upgrade_under_lock(connection)
     except OperationalError as error:
@@ -45,6 +48,13 @@ def head() -> str:
     if newest is None:
         raise LookupError("no migrations were found")
     return newest
+
+
+def _check_server(connection: Connection) -> None:
+    number = int(connection.execute(text("SHOW server_version_num")).scalar_one())
+    if number < _OLDEST_SERVER:
+        oldest, present = _OLDEST_SERVER // 10_000, connection.execute(text("SHOW server_version")).scalar_one()
+        raise TerminalError(f"the job store needs Postgres {oldest} or newer, and the server is {present}")
 
 
 def _upgrade_under_lock(connection: Connection) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, TextClause, text
 
 from services.state_syncer.generations.rules import UnusedGeneration
+from services.state_syncer.store.plans import IS_ROLLOUT
 
 _MOST = 1000
 
@@ -33,7 +34,8 @@ _NOTE = """
     ORDER BY held.job, fresh.generation LIMIT :at_most
     ON CONFLICT DO NOTHING
     """
-# Above the one that runs: taken by an attempt, and not committed since.
+# Above the one that runs: taken by an attempt, and not committed since. A plan of a rescale that does not say its
+# generation, or says none that this version can read, may be about any: then all of the job count as used.
 _UNUSED = """
     UPDATE generations AS held SET unused_since = now(), attempted = coalesce(held.generation > found.runs, false)
     FROM (
@@ -44,7 +46,9 @@ _UNUSED = """
         LEFT JOIN sync_state s ON s.job = g.job
         WHERE g.unused_since IS NULL AND (r.job IS NOT NULL OR f.job IS NOT NULL)
             AND g.generation IS DISTINCT FROM r.generation
-            AND to_jsonb(g.generation) IS DISTINCT FROM s.plan->'generation' {of_generations}
+            AND to_jsonb(g.generation) IS DISTINCT FROM s.plan->'generation'
+            AND (s.plan IS NULL OR {is_rollout}
+                OR coalesce(jsonb_typeof(s.plan->'generation'), '') IN ('number', 'null')) {of_generations}
     ) found
     WHERE held.job = found.job AND held.generation = found.generation
     """
@@ -59,7 +63,7 @@ def _statements(which: str) -> tuple[TextClause, ...]:
         f"of_{name}": which.format(alias=alias)
         for name, alias in (("running", "r"), ("forgotten", "f"), ("generations", "g"))
     }
-    return tuple(text(statement.format(**parts)) for statement in (_NOTE, _UNUSED, _PURGE))
+    return tuple(text(statement.format(is_rollout=IS_ROLLOUT, **parts)) for statement in (_NOTE, _UNUSED, _PURGE))
 
 
 _ALL = _statements("")

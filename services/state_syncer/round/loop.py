@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from penstock.control.errors import Fenced, StatementTimedOut
@@ -27,6 +27,8 @@ from services.state_syncer.store.simple import SimpleCommits
 log = logger(__name__)
 # Simple commits of up to so many jobs are made by name, without going through all jobs.
 MOST_NAMED = 1000
+# So often, and in its first round, a leader compares all running rows with their sync states.
+COMPARE_EVERY = timedelta(minutes=5)
 
 
 class StateSyncer:
@@ -46,6 +48,7 @@ class StateSyncer:
         self._host_tasks = host_tasks
         self._budget = budget or Budget()
         self._rollouts = rollouts or RolloutPolicy()
+        self._compared = (0, datetime.min.replace(tzinfo=UTC))
 
     def round(self, leader_epoch: int) -> bool:
         """Takes the next step for every job. Raises Fenced, Unavailable.
@@ -53,7 +56,7 @@ class StateSyncer:
         Simple changes are committed in a transaction of their own, before anything that takes longer.
         """
         with metrics.ROUND_SECONDS.time(), _without_garbage_collection():
-            simple, this = self._commit_and_decide(leader_epoch)
+            simple, this = self._commit_and_decide(leader_epoch, compares=self._compares(leader_epoch))
             this.begin()  # After the reading transaction, which the store would end after some idle seconds.
             if this.batch:
                 number = self._store.write(this.batch, leader_epoch)
@@ -63,15 +66,24 @@ class StateSyncer:
             self._show(simple.jobs + this.jobs)
         return this.look_soon
 
-    def _commit_and_decide(self, leader_epoch: int) -> tuple[SimpleCommits, Round]:
+    def _compares(self, leader_epoch: int) -> bool:
+        """A comparison that takes too long in the store costs one round, not every one: a failed one is not repeated
+        at once."""
+        (epoch, at), now = self._compared, self._now()
+        if epoch == leader_epoch and abs(now - at) < COMPARE_EVERY:
+            return False
+        self._compared = leader_epoch, now
+        return True
+
+    def _commit_and_decide(self, leader_epoch: int, *, compares: bool) -> tuple[SimpleCommits, Round]:
         with self._store.read() as found:
             if not found.fresh:
-                return SimpleCommits(), self._decide(found)
+                return SimpleCommits(), self._decide(found, compares=compares)
             waits = self._budget.room(found.count_running()).waits
         simple, some_only = self._commit_simple(leader_epoch, waits, found.fresh)
         log_simple(simple)
         with self._store.read() as found:
-            return simple, self._decide(found, some_only=some_only)
+            return simple, self._decide(found, compares=compares, some_only=some_only)
 
     def _commit_simple(self, leader_epoch: int, waits: Waits, fresh: Sequence[str]) -> tuple[SimpleCommits, bool]:
         """The simple commits, and whether the store took too long to make all of them.
@@ -89,7 +101,7 @@ class StateSyncer:
                 log.error("simple commits timed out in the store", jobs=jobs, error=error.detail)
         return SimpleCommits(), True
 
-    def _decide(self, found: RoundInput, *, some_only: bool = False) -> Round:
+    def _decide(self, found: RoundInput, *, compares: bool, some_only: bool = False) -> Round:
         """Rollouts come first: those that end leave room for others. `some_only`: of many jobs, those with a plan and
         some others."""
         rolling = found.rolling()
@@ -102,7 +114,7 @@ class StateSyncer:
         room = self._room(found, rolling, this.rollouts_ended)
         this.open(room)
         if not all_read:
-            for view in found.named([*unread, *rolling.unreadable]):
+            for view in found.named([*unread, *rolling.unreadable, *(found.drifted() if compares else ())]):
                 this.add(view)
         for view in _some_views(found) if some_only and not all_read else found.views:
             this.add(view)

@@ -26,7 +26,7 @@ PAGE = 500
 # Nothing was asked of the job since it was told to wait for room.
 _WAITS_FOR_ROOM = "(s.state = 'queued' AND s.revision >= j.revision AND NOT j.deleting)"
 # Every write raises the revision of its job. A sync state is written with the running row that it is about, so a job
-# that is `synced` at its newest revision runs what it should: the running row need not be read.
+# that is `synced` at its newest revision runs what it should: the running row need not be read in each round.
 _IS_BEHIND = f"""(s.job IS NULL OR s.revision < j.revision OR s.state <> 'synced' OR j.deleting)
     AND ({_WAITS_FOR_ROOM}) IS NOT TRUE
     AND (s.plan IS NOT NULL AND {IS_ROLLOUT}) IS NOT TRUE"""
@@ -42,6 +42,16 @@ _SURVEY = text(
         FROM jobs j LEFT JOIN sync_state s ON s.job = j.name
         WHERE {_IS_BEHIND}
     ) behind
+    """
+)
+# `synced`, but somebody else changed the running row, or a backup had none: what the decision about a job looks at.
+_READ_DRIFTED = text(
+    """
+    SELECT j.name
+    FROM jobs j JOIN sync_state s ON s.job = j.name LEFT JOIN running r ON r.job = j.name
+    WHERE s.state = 'synced' AND s.revision >= j.revision AND NOT j.deleting AND s.plan IS NULL
+        AND (r.job IS NULL OR r.revision < j.revision OR r.restarts < j.restarts OR r.stopping
+            OR r.rollout IS NOT NULL)
     """
 )
 _ALL = text("SELECT CAST('{}' AS text[]) AS fresh, coalesce(array_agg(name), '{}') AS others FROM jobs")
@@ -116,6 +126,11 @@ class Facts(NamedTuple):
 def read_survey(connection: Connection, *, all_jobs: bool) -> Survey:
     """The jobs to read: those that are not `synced` at their newest revision, or are being deleted; or all."""
     return Survey(*connection.execute(_ALL if all_jobs else _SURVEY).one())
+
+
+def read_drifted(connection: Connection) -> list[str]:
+    """The `synced` jobs whose running rows do not agree with that. Reads all running rows."""
+    return list(connection.execute(_READ_DRIFTED).scalars())
 
 
 def read_queue(connection: Connection, *, rescales: int, rollouts: int) -> list[str]:

@@ -59,14 +59,16 @@ class RoundInput:
     """What a round reads, of one moment.
 
     `fresh` and `others`: the names of the jobs to decide about; `commit_simple` may commit or queue those that are
-    `fresh`. `others` are all jobs when `new_ranks` says that the ranks of layers changed. `rolling` reads the jobs with
-    a recorded rollout, without configurations. `named` reads jobs by name, `queued` those that wait for room. `plans`:
+    `fresh`. `others` are all jobs when `new_ranks` says that the ranks of layers changed. `drifted` names the `synced`
+    jobs whose running row is missing, older or not whole; this takes longer. `rolling` reads the jobs with a recorded
+    rollout, without configurations. `named` reads jobs by name, `queued` those that wait for room. `plans`:
     all that are recorded of rescales. `ran_on` gives the containers that have tasks of jobs, `state_bytes` the size of
     their state where it is known.
     """
 
     fresh: Sequence[str]
     others: Sequence[str]
+    drifted: Callable[[], Sequence[str]]
     rolling: Callable[[], RollingJobs]
     named: Named
     queued: Queue
@@ -174,6 +176,7 @@ def _round_input(connection: Connection, ranks: states.RanksRow) -> RoundInput:
     return RoundInput(
         fresh=found.fresh,
         others=found.others,
+        drifted=partial(jobs.read_drifted, connection),
         rolling=partial(read_rolling_jobs, connection, basis),
         named=named,
         queued=queued,

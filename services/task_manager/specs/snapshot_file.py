@@ -17,21 +17,19 @@ log = logger(__name__)
 _VERSION = 1
 """Of the tables: to be raised when they change."""
 _PRAGMAS = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-_TABLES = f"""
-    BEGIN IMMEDIATE;
-    CREATE TABLE facts (commit_number INTEGER NOT NULL, shard_count INTEGER NOT NULL);
-    CREATE TABLE templates (job TEXT PRIMARY KEY, template TEXT NOT NULL);
-    PRAGMA user_version = {_VERSION};
-    COMMIT;
-"""
+_TABLES = (
+    "CREATE TABLE facts (commit_number INTEGER NOT NULL, shard_count INTEGER NOT NULL)",
+    "CREATE TABLE templates (job TEXT PRIMARY KEY, template TEXT NOT NULL)",
+)
+_CREATE = "; ".join(("BEGIN IMMEDIATE", *_TABLES, f"PRAGMA user_version = {_VERSION}", "COMMIT"))
 
 
 class SnapshotFile:
     """The stored specs. Used by one thread at a time.
 
     A write stores only what changed. The first write of a process is whole, as is one after somebody else wrote or
-    deleted the file. A file of another
-    version is treated as a damaged one: it is removed.
+    deleted the file. A file of another version counts as a damaged one: it is not read, and the next write replaces it.
+    Version 0 is an older release's: its tables are the same.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -39,6 +37,7 @@ class SnapshotFile:
         self._written: SpecCache | None = None
         self._data_version = 0
         self._inodes: list[int] = []
+        self._is_damaged = False
 
     def load(self) -> Snapshot | None:
         """The stored specs as a full snapshot; None when no readable ones are stored."""
@@ -55,14 +54,17 @@ class SnapshotFile:
 
     def save(self, specs: SpecCache) -> None:
         """Stores the specs, all of them or none. A failure is only logged: what runs does not depend on the disk."""
-        for _ in range(2):  # once more if the file was damaged, and so removed
+        for _ in range(2):  # once more if the file turns out to be damaged
             try:
                 if self._written is None or self._present_inodes() != self._inodes:
                     self._close()  # it may be open and deleted
+                if self._is_damaged:
+                    self._remove()
                 self._write(specs)
                 return
             except (sqlite3.Error, OSError) as error:
-                if not self._failed("save", error):
+                self._failed("save", error)
+                if not self._is_damaged:
                     return
 
     def _write(self, specs: SpecCache) -> None:
@@ -73,6 +75,7 @@ class SnapshotFile:
             before = {} if known is None else known.jobs
             if known is None:
                 store.execute("DELETE FROM templates")
+                store.execute(f"PRAGMA user_version = {_VERSION}")
             gone = [(name,) for name in before.keys() - specs.jobs.keys()]
             store.executemany("DELETE FROM templates WHERE job = ?", gone)
             rows = (
@@ -83,14 +86,15 @@ class SnapshotFile:
             store.executemany("INSERT OR REPLACE INTO templates VALUES (?, ?)", rows)
             store.execute("DELETE FROM facts")
             store.execute("INSERT INTO facts VALUES (?, ?)", (specs.commit_number, specs.sharding.count))
-        self._written, self._data_version, self._inodes = specs, version, self._present_inodes()
+        self._written, self._data_version = specs, version
 
     def _present_inodes(self) -> list[int]:
         """Of the file and of those that SQLite keeps beside it. None is used again while the file is open."""
-        return sorted(path.stat().st_ino for path in self._files())
+        return [path.stat().st_ino for path in self._files()]
 
     def _files(self) -> list[Path]:
-        return list(self._path.parent.glob(f"{self._path.name}*"))
+        files = (self._path.with_name(self._path.name + end) for end in ("", "-wal", "-shm", "-journal"))
+        return [path for path in files if path.exists()]
 
     @cached_property
     def _store(self) -> sqlite3.Connection:
@@ -99,14 +103,15 @@ class SnapshotFile:
         try:
             store.executescript(_PRAGMAS)
             (version,) = store.execute("PRAGMA user_version").fetchone()
-            (tables,) = store.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-            if tables == 0:
-                store.executescript(_TABLES)
-            elif version != _VERSION:
+            tables = store.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name").fetchall()
+            if not tables:
+                store.executescript(_CREATE)
+            elif version != _VERSION and (version, tables) != (0, [(table,) for table in _TABLES]):
                 raise sqlite3.DatabaseError(f"the file has version {version}, not {_VERSION}")
         except BaseException:
             store.close()
             raise
+        self._inodes = self._present_inodes()
         return store
 
     def _close(self) -> None:
@@ -115,17 +120,13 @@ class SnapshotFile:
         if store is not None:
             store.close()
 
-    def _failed(self, what: str, error: Exception) -> bool:
-        """A file that is damaged is removed, so that the next write begins a new one. Returns whether it was."""
+    def _remove(self) -> None:
+        for path in self._files():
+            path.unlink()
+        self._is_damaged = False
+
+    def _failed(self, what: str, error: Exception) -> None:
+        """A file that is damaged stays until there is something to write."""
         log.error("stored specs failed", call=what, path=str(self._path), error=str(error))
         self._written = None
-        if not isinstance(error, sqlite3.DatabaseError) or isinstance(error, sqlite3.OperationalError):
-            return False
-        try:
-            self._close()
-            for path in self._files():
-                path.unlink()
-        except (sqlite3.Error, OSError) as problem:
-            log.error("damaged specs not removed", path=str(self._path), error=str(problem))
-            return False
-        return True
+        self._is_damaged |= isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)

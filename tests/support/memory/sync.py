@@ -44,6 +44,7 @@ class MemorySyncStore(MemoryPort):
             found = RoundInput(
                 fresh=(),
                 others=[name for name in store.jobs if new_ranks is not None or _is_behind(store, name)],
+                drifted=partial(list, [name for name in store.jobs if _has_drifted(store, name)]),
                 rolling=partial(_rolling_jobs, [view(name) for name in rolling]),
                 named=lambda names: iter([view(name) for name in names]),
                 queued=partial(_queued, [view(name) for name in store.jobs if _waits_for_room(store, name)]),
@@ -141,6 +142,17 @@ def _is_behind(store: MemoryStore, name: str) -> bool:
     if _waits_for_room(store, name):
         return False
     return record.revision < job.revision or record.state is not JobState.SYNCED
+
+
+def _has_drifted(store: MemoryStore, name: str) -> bool:
+    job, record, entry = store.jobs[name], store.sync_states.get(name), store.running.get(name)
+    if record is None or record.state is not JobState.SYNCED or record.revision < job.revision or name in store.plans:
+        return False
+    if job.deleting or entry is None:
+        return not job.deleting
+    row = entry.row
+    is_whole = not row.stopping and row.rollout is None
+    return not is_whole or row.revision < job.revision or row.restarts < job.restarts
 
 
 def _plan_row(store: MemoryStore, name: str) -> PlanRow:

@@ -6,7 +6,7 @@ import gc
 from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -143,6 +143,45 @@ def test_simple_commits_that_take_too_long_are_made_of_some_jobs_and_the_round_g
     StateSyncer(store, lambda: NOW, NobodyToAsk()).round(1)
     assert store.asked == [None, ["j0", "j1"]]
     assert set(memory.running) == {"j0", "j1"}
+
+
+class Counted(MemorySyncStore):
+    """Notes whether a round asks for the jobs that drifted; `fails` then."""
+
+    fails = True
+
+    @contextmanager
+    def read(self) -> Any:
+        self.asked.append(False)
+        with super().read() as found:
+            yield replace(found, drifted=self._drifted)
+
+    def _drifted(self) -> list[str]:
+        self.asked[-1] = True
+        if self.fails:
+            raise Unavailable("away")
+        return []
+
+
+def test_running_rows_are_compared_by_a_leaders_first_round_and_then_every_five_minutes() -> None:
+    """Also when the clock was set back. One that fails is not made again at once: it may have taken too long."""
+    memory = MemoryStore(lambda: 0.0, 4)
+    memory.leases[STATE_SYNCER] = LeaseEntry("first", 1, float("inf"))
+    memory.synced_ranks = dict(memory.ranks)
+    store = Counted(memory)
+    store.asked = []
+    now = NOW
+    syncer = StateSyncer(store, lambda: now, NobodyToAsk())
+    with pytest.raises(Unavailable):
+        syncer.round(1)
+    store.fails = False
+    for minutes in (0, 0, 4, 5, 9, 10, 2):
+        now = NOW + timedelta(minutes=minutes)
+        syncer.round(1)
+    memory.leases[STATE_SYNCER].epoch = 2
+    syncer.round(2)
+    syncer.round(2)
+    assert store.asked == [True, False, False, False, True, False, True, True, True, False]
 
 
 class Watched(MemorySyncStore):

@@ -175,6 +175,66 @@ def test_a_file_of_another_version_is_none_and_is_replaced(tmp_path: Path, versi
     assert stored(tmp_path) == specs
 
 
+RELEASED = """
+    CREATE TABLE IF NOT EXISTS facts (commit_number INTEGER NOT NULL, shard_count INTEGER NOT NULL);
+    CREATE TABLE IF NOT EXISTS templates (job TEXT PRIMARY KEY, template TEXT NOT NULL);
+"""
+
+
+def version_of(folder: Path) -> int:
+    with closing(sqlite3.connect(folder / "specs.db")) as store:
+        found: int = store.execute("PRAGMA user_version").fetchone()[0]
+    return found
+
+
+def test_a_file_of_the_release_without_versions_is_read_and_the_next_write_gives_it_one(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "specs.db")) as store, store:
+        store.executescript(RELEASED)
+        store.execute("INSERT INTO facts VALUES (1, ?)", (SHARDS,))
+        rows = [(job, template(job, revision=1).model_dump_json()) for job in "ab"]
+        store.executemany("INSERT INTO templates VALUES (?, ?)", rows)
+    assert stored(tmp_path) == updated(None, full(1, "a", "b"))
+    specs = written(tmp_path, full(2, "a", "c"))
+    assert (stored(tmp_path), version_of(tmp_path)) == (specs, 1)
+
+
+def test_a_file_that_cannot_be_read_stays_until_there_is_something_to_write(tmp_path: Path) -> None:
+    """1. A newer release wrote it; this one reads nothing. 2. The newer one is back and finds it. 3. Files beside it
+    that are not SQLite's stay in any case."""
+    specs = written(tmp_path, full(1, "a", "b"))
+    for version in (2, 1):
+        with closing(sqlite3.connect(tmp_path / "specs.db")) as store:
+            store.execute(f"PRAGMA user_version = {version}")
+        assert stored(tmp_path) == (specs if version == 1 else None)
+    (tmp_path / "specs.db").write_bytes(b"x" * 9000)
+    (tmp_path / "specs.db.bak").write_text("kept")
+    specs = written(tmp_path, full(2, "c"))
+    assert stored(tmp_path) == specs
+    assert (tmp_path / "specs.db.bak").read_text() == "kept"
+
+
+def test_a_file_that_is_replaced_during_a_write_is_written_whole_by_the_next(tmp_path: Path) -> None:
+    """1. While a write goes on, the file is deleted and another process makes a new one. 2. The next write is stored,
+    with all that the new file lacks."""
+    file = SnapshotFile(tmp_path)
+    specs = written(tmp_path, full(1, "a", "b"), file=file)
+
+    def replace(statement: str) -> None:
+        if statement.startswith("INSERT INTO facts"):
+            file._store.set_trace_callback(None)
+            for path in tmp_path.glob("specs.db*"):
+                path.unlink()
+            written(tmp_path, full(1, "old"))
+
+    file._store.set_trace_callback(replace)
+    specs = updated(specs, delta(2, "b"))
+    file.save(specs)
+    assert stored(tmp_path) == updated(None, full(1, "old"))
+    specs = updated(specs, delta(3, "c"))
+    file.save(specs)
+    assert stored(tmp_path) == specs
+
+
 @pytest.mark.parametrize("deleted", ["specs.db*", "specs.db", "specs.db-wal"])
 def test_a_file_that_somebody_deleted_is_written_anew(tmp_path: Path, deleted: str) -> None:
     """1. It is deleted while it is open. 2. The next change is stored with all that did not change."""
