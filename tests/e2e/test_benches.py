@@ -6,33 +6,33 @@ from penstock.local.jars import share_dir
 from penstock.local.services import task_manager_name
 from penstock.local.stack import LocalStack
 from tests.bench import change_latency, failover, overhead, rescale_many, submissions
-from tests.support.bench.figures import require_figures
+from tests.support.bench.figures import unmeasured
 from tests.support.spark.session import CHECKPOINTS, quick_jvm_settings
 from tests.support.stack.rows import RowJob
 
 
 def test_change_latency(stack: LocalStack):
     figures = change_latency.measure(stack, changes=2, warm=0)
-    require_figures(figures)
+    assert unmeasured(figures) == set()
     assert figures["changes"] == 2
 
 
 def test_submissions(stack: LocalStack):
     """Stopped jobs, for the containers of the tests are not to run them."""
-    require_figures(submissions.measure(stack, 20, desired_state="stopped"))
+    assert unmeasured(submissions.measure(stack, 20, desired_state="stopped")) == set()
 
 
 def test_overhead(stack: LocalStack):
     """The bare driver starts as the tests' hosts do: both live for seconds."""
     quick = quick_jvm_settings(share_dir() / "jars") | {"spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS}
     figures = overhead.measure(stack, 0, overhead.Sizes(rows=900, limit=300, counted=1), quick)
-    require_figures(figures)
+    assert unmeasured(figures) == set()
     assert figures["ratio"] > 0
 
 
 def test_rescale_of_many_jobs(stack: LocalStack):
     figures = rescale_many.measure(stack, 2, trigger_s=0.5)
-    require_figures(figures)
+    assert unmeasured(figures) == set()
     assert figures["jobs"] == 2
 
 

@@ -6,7 +6,7 @@ import ast
 
 from tests.tidy.source import Function, Tree, calls, files_of_tests, functions, imports
 
-_CHECKING_WORDS = ("assert", "raises", "check", "expect", "verify", "require", "run_state_machine", "wait_until")
+_CHECKING_WORDS = ("assert", "raises", "check", "expect", "verify", "run_state_machine", "wait_until")
 _SKIPPING = {"skip", "skipif", "xfail", "importorskip"}
 
 

@@ -9,14 +9,12 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from confluent_kafka import Producer
-
 from penstock.control.process import wait_until
 from penstock.local.stack import LocalStack
 from penstock.local.topics import create_topics
 from tests.support.kafka.sink import committed
 from tests.support.stack.counts import CONVERGE_S, KEY_GROUPS, ROWS_AT_ONCE, SCHEMA, WORDS, CountJob
-from tests.support.stack.feeding import feeding
+from tests.support.stack.feeding import feeding, producer
 from tests.support.stack.rows import RowJob
 
 PAUSE_S = 0.1
@@ -118,14 +116,7 @@ class Windows:
         self.name = name
         self._stack = stack
         self._bootstrap = stack.plan.kafka_bootstrap
-        self._producer = Producer(
-            {
-                "bootstrap.servers": self._bootstrap,
-                "partitioner": "murmur2_random",
-                "enable.idempotence": True,
-                "log_level": 2,
-            }
-        )
+        self._producer = producer(self._bootstrap)
         self._sent = 0
 
     def begin(self) -> None:

@@ -12,15 +12,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from confluent_kafka import Producer
-
 from penstock.control.process import wait_until
 from penstock.local.stack import LocalStack
 from penstock.local.topics import create_topics
 from penstock.spark.redistribute.seal import SEAL
 from penstock.wire.overview import SyncView
 from tests.support.kafka.sink import CommittedReader
-from tests.support.stack.feeding import feeding
+from tests.support.stack.feeding import feeding, producer
 
 KEY_GROUPS = 4
 SCHEMA = "word STRING, id BIGINT"
@@ -48,14 +46,7 @@ class CountJob:
         self.entrance = name
         self._stack = stack
         self._bootstrap = stack.plan.kafka_bootstrap
-        self._producer = Producer(
-            {
-                "bootstrap.servers": self._bootstrap,
-                "partitioner": "murmur2_random",
-                "enable.idempotence": True,
-                "log_level": 2,
-            }
-        )
+        self._producer = producer(self._bootstrap)
         self._sent = 0
 
     @property

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-from confluent_kafka import Producer
 
 from penstock.control.errors import NotFound
 from penstock.control.process import wait_until
@@ -16,7 +15,7 @@ from penstock.local.stack import LocalStack
 from penstock.local.topics import create_topics
 from penstock.store.engine import libpq_url
 from penstock.wire.jobs import Written
-from tests.support.stack.feeding import feeding
+from tests.support.stack.feeding import feeding, producer
 
 KEY_GROUPS = 4
 ROWS_AT_ONCE = 10
@@ -31,7 +30,7 @@ class RowJob:
         self.name = name
         self._stack = stack
         self._bootstrap = stack.plan.kafka_bootstrap
-        self._producer = Producer({"bootstrap.servers": self._bootstrap, "enable.idempotence": True, "log_level": 2})
+        self._producer = producer(self._bootstrap)
         self._changes = 0
         self.sent = 0
 
