@@ -3,7 +3,8 @@
 Every query has an id of its own, reads the rows of a topic once, commits a batch and is stopped; every other one is
 stateful. Eight run at a time. After 40 queries (`at 0`) and after each number of `--at`: heap of the host's JVM after a
 collection, metaspace, threads of the JVM and of the host's Python, resident memory of both, files in Spark's local
-folder, living objects that Spark makes for each session or pool, and the seconds that a group of eight took lately.
+folder, living objects that Spark makes for each session or pool, and the seconds that a group of eight took lately. A rest
+of `--rest 150` seconds comes before each: what Spark keeps for a time after a query has ended is no leak.
 All must stay flat.
 """
 
@@ -24,7 +25,7 @@ from penstock.spark.channel import Stop
 from penstock.tasks.spec import TaskSpec
 from tests.bench.hosts import HostBench, bench_host, one_group_task
 from tests.bench.jvm import JvmState, instances, jvm_state
-from tests.bench.report import finish, say
+from tests.bench.report import finish, let_pass, say
 from tests.support.spark.hosts import REPLY_SECONDS
 
 GROUP, WARM = 8, 40
@@ -56,17 +57,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--queries", type=int, default=2000)
     parser.add_argument("--at", type=int, nargs="+", default=[500, 1000, 2000])
+    parser.add_argument("--rest", type=float, default=150.0)
     asked = parser.parse_args()
     with bench_host(1, {}) as bench:
-        finish(measure(bench, WARM, [number for number in asked.at if number <= asked.queries]))
+        figures = measure(bench, WARM, [number for number in asked.at if number <= asked.queries], asked.rest)
+    finish(figures)
 
 
-def measure(bench: HostBench, warm: int, at: Sequence[int]) -> dict[str, float]:
-    """Runs `warm` queries, then as many as the last of `at` says. Raises RuntimeError when one does not start."""
+def measure(bench: HostBench, warm: int, at: Sequence[int], rest_s: float) -> dict[str, float]:
+    """Runs `warm` queries, then as many as the last of `at` says, and rests for so long before each sample.
+
+    Raises RuntimeError when a query does not start.
+    """
     _run(bench, -warm, 0)
+    let_pass(rest_s)
     first = last = _sample(bench, 0, [0.0])
     for number in at:
-        last = _sample(bench, number, _run(bench, last.queries, number))
+        seconds = _run(bench, last.queries, number)
+        let_pass(rest_s)
+        last = _sample(bench, number, seconds)
     return {
         "queries": last.queries,
         "heap_growth_mb": last.jvm.heap_mb - first.jvm.heap_mb,

@@ -62,9 +62,9 @@ _FIXED_SETTINGS = {
     "spark.sql.codegen.cache.maxEntries": "1000",
     # One consumer a task and partition; the default of 64 would close and open them all the time.
     "spark.kafka.consumer.cache.capacity": "2048",
-    # Each holds about 0.25 MB. Those of stopped tasks go after a minute, not after Spark's five.
+    # Each holds about 0.15 MB. Those of stopped tasks go after a minute, not after Spark's five; a run evicts at most ten.
     "spark.kafka.consumer.cache.timeout": "60s",
-    "spark.kafka.consumer.cache.evictorThreadRunInterval": "20s",
+    "spark.kafka.consumer.cache.evictorThreadRunInterval": "1s",
     "spark.kafka.consumer.fetchedData.cache.timeout": "60s",
     "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "20s",
 }
