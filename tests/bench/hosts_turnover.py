@@ -58,7 +58,8 @@ def main() -> None:
     parser.add_argument("--at", type=int, nargs="+", default=[500, 1000, 2000])
     asked = parser.parse_args()
     with bench_host(1, {}) as bench:
-        finish(measure(bench, WARM, [number for number in asked.at if number <= asked.queries]))
+        figures = measure(bench, WARM, [number for number in asked.at if number <= asked.queries])
+    finish(figures)
 
 
 def measure(bench: HostBench, warm: int, at: Sequence[int]) -> dict[str, float]:
