@@ -76,14 +76,24 @@ class Round:
         """Decides about a job. A bug that it meets fails this job alone."""
         self.jobs += 1
         view, decision = self._decide(unwatched)
+        try:
+            waits = self._has_to_wait(view, decision)
+        except Exception as bug:  # as in `_decide`: the job waits for nothing, and fails
+            log.exception("a decision about a job broke", job=view.job)
+            decision, waits = _fail_of(bug), False
+        if not waits:
+            self._carry_out(view, lambda: decision)
+
+    def _has_to_wait(self, view: JobView, decision: Decision) -> bool:
+        """Whether the decision cannot be carried out at once: an output has to be made, or there must be room."""
         match decision:
             case StartRescale(commit) | StartRollout(commit):
                 if not self._awaits_output(view, commit, is_start=True):
                     self._offer(Candidate(view, decision))
-            case Commit() if self._awaits_output(view, decision, is_start=False):
-                pass
-            case _:
-                self._carry_out(view, lambda: decision)
+                return True
+            case Commit():
+                return self._awaits_output(view, decision, is_start=False)
+        return False
 
     def pick(self, who_ran: RanOn) -> None:
         """Picks the rescales and rollouts that there is room for; to be called after the last job.

@@ -75,7 +75,7 @@ def make_round(plans: type[PlanTasks] = PlanTasks) -> Round:
     return this
 
 
-@pytest.mark.parametrize("where", ["look", "decision"])
+@pytest.mark.parametrize("where", ["look", "decision", "admission"])
 def test_a_bug_that_one_job_meets_fails_this_job_alone(where: str) -> None:
     class Blind(PlanTasks):
         def observe(self, view: JobView) -> JobView:
@@ -85,6 +85,8 @@ def test_a_bug_that_one_job_meets_fails_this_job_alone(where: str) -> None:
 
     this = make_round(Blind)
     broken: Any = "no configuration" if where == "decision" else make_config()
+    if where == "admission":
+        broken |= {"task_count": 3, "priority": "high"}
     this.add(view("broken", broken, running=RUNNING))
     this.add(view("good", make_config(priority=3), running=RUNNING))
     assert [row.job for row in this.batch.commits] == ["good"]
