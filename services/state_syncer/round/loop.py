@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -49,6 +50,7 @@ class StateSyncer:
         self._budget = budget or Budget()
         self._rollouts = rollouts or RolloutPolicy()
         self._compared = (0, datetime.min.replace(tzinfo=UTC))
+        self._last_in_turn = ""
 
     def round(self, leader_epoch: int) -> bool:
         """Takes the next step for every job. Raises Fenced, Unavailable.
@@ -116,7 +118,7 @@ class StateSyncer:
         if not all_read:
             for view in found.named([*unread, *rolling.unreadable, *(found.drifted() if compares else ())]):
                 this.add(view)
-        for view in _some_views(found) if some_only and not all_read else found.views:
+        for view in self._some_views(found) if some_only and not all_read else found.views:
             this.add(view)
         if not all_read:
             for view in found.queued(rescales=room.free_rescales, rollouts=room.free):
@@ -124,6 +126,13 @@ class StateSyncer:
         this.pick(found.ran_on)
         this.batch.ranks = found.new_ranks
         return this
+
+    def _some_views(self, found: RoundInput) -> Iterator[JobView]:
+        """Jobs with the plan of a rescale, and some of all others that a round must look at: the next round looks at
+        those that come after them."""
+        turn = in_turn(found.others, self._last_in_turn, MOST_NAMED)
+        self._last_in_turn = turn[-1] if turn else ""
+        return found.named(list(dict.fromkeys((*found.plans, *turn, *found.fresh[:MOST_NAMED]))))
 
     def _room(self, found: RoundInput, rolling: RollingJobs, rollouts_ended: int) -> Room:
         """The room in the blast-radius budget. Jobs that are being deleted take none."""
@@ -139,10 +148,11 @@ class StateSyncer:
             metrics.JOBS.labels(state.value).set(counted.get(state.value, 0))
 
 
-def _some_views(found: RoundInput) -> Iterator[JobView]:
-    """Jobs with the plan of a rescale, and some of all others that a round must look at."""
-    some = (*found.others[:MOST_NAMED], *found.fresh[:MOST_NAMED])
-    return found.named(list(dict.fromkeys((*found.plans, *some))))
+def in_turn(names: Sequence[str], last: str, count: int) -> list[str]:
+    """At most `count` names: those that follow `last` in order of name, and then from the first name on."""
+    ordered = sorted(names)
+    start = bisect_right(ordered, last)
+    return [*ordered[start:], *ordered[:start]][:count]
 
 
 @contextmanager

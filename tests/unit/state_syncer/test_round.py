@@ -147,6 +147,39 @@ def test_simple_commits_that_take_too_long_are_made_of_some_jobs_and_the_round_g
     assert set(memory.running) == {"j0", "j1"}
 
 
+class Stuck(MemorySyncStore):
+    """Simple commits of its fresh jobs always take too long. It also has five jobs that every round must look at."""
+
+    @contextmanager
+    def read(self) -> Any:
+        def named(names: Sequence[str]) -> Any:
+            self.looked_at += [name for name in names if name.startswith("other")]
+            return iter(())
+
+        with super().read() as found:
+            others = [f"other{number}" for number in (3, 0, 4, 1, 2)]
+            yield replace(found, fresh=("new0", "new1", "new2"), others=others, named=named)
+
+    def commit_simple(
+        self, leader_epoch: int, waits: Waits, *, names: Sequence[str] | None, sample: int
+    ) -> SimpleCommits:
+        raise StatementTimedOut("too slow")
+
+
+def test_each_job_has_its_turn_while_the_store_is_too_slow_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five jobs, and two in each round: after three rounds all had their turn."""
+    monkeypatch.setattr("services.state_syncer.round.loop.MOST_NAMED", 2)
+    memory = MemoryStore(lambda: 0.0, 4)
+    memory.leases[STATE_SYNCER] = LeaseEntry("first", 1, float("inf"))
+    memory.synced_ranks = dict(memory.ranks)
+    store = Stuck(memory)
+    store.looked_at = []
+    syncer = StateSyncer(store, lambda: NOW, NobodyToAsk())
+    for _ in range(3):
+        syncer.round(1)
+    assert store.looked_at == ["other0", "other1", "other2", "other3", "other4", "other0"]
+
+
 class Counted(MemorySyncStore):
     """Notes whether a round asks for the jobs that drifted; `fails` then."""
 
