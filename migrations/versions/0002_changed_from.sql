@@ -1,0 +1,3 @@
+-- `/sync` shows the difference that is still asked for, and nothing of a change that is synced.
+ALTER TABLE sync_state DROP COLUMN changed_from;
+COMMENT ON COLUMN sync_state.changed_fields IS 'NULL: nobody has compared the running configuration with the one at revision yet';
