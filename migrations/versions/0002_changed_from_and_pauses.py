@@ -1,4 +1,7 @@
-"""Sync states no longer say which revision ran before. The statements are in the SQL file of the same name."""
+"""Sync states no longer say which revision ran before; removals of savepoints pause.
+
+The statements are in the SQL file of the same name.
+"""
 
 from __future__ import annotations
 
