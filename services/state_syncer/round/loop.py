@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from penstock.control.errors import Fenced, StatementTimedOut
 from penstock.control.logs import logger
@@ -20,7 +20,7 @@ from services.state_syncer.host_tasks.dispatcher import WantedHostTasks
 from services.state_syncer.host_tasks.output_tasks import OutputTasks
 from services.state_syncer.host_tasks.plan_tasks import PlanTasks
 from services.state_syncer.round.events import LOGGED_COMMITS, log_events, log_simple
-from services.state_syncer.round.fold import Round
+from services.state_syncer.round.fold import Picked, Round
 from services.state_syncer.store.port import RoundInput, SyncStore
 from services.state_syncer.store.rollouts import RollingJobs
 from services.state_syncer.store.simple import SimpleCommits
@@ -30,6 +30,13 @@ log = logger(__name__)
 MOST_NAMED = 1000
 # So often, and in its first round, a leader compares all running rows with their sync states.
 COMPARE_EVERY = timedelta(minutes=5)
+
+
+class Decided(NamedTuple):
+    """A round that has read all it needs, and what it is about to begin."""
+
+    this: Round
+    picked: Picked
 
 
 class StateSyncer:
@@ -58,8 +65,8 @@ class StateSyncer:
         Simple changes are committed in a transaction of their own, before anything that takes longer.
         """
         with metrics.ROUND_SECONDS.time(), _without_garbage_collection():
-            simple, this = self._commit_and_decide(leader_epoch, compares=self._compares(leader_epoch))
-            this.begin()  # After the reading transaction, which the store would end after some idle seconds.
+            simple, (this, picked) = self._commit_and_decide(leader_epoch, compares=self._compares(leader_epoch))
+            this.begin(picked)  # After the reading transaction, which the store would end after some idle seconds.
             if this.batch:
                 number = self._store.write(this.batch, leader_epoch)
                 log_events(this.events, number)
@@ -77,7 +84,7 @@ class StateSyncer:
         self._compared = leader_epoch, now
         return True
 
-    def _commit_and_decide(self, leader_epoch: int, *, compares: bool) -> tuple[SimpleCommits, Round]:
+    def _commit_and_decide(self, leader_epoch: int, *, compares: bool) -> tuple[SimpleCommits, Decided]:
         with self._store.read() as found:
             if not found.fresh:
                 return SimpleCommits(), self._decide(found, compares=compares)
@@ -103,7 +110,7 @@ class StateSyncer:
                 log.error("simple commits timed out in the store", jobs=jobs, error=error.detail)
         return SimpleCommits(), True
 
-    def _decide(self, found: RoundInput, *, compares: bool, some_only: bool = False) -> Round:
+    def _decide(self, found: RoundInput, *, compares: bool, some_only: bool = False) -> Decided:
         """Rollouts come first: those that end leave room for others. `some_only`: of many jobs, those with a plan and
         some others."""
         rolling = found.rolling()
@@ -123,9 +130,8 @@ class StateSyncer:
         if not all_read:
             for view in found.queued(rescales=room.free_rescales, rollouts=room.free):
                 this.add(view)
-        this.pick(found.ran_on)
         this.batch.ranks = found.new_ranks
-        return this
+        return Decided(this, this.pick(found.ran_on))
 
     def _some_views(self, found: RoundInput) -> Iterator[JobView]:
         """Jobs with the plan of a rescale, and some of all others that a round must look at: the next round looks at
