@@ -39,7 +39,9 @@ class SparkSettings(BaseSettings):
     heap_bytes: int = Field(1024 * 2**20, ge=SMALLEST_HEAP_BYTES, description="largest heap of the host's JVM")
     collector: Literal["serial", "g1"] = Field("serial", description="garbage collector; g1 for heaps of several GiB")
 
-    max_concurrent_starts: int = Field(8, ge=1, description="commands of different tasks that run at once")
+    max_concurrent_starts: int = Field(
+        8, ge=1, description="commands of different tasks that run at once; as many host tasks run beside them"
+    )
     progress_interval_seconds: float = Field(1.0, gt=0, description="time between two polls of all queries")
     load_interval_seconds: float = Field(10.0, gt=0, description="time between two measurements of what tasks use")
     disk_interval_seconds: float = Field(60.0, gt=0, description="time between two measurements of a checkpoint's size")
