@@ -28,7 +28,8 @@ def main() -> None:
     parser.add_argument("--changes", type=int, default=50)
     changes = parser.parse_args().changes
     with temporary_stack(task_managers=1) as stack:
-        finish(measure(stack, changes))
+        figures = measure(stack, changes)
+    finish(figures)
 
 
 def measure(stack: LocalStack, changes: int, warm: int = 3) -> dict[str, float]:

@@ -160,7 +160,8 @@ def main() -> None:
         session.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
         bench = Bench(session, kafka.bootstrap, folder)
         sizes = Sizes(rows=arguments.rows, queries=arguments.queries)
-        finish(measure(bench, sizes, arguments.rounds))
+        figures = measure(bench, sizes, arguments.rounds)
+    finish(figures)
 
 
 def measure(bench: Bench, sizes: Sizes, rounds: int) -> dict[str, float]:

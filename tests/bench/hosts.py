@@ -27,6 +27,7 @@ from confluent_kafka import Producer
 
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import JobConfig
+from penstock.control import logs
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.topics import create_topics
@@ -110,12 +111,14 @@ def main() -> None:
     asked = parser.parse_args()
     started = time.perf_counter()
     with bench_host(asked.queries, {}) as bench:
-        finish(measure(bench, asked.seconds, SETTLE_S, TRIGGER_S, started))
+        figures = measure(bench, asked.seconds, SETTLE_S, TRIGGER_S, started)
+    finish(figures)
 
 
 @contextmanager
 def bench_host(partitions: int, conf: Mapping[str, str]) -> Iterator[HostBench]:
     """A broker and a host of 2 GiB with further Spark settings `conf`, as compiled as in production."""
+    logs.configure("bench", level="ERROR")
     folder = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
     try:
         with EmbeddedKafka(folder / "kafka") as kafka:

@@ -50,7 +50,8 @@ def main() -> None:
     asked = parser.parse_args()
     conf = {} if asked.code_cache is None else {CODE_CACHE: str(asked.code_cache)}
     with bench_host(asked.queries, conf) as bench:
-        finish(measure(bench, asked.queries, asked.seconds, SETTLE_S))
+        figures = measure(bench, asked.queries, asked.seconds, SETTLE_S)
+    finish(figures)
 
 
 def measure(

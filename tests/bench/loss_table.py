@@ -25,7 +25,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=40_000)
     rows = parser.parse_args().rows
     with broker_and_session() as (kafka, session, folder):
-        finish(measure(session, kafka.bootstrap, folder, cases(DELAYS_MINUTES, SHARES, rows)))
+        figures = measure(session, kafka.bootstrap, folder, cases(DELAYS_MINUTES, SHARES, rows))
+    finish(figures)
 
 
 def measure(session: SparkSession, bootstrap: str, folder: Path, asked: Iterable[Case]) -> dict[str, float]:

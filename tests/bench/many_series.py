@@ -39,7 +39,8 @@ def main() -> None:
     arguments = parser.parse_args()
     with broker_and_session() as (kafka, session, folder):
         broker = int((folder / "kafka" / "kafka.pid").read_text())
-        finish(measure(session, kafka.bootstrap, broker, folder, arguments.series, arguments.batches))
+        figures = measure(session, kafka.bootstrap, broker, folder, arguments.series, arguments.batches)
+    finish(figures)
 
 
 def measure(

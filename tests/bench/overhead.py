@@ -43,7 +43,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     rounds = parser.parse_args().rounds
     with temporary_stack(task_managers=1, environment={"PENSTOCK_SPARK_MASTER": "local[2]"}) as stack:
-        finish(measure(stack, rounds, Sizes()))
+        figures = measure(stack, rounds, Sizes())
+    finish(figures)
 
 
 def measure(

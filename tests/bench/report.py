@@ -31,7 +31,10 @@ def say(text: str) -> None:
 
 
 def finish(figures: Mapping[str, Any], *, places: int = 3) -> None:
-    """The last line: one JSON object, numbers to so many places."""
+    """The last line: one JSON object, numbers to so many places.
+
+    To be called when the servers and hosts of the bench are gone: they may print until then.
+    """
     print(
         json.dumps({name: round(v, places) if isinstance(v, float) else v for name, v in figures.items()}), flush=True
     )

@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 
 from penstock.config.keygroups import ranges
 from penstock.config.model import JobConfig
+from penstock.control import logs
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.channel import Stop
@@ -79,6 +80,7 @@ def main() -> None:
     if arguments.concurrent:
         finish(concurrent(arguments.concurrent))
         return
+    logs.configure("bench", level="ERROR")
     folder = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
     figures: dict[str, Any] = {}
     try:
@@ -94,9 +96,9 @@ def main() -> None:
             with local_session(folder / "session") as session:
                 own = spark_own(session, checkpoint)
             figures["spark_own"] = moved | {"spark_own_s": own}
-            finish(figures)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    finish(figures)
 
 
 class Bench:

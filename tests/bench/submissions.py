@@ -31,7 +31,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2000)
     count = parser.parse_args().jobs
     with temporary_stack(task_managers=0) as stack:
-        finish(measure(stack, count))
+        figures = measure(stack, count)
+    finish(figures)
 
 
 def measure(stack: LocalStack, count: int, **config: Any) -> dict[str, float]:

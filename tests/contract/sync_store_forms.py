@@ -181,7 +181,7 @@ class MemoryForm:
         self.memory.members[container] = self.memory.members[container]._replace(incarnation="life-2")
 
     def restore(self, job: str, config: Any) -> None:
-        source = SavepointName(job=job, name="s")
+        source = SavepointName(job=job, name="s", number=1)
         self.memory.restores[job] = Restore(number=1, savepoint=source, generation=1, config=config)
 
     def spoil_plan(self, job: str) -> None:

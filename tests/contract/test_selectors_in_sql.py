@@ -16,7 +16,8 @@ from penstock.tasks.selectors import selector_of
 NAMES = st.from_regex(r"[a-z0-9]([a-z0-9._-]{0,3}[a-z0-9])?", fullmatch=True) | st.sampled_from(
     ["a", "a-b", "a.b", "a0"]
 )
-LABELS = st.none() | st.dictionaries(NAMES, NAMES, max_size=4)
+MALFORMED = st.sampled_from(["", "disk=ssd", 0, 7, False, True, [], ["disk"], [{}]])
+LABELS = st.none() | st.dictionaries(NAMES, NAMES, max_size=4) | MALFORMED
 CONFIGS = st.fixed_dictionaries({}, optional={"region": st.none() | NAMES, "container_labels": LABELS})
 _IN_SQL = text(f"SELECT {selector_in('config')} FROM jsonb_array_elements(CAST(:configs AS jsonb)) AS config")
 FEW = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -39,6 +39,19 @@ def tests_are_never_skipped(tree: Tree) -> list[str]:
     ]
 
 
+def benches_finish_when_their_servers_are_gone(tree: Tree) -> list[str]:
+    """Servers and hosts print until they have ended, and the figures are the last line that a bench prints."""
+    return [
+        f"{path}:{call.lineno} finishes inside a `with`"
+        for path, module in files_of_tests(tree)
+        if path.startswith("tests/bench/")
+        for block in ast.walk(module)
+        if isinstance(block, ast.With)
+        for call, name in calls(block)
+        if name == "finish"
+    ]
+
+
 def _is_a_test_file(path: str) -> bool:
     return path.split("/")[-1].startswith("test_")
 

@@ -168,6 +168,11 @@ EXAMPLES: list[tuple[Rule, Tree, Tree]] = [
         {"tests/unit/test_x.py": "@pytest.mark.long\ndef test_x():\n    assert True\n"},
     ),
     (
+        rules_tests.benches_finish_when_their_servers_are_gone,
+        {"tests/bench/x.py": "with stack() as s:\n    finish(measure(s))\n"},
+        {"tests/bench/x.py": "with stack() as s:\n    figures = measure(s)\nfinish(figures)\n"},
+    ),
+    (
         rules_words.readmes_are_at_most_120_lines,
         {"tests/x/README.md": "line\n" * 121},
         {"README.md": "line\n" * 120, "LICENSE": "line\n" * 400},

@@ -12,11 +12,13 @@ its log otherwise; so the archive can be missing or stale, but not wrong.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeVar
@@ -54,30 +56,45 @@ E = TypeVar("E")
 def build_class_archive() -> bool:
     """Make the archives unless the stamp fits the jars and the JDK; True when something was done.
 
-    Raises `TerminalError` when the jars are missing or a JVM does not write its archive, and the
-    errors of a host that does not start.
+    A second process that wants the same waits for the first and finds them made. Raises `TerminalError` when the jars
+    are missing or a JVM does not write its archive, and the errors of a host that does not start.
     """
     jars = share_dir() / "jars"
     host, kafka = class_archive(jars), kafka_archive()
-    stamp, wanted = host.with_suffix(".stamp"), _inputs()
-    if host.exists() and kafka.exists() and stamp.exists() and stamp.read_text() == wanted:
-        return False
     host.parent.mkdir(parents=True, exist_ok=True)
+    with _one_at_a_time(host.parent):
+        stamp, wanted = host.with_suffix(".stamp"), _inputs()
+        if host.exists() and kafka.exists() and stamp.exists() and stamp.read_text() == wanted:
+            return False
+        _build(jars, (host, kafka))
+        stamp.write_text(wanted)
+        return True
+
+
+@contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    """Waits for another process that builds: its JVMs would use what this one has made, and write nothing."""
+    with (folder / ".lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build(jars: Path, archives: tuple[Path, Path]) -> None:
+    """Each archive gets its name in one step, once it is whole. What a killed process left harms no other."""
     # A JVM that uses an archive cannot write one. Those that run on the stale one keep it until they end.
-    for archive in (host, kafka):
+    for archive in archives:
         archive.unlink(missing_ok=True)
-        _fresh(archive).unlink(missing_ok=True)
     with (
         Step("recording the class archive, for a quick start of Spark hosts", about_seconds=_ABOUT_SECONDS) as step,
         tempfile.TemporaryDirectory(prefix="penstock-archive-", ignore_cleanup_errors=True) as folder,
+        tempfile.TemporaryDirectory(prefix=".new-", dir=archives[0].parent) as fresh,
     ):
-        _train(Path(folder), jars, step)
-    for archive in (host, kafka):
-        if not is_whole(_fresh(archive)):
-            raise TerminalError(f"the JVM wrote no {archive.name}, or was killed before its end")
-        _fresh(archive).replace(archive)
-    stamp.write_text(wanted)
-    return True
+        _train(Path(folder), jars, Path(fresh), step)
+        for archive in archives:
+            written = Path(fresh) / archive.name
+            if not is_whole(written):
+                raise TerminalError(f"the JVM wrote no {archive.name}, or was killed before its end")
+            written.replace(archive)
 
 
 def is_whole(archive: Path) -> bool:
@@ -88,10 +105,6 @@ def is_whole(archive: Path) -> bool:
         return any(file.read(4))
 
 
-def _fresh(archive: Path) -> Path:
-    return archive.with_suffix(".new")
-
-
 def _inputs() -> str:
     """What the JVM compares (jars, JDK), and this file, which decides the classes."""
     jars = [*spark_jars(), *sorted((pyspark_home() / "jars").glob("*.jar")), *map(Path, kafka_classpath().split(":"))]
@@ -99,14 +112,14 @@ def _inputs() -> str:
     return "".join(f"{path} {stat.st_size} {stat.st_mtime_ns}\n" for path, stat in files)
 
 
-def _train(folder: Path, jars: Path, step: Step) -> None:
-    """Let a host run the usual tasks on a broker, and both JVMs write their archives as they end."""
+def _train(folder: Path, jars: Path, fresh: Path, step: Step) -> None:
+    """Let a host run the usual tasks on a broker. Both JVMs write their archives into `fresh` as they end."""
     step.now("starting Kafka")
-    with EmbeddedKafka(folder / "kafka", jvm_options=[_written_at_end(kafka_archive())]) as kafka:
+    with EmbeddedKafka(folder / "kafka", jvm_options=[_written_at_end(fresh, kafka_archive())]) as kafka:
         create_topics(kafka.bootstrap, {_SOURCE: 1, _SINK: 1})
         _produce(kafka.bootstrap)
         step.now("starting a Spark host")
-        settings = _settings(folder, jars, kafka.bootstrap)
+        settings = _settings(folder, jars, kafka.bootstrap, _written_at_end(fresh, class_archive(jars)))
         events: Events = SimpleQueue()
         host = HostProcess("archive", settings, folder / "host.log", on_event=events.put, on_end=events.put)
         try:
@@ -121,11 +134,11 @@ def _train(folder: Path, jars: Path, step: Step) -> None:
             host.kill()
 
 
-def _written_at_end(archive: Path) -> str:
-    return f"-XX:ArchiveClassesAtExit={_fresh(archive)}"
+def _written_at_end(fresh: Path, archive: Path) -> str:
+    return f"-XX:ArchiveClassesAtExit={fresh / archive.name}"
 
 
-def _settings(folder: Path, jars: Path, bootstrap: str) -> SparkSettings:
+def _settings(folder: Path, jars: Path, bootstrap: str, recording: str) -> SparkSettings:
     return SparkSettings(
         checkpoint_root=str(folder / "checkpoints"),
         kafka_bootstrap=bootstrap,
@@ -135,7 +148,7 @@ def _settings(folder: Path, jars: Path, bootstrap: str) -> SparkSettings:
         spark_master="local[2]",
         spark_driver_host="127.0.0.1",
         # A JVM that lives for seconds is not worth the second, better compilation.
-        spark_conf={"spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 {_written_at_end(class_archive(jars))}"},
+        spark_conf={"spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 {recording}"},
     )
 
 

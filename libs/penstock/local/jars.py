@@ -186,9 +186,11 @@ def _run_ivy(target: Path) -> None:
 
 
 def _pack(classes: Path, target: Path) -> None:
-    fresh = target.with_suffix(".new")
-    _run([_tool("jar"), "--create", "--file", str(fresh), "-C", str(classes), "."], "penstock.jar cannot be packed")
-    fresh.replace(target)
+    """The jar gets its name in one step: two processes may pack it at once."""
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=target.parent) as folder:
+        fresh = Path(folder) / target.name
+        _run([_tool("jar"), "--create", "--file", str(fresh), "-C", str(classes), "."], "penstock.jar cannot be packed")
+        fresh.replace(target)
 
 
 def _tool(name: str) -> str:

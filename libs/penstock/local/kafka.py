@@ -26,6 +26,7 @@ from penstock.control.process import start_child
 from penstock.local.jars import java_home, kafka_classpath, share_dir
 from penstock.local.ports import LOOPBACK, accepts, free_port
 from penstock.local.server import EmbeddedServer
+from penstock.spark.settings import class_archive_options
 
 _JVM = ["-Xmx512m", "-Xms128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"]
 _YEAR_MINUTES = 365 * 24 * 60
@@ -125,7 +126,5 @@ def _format(properties: Path) -> None:
 
 
 def _java(*words: str) -> list[str]:
-    archive = kafka_archive()
-    sharing = ["-Xshare:auto", f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
-    options = [*_JVM, *sharing, "-Dlog4j2.level=WARN", "-cp", kafka_classpath()]
+    options = [*_JVM, *class_archive_options(kafka_archive()), "-Dlog4j2.level=WARN", "-cp", kafka_classpath()]
     return [str(java_home() / "bin" / "java"), *options, *words]

@@ -20,7 +20,7 @@ from penstock.config.model import JobConfig
 from penstock.control.errors import Unavailable
 from penstock.spark.fence import FENCE
 from penstock.spark.gateway import start_jvm
-from penstock.spark.settings import SparkSettings, class_archive_options, driver_classpath
+from penstock.spark.settings import SparkSettings, class_archive, class_archive_options, driver_classpath
 
 _STATE_STORES = {
     "heap": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
@@ -149,4 +149,5 @@ def _java_options(settings: SparkSettings) -> str:
     own = f"{_COLLECTORS[settings.collector]} -XX:+ExitOnOutOfMemoryError -Duser.timezone=UTC"
     if settings.spark_local_dir is not None:
         own += f" -Djava.io.tmpdir={settings.spark_local_dir}"
-    return " ".join([own, class_archive_options(settings.jars), settings.spark_conf.get(_JAVA_OPTIONS, "")]).strip()
+    sharing = class_archive_options(class_archive(settings.jars))
+    return " ".join([own, *sharing, settings.spark_conf.get(_JAVA_OPTIONS, "")]).strip()

@@ -39,7 +39,9 @@ class SparkSettings(BaseSettings):
     heap_bytes: int = Field(1024 * 2**20, ge=SMALLEST_HEAP_BYTES, description="largest heap of the host's JVM")
     collector: Literal["serial", "g1"] = Field("serial", description="garbage collector; g1 for heaps of several GiB")
 
-    max_concurrent_starts: int = Field(8, ge=1, description="commands of different tasks that run at once")
+    max_concurrent_starts: int = Field(
+        8, ge=1, description="commands of different tasks that run at once; as many host tasks run beside them"
+    )
     progress_interval_seconds: float = Field(1.0, gt=0, description="time between two polls of all queries")
     load_interval_seconds: float = Field(10.0, gt=0, description="time between two measurements of what tasks use")
     disk_interval_seconds: float = Field(60.0, gt=0, description="time between two measurements of a checkpoint's size")
@@ -67,15 +69,16 @@ def class_archive(jars: Path) -> Path:
     return jars / "archive" / "host.jsa"
 
 
-def class_archive_options(jars: Path) -> str:
-    """JVM options that use the class archive, if there is one: a host then starts with half the CPU.
+def class_archive_options(archive: Path) -> list[str]:
+    """JVM options that use a class archive, if the file exists: a JVM then starts with half the CPU.
 
     The JVM checks that the archive fits its class path and version, and ignores it otherwise. Mode 0 maps the archive
-    at its own address, which saves 0.5 s of relocation, and hosts share its pages.
+    at its own address, which saves a host 0.5 s of relocation, and JVMs share its pages.
     """
-    archive = class_archive(jars)
-    place = "-XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"
-    return f"-Xshare:auto -XX:SharedArchiveFile={archive} {place}" if archive.exists() else ""
+    if not archive.exists():
+        return []
+    place = ["-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0"]
+    return ["-Xshare:auto", f"-XX:SharedArchiveFile={archive}", *place]
 
 
 def heap_for(process_memory_bytes: int) -> int:

@@ -6,10 +6,14 @@ from sqlalchemy import Connection, text
 
 from penstock.tasks.loads import TaskLoad
 
-_ALL = "SELECT job, index, generation, load FROM task_loads"
+_ALL = """SELECT job, index, generation, CASE jsonb_typeof(load) WHEN 'object' THEN load ELSE '{}' END
+    FROM task_loads"""
 
 
 def read_loads(connection: Connection, job: str | None = None) -> list[TaskLoad]:
-    """The loads of all tasks, or of one job's tasks, in no order. Includes tasks that no longer run."""
+    """The loads of all tasks, or of one job's tasks, in no order. Includes tasks that no longer run.
+
+    Of a malformed load nothing is known.
+    """
     statement = text(_ALL if job is None else f"{_ALL} WHERE job = :job")
     return [TaskLoad(*row) for row in connection.execute(statement, {"job": job})]

@@ -52,10 +52,10 @@ class Policy:
     """How the tasks of one kind are carried out.
 
     `attempts`: a failure ends the task from this attempt on. `losses`: so does a lost container (None: never, as the
-    rest of a plan, or the removal of files, cannot be left out).
-    `backs_off`: the pause grows with each failure. `at_once`: the most tasks of this kind under way in a cell (None:
-    the part that asks limits them). `once`: a number is used for one attempt only, so a cancelled task never begins.
-    `own_host`: a large state gets a host without tasks.
+    rest of a plan, or the removal of files, cannot be left out). `backs_off`: a pause follows each failure, and grows;
+    without it another attempt may begin at once. The steps of plans back off with their job instead. `at_once`: the
+    most tasks of this kind under way in a cell (None: the part that asks limits them). `once`: a number is used for
+    one attempt only, so a cancelled task never begins. `own_host`: a large state gets a host without tasks.
     `own_room`: on a host these tasks do not wait for room that other kinds take. `longest_seconds`: an attempt that
     has not ended after this time counts as lost.
     """
@@ -72,9 +72,9 @@ class Policy:
 
 POLICIES: Mapping[str, Policy] = {
     REDISTRIBUTE: Policy(attempts=1, losses=3, once=True, own_host=True),
-    SEAL: Policy(backs_off=True, own_room=True, longest_seconds=300.0),
+    SEAL: Policy(own_room=True, longest_seconds=300.0),
     INITIALIZE_SINK: Policy(attempts=1, losses=1, longest_seconds=300.0),
     TAKE_SAVEPOINT: Policy(attempts=5, losses=5, at_once=20, own_host=True),
-    REMOVE_SAVEPOINT: Policy(at_once=20),
+    REMOVE_SAVEPOINT: Policy(backs_off=True, at_once=20),
     REMOVE_GENERATION: Policy(backs_off=True),
 }

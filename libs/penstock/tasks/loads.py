@@ -8,7 +8,7 @@ Unknown is never zero; a measured zero is a zero. A task with its own process co
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,9 +103,8 @@ def _measured(
             rows.append(at + index)
             amounts.append(load)
     values = np.full((int(first[-1]), len(dimensions)), np.nan)
-    for column, dimension in enumerate(dimensions):
-        values[rows, column] = [load.get(dimension.name, np.nan) for load in amounts]
-    return np.where(np.isfinite(values) & (values >= 0), values, np.nan)
+    values[rows] = _table(amounts, dimensions)
+    return values
 
 
 def _estimates(jobs: Sequence[JobTasks], values: Floats, dimensions: Sequence[Dimension], of_job: Ints) -> Floats:
@@ -124,5 +123,30 @@ def _estimates(jobs: Sequence[JobTasks], values: Floats, dimensions: Sequence[Di
 
 def _reserved(jobs: Sequence[JobTasks], dimensions: Sequence[Dimension]) -> Floats:
     """[jobs, D], NaN where a job reserves nothing."""
-    rows = [[job.reserved.get(dimension.name, np.nan) for dimension in dimensions] for job in jobs]
-    return np.array(rows, dtype=np.float64).reshape(len(jobs), len(dimensions))
+    return _table([job.reserved for job in jobs], dimensions)
+
+
+def _table(rows: Sequence[Amounts], dimensions: Sequence[Dimension]) -> Floats:
+    """[rows, D]: the amounts; NaN where one is missing, or is no amount at all."""
+    values = np.empty((len(rows), len(dimensions)))
+    for column, dimension in enumerate(dimensions):
+        values[:, column] = _numbers([row.get(dimension.name, np.nan) for row in rows])
+    return np.where(np.isfinite(values) & (values >= 0), values, np.nan)
+
+
+def _numbers(found: list[Any]) -> Floats:
+    """What was read, which should be numbers, as numbers. One that is none is NaN and harms no other."""
+    try:
+        numbers = np.array(found, dtype=np.float64)
+        if numbers.ndim == 1:
+            return numbers
+    except (TypeError, ValueError, OverflowError):
+        pass
+    return np.array([_number(each) for each in found])
+
+
+def _number(found: Any) -> float:
+    try:
+        return float(found)
+    except (TypeError, ValueError, OverflowError):
+        return np.nan

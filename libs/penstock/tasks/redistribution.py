@@ -13,10 +13,12 @@ from penstock.tasks.host_request import HostRequest
 
 
 class SavepointName(Model):
-    """A savepoint, by the job it was taken of and its name."""
+    """A savepoint, by the job it was taken of and its name. `number` tells it from others that have had this name; it
+    is None in what was recorded before it was told."""
 
     job: str
     name: str
+    number: int | None = None
 
 
 class Layout(Model):

@@ -18,8 +18,16 @@ def selector(region: str | None, labels: Mapping[str, str]) -> str | None:
     return ",".join((*([] if region is None else [region]), *(f"{name}={labels[name]}" for name in sorted(labels))))
 
 
+UNREADABLE = "container_labels=?"
+"""The selector of a configuration whose labels are no map. No container meets it: no label has such a value."""
+
+
 def selector_of(config: Mapping[str, Any]) -> str | None:
-    return selector(config.get("region"), config.get("container_labels") or {})
+    """The selector of a stored configuration, which may be malformed."""
+    labels = config.get("container_labels")
+    if labels is not None and not isinstance(labels, Mapping):
+        return UNREADABLE
+    return selector(config.get("region"), labels or {})
 
 
 def parts(asked: str) -> tuple[str | None, frozenset[str]]:

@@ -67,7 +67,7 @@ class GenerationView(View):
 class SyncView(View):
     """How far a job is on its way from running to expected. Null: unknown, before the State Syncer's first round.
 
-    `change_kind` and `changed_fields` are of the change that is asked for; of the last one once the job is synced.
+    `change_kind` and `changed_fields` are of the change that is asked for; `none` and empty once the job is synced.
     `plan` is the recorded plan, if there is one. `kind` `rescale`: its steps, the generation that is written, and the
     container that writes it. `kind` `rollout`: `wave` counts from 0, `ends` has the number of upgraded tasks at the end
     of each wave. `step` is the index of the plan's step, from 0. `rejected`: the package that was rolled back, with the

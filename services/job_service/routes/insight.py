@@ -13,7 +13,7 @@ from penstock.config.classify import Config, classify
 from penstock.config.merge import LayerConfig, merge
 from penstock.config.validate import check_merged
 from penstock.control.errors import InvalidConfig, NotFound
-from penstock.model.jobs import Action, StoredJob, layer_configs
+from penstock.model.jobs import Action, JobState, StoredJob, layer_configs
 from penstock.store import cluster
 from penstock.store.engine import snapshot
 from penstock.store.loads import read_loads
@@ -34,6 +34,7 @@ router = APIRouter(tags=["one job"], route_class=requests.StrictRoute)
 Minutes = Annotated[int, Query(ge=1, le=14 * 1440, description="how far back to look")]
 _MOST_SAMPLES = 10_000
 _MEASURED = timedelta(minutes=10)
+_NO_CHANGE = "none"
 
 
 @router.get("/v1/jobs/{job}/explain", response_model=Explanation)
@@ -144,24 +145,24 @@ def job_metrics(job: JobName, parts: PartsOf, minutes: Minutes = 60) -> Series:
 def _change(
     connection: Connection, status: JobSummary, sync: overview.SyncRow, running: overview.RunningRow | None
 ) -> tuple[str, list[str] | None]:
-    """The kind and the dotted paths of the fields of a change: of the one that is asked for, or else of the last one
-    that was synced. None when the fields are not known any more.
+    """The kind and the dotted paths of the fields of the change that is asked for: none once the job is synced. The
+    paths are None when they are not known.
 
-    A write that the State Syncer has not looked at differs from what runs. The State Syncer commits simple changes of
-    many jobs at once and does not compare their fields. It notes the revision that ran before; the history has the
-    layers as they were then.
+    A write that the State Syncer has not looked at differs from what runs. The State Syncer queues many jobs at once
+    and does not compare their fields.
     """
     is_new = sync.plan is None and sync.revision < status.revision
+    if sync.state == JobState.SYNCED and not is_new:
+        return _NO_CHANGE, []
     if sync.changed_fields is not None and not is_new:
         return sync.change_kind, list(sync.changed_fields)
     if running is None:
         return sync.change_kind, None
-    since, until = (None, status.revision) if is_new else (sync.changed_from, sync.revision)
-    before = running.config if since is None else _config_at(connection, status.job, since)
+    until = status.revision if is_new else sync.revision
     after = running.config if until == running.revision else _config_at(connection, status.job, until)
-    if before is None or after is None:
+    if after is None:
         return sync.change_kind, None
-    difference = classify(before, after)
+    difference = classify(running.config, after)
     kind = difference.kind.name.lower() if is_new else sync.change_kind
     return kind, sorted(each.field for each in difference.fields)
 

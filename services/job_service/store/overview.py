@@ -34,7 +34,7 @@ class SyncRow:
     """What the State Syncer says of a job.
 
     `changed_fields` None: nobody has compared them yet. They are those by which the configuration at `revision` differs
-    from that at `changed_from`, or from the running one without it. `step` counts the plan's actions from 0.
+    from the running one, or from what ran before once the job is synced. `step` counts the plan's actions from 0.
     `rejected`: a `penstock.tasks.rollout.Rejected` as JSON.
     """
 
@@ -43,7 +43,6 @@ class SyncRow:
     revision: int
     change_kind: str
     changed_fields: Sequence[str] | None
-    changed_from: int | None
     plan: Any
     rejected: Mapping[str, Any] | None
     step: int | None

@@ -19,7 +19,10 @@ _ASK = text(
 _READ = f"SELECT {columns(SavepointRow)} FROM savepoints WHERE job = :job AND name = :name"
 # Also one that is being taken.
 _DELETE = text(
-    "UPDATE savepoints SET state = 'deleting', detail = '', container = NULL, attempts = 0 WHERE number = :number"
+    """
+    UPDATE savepoints SET state = 'deleting', detail = '', container = NULL, attempts = 0, next_attempt_at = NULL
+    WHERE number = :number
+    """
 )
 _USERS = text("SELECT job FROM restores WHERE savepoint = :number ORDER BY job")
 _FORGET_RESTORE = text("DELETE FROM restores WHERE job = :job")

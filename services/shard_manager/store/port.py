@@ -25,11 +25,12 @@ from services.shard_manager.store.owners import Change
 
 LEASE = "shard_manager"
 
-# A row without a task count is left out.
+# A row without a task count is left out. No row may end the statement: a malformed one counts as one that says nothing.
 _JOBS = text(
     f"""
     SELECT job, CAST(config->>'task_count' AS integer), generation, COALESCE(config->>'isolation' = 'process', false),
-        COALESCE(config->'resources', '{{}}'), {selector_in("config")},
+        CASE jsonb_typeof(config->'resources') WHEN 'object' THEN config->'resources' ELSE '{{}}' END,
+        {selector_in("config")},
         CASE WHEN config->>'priority' ~ '^-?[0-9]{{1,9}}$' THEN CAST(config->>'priority' AS integer) ELSE 0 END
     FROM running
     WHERE NOT stopping AND config->>'desired_state' IS DISTINCT FROM 'stopped'

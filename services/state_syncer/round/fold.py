@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from typing import NamedTuple
 
 import orjson
 
@@ -29,6 +30,15 @@ from services.state_syncer.store.states import SyncWrite
 log = logger(__name__)
 
 
+class Picked(NamedTuple):
+    """What a round may begin and what has to wait, by the budget. `ran_on`: the containers that have tasks of the jobs
+    that begin a rescale."""
+
+    admitted: Sequence[Candidate[Start]]
+    late: Sequence[Candidate[Start]]
+    ran_on: Mapping[str, Collection[str]]
+
+
 class Round:
     """What a round will write, log and ask for, collected job by job: `watch` rollouts, `open`, `add` jobs, `pick`, and
     `begin`, which needs the store no more."""
@@ -51,9 +61,6 @@ class Round:
         self._plans = plans
         self._outputs = outputs
         self._admission = AdmissionQueue(Room(0, 0, 0, 0))
-        self._admitted: list[Candidate[Start]] = []
-        self._late: list[Candidate[Start]] = []
-        self._ran_on: Mapping[str, Collection[str]] = {}
 
     def watch(self, job: RollingJob) -> bool:
         """Decides about a rollout under way. False when `add` must decide, with the job's configurations."""
@@ -76,34 +83,45 @@ class Round:
         """Decides about a job. A bug that it meets fails this job alone."""
         self.jobs += 1
         view, decision = self._decide(unwatched)
+        try:
+            waits = self._has_to_wait(view, decision)
+        except Exception as bug:  # as in `_decide`: the job waits for nothing, and fails
+            log.exception("a decision about a job broke", job=view.job)
+            decision, waits = _fail_of(bug), False
+        if not waits:
+            self._carry_out(view, lambda: decision)
+
+    def _has_to_wait(self, view: JobView, decision: Decision) -> bool:
+        """Whether the decision cannot be carried out at once: an output has to be made, or there must be room."""
         match decision:
             case StartRescale(commit) | StartRollout(commit):
                 if not self._awaits_output(view, commit, is_start=True):
                     self._offer(Candidate(view, decision))
-            case Commit() if self._awaits_output(view, decision, is_start=False):
-                pass
-            case _:
-                self._carry_out(view, lambda: decision)
+                return True
+            case Commit():
+                return self._awaits_output(view, decision, is_start=False)
+        return False
 
-    def pick(self, who_ran: RanOn) -> None:
+    def pick(self, who_ran: RanOn) -> Picked:
         """Picks the rescales and rollouts that there is room for; to be called after the last job.
 
         `who_ran` gives the containers that have tasks of jobs.
         """
-        self._admitted, self._late = self._admission.picked()
-        self._ran_on = who_ran([view.job for view, start in self._admitted if isinstance(start, StartRescale)])
+        admitted, late = self._admission.picked()
+        rescaled = [view.job for view, start in admitted if isinstance(start, StartRescale)]
+        return Picked(admitted, late, who_ran(rescaled))
 
-    def begin(self) -> None:
+    def begin(self, picked: Picked) -> None:
         """Begins what was picked, and the outputs that there is room for; all others wait."""
         for view, waits in self._outputs.picked():
             self._put_off(view, waits)
-        for view, start in self._admitted:
+        for view, start in picked.admitted:
             if isinstance(start, StartRescale):
-                ran_on = self._ran_on.get(view.job, ())
+                ran_on = picked.ran_on.get(view.job, ())
                 self._carry_out(view, partial(begin_rescale, view, start, self._now, ran_on))
             else:
                 self._carry_out(view, partial(begin_rollout, view, start, self._now, self._policy))
-        for each in self._late:
+        for each in picked.late:
             self._leave_waiting(each)
 
     def attempts(self) -> list[Attempt]:

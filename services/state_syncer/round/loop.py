@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from penstock.control.errors import Fenced, StatementTimedOut
 from penstock.control.logs import logger
@@ -19,7 +20,7 @@ from services.state_syncer.host_tasks.dispatcher import WantedHostTasks
 from services.state_syncer.host_tasks.output_tasks import OutputTasks
 from services.state_syncer.host_tasks.plan_tasks import PlanTasks
 from services.state_syncer.round.events import LOGGED_COMMITS, log_events, log_simple
-from services.state_syncer.round.fold import Round
+from services.state_syncer.round.fold import Picked, Round
 from services.state_syncer.store.port import RoundInput, SyncStore
 from services.state_syncer.store.rollouts import RollingJobs
 from services.state_syncer.store.simple import SimpleCommits
@@ -29,6 +30,13 @@ log = logger(__name__)
 MOST_NAMED = 1000
 # So often, and in its first round, a leader compares all running rows with their sync states.
 COMPARE_EVERY = timedelta(minutes=5)
+
+
+class Decided(NamedTuple):
+    """A round that has read all it needs, and what it is about to begin."""
+
+    this: Round
+    picked: Picked
 
 
 class StateSyncer:
@@ -49,6 +57,7 @@ class StateSyncer:
         self._budget = budget or Budget()
         self._rollouts = rollouts or RolloutPolicy()
         self._compared = (0, datetime.min.replace(tzinfo=UTC))
+        self._last_in_turn = ""
 
     def round(self, leader_epoch: int) -> bool:
         """Takes the next step for every job. Raises Fenced, Unavailable.
@@ -56,8 +65,8 @@ class StateSyncer:
         Simple changes are committed in a transaction of their own, before anything that takes longer.
         """
         with metrics.ROUND_SECONDS.time(), _without_garbage_collection():
-            simple, this = self._commit_and_decide(leader_epoch, compares=self._compares(leader_epoch))
-            this.begin()  # After the reading transaction, which the store would end after some idle seconds.
+            simple, (this, picked) = self._commit_and_decide(leader_epoch, compares=self._compares(leader_epoch))
+            this.begin(picked)  # After the reading transaction, which the store would end after some idle seconds.
             if this.batch:
                 number = self._store.write(this.batch, leader_epoch)
                 log_events(this.events, number)
@@ -75,7 +84,7 @@ class StateSyncer:
         self._compared = leader_epoch, now
         return True
 
-    def _commit_and_decide(self, leader_epoch: int, *, compares: bool) -> tuple[SimpleCommits, Round]:
+    def _commit_and_decide(self, leader_epoch: int, *, compares: bool) -> tuple[SimpleCommits, Decided]:
         with self._store.read() as found:
             if not found.fresh:
                 return SimpleCommits(), self._decide(found, compares=compares)
@@ -101,7 +110,7 @@ class StateSyncer:
                 log.error("simple commits timed out in the store", jobs=jobs, error=error.detail)
         return SimpleCommits(), True
 
-    def _decide(self, found: RoundInput, *, compares: bool, some_only: bool = False) -> Round:
+    def _decide(self, found: RoundInput, *, compares: bool, some_only: bool = False) -> Decided:
         """Rollouts come first: those that end leave room for others. `some_only`: of many jobs, those with a plan and
         some others."""
         rolling = found.rolling()
@@ -116,14 +125,20 @@ class StateSyncer:
         if not all_read:
             for view in found.named([*unread, *rolling.unreadable, *(found.drifted() if compares else ())]):
                 this.add(view)
-        for view in _some_views(found) if some_only and not all_read else found.views:
+        for view in self._some_views(found) if some_only and not all_read else found.views:
             this.add(view)
         if not all_read:
             for view in found.queued(rescales=room.free_rescales, rollouts=room.free):
                 this.add(view)
-        this.pick(found.ran_on)
         this.batch.ranks = found.new_ranks
-        return this
+        return Decided(this, this.pick(found.ran_on))
+
+    def _some_views(self, found: RoundInput) -> Iterator[JobView]:
+        """Jobs with the plan of a rescale, and some of all others that a round must look at: the next round looks at
+        those that come after them."""
+        turn = in_turn(found.others, self._last_in_turn, MOST_NAMED)
+        self._last_in_turn = turn[-1] if turn else ""
+        return found.named(list(dict.fromkeys((*found.plans, *turn, *found.fresh[:MOST_NAMED]))))
 
     def _room(self, found: RoundInput, rolling: RollingJobs, rollouts_ended: int) -> Room:
         """The room in the blast-radius budget. Jobs that are being deleted take none."""
@@ -139,10 +154,11 @@ class StateSyncer:
             metrics.JOBS.labels(state.value).set(counted.get(state.value, 0))
 
 
-def _some_views(found: RoundInput) -> Iterator[JobView]:
-    """Jobs with the plan of a rescale, and some of all others that a round must look at."""
-    some = (*found.others[:MOST_NAMED], *found.fresh[:MOST_NAMED])
-    return found.named(list(dict.fromkeys((*found.plans, *some))))
+def in_turn(names: Sequence[str], last: str, count: int) -> list[str]:
+    """At most `count` names: those that follow `last` in order of name, and then from the first name on."""
+    ordered = sorted(names)
+    start = bisect_right(ordered, last)
+    return [*ordered[start:], *ordered[:start]][:count]
 
 
 @contextmanager

@@ -24,7 +24,8 @@ log = logger(__name__)
 
 _EXPIRE = text(
     """
-    UPDATE savepoints SET state = 'deleting', container = NULL, attempts = 0, detail = 'kept long enough'
+    UPDATE savepoints SET
+        state = 'deleting', container = NULL, attempts = 0, next_attempt_at = NULL, detail = 'kept long enough'
     WHERE number IN (
         SELECT number FROM (
             SELECT number, created_at, state, rank() OVER (PARTITION BY job, state ORDER BY number DESC) AS place
@@ -34,7 +35,13 @@ _EXPIRE = text(
                 AND created_at < now() - make_interval(secs => CAST(:seconds AS double precision)))))
     """
 )
-_OPEN = text(f"SELECT {columns(SavepointRow)} FROM savepoints WHERE state IN ('{ASKED}', '{DELETING}') ORDER BY number")
+_OPEN = text(
+    f"""
+    SELECT {columns(SavepointRow)} FROM savepoints
+    WHERE state IN ('{ASKED}', '{DELETING}') AND (next_attempt_at IS NULL OR next_attempt_at <= now())
+    ORDER BY number
+    """
+)
 _RUNNING = text("SELECT job, config, revision, generation, started FROM running WHERE job = ANY(:jobs)")
 _READY = text(
     "SELECT job, generation, name FROM savepoints WHERE state = 'ready' AND job = ANY(:jobs) ORDER BY number DESC"
@@ -52,7 +59,8 @@ class Running(NamedTuple):
 
 
 class OpenSavepoints(NamedTuple):
-    """Savepoints that are to be taken or to go, the oldest first, and what is decided from. `earlier`: the names of
+    """Savepoints that are to be taken or to go, the oldest first, and what is decided from; those that pause after a
+    failure are not read. `earlier`: the names of
     those that are ready, by job and generation, newest first. `state_bytes`: the reported size of the jobs' state,
     where it is known."""
 
@@ -117,9 +125,10 @@ def _write(connection: Connection, row: SavepointRow, decision: AttemptDecision,
         case GiveUp(why):
             log.warning("savepoint failed", job=row.job, savepoint=row.name, error=why)
             _update(connection, row, {"state": FAILED, "detail": why}, "finished_at = now()")
-        case Retry(why):
+        case Retry(why, after_seconds=pause):
             log.warning("savepoint stalls", job=row.job, savepoint=row.name, error=why)
-            _update(connection, row, {"container": None, "detail": why})
+            later = "next_attempt_at = now() + make_interval(secs => :pause)"
+            _update(connection, row, {"container": None, "detail": why}, later, pause=pause)
 
 
 def bind(connection: Connection, row: SavepointRow, container: str, running: Running | None) -> None:
@@ -141,11 +150,11 @@ def removed(connection: Connection, row: SavepointRow) -> None:
     connection.execute(_REMOVED, {"number": row.number})
 
 
-def _update(connection: Connection, row: SavepointRow, fresh: Mapping[str, Any], *further: str) -> None:
-    """Nothing is done to a row that has another state by now."""
+def _update(connection: Connection, row: SavepointRow, fresh: Mapping[str, Any], *further: str, **values: Any) -> None:
+    """Nothing is done to a row that has another state by now. `values`: what `further` changes name."""
     changes = ", ".join([*(f"{name} = :{name}" for name in fresh), *further])
     statement = text(f"UPDATE savepoints SET {changes} WHERE number = :number AND state = :seen")
-    connection.execute(statement, {**fresh, "number": row.number, "seen": row.state})
+    connection.execute(statement, {**fresh, **values, "number": row.number, "seen": row.state})
 
 
 def _read_running(connection: Connection, jobs: Sequence[str]) -> dict[str, Running]:

@@ -105,7 +105,7 @@ _READ_CONTAINERS = text(
 _READ_OWNERS = text("SELECT DISTINCT container FROM assignment WHERE container IS NOT NULL")
 _READ_HOLDERS = text("SELECT DISTINCT job, container FROM tasks WHERE job = ANY(:jobs)")
 _READ_STOPPING = text("SELECT job FROM running WHERE stopping")
-_READ_RESTORES = text("SELECT job, number, savepoint_job, savepoint_name, generation, config FROM restores")
+_READ_RESTORES = text("SELECT job, number, savepoint, savepoint_job, savepoint_name, generation, config FROM restores")
 
 
 class Survey(NamedTuple):
@@ -220,7 +220,7 @@ def _read_restores(connection: Connection) -> dict[str, Restore | Unusable]:
 def _restore(row: Row[Any]) -> Restore | Unusable:
     """One that this version cannot read leaves the job as it is, with the reason."""
     try:
-        savepoint = SavepointName(job=row.savepoint_job, name=row.savepoint_name)
+        savepoint = SavepointName(job=row.savepoint_job, name=row.savepoint_name, number=row.savepoint)
         return Restore(number=row.number, savepoint=savepoint, generation=row.generation, config=row.config)
     except ValueError as error:
         return Unusable(f"its recorded restore cannot be read: {error}", "restore")

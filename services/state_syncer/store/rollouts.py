@@ -19,8 +19,10 @@ from services.state_syncer.store.states import sync_record
 
 ROLLED_BACK = "rolled_back"
 
-# A batch with rows is behind a reported task `t`; NULL is no.
-_HAS_WORKED = "t.progress->'batch_id' <> 'null' AND coalesce((t.progress->>'input_rows')::bigint, 0) > 0"
+# A batch with rows is behind a reported task `t`; NULL is no. Compared as JSON: a cast of a malformed report would end
+# the round of all jobs.
+_HAS_WORKED = """t.progress->'batch_id' <> 'null'
+            AND jsonb_typeof(t.progress->'input_rows') = 'number' AND t.progress->'input_rows' > '0'"""
 
 # `changed`: what is expected, on the basis of merges, is not what goes out; or something else was asked of the job.
 # Where digests are missing nobody knows, so the configurations are read.

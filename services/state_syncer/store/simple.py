@@ -57,11 +57,11 @@ _COMMIT_CHANGED = f"""
         WHERE {_IS_FRESH}
             AND ({_IS_FORBIDDEN} OR {_NEEDS_RESCALE} OR {_NEEDS_ROLLOUT} OR {_NEEDS_OUTPUT}) IS FALSE
             {{which}}
-        RETURNING r.job, r.revision, old.revision AS ran, {_kind("old")} AS kind
+        RETURNING r.job, r.revision, {_kind("old")} AS kind
     ), noted AS (
         UPDATE sync_state s SET
             state = 'synced', detail = '', revision = committed.revision, change_kind = committed.kind,
-            changed_fields = NULL, changed_from = committed.ran, updated_at = now()
+            changed_fields = NULL, updated_at = now()
         FROM committed
         WHERE s.job = committed.job AND s.state IN ('synced', 'queued') AND s.failures = 0
     )
@@ -102,7 +102,7 @@ _QUEUE = f"""
     UPDATE sync_state s SET
         state = 'queued', revision = j.revision, change_kind = {_kind()},
         detail = CASE {_kind()} WHEN 'rescale' THEN :for_rescale ELSE :for_rollout END,
-        changed_fields = NULL, changed_from = NULL, updated_at = now()
+        changed_fields = NULL, updated_at = now()
     FROM jobs j, running r, expected_configs e
     WHERE {_IS_FRESH} AND ({_NEEDS_RESCALE} OR {_NEEDS_ROLLOUT}) AND ({_IS_FORBIDDEN} OR {_NEEDS_OUTPUT}) IS FALSE
         {{which}}

@@ -59,7 +59,7 @@ _UPDATE = text(
     UPDATE sync_state AS held SET
         state = new.state, detail = new.detail, revision = new.revision, change_kind = new.change_kind,
         changed_fields = new.changed_fields, failures = new.failures, next_attempt_at = new.next_attempt_at,
-        changed_from = CASE WHEN new.changed_fields IS NULL THEN held.changed_from END, updated_at = now()
+        updated_at = now()
     FROM {_NEW}
     WHERE held.job = new.job AND held.state = new.seen_state AND held.failures = new.seen_failures
     """

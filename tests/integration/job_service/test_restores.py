@@ -16,7 +16,7 @@ from tests.support.job_service.service import CONFIG, RunningJobService
 from tests.support.state_syncer.cell import Cell, depose, elect
 from tests.support.state_syncer.containers import everything_works, fails_at
 
-SOURCE = SavepointName(job="etl", name="nightly")
+SOURCE = SavepointName(job="etl", name="nightly", number=1)
 
 
 @pytest.fixture

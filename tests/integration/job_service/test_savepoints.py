@@ -117,6 +117,23 @@ def test_a_deletion_removes_the_files_then_the_row_also_of_a_forgotten_job(clien
         client.savepoint("etl", "nightly")
 
 
+def test_files_that_cannot_be_deleted_are_tried_again_after_a_pause(client: JobClient, keeping: Keeping) -> None:
+    """1. A removal fails. 2. Nobody is asked while it pauses. 3. When the pause is over another container is asked."""
+    client.create_savepoint("etl", "nightly")
+    keeping.rounds(3)
+    keeping.containers.works = lambda key: Failed("disk full")
+    client.delete_savepoint("etl", "nightly")
+    before = len(keeping.containers.asked)
+    keeping.rounds(9)
+    assert client.savepoint("etl", "nightly").detail == "disk full"
+    assert len(keeping.containers.asked) == before + 1
+    keeping.containers.works = everything_works
+    with transaction(keeping.engine) as connection:
+        connection.execute(text("UPDATE savepoints SET next_attempt_at = next_attempt_at - interval '30 seconds'"))
+    keeping.rounds(3)
+    assert client.savepoints("etl").savepoints == []
+
+
 def test_only_so_many_are_kept_and_not_for_ever(client: JobClient, keeping: Keeping) -> None:
     for name in ("one", "two", "three"):
         client.create_savepoint("etl", name)

@@ -68,7 +68,7 @@ def ask_for_restore(store: MemoryStore, job: str, savepoint: SavepointRow) -> No
     if savepoint.generation is None or savepoint.config is None:
         raise ValueError(f"{savepoint.name} is not ready")
     number = store.next_number("restore")
-    source = SavepointName(job=savepoint.job, name=savepoint.name)
+    source = SavepointName(job=savepoint.job, name=savepoint.name, number=savepoint.number)
     config = dict(savepoint.config)
     store.restores[job] = Restore(number=number, savepoint=source, generation=savepoint.generation, config=config)
 

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig, Output, Query
 from penstock.local.jars import share_dir
-from penstock.spark.settings import class_archive_options, driver_classpath
+from penstock.spark.settings import class_archive, class_archive_options, driver_classpath
 from penstock.tasks.spec import TaskSpec
 from tests.support.spark.hosts import JAVA_OPTIONS, QUICK_JVM
 
@@ -33,7 +33,7 @@ _FIRST_FILE = 1_700_000_000
 
 def quick_jvm_settings(jars: Path, more_options: str = "") -> dict[str, str]:
     """Class path and options of a JVM that maps the class archive, as hosts do, and lives for a short time."""
-    options = f"-XX:+UseSerialGC {QUICK_JVM} {class_archive_options(jars)} {more_options}"
+    options = f"-XX:+UseSerialGC {QUICK_JVM} {' '.join(class_archive_options(class_archive(jars)))} {more_options}"
     return {"spark.driver.extraClassPath": driver_classpath(jars), JAVA_OPTIONS: options.strip()}
 
 

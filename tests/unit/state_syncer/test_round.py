@@ -75,7 +75,7 @@ def make_round(plans: type[PlanTasks] = PlanTasks) -> Round:
     return this
 
 
-@pytest.mark.parametrize("where", ["look", "decision"])
+@pytest.mark.parametrize("where", ["look", "decision", "admission"])
 def test_a_bug_that_one_job_meets_fails_this_job_alone(where: str) -> None:
     class Blind(PlanTasks):
         def observe(self, view: JobView) -> JobView:
@@ -85,6 +85,8 @@ def test_a_bug_that_one_job_meets_fails_this_job_alone(where: str) -> None:
 
     this = make_round(Blind)
     broken: Any = "no configuration" if where == "decision" else make_config()
+    if where == "admission":
+        broken |= {"task_count": 3, "priority": "high"}
     this.add(view("broken", broken, running=RUNNING))
     this.add(view("good", make_config(priority=3), running=RUNNING))
     assert [row.job for row in this.batch.commits] == ["good"]
@@ -143,6 +145,39 @@ def test_simple_commits_that_take_too_long_are_made_of_some_jobs_and_the_round_g
     StateSyncer(store, lambda: NOW, NobodyToAsk()).round(1)
     assert store.asked == [None, ["j0", "j1"]]
     assert set(memory.running) == {"j0", "j1"}
+
+
+class Stuck(MemorySyncStore):
+    """Simple commits of its fresh jobs always take too long. It also has five jobs that every round must look at."""
+
+    @contextmanager
+    def read(self) -> Any:
+        def named(names: Sequence[str]) -> Any:
+            self.looked_at += [name for name in names if name.startswith("other")]
+            return iter(())
+
+        with super().read() as found:
+            others = [f"other{number}" for number in (3, 0, 4, 1, 2)]
+            yield replace(found, fresh=("new0", "new1", "new2"), others=others, named=named)
+
+    def commit_simple(
+        self, leader_epoch: int, waits: Waits, *, names: Sequence[str] | None, sample: int
+    ) -> SimpleCommits:
+        raise StatementTimedOut("too slow")
+
+
+def test_each_job_has_its_turn_while_the_store_is_too_slow_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five jobs, and two in each round: after three rounds all had their turn."""
+    monkeypatch.setattr("services.state_syncer.round.loop.MOST_NAMED", 2)
+    memory = MemoryStore(lambda: 0.0, 4)
+    memory.leases[STATE_SYNCER] = LeaseEntry("first", 1, float("inf"))
+    memory.synced_ranks = dict(memory.ranks)
+    store = Stuck(memory)
+    store.looked_at = []
+    syncer = StateSyncer(store, lambda: NOW, NobodyToAsk())
+    for _ in range(3):
+        syncer.round(1)
+    assert store.looked_at == ["other0", "other1", "other2", "other3", "other4", "other0"]
 
 
 class Counted(MemorySyncStore):

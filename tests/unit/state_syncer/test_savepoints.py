@@ -91,8 +91,20 @@ REPORT = SavepointReport(tasks=(SavedTask(index=0, batch=1),), bytes=1)
         (replace(BOUND, attempts=5), RUNS, {}, Unanswered(), GiveUp(f"{FIVE}: a is lost", lost=True)),
         (DELETING, None, PLACES, Unanswered(), Assign("b")),
         (replace(DELETING, container="a"), None, PLACES, Done(), Done()),
-        (replace(DELETING, container="a", attempts=99), None, PLACES, Failed("busy"), Retry("busy")),
-        (replace(DELETING, container="a", attempts=99), None, PLACES, Lost("gone"), Retry("gone", lost=True)),
+        (
+            replace(DELETING, container="a", attempts=99),
+            None,
+            PLACES,
+            Failed("busy"),
+            Retry("busy", after_seconds=3600.0),
+        ),
+        (
+            replace(DELETING, container="a", attempts=99),
+            None,
+            PLACES,
+            Lost("gone"),
+            Retry("gone", lost=True, after_seconds=3600.0),
+        ),
     ],
 )
 def test_the_next_step_of_a_savepoint(

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.config.declare import Model
-from penstock.control.errors import Conflict
+from penstock.control.clock import Clock
+from penstock.control.errors import Conflict, Unavailable
+from penstock.control.logs import logger
 from penstock.spark.collect import collect
+from penstock.spark.host.queues import Done, TaskQueues
 from penstock.spark.initialize import initialize
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.seal import seal
@@ -18,6 +22,7 @@ from penstock.spark.savepoint.take import remove, take
 from penstock.spark.task import Runtime
 from penstock.tasks.host_task import (
     INITIALIZE_SINK,
+    POLICIES,
     REDISTRIBUTE,
     REMOVE_GENERATION,
     REMOVE_SAVEPOINT,
@@ -25,6 +30,8 @@ from penstock.tasks.host_task import (
     TAKE_SAVEPOINT,
     HostTask,
 )
+
+log = logger(__name__)
 
 Handler = Callable[[Runtime, Any], Model | None]
 
@@ -39,22 +46,65 @@ HANDLERS: Mapping[str, Handler] = {
 """By kind. Each is given the runtime and the kind's request, may be repeated, and returns the kind's `Report`."""
 
 
-class RunningHostTasks:
-    """The host tasks that this host was given and that have not ended. `require_lease` raises without a good lease."""
+class _Begun(NamedTuple):
+    """A task that runs, and since when."""
 
-    def __init__(self, runtime: Runtime, require_lease: Callable[[], None]) -> None:
+    task: HostTask
+    at: float
+
+
+class RunningHostTasks:
+    """The host tasks that this host was given and that have not ended. `require_lease` raises without a good lease.
+
+    They have `threads` of their own: one that hangs takes nothing from commands of jobs' tasks. A host with tasks is
+    not killed for a host task, so one that hangs keeps its thread.
+    """
+
+    def __init__(self, runtime: Runtime, require_lease: Callable[[], None], clock: Clock, threads: int) -> None:
         self._runtime = runtime
         self._require_lease = require_lease
+        self._clock = clock
+        self._threads = threads
+        self._queues = TaskQueues(threads)
         self._lock = threading.Lock()
         self._cancelled: dict[str, threading.Event] = {}
+        self._begun: dict[threading.Event, _Begun] = {}
+        self._reported: set[threading.Event] = set()
 
-    def accept(self, task: HostTask) -> Callable[[], dict[str, Any]]:
-        """Records a task; the returned function carries it out. Raises what the kind's handler raises."""
+    def submit(self, task: HostTask, done: Done) -> None:
+        """Carries a task out and then calls `done`; returns at once. The error is what the kind's handler raises, or
+        Unavailable while every thread has a task that hangs."""
+        hung = self.hung()
+        if len(hung) >= self._threads:
+            refused: Future[Any] = Future()
+            refused.set_exception(
+                Unavailable(f"every thread of this host has a host task that runs past its limit: {_keys(hung)}")
+            )
+            done(refused)
+            return
         cancelled = threading.Event()
         with self._lock:
             self._cancelled[task.key] = cancelled
+        self._queues.submit(task.request.queue, partial(self._run, task, cancelled), done)
 
-        return partial(self._run, task, cancelled)
+    def hung(self) -> Mapping[threading.Event, _Begun]:
+        """The tasks that have run for longer than their kind may (`Policy.longest_seconds`)."""
+        now = self._clock.monotonic()
+        with self._lock:
+            return {
+                run: begun
+                for run, begun in self._begun.items()
+                if now - begun.at > POLICIES[begun.task.request.kind].longest_seconds
+            }
+
+    def report_hung(self) -> None:
+        """One line in the log for each task that hangs."""
+        hung = self.hung()
+        for run, begun in hung.items():
+            if run not in self._reported:
+                seconds = round(self._clock.monotonic() - begun.at)
+                log.error("host task hangs", key=begun.task.key, seconds=seconds, threads=self._threads)
+        self._reported = set(hung)
 
     def cancel(self, key: str) -> None:
         """The task must not begin, and must claim no checkpoint from now on (`Runtime.before_claim`)."""
@@ -69,6 +119,8 @@ class RunningHostTasks:
             if cancelled.is_set():
                 raise Conflict(f"{task.key} was cancelled", field="key", rule="not_cancelled")
 
+        with self._lock:
+            self._begun[cancelled] = _Begun(task, self._clock.monotonic())
         try:
             require_wanted()
             runtime = replace(self._runtime, before_claim=require_wanted)
@@ -76,5 +128,10 @@ class RunningHostTasks:
             return {} if report is None else report.model_dump(mode="json")
         finally:
             with self._lock:
+                del self._begun[cancelled]
                 if self._cancelled.get(task.key) is cancelled:
                     del self._cancelled[task.key]
+
+
+def _keys(hung: Mapping[threading.Event, _Begun]) -> str:
+    return ", ".join(sorted(begun.task.key for begun in hung.values()))

@@ -67,7 +67,7 @@ class Host:
         runtime = Runtime(spark, settings, holder=f"{name} pid {os.getpid()}")
         runtime.watch.listen(spark.sparkContext._jsc.sc())
         self._tasks = TaskTable(runtime)
-        self._host_tasks = RunningHostTasks(runtime, self._require_lease)
+        self._host_tasks = RunningHostTasks(runtime, self._require_lease, SystemClock(), settings.max_concurrent_starts)
         self._meter = LoadMeter(runtime.watch, SystemClock(), settings.disk_interval_seconds)
         self._queues = TaskQueues(settings.max_concurrent_starts)
         classes: Any = spark._jvm
@@ -110,7 +110,7 @@ class Host:
             case Live():
                 self._enqueue(command.id, command.spec.task_id, partial(self._tasks.live, command.spec))
             case RunHostTask(task=task):
-                self._enqueue(command.id, task.request.queue, self._host_tasks.accept(task))
+                self._host_tasks.submit(task, partial(self._answer, command.id))
             case CancelHostTask():
                 self._host_tasks.cancel(command.key)
                 self._reply(command.id, {})
@@ -196,6 +196,7 @@ class Host:
                 self._events.send(ended)
             if progress and not self._events.is_congested():
                 self._events.send(Progress(tasks=progress))
+            self._host_tasks.report_hung()
 
     def _measure(self) -> None:
         """On a thread of its own: a disk that hangs must not hold up progress, nor a failure end the host."""

@@ -46,6 +46,7 @@ class _Redistribution:
         self._runtime = runtime
         self._request = request
         self._seconds: dict[str, float] = {}
+        self._saved: SavedGeneration | None = None
         self._new = NewGeneration(runtime, task_specs(request.job, request.target))
 
     def run(self) -> RedistributionReport:
@@ -65,6 +66,8 @@ class _Redistribution:
         with self._phase("verify"):
             if mover is not None:
                 mover.verify(moved)
+            if self._saved is not None:
+                self._saved.require_same()
             self._new.commit_batch_0(watermark_ms)
         report = RedistributionReport(
             **counts, state_rows=rows(moved), watermark_ms=watermark_ms or None, seconds=self._seconds
@@ -78,7 +81,7 @@ class _Redistribution:
         """Where the tasks of the source are, with nothing left to do in it; what of the report had to be done."""
         layout = self._request.source
         if layout.savepoint is not None:
-            saved = SavedGeneration(self._runtime, layout, layout.savepoint)
+            self._saved = saved = SavedGeneration(self._runtime, layout, layout.savepoint)
             positions = saved.positions()
             # Unread rows of tasks whose watermark is below the greatest may be late.
             return positions, {"behind": len(saved.lagging(positions, lambda _: False))}

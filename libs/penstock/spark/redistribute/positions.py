@@ -123,17 +123,30 @@ class Generation:
 class SavedGeneration(Generation):
     """The tasks of a savepoint, which is only read.
 
-    Raises BrokenCheckpoint when it is missing or of another generation.
+    Raises BrokenCheckpoint when it is missing, of another generation, or another one of the same name.
     """
 
     def __init__(self, runtime: Runtime, layout: Layout, name: SavepointName) -> None:
         folder = savepoint_folder(runtime.settings.checkpoint_root, name.job, name.name)
         tasks = [SavedTask(spec, task_folder(folder, spec.index)) for spec in task_specs(name.job, layout)]
         super().__init__(runtime, layout, tasks)
-        # Without this check a missing savepoint would look like a job that has read nothing.
-        manifest = read_manifest(folder, runtime.files)
+        self._folder, self._layout, self._name = folder, layout, name
+        self.require_same()
+
+    def require_same(self) -> None:
+        """Raises BrokenCheckpoint unless the savepoint is there and is the one that was asked for.
+
+        Without this check a missing savepoint would look like a job that has read nothing.
+        """
+        folder, layout, number = self._folder, self._layout, self._name.number
+        manifest = read_manifest(folder, self._runtime.files)
         if manifest is None:
             raise BrokenCheckpoint(f"there is no savepoint {folder}")
+        if number is not None and manifest.number != number:
+            raise BrokenCheckpoint(
+                f"{folder} has the savepoint number {manifest.number}, not {number}: "
+                "the one that was asked for is gone, and its name was used again"
+            )
         found = manifest.layout
         if (found.generation, found.ranges) != (layout.generation, layout.ranges):
             raise BrokenCheckpoint(f"the savepoint {folder} has generation {found.generation}, not {layout.generation}")
