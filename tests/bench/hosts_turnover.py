@@ -3,8 +3,8 @@
 Every query has an id of its own, reads the rows of a topic once, commits a batch and is stopped; every other one is
 stateful. Eight run at a time. After 40 queries (`at 0`) and after each number of `--at`: heap of the host's JVM after a
 collection, metaspace, threads of the JVM and of the host's Python, resident memory of both, files in Spark's local
-folder, living objects that Spark makes for each session or pool, and the seconds that a group of eight took lately. A rest
-of `--rest 150` seconds comes before each: what Spark keeps for a time after a query has ended is no leak.
+folder, living objects that Spark makes for each session or pool, and the seconds that a group of eight took lately. A
+rest of `--rest 150` seconds comes before each: what Spark keeps for a time after a query has ended is no leak.
 All must stay flat.
 """
 

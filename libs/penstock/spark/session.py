@@ -58,11 +58,11 @@ _FIXED_SETTINGS = {
     "spark.sql.variable.substitute": "false",
     # Delta's SQL parser loses `:name` arguments in Spark 4.2's new way of filling them in; this is the former way.
     "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
-    # Compiled code of this many pieces stays. With Spark's 100, a host of 100 different queries compiles in every batch.
+    # Pieces of compiled code that stay. With Spark's 100, a host of 100 different queries compiles in every batch.
     "spark.sql.codegen.cache.maxEntries": "1000",
     # One consumer a task and partition; the default of 64 would close and open them all the time.
     "spark.kafka.consumer.cache.capacity": "2048",
-    # Each holds about 0.15 MB. Those of stopped tasks go after a minute, not after Spark's five; a run evicts at most ten.
+    # Each holds about 0.15 MB. Those of stopped tasks go after a minute, not Spark's five; a run evicts at most ten.
     "spark.kafka.consumer.cache.timeout": "60s",
     "spark.kafka.consumer.cache.evictorThreadRunInterval": "1s",
     "spark.kafka.consumer.fetchedData.cache.timeout": "60s",
