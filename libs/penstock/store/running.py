@@ -20,9 +20,9 @@ _COMMIT = text(
     """
     INSERT INTO running AS held
         (job, config, revision, generation, restarts, stopping, started, commit_number, leader_epoch, committed_at,
-        newest_generation, rollout, digests)
+        newest_generation, rollout, digests, first_generation)
     SELECT new.job, new.config, new.revision, new.generation, new.restarts, new.stopping, new.started,
-        :commit_number, :leader_epoch, now(), new.generation, new.rollout, new.digests
+        :commit_number, :leader_epoch, now(), new.generation, new.rollout, new.digests, new.generation
     FROM json_to_recordset(CAST(:rows AS json)) AS new(
         job text, config jsonb, revision bigint, generation bigint, restarts int, stopping bool, started bool,
         rollout jsonb, digests jsonb)

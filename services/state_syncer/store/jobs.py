@@ -78,7 +78,7 @@ _READ = text(
     """
     SELECT j.name, j.revision, j.restarts, j.deleting,
         r.config AS running_config, r.digests AS running_digests, r.revision AS running_revision, r.generation,
-        r.restarts AS running_restarts, r.stopping, r.started, r.commit_number, r.rollout,
+        r.restarts AS running_restarts, r.stopping, r.started, r.commit_number, r.rollout, r.first_generation,
         s.plan, GREATEST(r.generation, r.newest_generation) AS newest_generation,
         s.state, s.detail, s.revision AS sync_revision, s.change_kind, s.changed_fields, s.failures, s.next_attempt_at,
         coalesce(f.generation, 0) AS forgotten_generation,
@@ -197,6 +197,7 @@ def _running(row: Row[Any]) -> Running | None:
         row.started,
         row.commit_number,
         digests=row.running_digests,
+        first_generation=row.first_generation,
     )
 
 
