@@ -58,6 +58,8 @@ _FORGET = text(
         DELETE FROM sync_state USING gone WHERE sync_state.job = gone.name
     ), reported AS (
         DELETE FROM tasks USING gone WHERE tasks.job = gone.name
+    ), proved AS (
+        DELETE FROM proven USING gone WHERE proven.job = gone.name
     ), remembered AS (
         INSERT INTO forgotten AS held (job, commit_number, generation)
         SELECT job, :commit_number, generation FROM stopped

@@ -34,7 +34,8 @@ class Running:
     """What the job has been brought to.
 
     `started`: some commit asked for tasks, so checkpoints may exist. `rollout`: only some of the tasks run `config`.
-    `first_generation`: the first that the job ever had, above those of a deleted job of the same name.
+    `first_generation`: the first that the job ever had, above those of a deleted job of the same name. `is_proven`: a
+    task has finished a batch with rows with the package and query of `last_whole`.
     """
 
     config: Config
@@ -47,6 +48,7 @@ class Running:
     rollout: RunningRollout | None = None
     digests: Digests = field(default_factory=dict)
     first_generation: int = 1
+    is_proven: bool = True
 
     @property
     def asks_for_tasks(self) -> bool:
