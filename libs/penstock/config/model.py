@@ -102,6 +102,9 @@ class KafkaOutput(DeclaredModel):
     delivery: Literal["exactly_once", "at_least_once"] = Field("exactly_once", **declare(RESTART, DECLARED_BY_USER))
     """`exactly_once` writes in Kafka transactions, for readers with read_committed. `at_least_once` is Spark's own
     sink, which writes the rows of a repeated batch twice."""
+    allow_loop: bool = Field(False, **declare(NONE, DECLARED_BY_USER))
+    """Accept that records come back to an input of this job, by way of other jobs or at once. Otherwise such a loop is
+    refused, since its records never end."""
 
 
 class DeltaOutput(DeclaredModel):
