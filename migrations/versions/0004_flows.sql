@@ -7,7 +7,7 @@ CREATE TABLE flows (
     folder TEXT,
     may_loop BOOLEAN DEFAULT false NOT NULL
 );
-CREATE INDEX ix_flows_reads ON flows USING gin (reads) WITH (fastupdate = off);
+CREATE INDEX ix_flows_writes ON flows (writes) WHERE writes IS NOT NULL;
 CREATE INDEX ix_flows_folder ON flows (folder) WHERE folder IS NOT NULL;
 COMMENT ON TABLE flows IS 'Topics and folder of each job, as its newest write has them.';
 COMMENT ON COLUMN flows.reads IS 'topics of its inputs, in order';

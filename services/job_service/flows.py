@@ -38,7 +38,7 @@ class Flows:
 
     def __init__(self, known: Iterable[Flow], owners: Mapping[str, str]) -> None:
         self._flows: dict[str, Flow] = {}
-        self._readers: defaultdict[str, set[str]] = defaultdict(set)
+        self._writers: defaultdict[str, set[str]] = defaultdict(set)
         self._owners = dict(owners)
         for flow in known:
             self._put(flow)
@@ -66,35 +66,37 @@ class Flows:
         before = self._flows.get(flow.job)
         if before is not None:
             self._owners.pop(before.folder or "", None)
-            for topic in before.reads:
-                self._readers[topic].discard(flow.job)
-        for topic in flow.reads:
-            self._readers[topic].add(flow.job)
+            self._writers[before.passes_on or ""].discard(flow.job)
+        if flow.passes_on is not None:
+            self._writers[flow.passes_on].add(flow.job)
         if flow.folder is not None:
             self._owners[flow.folder] = flow.job
         self._flows[flow.job] = flow
 
     def _loop_of(self, flow: Flow) -> list[str]:
-        """A shortest loop through the job: topics and jobs in turn, from its output to its input. Empty without one."""
+        """A shortest loop through the job: jobs and topics in turn. Empty without one.
+
+        It is looked for against the stream: a topic may have thousands of readers, but rarely more than a few writers.
+        """
         if flow.passes_on is None:
             return []
-        came_from: dict[str, tuple[str, str] | None] = {flow.passes_on: None}
-        queue = [flow.passes_on]
+        goes_to: dict[str, tuple[str, str] | None] = dict.fromkeys(flow.reads)
+        queue = list(flow.reads)
         for topic in queue:
-            if topic in flow.reads:
-                return [flow.job, *_way(topic, came_from), flow.job]
-            for job in sorted(self._readers[topic] - {flow.job}):
-                written = self._flows[job].passes_on
-                if written is not None and written not in came_from:
-                    came_from[written] = (topic, job)
-                    queue.append(written)
+            if topic == flow.passes_on:
+                return [flow.job, *_way(topic, goes_to), flow.job]
+            for job in sorted(self._writers[topic] - {flow.job}):
+                fresh = [each for each in self._flows[job].reads if each not in goes_to]
+                goes_to |= dict.fromkeys(fresh, (job, topic))
+                queue += fresh
         return []
 
 
-def _way(topic: str, came_from: Mapping[str, tuple[str, str] | None]) -> list[str]:
+def _way(topic: str, goes_to: Mapping[str, tuple[str, str] | None]) -> list[str]:
+    """From a topic by jobs to one that the job reads."""
     way = [topic]
-    while (step := came_from[way[0]]) is not None:
-        way = [*step, *way]
+    while (step := goes_to[way[-1]]) is not None:
+        way += step
     return way
 
 

@@ -15,7 +15,7 @@ from services.job_service.flows import Flow, Flows, flow_of
 _LOCK = text("SELECT pg_advisory_xact_lock(7311938841)")
 _COLUMNS = "job, reads, writes, folder, may_loop"
 _READ = text(f"SELECT {_COLUMNS} FROM flows WHERE job = ANY(:jobs)")
-_READERS = text(f"SELECT {_COLUMNS} FROM flows WHERE reads && CAST(:topics AS text[])")
+_WRITERS = text(f"SELECT {_COLUMNS} FROM flows WHERE writes = ANY(:topics) AND NOT may_loop")
 _OWNERS = text("SELECT folder, job FROM flows WHERE folder = ANY(:folders)")
 _WRITE = text(
     f"""
@@ -63,15 +63,19 @@ def _around(connection: Connection, flows: Sequence[Flow], stored: Mapping[str, 
     """`flows` are to be taken; `stored` are those of the same jobs until then."""
     known: dict[str, Flow] = dict(stored)
     seen: set[str] = set()
-    topics = {flow.passes_on for flow in (*flows, *stored.values()) if flow.passes_on is not None}
+    topics = _upstream_of((*flows, *stored.values()))
     while topics:
         seen |= topics
-        readers = _flows(connection.execute(_READERS, {"topics": list(topics)}))
-        known |= {flow.job: flow for flow in readers}
-        topics = {flow.passes_on for flow in readers if flow.passes_on is not None} - seen
+        writers = _flows(connection.execute(_WRITERS, {"topics": list(topics)}))
+        known |= {flow.job: flow for flow in writers}
+        topics = _upstream_of(writers) - seen
     folders = [flow.folder for flow in flows if flow.folder is not None]
     owners = connection.execute(_OWNERS, {"folders": folders}).all() if folders else []
     return Flows(known.values(), {row.folder: row.job for row in owners})
+
+
+def _upstream_of(flows: Iterable[Flow]) -> set[str]:
+    return {topic for flow in flows if flow.passes_on is not None for topic in flow.reads}
 
 
 def _read(connection: Connection, jobs: Collection[str]) -> list[Flow]:
