@@ -17,7 +17,7 @@ from penstock.store.engine import transaction
 from penstock.wire.jobs import Written
 from services.job_service.access import Principal
 from services.job_service.answers import Answer, answer, nothing_done, written
-from services.job_service.store import expected, idempotency
+from services.job_service.store import expected, flows, idempotency
 from services.job_service.store.layers import all_layers
 from services.job_service.writes import Write, batches, decide
 
@@ -106,6 +106,9 @@ def _write_batch(
             outcomes[position] = nothing_done(jobs[write.job])
         else:
             changes[position] = change
+    refused = flows.take(connection, changes)
+    outcomes |= refused
+    changes = {position: change for position, change in changes.items() if position not in refused}
     committed = expected.commit(connection, list(changes.values()), merge_basis(layers))
     for position, done in zip(changes, committed, strict=True):
         _log(done)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 from sqlalchemy import Engine, text
 
-from penstock.model.reports import TaskReport, TaskReportBatch, TaskState
+from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskState
 from penstock.store.engine import transaction
 from penstock.store.loads import read_loads
 from penstock.tasks.dimensions import CPU, DISK, MEMORY, NETWORK
@@ -62,6 +62,38 @@ def test_a_load_stays_as_it_was_told_last(engine: Engine) -> None:
     assert stored(engine)[0] == TaskLoad("a", 0, 2, {DISK: 7.0})
     report(engine, {})
     assert len(stored(engine)) == 2
+
+
+@pytest.mark.parametrize(
+    ("progress", "revision", "is_proven"),
+    [
+        (TaskProgress(batch_id=3, input_rows=5), 1, True),
+        (TaskProgress(batch_id=3, input_rows=0), 1, False),
+        (None, 1, False),
+        (TaskProgress(batch_id=3, input_rows=5), 2, False),
+    ],
+)
+def test_a_batch_with_rows_proves_the_package_of_the_revision_that_ran_it(
+    engine: Engine, progress: TaskProgress | None, revision: int, *, is_proven: bool
+) -> None:
+    commit_job(engine, "a")
+    task = TaskReport(
+        job="a",
+        index=0,
+        state=TaskState.RUNNING,
+        revision=revision,
+        generation=1,
+        restarts=0,
+        epoch=1,
+        progress=progress,
+    )
+    batch = TaskReportBatch(container="x", incarnation="1", commit_number=1, version=1, tasks=(task,))
+    for _ in range(2):
+        with transaction(engine) as connection:
+            save_report(connection, batch, [])
+    with transaction(engine) as connection:
+        found = connection.execute(text("SELECT p.job FROM proven p JOIN running r USING (job, code)")).scalars().all()
+    assert found == (["a"] if is_proven else [])
 
 
 def test_a_load_outlives_the_container_that_measured_it(engine: Engine) -> None:

@@ -302,6 +302,56 @@ class TestChecksAtTheStart:
         assert store.ask("SELECT dest, delay FROM mart.flights ORDER BY 1") == [("A", 2), ("B", 1), ("C", 3)]
 
 
+class TestNested:
+    """Arrays, maps and structs of a stream: as they were, or refused before a row is read."""
+
+    schema = "id int, a array<string>, n array<array<int>>, m map<string,int>, s struct<x:int,l:array<string>>"
+
+    def test_they_arrive_as_they_were(self, spark: SparkSession, store: Store, tmp_path: Path) -> None:
+        """1. Appended, with nulls and empty ones. 2. Upserted from an aggregation that collects."""
+        rows: list[dict[str, Any]] = [
+            {"id": 1, "a": ["x", None, 'q"\\,{}'], "n": [[1], []], "m": {"k": 1, "n": None}, "s": {"x": 2, "l": ["y"]}},
+            {"id": 2, "a": [], "n": [], "m": {}, "s": {"x": None, "l": None}},
+            {"id": 3, "a": None, "n": None, "m": None, "s": None},
+        ]
+        feed = Feed(tmp_path / "nested", self.schema)
+        feed.add(rows)
+        frame = feed.frame(spark)
+        run_to_end(writer(frame, sink_task(_APPEND), store.settings), tmp_path / "append")
+        found = store.ask("SELECT to_jsonb(flights) FROM flights ORDER BY id")
+        assert [row for (row,) in found] == rows
+        assert store.ask("SELECT pg_typeof(a)::text, pg_typeof(m)::text FROM flights LIMIT 1") == [("text[]", "jsonb")]
+        collected = frame.groupBy("id").agg({"a": "collect_list"}).toDF("dest", "delay")
+        output = PostgresOutput(table="collected", upsert_columns=("dest",))
+        spec = sink_task(output, output_mode="update", index=1, task_count=2)
+        run_to_end(writer(collected, spec, store.settings), tmp_path / "update")
+        found = store.ask("SELECT dest, delay FROM collected ORDER BY dest")
+        assert found == [(1, [rows[0]["a"]]), (2, [[]]), (3, [])]
+
+    @pytest.mark.parametrize(
+        ("column", "words"),
+        [
+            (
+                "a jsonb",
+                r"the column a of the table flights is jsonb, and the query's would be text\[\]: write to_json",
+            ),
+            ("a text", "the column a of the table flights is text"),
+            ("m text[]", r"the column m of the table flights is text\[\], .* give the column the type jsonb"),
+            ("m hstore_like", "the column m .* give the column the type jsonb"),
+        ],
+    )
+    def test_a_column_that_would_read_them_as_something_else_is_refused(
+        self, spark: SparkSession, store: Store, tmp_path: Path, column: str, words: str
+    ) -> None:
+        """An empty array, `{}`, would be an empty object."""
+        store.ask("CREATE DOMAIN hstore_like AS bytea")
+        store.ask(f"CREATE TABLE flights ({column})")
+        feed = Feed(tmp_path / "nested", self.schema)
+        feed.add([{"id": 1}])
+        with pytest.raises(BrokenTask, match=words):
+            writer(feed.frame(spark).select(column.split()[0]), sink_task(_APPEND), store.settings)
+
+
 class StoppingRows(io.BytesIO):
     """COPY text that stops after its first chunk, as a process that got SIGSTOP does."""
 

@@ -86,6 +86,30 @@ def test_a_bad_package_disrupts_one_task_and_is_rolled_back(cell: RolloutCell) -
     assert cell.rollback_writes() == [("put", SYNCER)]
 
 
+def test_a_package_that_never_worked_is_not_gone_back_to(cell: RolloutCell) -> None:
+    """1. A job is made with a package that crashes, and the next crashes too: the rollout is halted, with an alert, and
+    nothing is written. 2. The third is good: it goes out, and the alert is closed. 3. It has worked, so the job goes
+    back to it from the fourth."""
+    cell.bad = {"11", "12", "14"}
+    cell.release("11", job="k")
+    cell.rounds(2)
+    cell.release("12", job="k")
+    cell.rounds(10)
+    assert (cell.rejected("k")["goes_back"], cell.running("k")["config"]["package"]["version"]) == (False, "12")
+    assert cell.client.history("k", layer="rollback").entries == []
+    (alert,) = cell.alerts("rollout_halted")
+    assert alert.message.startswith("the rollout is halted, with no package that has worked in this job to go back to")
+    assert cell.sync("k")["detail"].startswith("halted, with no package that has worked")
+    assert cell.alerts() == []
+    cell.release("13", job="k")
+    cell.rounds(8)
+    assert (cell.sync("k")["state"], cell.running("k")["config"]["package"]["version"]) == ("synced", "13")
+    assert (cell.rejected("k"), cell.alerts("rollout_halted")) == (None, [])
+    cell.release("14", job="k")
+    cell.rounds(8)
+    assert (cell.sync("k")["state"], cell.running("k")["config"]["package"]["version"]) == ("synced", "13")
+
+
 def test_a_wave_that_is_not_heard_of_is_rolled_back_when_the_time_is_out(cell: RolloutCell) -> None:
     cell.silent = {0}
     cell.release("2")

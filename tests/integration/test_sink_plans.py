@@ -15,7 +15,7 @@ from services.state_syncer.decide.effects import QUARANTINE_AFTER_FAILURES
 from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, Lost, Outcome, Unanswered
 from tests.support.state_syncer.cell import Cell, Interfering, Killed, depose, die, elect
 from tests.support.state_syncer.containers import everything_works
-from tests.support.store.jobs import make_config, make_layer, release_job, restart_job, write_layer
+from tests.support.store.jobs import delete_job, make_config, make_layer, release_job, restart_job, write_layer
 
 SIZED = {"key_groups": 4}
 
@@ -243,6 +243,29 @@ def test_an_output_stays_made_while_its_rescale_waits_for_room(cell: Cell) -> No
     cell.restart()
     cell.rounds(10)
     assert (cell.running()["config"], cell.sync()["state"]) == (make_config(**ELSEWHERE), "synced")
+
+
+def test_a_job_that_is_made_again_is_told_from_the_one_before_it(cell: Cell) -> None:
+    """1. A job of files runs. 2. It is deleted and made again: its generations go on, and the request says where its
+    own begin. 3. So does that of its next folder, which ends a rescale."""
+    files = make_layer() | {"output": {"type": "files", "path": "/out"}}
+    write_layer(cell.engine, "j", files)
+    cell.rounds(3)
+    delete_job(cell.engine, "j")
+    cell.round()
+    for container in ("a", "b"):
+        cell.report(container, cell.running()["commit_number"])
+    cell.round()
+    assert cell.running() is None
+    cell.containers.works = everything_works
+    write_layer(cell.engine, "j", files)
+    cell.rounds(3)
+    write_layer(cell.engine, "j", files | {"output": {"type": "files", "path": "/elsewhere"}})
+    cell.rounds(8)
+    assert (cell.running()["generation"], cell.running()["first_generation"]) == (3, 2)
+    assert steps(cell) == ["initialize_sink", "initialize_sink", "initialize_sink", "redistribute", "seal"]
+    requests = [ask.request for ask in cell.containers.asked]
+    assert [each.first_generation for each in requests if isinstance(each, SinkRequest)] == [1, 2, 2]
 
 
 @pytest.mark.parametrize("task_count", [2, 4, 3])

@@ -37,9 +37,9 @@ def show(job: Job) -> None:
 def apply(job: Job, config: Config, reason: Reason = "") -> None:
     """Create a job, or replace its base layer.
 
-    In a file, `${data_dir}` is replaced by the data folder of `penstock up`.
+    In a file, `${data_dir}` is replaced by the data folder of `penstock up`, and `${job}` by the job's name.
     """
-    definition = json_object(config, names={"data_dir": str(CliSettings.read().data_dir.absolute())})
+    definition = json_object(config, names={"data_dir": str(CliSettings.read().data_dir.absolute()), "job": job})
     say_written(client().put_job(job, definition, reason=reason))
 
 

@@ -102,6 +102,9 @@ class KafkaOutput(DeclaredModel):
     delivery: Literal["exactly_once", "at_least_once"] = Field("exactly_once", **declare(RESTART, DECLARED_BY_USER))
     """`exactly_once` writes in Kafka transactions, for readers with read_committed. `at_least_once` is Spark's own
     sink, which writes the rows of a repeated batch twice."""
+    allow_loop: bool = Field(False, **declare(NONE, DECLARED_BY_USER))
+    """Accept that records come back to an input of this job, by way of other jobs or at once. Otherwise such a loop is
+    refused, since its records never end."""
 
 
 class DeltaOutput(DeclaredModel):
@@ -109,7 +112,7 @@ class DeltaOutput(DeclaredModel):
 
     type: Literal["delta"] = Field("delta", **declare(FORBIDDEN, DECLARED_BY_USER))
     """Kind of output."""
-    path: str = Field(..., min_length=1, max_length=4096, **declare(RESTART, DECLARED_BY_USER))
+    path: str = Field(..., min_length=1, max_length=4096, **declare(RESCALE, DECLARED_BY_USER))
     """Hadoop path of the Delta table."""
     partition_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(FORBIDDEN, DECLARED_BY_USER))
     """Columns that partition the table."""
@@ -120,10 +123,11 @@ class FilesOutput(DeclaredModel):
 
     type: Literal["files"] = Field("files", **declare(FORBIDDEN, DECLARED_BY_USER))
     """Kind of output."""
-    path: str = Field(..., min_length=1, max_length=4096, **declare(RESTART, DECLARED_BY_USER))
-    """Hadoop path of a folder; each task writes to its own folder in it."""
-    format: Literal["parquet", "json", "csv"] = Field("parquet", **declare(RESTART, DECLARED_BY_USER))
-    """File format."""
+    path: str = Field(..., min_length=1, max_length=4096, **declare(RESCALE, DECLARED_BY_USER))
+    """Hadoop path of a folder for this job alone: one with files of another job, or of a deleted one, is refused. Each
+    task writes to its own folder in it."""
+    format: Literal["parquet", "json", "csv"] = Field("parquet", **declare(RESCALE, DECLARED_BY_USER))
+    """File format. A change needs another `path`, since a folder takes one format."""
 
 
 class PostgresOutput(DeclaredModel):
@@ -131,7 +135,7 @@ class PostgresOutput(DeclaredModel):
 
     type: Literal["postgres"] = Field("postgres", **declare(FORBIDDEN, DECLARED_BY_USER))
     """Kind of output."""
-    connection: Name = Field("default", **declare(RESTART, DECLARED_BY_USER))
+    connection: Name = Field("default", **declare(RESCALE, DECLARED_BY_USER))
     """Name of a connection in the setting PENSTOCK_CONNECTIONS of the containers, so that no secret is in the job."""
     table: str = Field(
         ...,

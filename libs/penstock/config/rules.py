@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from penstock.config.model import DeltaOutput, FilesOutput, Input, JobConfig, PostgresOutput
+from penstock.config.model import DeltaOutput, FilesOutput, Input, JobConfig, KafkaOutput, PostgresOutput
 from penstock.config.problems import Problem
 from penstock.config.query_rules import query_problems
 from penstock.config.spark_settings import is_allowed
@@ -203,6 +203,20 @@ def _output_mode(config: JobConfig) -> Iterator[Problem]:
             yield Problem("output.upsert_columns", "upsert_columns_required", detail)
 
 
+def _own_loop(config: JobConfig) -> Iterator[Problem]:
+    """Loops by way of other jobs are found where all jobs are known: at the write."""
+    output = config.output
+    if not isinstance(output, KafkaOutput) or output.allow_loop:
+        return
+    for name, source in config.inputs.items():
+        if source.topic == output.topic:
+            detail = (
+                f"output.topic is the topic of inputs.{name}: the job would read its own output again, for ever. "
+                "Choose another topic, or set output.allow_loop"
+            )
+            yield Problem("output.topic", "loop", detail)
+
+
 def _spark_settings(config: JobConfig) -> Iterator[Problem]:
     for setting in config.spark_settings:
         if not is_allowed(setting):
@@ -220,6 +234,7 @@ RULES: tuple[Rule, ...] = (
     _table_paths,
     _inputs,
     _output_mode,
+    _own_loop,
     _spark_settings,
     query_problems,
 )

@@ -206,6 +206,11 @@ Files = LocalFiles | HadoopFiles
 LOCAL_FILES = LocalFiles()
 
 
+def files_of(path: str, session: SparkSession) -> Files:
+    """The files of the file system that a path is on."""
+    return LOCAL_FILES if is_local(path) else HadoopFiles(session)
+
+
 class CheckpointWriter:
     """Writes below one folder through Spark's checkpoint file manager, on any file system, each file whole.
 

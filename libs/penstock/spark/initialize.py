@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from penstock.config.model import FilesOutput
 from penstock.control.logs import logger
 from penstock.spark.sinks import writer
+from penstock.spark.sinks.files import claim_output
 from penstock.spark.task import Runtime, make_frame
 from penstock.tasks.sinks import SinkRequest
 from penstock.tasks.spec import TaskSpec, key_group_ranges
@@ -27,5 +29,9 @@ def initialize(runtime: Runtime, request: SinkRequest) -> None:
         config=config,
     )
     # No checkpoint is opened, so the session needs neither a FENCE file nor a token.
-    writer(make_frame(runtime, spec, checkpoint="", token=""), spec, runtime.settings)
+    frame = make_frame(runtime, spec, checkpoint="", token="")
+    writer(frame, spec, runtime.settings)
+    if isinstance(config.output, FilesOutput):
+        root = runtime.settings.checkpoint_root
+        claim_output(frame.sparkSession, root, request.job, config.output, request.first_generation)
     log.info("output initialized", job=request.job, revision=request.revision, type=config.output.type)

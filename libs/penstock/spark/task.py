@@ -14,7 +14,7 @@ from pyspark.errors.exceptions.captured import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.config.model import JobConfig
+from penstock.config.model import FilesOutput, JobConfig
 from penstock.control.errors import Fenced, Unavailable
 from penstock.control.logs import logger
 from penstock.control.process import wait_until
@@ -22,12 +22,13 @@ from penstock.model.reports import TaskProgress, TaskState
 from penstock.spark.balance import Ends
 from penstock.spark.checkpoint import COLLECTED, is_clean, last_commit, last_offset, task_checkpoint
 from penstock.spark.fence import Mark
-from penstock.spark.files import LOCAL_FILES, Files, HadoopFiles, is_local
+from penstock.spark.files import Files, files_of, is_local
 from penstock.spark.measure.traffic import Samples
 from penstock.spark.query import result_of
 from penstock.spark.session import detach_unused_listeners, task_session
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import writer
+from penstock.spark.sinks.files import bind_output
 from penstock.spark.sources import read_inputs
 from penstock.tasks.spec import TaskSpec
 
@@ -83,7 +84,7 @@ class Runtime:
     @cached_property
     def files(self) -> Files:
         """The files of checkpoints and savepoints."""
-        return LOCAL_FILES if is_local(self.settings.checkpoint_root) else HadoopFiles(self.spark)
+        return files_of(self.settings.checkpoint_root, self.spark)
 
     def checkpoint(self, job: str, generation: int, index: int) -> str:
         """The Hadoop path of a task's checkpoint."""
@@ -215,6 +216,8 @@ class RunningTask:
         if self._frame is None:
             self._frame = make_frame(self.runtime, self.spec, self.checkpoint, self.token)
         task_id, session = self.spec.task_id, self._frame.sparkSession
+        if isinstance(self.spec.config.output, FilesOutput):
+            bind_output(session, self.runtime.settings.checkpoint_root, self.spec, self.spec.config.output)
         stream = writer(self._frame, self.spec, self.runtime.settings)
         self._pool = self._pool or self.runtime.pools.take()
         session.sparkContext.setLocalProperty("spark.scheduler.pool", self._pool)

@@ -20,9 +20,9 @@ _COMMIT = text(
     """
     INSERT INTO running AS held
         (job, config, revision, generation, restarts, stopping, started, commit_number, leader_epoch, committed_at,
-        newest_generation, rollout, digests)
+        newest_generation, rollout, digests, first_generation)
     SELECT new.job, new.config, new.revision, new.generation, new.restarts, new.stopping, new.started,
-        :commit_number, :leader_epoch, now(), new.generation, new.rollout, new.digests
+        :commit_number, :leader_epoch, now(), new.generation, new.rollout, new.digests, new.generation
     FROM json_to_recordset(CAST(:rows AS json)) AS new(
         job text, config jsonb, revision bigint, generation bigint, restarts int, stopping bool, started bool,
         rollout jsonb, digests jsonb)
@@ -58,6 +58,8 @@ _FORGET = text(
         DELETE FROM sync_state USING gone WHERE sync_state.job = gone.name
     ), reported AS (
         DELETE FROM tasks USING gone WHERE tasks.job = gone.name
+    ), proved AS (
+        DELETE FROM proven USING gone WHERE proven.job = gone.name
     ), remembered AS (
         INSERT INTO forgotten AS held (job, commit_number, generation)
         SELECT job, :commit_number, generation FROM stopped

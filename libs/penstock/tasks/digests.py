@@ -29,7 +29,7 @@ from penstock.tasks.rollout import PACKAGE
 from penstock.tasks.sinks import needs_sink
 
 OUTPUT = "output"
-RULES = 1
+RULES = 2
 """Raise this number when digests come to another result for the same configuration: a change of `needs_sink`, of
 `_plain` or of what a digest covers. Digests of other rules are never equal to these."""
 ChangedLeaf = tuple[Path, ChangeKind, Any]

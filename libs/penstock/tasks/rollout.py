@@ -45,6 +45,7 @@ class Rejected(Model):
     """`sync_state.rejected`: the leaves of a package that was not healthy, their good values being `old`.
 
     `layer_version`: that of the layer `rollback` when it was rejected; a higher one says that the layer was written.
+    `goes_back`: the package before has worked in the job. One that never has is no better: the rollout is only halted.
     """
 
     revision: int
@@ -54,6 +55,7 @@ class Rejected(Model):
     task: str | None
     error: str
     layer_version: int = 0
+    goes_back: bool = True
 
     @property
     def package(self) -> str:

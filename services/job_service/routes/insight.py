@@ -22,9 +22,10 @@ from penstock.wire.jobs import Explanation, HistoryPage, JobSummary, PlanRequest
 from penstock.wire.overview import DecisionPage, Series, SyncView, Tasks
 from services.job_service import requests, views
 from services.job_service.explain import explain
+from services.job_service.flows import flow_of
 from services.job_service.plans import plan
 from services.job_service.requests import JobName, PageOf100, PartsOf, known_job
-from services.job_service.store import history, jobs, overview
+from services.job_service.store import flows, history, jobs, overview
 from services.job_service.store.layers import all_layers
 from services.job_service.store.rates import read_rates
 from services.job_service.writes import Layers, Write, merged_with, new_content, require_layer_row
@@ -54,9 +55,10 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf) -> PlanView:
         layers = all_layers(connection)
         running = overview.running_job(connection, job)
         rates = None if running is None else _rates(connection, job, running)
-    require_layer_row(layers, body.layer)
-    content = new_content(Write(Action(body.action), job, "", body.layer, body.config), stored)
-    after = merged_with(stored, layers, body.layer, content)
+        require_layer_row(layers, body.layer)
+        content = new_content(Write(Action(body.action), job, "", body.layer, body.config), stored)
+        after = merged_with(stored, layers, body.layer, content)
+        flows.check(connection, flow_of(job, after.model_dump(mode="json")))
     has_run = running is not None and running.started
     return plan(
         job,

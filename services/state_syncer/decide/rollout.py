@@ -84,6 +84,7 @@ def begin_rollout(view: JobView, start: StartRollout, now: datetime, policy: Rol
         ends=ends,
         begun_at=now,
         step_at=now,
+        goes_back=_is_good_proven(view, running),
     )
     return Record(plan, replace(commit, rollout=_rollout(running, plan, commit)))
 
@@ -170,7 +171,13 @@ def _halt(job: str, plan: Rollout, fact: WaveFact, found: tuple[Trouble, ...], n
     error = fact.value if worst is None else worst.why
     task = None if worst is None else task_id(job, worst.index)
     rejected = Rejected(
-        revision=plan.revision, leaves=plan.leaves, wave=plan.wave + 1, waves=len(plan.ends), task=task, error=error
+        revision=plan.revision,
+        leaves=plan.leaves,
+        wave=plan.wave + 1,
+        waves=len(plan.ends),
+        task=task,
+        error=error,
+        goes_back=plan.goes_back,
     )
     why = f"{fact.value}: {error if task is None else f'{task}: {error}'}"
     return Record(plan.again(now, step=Stage.ROLL_BACK, why=why), rejected=rejected)
@@ -216,6 +223,11 @@ def _go_along(running: Running, plan: Rollout, commit: Commit, now: datetime) ->
 def _good(running: Running, plan: Rollout) -> Config:
     """What runs, with the package and the query that all tasks were healthy with."""
     return overlay(running.config, good_values(plan.leaves))
+
+
+def _is_good_proven(view: JobView, running: Running) -> bool:
+    """Whether a task has ever worked with the package to go back to."""
+    return running.is_proven if view.rolling is None else view.rolling.plan.goes_back
 
 
 def _same_package(one: Config, other: Config) -> bool:

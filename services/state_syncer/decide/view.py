@@ -34,6 +34,8 @@ class Running:
     """What the job has been brought to.
 
     `started`: some commit asked for tasks, so checkpoints may exist. `rollout`: only some of the tasks run `config`.
+    `first_generation`: the first that the job ever had, above those of a deleted job of the same name. `is_proven`: a
+    task has finished a batch with rows with the package and query of `last_whole`.
     """
 
     config: Config
@@ -45,6 +47,8 @@ class Running:
     commit_number: int
     rollout: RunningRollout | None = None
     digests: Digests = field(default_factory=dict)
+    first_generation: int = 1
+    is_proven: bool = True
 
     @property
     def asks_for_tasks(self) -> bool:
@@ -117,6 +121,11 @@ class JobView(JobRow):
     restore: Restore | None = None
     rolling: Rolling | None = None
     digests: Digests = field(default_factory=dict)
+
+    @property
+    def first_generation(self) -> int:
+        """The first generation that the job ever had, or will have."""
+        return self.last_generation + 1 if self.running is None else self.running.first_generation
 
     def asks_for_more(self, plan: Plan | Rollout, config: Config, restore: Restore | None = None) -> bool:
         """Whether anything was asked of the job since `plan`, which brings it to `config`."""

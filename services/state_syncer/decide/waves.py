@@ -15,6 +15,7 @@ from penstock.model.reports import TaskState
 from penstock.tasks.rollout import ROLLOUT_SHARE, LeafChange, SeenTask
 
 CRASHES_BEFORE_HALT = 3
+NOTHING_PROVEN = "no package that has worked in this job to go back to"
 
 
 class Stage(StrEnum):
@@ -30,7 +31,8 @@ class Rollout(Model):
     `revision`, `restarts`: what an upgraded task must report. `fields`: all that the write changes; `leaves`: those
     that a rollback resets. `ends`: for each wave, how many tasks are upgraded once it has begun. `wave`: the present
     one, from 0, which began at `step_at`. `crashes`: of each task, before it was upgraded. `well_since`: since when all
-    upgraded tasks have been running. `why`: the reason of a halt.
+    upgraded tasks have been running. `why`: the reason of a halt. `goes_back`: a task of the job has finished a batch
+    with rows with the package before, so the job goes back to that when a wave is not healthy.
     """
 
     kind: Literal["rollout"] = "rollout"
@@ -47,6 +49,7 @@ class Rollout(Model):
     step_at: datetime
     well_since: datetime | None = None
     why: str = ""
+    goes_back: bool = True
 
     @property
     def upgraded(self) -> int:
@@ -66,7 +69,8 @@ class Rollout(Model):
         """The progress of the rollout, in words for people."""
         where = f"wave {self.wave + 1} of {len(self.ends)}, {self.upgraded} of {self.ends[-1]} tasks upgraded"
         if self.step is Stage.ROLL_BACK:
-            return f"rolling back from {where}: {self.why}"
+            done = "rolling back from" if self.goes_back else f"halted, with {NOTHING_PROVEN}, in"
+            return f"{done} {where}: {self.why}"
         return f"{where}{f', waiting for {waits_for}' if waits_for else ''}"
 
 

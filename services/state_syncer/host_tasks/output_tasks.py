@@ -81,7 +81,7 @@ class OutputTasks:
             url = self._candidates.places[key.container].url
             try:
                 config = JobConfig.model_validate(dict(commit.config))
-                yield Attempt(key, url, SinkRequest(job=view.job, revision=commit.revision, config=config))
+                yield Attempt(key, url, _request(view, commit.revision, config))
             except ValueError as error:
                 yield Attempt(key, url, Failed(f"the request cannot be made: {error}"))
 
@@ -91,6 +91,10 @@ class OutputTasks:
             self._rings[selector] = Ring(self._candidates.near(selector))
         container = self._rings[selector].choose(view.job, failures)
         return HostTaskStep(AttemptKey(view.job, INITIALIZE_SINK, commit.revision, container, failures), failures)
+
+
+def _request(view: JobView, revision: int, config: JobConfig) -> SinkRequest:
+    return SinkRequest(job=view.job, revision=revision, config=config, first_generation=view.first_generation)
 
 
 def _wait(candidate: Candidate[Commit], why: str) -> Wait:

@@ -39,15 +39,16 @@ class Forget:
 
 
 def decide_rollback(rejected: Rejected, layers: Sequence[LayerContent]) -> Write | Keep | Forget:
-    """`layers`: all of the job, lowest first. A layer that somebody dropped after it was written stays dropped."""
+    """`layers`: all of the job, lowest first. A layer that somebody dropped after it was written stays dropped. Of a
+    halted rollout nothing is written: the record goes once another package is asked for."""
     own = next((layer for layer in layers if layer.layer == ROLLBACK_LAYER), LayerContent(ROLLBACK_LAYER, None, 0))
     is_written = own.version > rejected.layer_version
     is_asked_for = _is_asked_for(rejected, layers)
-    if own.config is None and (is_written or not is_asked_for):
+    if own.config is None and ((is_written and rejected.goes_back) or not is_asked_for):
         return Forget()
     if not is_asked_for:
         return Write(None, own.version, f"another package is asked for than the rejected one: {rejected.package}")
-    if is_written:
+    if is_written or not rejected.goes_back:
         return Keep()
     return Write(overlay(own.config or {}, good_values(rejected.leaves)), own.version, _reason(rejected))
 

@@ -10,11 +10,11 @@ from sqlalchemy import Connection, Engine, text
 
 from penstock.control.logs import logger
 from penstock.store import leases
-from penstock.store.alerts import clear_alerts, raise_alert
+from penstock.store.alerts import raise_alert
 from penstock.store.engine import snapshot
 from penstock.store.running import STATE_SYNCER
 from penstock.tasks.rollout import LayerContent, Rejected
-from services.state_syncer.store.rollouts import ROLLED_BACK
+from services.state_syncer.store.rollouts import ROLLED_BACK, clear_rejected
 
 log = logger(__name__)
 
@@ -82,7 +82,7 @@ class RollbackStore:
         with leases.fenced(self._engine, STATE_SYNCER, leader_epoch) as connection:
             for job, rejected in jobs.items():
                 if connection.execute(_FORGET, {"job": job, "seen": rejected.model_dump_json()}).rowcount:
-                    clear_alerts(connection, ROLLED_BACK, [job])
+                    clear_rejected(connection, [job])
 
     def raise_alerts(self, refused: Mapping[str, str], leader_epoch: int) -> None:
         """Raises an alert for each package that cannot be rolled back, with the reason. Raises Fenced, Unavailable."""

@@ -78,7 +78,10 @@ _READ = text(
     """
     SELECT j.name, j.revision, j.restarts, j.deleting,
         r.config AS running_config, r.digests AS running_digests, r.revision AS running_revision, r.generation,
-        r.restarts AS running_restarts, r.stopping, r.started, r.commit_number, r.rollout,
+        r.restarts AS running_restarts, r.stopping, r.started, r.commit_number, r.rollout, r.first_generation,
+        EXISTS (SELECT FROM proven p WHERE p.job = r.job AND p.code = code_of(CASE
+            WHEN r.rollout->>'revision' = r.revision::text THEN r.rollout->'before'->'config' ELSE r.config END)
+        ) AS is_proven,
         s.plan, GREATEST(r.generation, r.newest_generation) AS newest_generation,
         s.state, s.detail, s.revision AS sync_revision, s.change_kind, s.changed_fields, s.failures, s.next_attempt_at,
         coalesce(f.generation, 0) AS forgotten_generation,
@@ -197,6 +200,8 @@ def _running(row: Row[Any]) -> Running | None:
         row.started,
         row.commit_number,
         digests=row.running_digests,
+        first_generation=row.first_generation,
+        is_proven=row.is_proven,
     )
 
 

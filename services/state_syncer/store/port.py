@@ -25,7 +25,7 @@ from services.state_syncer.host_tasks.next_attempt import LiveContainer
 from services.state_syncer.host_tasks.store import read_state_bytes
 from services.state_syncer.store import jobs, states
 from services.state_syncer.store.plans import count_running, read_live_containers, read_plans, write_plans
-from services.state_syncer.store.rollouts import ROLLED_BACK, RollingJobs, raise_rolled_back, read_rolling_jobs
+from services.state_syncer.store.rollouts import RollingJobs, clear_rejected, raise_rejected, read_rolling_jobs
 from services.state_syncer.store.simple import SimpleCommits, commit_simple, queue_others
 from services.state_syncer.store.states import Ranks, SyncWrite
 
@@ -190,10 +190,10 @@ def _round_input(connection: Connection, ranks: states.RanksRow) -> RoundInput:
 
 
 def _alert_of_rollouts(connection: Connection, batch: Batch) -> None:
-    clear_alerts(connection, ROLLED_BACK, batch.forget)
+    clear_rejected(connection, batch.forget)
     for write in batch.plans:
         if write.rejected is not None:
-            raise_rolled_back(connection, write.job, write.rejected)
+            raise_rejected(connection, write.job, write.rejected)
 
 
 def _end_restores(connection: Connection, restored: Mapping[str, int]) -> None:

@@ -7,17 +7,18 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, text
 
-from penstock.store.alerts import raise_alert
+from penstock.store.alerts import clear_alerts, raise_alert
 from penstock.store.cluster import read_facts
 from penstock.store.selectors import selector_in
 from penstock.tasks.rollout import Rejected, SeenTask
 from penstock.tasks.spec import task_id
 from services.state_syncer.decide.view import RollingJob
-from services.state_syncer.decide.waves import Rolling, Rollout
+from services.state_syncer.decide.waves import NOTHING_PROVEN, Rolling, Rollout
 from services.state_syncer.store.plans import IS_ROLLOUT
 from services.state_syncer.store.states import sync_record
 
 ROLLED_BACK = "rolled_back"
+HALTED = "rollout_halted"
 
 # A batch with rows is behind a reported task `t`; NULL is no. Compared as JSON: a cast of a malformed report would end
 # the round of all jobs.
@@ -116,9 +117,16 @@ def read_wave_tasks(connection: Connection, jobs: Sequence[str]) -> dict[str, di
     return found
 
 
-def raise_rolled_back(connection: Connection, job: str, rejected: Rejected) -> None:
-    """One alert of kind `rolled_back` a job."""
+def raise_rejected(connection: Connection, job: str, rejected: Rejected) -> None:
+    """One alert a job, of the kind that says whether the package is rolled back."""
     where = f"wave {rejected.wave} of {rejected.waves}"
-    message = f"the package is rolled back: {rejected.package}: {where}: {rejected.task or job}: {rejected.error}"
+    what = "the package is rolled back" if rejected.goes_back else f"the rollout is halted, with {NOTHING_PROVEN}"
+    message = f"{what}: {rejected.package}: {where}: {rejected.task or job}: {rejected.error}"
     details = rejected.model_dump(mode="json", exclude={"layer_version"}) | {"package": rejected.package}
-    raise_alert(connection, ROLLED_BACK, job, message, details)
+    raise_alert(connection, ROLLED_BACK if rejected.goes_back else HALTED, job, message, details)
+
+
+def clear_rejected(connection: Connection, jobs: Sequence[str]) -> None:
+    """Closes the alerts of these jobs."""
+    for kind in (ROLLED_BACK, HALTED):
+        clear_alerts(connection, kind, jobs)

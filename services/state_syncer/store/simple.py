@@ -79,9 +79,10 @@ _COMMIT_FIRST = """
             {which}
     ), committed AS (
         INSERT INTO running
-            (job, config, digests, revision, generation, restarts, stopping, started, commit_number, leader_epoch)
+            (job, config, digests, revision, generation, restarts, stopping, started, commit_number, leader_epoch,
+            first_generation)
         SELECT fresh.job, e.config, e.digests, fresh.revision, fresh.last_generation + 1, fresh.restarts, false,
-            e.asks_for_tasks, :commit_number, :leader_epoch
+            e.asks_for_tasks, :commit_number, :leader_epoch, fresh.last_generation + 1
         FROM fresh JOIN expected_configs e ON e.job = fresh.job AND e.revision = fresh.revision AND e.basis = :basis
         WHERE e.digests->>'output' = '' OR NOT e.asks_for_tasks
         ON CONFLICT (job) DO NOTHING

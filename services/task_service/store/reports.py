@@ -50,6 +50,20 @@ _WRITE_TASKS = text(
     """
 )
 
+# By the revision that a task reports it is told what it ran: a report of another revision proves nothing about the row.
+# In order of key, as the samples below.
+_WRITE_PROVEN = text(
+    """
+    INSERT INTO proven (job, code)
+    SELECT DISTINCT running.job, running.code
+    FROM json_to_recordset(CAST(:rows AS json)) AS new(job text, revision bigint)
+        JOIN running ON running.job = new.job AND running.revision = new.revision
+    WHERE NOT EXISTS (SELECT FROM proven WHERE proven.job = running.job AND proven.code = running.code)
+    ORDER BY running.job, running.code
+    ON CONFLICT DO NOTHING
+    """
+)
+
 _DELETE_UNLISTED = text(
     """
     DELETE FROM tasks WHERE container = :container AND NOT EXISTS (
@@ -107,6 +121,7 @@ def save_report(connection: Connection, batch: TaskReportBatch, samples: Sequenc
     rows = orjson.dumps([task.model_dump(mode="json") for task in batch.tasks]).decode()
     ended = connection.execute(_DELETE_UNLISTED, {"container": batch.container, "rows": rows}).rowcount
     connection.execute(_WRITE_TASKS, {"container": batch.container, "rows": rows})
+    save_proven(connection, batch.tasks)
     if samples:
         connection.execute(_WRITE_SAMPLES, {"rows": orjson.dumps(list(samples)).decode()})
     save_loads(connection, batch.tasks)
@@ -123,6 +138,14 @@ def save_loads(connection: Connection, tasks: Sequence[TaskReport]) -> None:
     ]
     if rows:
         connection.execute(_WRITE_LOADS, {"rows": orjson.dumps(rows).decode()})
+
+
+def save_proven(connection: Connection, tasks: Sequence[TaskReport]) -> None:
+    """Notes the packages whose tasks have finished a batch with rows."""
+    worked = {(task.job, task.revision) for task in tasks if task.progress is not None and task.progress.input_rows}
+    if worked:
+        rows = [{"job": job, "revision": revision} for job, revision in sorted(worked)]
+        connection.execute(_WRITE_PROVEN, {"rows": orjson.dumps(rows).decode()})
 
 
 def purge_loads(connection: Connection, *, keep_days: int) -> int:

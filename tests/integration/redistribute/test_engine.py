@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ from pyspark.errors import StreamingQueryException
 from penstock.control.errors import BrokenTask
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.failures import failure_of
+from penstock.spark.initialize import initialize
 from penstock.spark.redistribute import engine
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.seal import seal
 from penstock.spark.sinks.files import read_all
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import SealRequest
+from penstock.tasks.sinks import SinkRequest
 from tests.support.spark.hosts import make_topic
 from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
 from tests.support.spark.session import forget_last_commit
@@ -110,7 +113,11 @@ def test_a_job_that_has_read_nothing_goes_on_from_where_it_began(runtime: Runtim
 
 
 def test_the_files_sink_goes_on_over_its_compactions(runtime: Runtime, events: Events, tmp_path: Path) -> None:
-    """Spark's sink compacts its log every few batches and reads it from batch 0 on, which the new task never ran."""
+    """Spark's sink compacts its log every few batches and reads it from batch 0 on, which the new task never ran.
+
+    1. A rescale. 2. Another folder: a new generation, whose log begins anew. 3. The folder is not for another job.
+    4. Nor for the same job once its checkpoint is gone: Spark would skip its batches without a word.
+    """
     events.add_range(0, 60)
     output = {"type": "files", "path": str(tmp_path / "out")}
     compact_often = {"spark.sql.streaming.fileSink.log.compactInterval": "3"}
@@ -122,6 +129,19 @@ def test_the_files_sink_goes_on_over_its_compactions(runtime: Runtime, events: E
         job.run()
     assert read_all(runtime.spark, output["path"]).count() == 60 * 4
     assert (tmp_path / "out/g2/task-0/_spark_metadata/2.compact").exists()
+    elsewhere = job.config.output.model_copy(update={"path": str(tmp_path / "elsewhere")})
+    job.rescale(output=elsewhere)
+    for batch in range(4, 7):
+        events.add_range(60 * batch, 60 * (batch + 1))
+        job.run()
+    assert read_all(runtime.spark, output["path"]).count() == 60 * 4
+    assert read_all(runtime.spark, elsewhere.path).count() == 60 * 3
+    with pytest.raises(BrokenTask, match=f"has files of the job {job.name}: "):
+        initialize(runtime, SinkRequest(job=f"{job.name}-2", revision=1, config=job.config))
+    initialize(runtime, SinkRequest(job=job.name, revision=1, config=job.config))
+    shutil.rmtree(job.checkpoint(0))
+    with pytest.raises(BrokenTask, match="of another checkpoint, so Spark would skip this one's"):
+        job.run()
 
 
 def test_keys_that_are_not_where_the_configuration_says_are_refused(runtime: Runtime, events: Events) -> None:

@@ -63,6 +63,7 @@ class RunningEntry:
     commit_number: int
     newest_generation: int = 0
     rescale_seconds: Mapping[str, float] | None = None
+    first_generation: int = 1
 
     @cached_property
     def config(self) -> Mapping[str, Any]:

@@ -206,6 +206,7 @@ def _running(entry: RunningEntry) -> Running:
         row.stopping,
         row.started,
         entry.commit_number,
+        first_generation=entry.first_generation,
     )
 
 
@@ -220,7 +221,8 @@ def _commit(store: MemoryStore, commits: Sequence[CommitRow], remade: Sequence[s
             taken = 0 if held is None else max(held.newest_generation, held.row.generation)
             seconds = None if held is None else held.rescale_seconds
             newest = max(taken, row.generation)
-            store.running[row.job] = RunningEntry(row._replace(started=started), number, newest, seconds)
+            first = row.generation if held is None else held.first_generation
+            store.running[row.job] = RunningEntry(row._replace(started=started), number, newest, seconds, first)
     for job in remade:
         store.forgotten.pop(job, None)
     return number

@@ -10,17 +10,21 @@ from typing import Any
 import orjson
 
 from penstock.control.errors import Unavailable
+from penstock.model.reports import TaskProgress, TaskReport, TaskState
+from penstock.store.engine import transaction
 from penstock.tasks.spec import TaskSpec, expand
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import BatchResult, BatchWrite
 from services.state_syncer.rollback.reconciler import RollbackReconciler
 from services.state_syncer.rollback.store import RollbackStore
 from services.task_service.store.port import TemplateStore
+from services.task_service.store.reports import save_proven
 from services.task_service.templates import template_of
 from tests.support.state_syncer.cell import Cell
 from tests.support.store.jobs import make_layer
 
 ROUND_SECONDS = 5
+WORKED = {"batch_id": 1, "input_rows": 5}
 
 
 class Away:
@@ -96,14 +100,19 @@ class RolloutCell(Cell):
             state="crashed" if is_bad else "running",
             crashes=3 if is_bad else 0,
             error="no module" if is_bad else None,
-            progress=None if is_bad else orjson.dumps({"batch_id": 1, "input_rows": 5}).decode(),
+            progress=None if is_bad else orjson.dumps(WORKED).decode(),
         )
+        if not is_bad:
+            ran = spec.model_dump(include={"job", "index", "revision", "generation", "restarts"})
+            report = TaskReport(**ran, state=TaskState.RUNNING, epoch=1, progress=TaskProgress(**WORKED))
+            with transaction(self.engine) as connection:
+                save_proven(connection, [report])
 
     def rejected(self, job: str = "j") -> Any:
         return self.sync(job)["rejected"]
 
-    def alerts(self, *, include_cleared: bool = False) -> list[Any]:
-        return self.client.alerts(kind="rolled_back", include_cleared=include_cleared).alerts
+    def alerts(self, kind: str = "rolled_back", *, include_cleared: bool = False) -> list[Any]:
+        return self.client.alerts(kind=kind, include_cleared=include_cleared).alerts
 
     def rollback_writes(self) -> list[Any]:
         """What was done to the layer, oldest first: action and author."""

@@ -44,6 +44,12 @@ def test_names_are_replaced_in_files_only_and_others_are_left(tmp_path: Path) ->
     assert json_object(text, names={"data_dir": "/data"})["path"] == "${data_dir}/out"
 
 
+def test_two_jobs_made_of_the_example_write_to_folders_of_their_own() -> None:
+    example = str(Path(__file__).parents[3] / "deploy" / "examples" / "hello.json")
+    found = [json_object(example, names={"data_dir": "/data", "job": job}) for job in ("hello", "hello2")]
+    assert [each["output"]["path"] for each in found] == ["/data/outputs/hello", "/data/outputs/hello2"]
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [("{", "not JSON"), ("nosuch.json", "neither a JSON object nor a file"), ("[1]", "neither"), ("", "neither")],

@@ -54,7 +54,7 @@ def test_the_table_is_json() -> None:
         ),
         (("tables", "planes", "format"), "tables.*.format", ChangeKind.RESTART, "one of parquet, csv, json, delta"),
         (("output", "type"), "output.type", ChangeKind.FORBIDDEN, "one of kafka, delta, files, postgres"),
-        (("output", "path"), "output.path", ChangeKind.RESTART, "text, at most 4096 characters"),
+        (("output", "path"), "output.path", ChangeKind.RESCALE, "text, at most 4096 characters"),
         (("args", "limit"), "args.*", ChangeKind.RESTART, None),
         (("args",), "args.*", ChangeKind.RESTART, None),
         (("labels", "with.dots"), "labels.*", ChangeKind.NONE, "text, at most 1000 characters"),

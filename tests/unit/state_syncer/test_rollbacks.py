@@ -42,6 +42,16 @@ def test_nothing_is_written(own: Any, version: int, others: Any, decision: Any) 
     assert decided(own, version, *others) == decision
 
 
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize(("others", "decision"), [((), Keep()), ((OTHER,), Forget())])
+def test_a_halted_rollout_writes_nothing_and_is_forgotten_with_the_next_package(
+    others: Any, decision: Any, version: int
+) -> None:
+    layers = [LayerContent(f"layer-{n}", config, 1) for n, config in enumerate((BASE, *others))]
+    halted = rejected().model_copy(update={"goes_back": False})
+    assert decide_rollback(halted, [*layers, LayerContent("rollback", None, version)]) == decision
+
+
 def test_it_is_written_while_it_has_the_version_that_it_had_when_the_package_was_rejected() -> None:
     put = decided(None, 4)
     assert isinstance(put, Write)

@@ -242,6 +242,16 @@ def test_what_was_rejected_and_why_is_recorded() -> None:
     assert (record.state, record.detail.startswith("rolling back from wave 1 of 4")) == (JobState.ROLLING, True)
 
 
+def test_a_package_that_never_worked_is_not_what_the_job_goes_back_to() -> None:
+    """Nor is it for the package that comes after the halted one."""
+    roll = begun(view(running=replace(RUNNING, is_proven=False)))
+    halt = step(rolling(roll, task("crashed", crashes=3)))
+    assert (halted().rejected.goes_back, halt.rejected.goes_back) == (True, False)
+    assert halt.plan.describe().startswith("halted, with no package that has worked in this job to go back to, in wave")
+    again = step(rolling(Record(halt.plan, roll.commit), expected=config("3"), revision=7))
+    assert (again.plan.step, again.plan.goes_back) == (Stage.WAVE, False)
+
+
 @pytest.mark.parametrize("tasks", [(), (task(worked=True),), (task("crashed", crashes=9),)])
 def test_a_halted_rollout_stays_whatever_is_seen(tasks: Any) -> None:
     job = rolling(Record(halted().plan, begun().commit), *tasks)

@@ -33,7 +33,8 @@ def is_written(marker: Marker | None, batch_id: int, query_id: str) -> bool:
     if marker.query_id != query_id:
         raise BrokenCheckpoint(
             f"batch {batch_id} comes from query {query_id}, but the database has batches of query {marker.query_id} "
-            "for the same task and generation: the checkpoint was replaced"
+            "for the same task and generation: the checkpoint was replaced, or another cell has a job of this name; "
+            "choose another name, or delete the job's rows of penstock_batches to write on"
         )
     if batch_id < marker.batch_id:
         raise BrokenCheckpoint(

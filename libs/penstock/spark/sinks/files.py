@@ -7,6 +7,7 @@ each generation has a folder of its own: `<path>/g<generation>/task-<index>`. `r
 
 from __future__ import annotations
 
+import json
 from functools import reduce
 
 from py4j.java_gateway import JavaObject
@@ -16,7 +17,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.config.model import FilesOutput
 from penstock.control.errors import NotFound
+from penstock.spark.checkpoint import METADATA, last_offset, new_id, parsed, task_checkpoint
+from penstock.spark.files import CheckpointWriter, Files, files_of
 from penstock.spark.sinks.context import JSON_OPTIONS, TIMESTAMP_OPTIONS, require_output_mode
+from penstock.spark.sinks.folder_owner import bind, claim, require_own
 from penstock.tasks.spec import TaskSpec
 
 _WRITE_OPTIONS = {
@@ -36,6 +40,23 @@ def writer(frame: DataFrame, spec: TaskSpec, output: FilesOutput) -> DataStreamW
         .options(**_WRITE_OPTIONS[output.format])
         .option("path", task_folder(output.path, spec.generation, spec.index))
     )
+
+
+def claim_output(session: SparkSession, root: str, job: str, output: FilesOutput, first_generation: int) -> None:
+    """Makes the output's folder the job's. `root`: of all checkpoints. Raises what `folder_owner.claim` raises."""
+    claim(files_of(output.path, session), files_of(root, session), root, output, job, first_generation)
+
+
+def bind_output(session: SparkSession, root: str, spec: TaskSpec, output: FilesOutput) -> None:
+    """Before a query starts in `session`, whose checkpoint is claimed: the task's folder is its checkpoint's.
+
+    Raises BrokenTask when the folder is another job's, or another checkpoint's.
+    """
+    files, checkpoints = files_of(output.path, session), files_of(root, session)
+    require_own(files, checkpoints, root, output, spec.job, spec.generation)
+    checkpoint = task_checkpoint(root, spec.job, spec.generation, spec.index)
+    folder = task_folder(output.path, spec.generation, spec.index)
+    bind(files, folder, _query_id(session, checkpoints, checkpoint), last_offset(checkpoint, checkpoints))
 
 
 def task_folder(path: str, generation: int, index: int) -> str:
@@ -66,6 +87,13 @@ def task_folders(session: SparkSession, path: str) -> list[str]:
     pattern = context._jvm.org.apache.hadoop.fs.Path(root, "g*/task-*/_spark_metadata")
     found: list[JavaObject] = list(file_system.globStatus(pattern) or [])
     return sorted(status.getPath().getParent().toString() for status in found)
+
+
+def _query_id(session: SparkSession, files: Files, checkpoint: str) -> str:
+    """The id of a checkpoint, which gets one before its first query."""
+    if METADATA not in files.names(checkpoint):
+        CheckpointWriter(session, checkpoint).write(METADATA, new_id())
+    return parsed(f"{checkpoint}/{METADATA}", lambda text: str(json.loads(text)["id"]), files)
 
 
 def _read(session: SparkSession, folder: str, file_format: str, schema: str | None) -> DataFrame | None:

@@ -39,6 +39,13 @@ WHERE job = %s AND task_index = %s AND generation = %s
 """
 
 
+_READ_COLUMNS = """
+SELECT attname, format_type(coalesce(nullif(typbasetype, 0), atttypid), NULL)
+FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
+WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped
+"""
+
+
 class MarkerKey(NamedTuple):
     """The row of penstock_batches that belongs to a task's generation, by its primary key."""
 
@@ -60,6 +67,21 @@ def claim_marker(connection: psycopg.Connection, key: MarkerKey) -> Marker | Non
 def write_marker(connection: psycopg.Connection, key: MarkerKey, marker: Marker, rows: int) -> None:
     """Replaces the claimed marker."""
     connection.execute(_WRITE_MARKER, (marker.batch_id, marker.query_id, rows, *key))
+
+
+def require_column_type(table: str, name: str, kind: str, found: str) -> None:
+    """Raises BrokenTask when a column of type `found` reads the text of an array or of JSON, `kind`, as something else.
+
+    An empty array, `{}`, is a JSON object. Of other types Postgres refuses itself what it cannot read.
+    """
+    is_array = kind.endswith("[]")
+    fits = found.endswith("[]") if is_array else found in ("jsonb", "json", "text", "character varying", "character")
+    if fits or (kind != "jsonb" and not is_array):
+        return
+    advice = "write to_json of it in the query" if is_array else "give the column the type jsonb"
+    raise BrokenTask(
+        f"output.table: the column {name} of the table {table} is {found}, and the query's would be {kind}: {advice}"
+    )
 
 
 class Target:
@@ -120,11 +142,12 @@ class Target:
         return row is not None and None not in row
 
     def _require_columns(self, connection: psycopg.Connection) -> None:
-        query = "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped"
-        rows = connection.execute(query, (self._identifier.as_string(connection),)).fetchall()
-        missing = sorted(self._columns.keys() - {name for (name,) in rows})
+        found = dict(connection.execute(_READ_COLUMNS, (self._identifier.as_string(connection),)).fetchall())
+        missing = sorted(self._columns.keys() - found.keys())
         if missing:
             raise BrokenTask(f"output.table: the table {self.table} has no column {', '.join(missing)}")
+        for name, kind in self._columns.items():
+            require_column_type(self.table, name, kind, found[name])
 
     def _create(self) -> sql.Composed:
         parts: list[sql.Composable] = [

@@ -1,0 +1,108 @@
+"""What each job reads and where it writes, and what must not be: a loop of topics, a folder of another job. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from penstock.control.errors import InvalidConfig
+
+
+class Flow(NamedTuple):
+    """A job's topics, and the folder of its files. `may_loop`: the job says that its records may come back to it."""
+
+    job: str
+    reads: tuple[str, ...]
+    writes: str | None = None
+    folder: str | None = None
+    may_loop: bool = False
+
+    @property
+    def passes_on(self) -> str | None:
+        """The topic that a loop could go on by."""
+        return None if self.may_loop else self.writes
+
+
+def flow_of(job: str, config: Mapping[str, Any]) -> Flow:
+    """The flow of a complete configuration, given as JSON."""
+    output = config["output"]
+    reads = tuple(sorted({source["topic"] for source in config["inputs"].values()}))
+    folder = _normalized(output["path"]) if output["type"] == "files" else None
+    return Flow(job, reads, output.get("topic"), folder, bool(output.get("allow_loop", False)))
+
+
+class Flows:
+    """The jobs that may lie on a loop with jobs that are written, and the owners of the folders that are asked for."""
+
+    def __init__(self, known: Iterable[Flow], owners: Mapping[str, str]) -> None:
+        self._flows: dict[str, Flow] = {}
+        self._writers: defaultdict[str, set[str]] = defaultdict(set)
+        self._owners = dict(owners)
+        for flow in known:
+            self._put(flow)
+
+    def take(self, flow: Flow) -> None:
+        """From now on the job has this flow. Raises InvalidConfig, and changes nothing, when it must not."""
+        owner = self._owners.get(flow.folder or "", flow.job)
+        if owner != flow.job:
+            raise InvalidConfig(
+                f"output.path: the job {owner} writes to {flow.folder}, and a folder takes the files of one job",
+                field="output.path",
+                rule="folder_taken",
+            )
+        loop = self._loop_of(flow)
+        if loop:
+            raise InvalidConfig(
+                f"output.topic: the job would read its own output again, for ever: {' > '.join(loop)}. "
+                "Choose another topic, or set output.allow_loop",
+                field="output.topic",
+                rule="loop",
+            )
+        self._put(flow)
+
+    def _put(self, flow: Flow) -> None:
+        before = self._flows.get(flow.job)
+        if before is not None:
+            self._owners.pop(before.folder or "", None)
+            self._writers[before.passes_on or ""].discard(flow.job)
+        if flow.passes_on is not None:
+            self._writers[flow.passes_on].add(flow.job)
+        if flow.folder is not None:
+            self._owners[flow.folder] = flow.job
+        self._flows[flow.job] = flow
+
+    def _loop_of(self, flow: Flow) -> list[str]:
+        """A shortest loop through the job: jobs and topics in turn. Empty without one.
+
+        It is looked for against the stream: a topic may have thousands of readers, but rarely more than a few writers.
+        """
+        if flow.passes_on is None:
+            return []
+        goes_to: dict[str, tuple[str, str] | None] = dict.fromkeys(flow.reads)
+        queue = list(flow.reads)
+        for topic in queue:
+            if topic == flow.passes_on:
+                return [flow.job, *_way(topic, goes_to), flow.job]
+            for job in sorted(self._writers[topic] - {flow.job}):
+                fresh = [each for each in self._flows[job].reads if each not in goes_to]
+                goes_to |= dict.fromkeys(fresh, (job, topic))
+                queue += fresh
+        return []
+
+
+def _way(topic: str, goes_to: Mapping[str, tuple[str, str] | None]) -> list[str]:
+    """From a topic by jobs to one that the job reads."""
+    way = [topic]
+    while (step := goes_to[way[-1]]) is not None:
+        way += step
+    return way
+
+
+def _normalized(path: str) -> str:
+    """Different texts of one local path are one folder."""
+    scheme, colon, rest = path.partition(":")
+    if colon and scheme != "file":
+        return path.rstrip("/")
+    return posixpath.normpath((rest if colon else path).replace("//", "/").replace("//", "/"))

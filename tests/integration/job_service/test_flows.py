@@ -1,0 +1,79 @@
+"""Jobs that would feed each other for ever, or share a folder, are refused over HTTP, also when written at once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from penstock.control.errors import InvalidConfig
+from penstock.wire.job_client import JobClient
+from penstock.wire.jobs import BatchAction, BatchWrite
+from tests.support.job_service.service import CONFIG, RunningJobService
+
+
+def reading(topic: str, writing: str, **output: Any) -> dict[str, Any]:
+    source = {"topic": topic, "key_groups": 8, "format": "raw"}
+    query = {"sql": "SELECT value FROM rows"}
+    return {
+        **CONFIG,
+        "query": query,
+        "inputs": {"rows": source},
+        "output": {"type": "kafka", "topic": writing, **output},
+    }
+
+
+def test_a_loop_over_several_jobs_is_refused_until_it_is_allowed(client: JobClient) -> None:
+    """1. The third job would close a loop: told with the way, and nothing is stored. 2. An override and a plan are told
+    the same. 3. It is allowed. 4. The loop is opened elsewhere, so that it needs no leave."""
+    client.put_job("a", reading("t0", "t1"))
+    client.put_job("b", reading("t1", "t2"))
+    with pytest.raises(InvalidConfig, match="c > t0 > a > t1 > b > t2 > c") as refused:
+        client.put_job("c", reading("t2", "t0"))
+    assert (refused.value.field, refused.value.rule) == ("output.topic", "loop")
+    client.put_job("c", reading("t2", "t3"))
+    override: dict[str, Any] = {"output": {"topic": "t0"}}
+    with pytest.raises(InvalidConfig, match="c > t0 > a"):
+        client.put_layer("c", "oncall", override, if_match=0)
+    with pytest.raises(InvalidConfig, match="c > t0 > a"):
+        client.plan("c", override)
+    client.put_layer("c", "oncall", {"output": {"topic": "t0", "allow_loop": True}}, if_match=0)
+    client.delete_job("b")
+    assert client.get_job("c").config["output"]["allow_loop"] is True
+
+
+def test_of_two_jobs_that_are_written_at_once_only_one_may_close_the_loop(
+    client: JobClient, service: RunningJobService
+) -> None:
+    """By two calls at once, eight times; and by one batch, in its order."""
+
+    def try_to(job: str, config: dict[str, Any]) -> bool:
+        with service.client() as own:
+            try:
+                own.put_job(job, config)
+            except InvalidConfig:
+                return False
+            return True
+
+    with ThreadPoolExecutor(8) as pool:
+        halves = [
+            pool.submit(try_to, f"{half}{n}", reading(f"{half}{n}", f"{other}{n}"))
+            for n in range(8)
+            for half, other in ("xy", "yx")
+        ]
+        taken = [half.result() for half in halves]
+    assert [sum(taken[n : n + 2]) for n in range(0, 16, 2)] == [1] * 8
+    configs = [("p", reading("u", "v")), ("q", reading("v", "u")), ("r", reading("u", "w"))]
+    results = client.batch([BatchWrite(action=BatchAction.PUT_JOB, job=job, config=config) for job, config in configs])
+    assert [result.problem is None for result in results] == [True, False, True]
+    assert [job.job for job in client.list_jobs() if job.job in "pqr"] == ["p", "r"]
+
+
+def test_a_folder_of_another_job_is_refused(client: JobClient) -> None:
+    files = {**CONFIG, "output": {"type": "files", "path": "/out/hello"}}
+    client.put_job("hello", files)
+    with pytest.raises(InvalidConfig, match="the job hello writes to /out/hello") as refused:
+        client.put_job("hello2", files)
+    assert refused.value.rule == "folder_taken"
+    client.put_job("hello", {**files, "task_count": 2})

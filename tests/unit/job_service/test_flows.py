@@ -1,0 +1,82 @@
+"""Loops of topics and shared folders: which writes are refused, given what other jobs read and write."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.control.errors import InvalidConfig
+from services.job_service.flows import Flow, Flows, flow_of
+from tests.support.config.jobs import job
+
+
+def flow(text: str, *, may_loop: bool = False) -> Flow:
+    """`a: x y > z` reads x and y and writes z."""
+    name, rest = text.split(":")
+    reads, _, writes = rest.partition(">")
+    return Flow(name, tuple(reads.split()), writes.strip() or None, may_loop=may_loop)
+
+
+def flows(*texts: str) -> Flows:
+    return Flows(map(flow, texts), {})
+
+
+@pytest.mark.parametrize(
+    ("known", "written", "loop"),
+    [
+        ((), "a: t > t", "a > t > a"),
+        (("b: t1 > t0",), "a: t0 > t1", "a > t1 > b > t0 > a"),
+        (("b: t1 > t2", "c: t2 u > t3", "d: t3 > t0"), "a: t0 > t1", "a > t1 > b > t2 > c > t3 > d > t0 > a"),
+        (("b: t1 > t2", "c: t1 > t0", "d: t2 > t0"), "a: t0 > t1", "a > t1 > c > t0 > a"),
+        (("b: t1 > t2",), "a: t0 > t1", None),
+        (("b: t1 >", "c: t0 > t9"), "a: t0 > t1", None),
+        (("b: t1 > t2", "c: t2 > t1"), "a: t0 > t1", None),
+        (("b: t1 > t0", "a: t0 > t9"), "a: t5 > t1", None),
+    ],
+)
+def test_a_write_that_closes_a_loop_is_refused(known: tuple[str, ...], written: str, loop: str | None) -> None:
+    found = flows(*known)
+    if loop is None:
+        found.take(flow(written))
+        return
+    with pytest.raises(InvalidConfig, match=f": {loop}\\. ") as refused:
+        found.take(flow(written))
+    assert (refused.value.field, refused.value.rule) == ("output.topic", "loop")
+
+
+def test_the_first_of_two_halves_of_a_loop_is_taken_and_the_second_refused() -> None:
+    """What is refused leaves no trace."""
+    found = flows()
+    found.take(flow("a: t0 > t1"))
+    with pytest.raises(InvalidConfig, match="b > t0 > a > t1 > b"):
+        found.take(flow("b: t1 > t0"))
+    found.take(flow("c: t0 > t5"))
+    found.take(flow("a: t0 > t9"))
+    found.take(flow("b: t1 > t0"))
+
+
+@pytest.mark.parametrize("allows", ["a", "b"])
+def test_a_loop_is_taken_when_one_of_its_jobs_allows_it(allows: str) -> None:
+    found = flows()
+    found.take(flow("a: t0 > t1", may_loop=allows == "a"))
+    found.take(flow("b: t1 > t0", may_loop=allows == "b"))
+    with pytest.raises(InvalidConfig):
+        found.take(flow("a: t0 > t1") if allows == "a" else flow("b: t1 > t0"))
+
+
+@pytest.mark.parametrize("path", ["/out", "/out/", "file:/out", "file:///out", "//out/./"])
+def test_a_folder_is_one_jobs_however_it_is_written(path: str) -> None:
+    def files(name: str, path: str) -> Flow:
+        return flow_of(name, job() | {"output": {"type": "files", "path": path}})
+
+    found = Flows([files("a", "/out")], {"/out": "a"})
+    with pytest.raises(InvalidConfig, match="the job a writes to /out") as refused:
+        found.take(files("b", path))
+    assert (refused.value.field, refused.value.rule) == ("output.path", "folder_taken")
+    found.take(files("a", path))
+    found.take(files("a", "/elsewhere"))
+    found.take(files("b", path))
+
+
+def test_other_outputs_may_be_shared() -> None:
+    found = [flow_of(name, job() | {"output": {"type": "delta", "path": "/out"}}) for name in ("a", "b")]
+    assert [(each.writes, each.folder) for each in found] == [(None, None)] * 2
