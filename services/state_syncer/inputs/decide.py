@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from penstock.model.reports import INPUT_ALERTS
 
 Alerts = dict[tuple[str, str], tuple[str, Mapping[str, Any]]]
 
 
-class InputReport(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class InputReport:
     """What is wrong with the inputs of a task, by kind of alert."""
 
     job: str

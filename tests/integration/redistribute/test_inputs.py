@@ -15,7 +15,7 @@ from pyspark.errors import StreamingQueryException
 
 from penstock.control.errors import BrokenTask
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.failures import failure_of
+from penstock.spark.failures import Failure, failure_of
 from penstock.spark.initialize import initialize
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.task import RunningTask, Runtime
@@ -92,7 +92,11 @@ def test_partitions_that_are_added_later_are_taken_in_and_read_from_their_beginn
     four = {"events": job.config.inputs["events"].model_copy(update={"key_groups": 4})}
     job.rescale(inputs=four, task_count=3)
     job.run()
-    assert sorted(dict(each)["v"] for each in job.rows().elements()) == [*range(100), *range(200, 250), *range(300, 350)]
+    assert sorted(dict(each)["v"] for each in job.rows().elements()) == [
+        *range(100),
+        *range(200, 250),
+        *range(300, 350),
+    ]
     with pytest.raises(BrokenTask, match="keeps state in several tasks"):
         summing.rescale(inputs={"events": summing.config.inputs["events"].model_copy(update={"key_groups": 4})})
 
@@ -113,6 +117,15 @@ def test_the_hash_of_librdkafka_is_told_and_then_state_moves(runtime: Runtime, k
     assert job.last_rows("k") == job.unsplit().last_rows("k")
 
 
+def failure_after(job: Job) -> Failure:
+    """Why the job's task ends."""
+    task = RunningTask(job.runtime, task_specs(job.name, job.layout)[0], epoch=1)
+    task.claim()
+    with pytest.raises(StreamingQueryException) as failed:
+        task.run_until(lambda: False, 60)
+    return failure_of(failed.value)
+
+
 def letters(kafka: EmbeddedKafka, topic: str) -> list[dict[str, Any]]:
     """The dead letters: their value, and their headers without the prefix."""
     return [
@@ -124,8 +137,8 @@ def letters(kafka: EmbeddedKafka, topic: str) -> list[dict[str, Any]]:
 def test_malformed_json_goes_to_the_dead_letters_once_and_the_query_gets_the_rest(
     runtime: Runtime, kafka: EmbeddedKafka
 ) -> None:
-    """1. Good rows, a tombstone, no JSON, a field of a wrong type. 2. The task loses its last commit: the sink skips the
-    batch that it repeats, and the letters are written again, never fewer."""
+    """1. Good rows, a tombstone, no JSON, a field of a wrong type. 2. The task loses its last commit: the sink skips
+    the batch that it repeats, and the letters are written again, never fewer."""
     topic = make_topic(kafka.bootstrap, KEY_GROUPS)
     produce(kafka, topic, map(row, range(30)))
     produce(kafka, topic, [("a", None), ("b", "{oh"), ("c", {"k": "c", "v": "many", "at": AT})], partition=3)
@@ -183,9 +196,7 @@ def test_a_schema_that_does_not_fit_stops_the_task_before_anything_is_written(
     topic = make_topic(kafka.bootstrap, KEY_GROUPS)
     produce(kafka, topic, map(row, range(1500)), partition=0)
     job = make_job(kafka, runtime, topic, COPY, format="avro", value_schema=AVRO)
-    with pytest.raises(StreamingQueryException) as failed:
-        job.run()
-    failure = failure_of(failed.value)
+    failure = failure_after(job)
     assert failure.error_kind == "broken_task"
     assert "which is more than malformed_limit 0.5: does value_schema fit the topic?" in failure.error
     assert not (job.checkpoint(0) / "commits/0").exists()
@@ -196,14 +207,10 @@ def test_a_few_records_that_are_mostly_malformed_stop_the_task_too(runtime: Runt
     topic = make_topic(kafka.bootstrap, KEY_GROUPS)
     produce(kafka, topic, [("k", "{oh")] * 150)
     job = make_job(kafka, runtime, topic, COPY)
-    with pytest.raises(StreamingQueryException) as failed:
-        job.run()
-    assert "150 of 150 records" in failure_of(failed.value).error
+    assert "150 of 150 records" in failure_after(job).error
     assert len(letters(kafka, f"{job.name}.dead-letters")) == 150
     failing = make_job(kafka, runtime, topic, COPY, malformed="fail")
-    with pytest.raises(StreamingQueryException) as failed:
-        failing.run()
-    assert "does not fit value_schema, and malformed is fail" in failure_of(failed.value).error
+    assert "does not fit value_schema, and malformed is fail" in failure_after(failing).error
 
 
 def test_null_keys_of_one_task_move_and_do_not_block_a_rescale(runtime: Runtime, kafka: EmbeddedKafka) -> None:

@@ -215,9 +215,9 @@ class Host:
         while not self._ending.wait(self._settings.inputs_interval_seconds):
             tasks = self._tasks.running()
             try:
-                found = watch.look(task.spec for task in tasks.values())
-            except Exception as error:
-                log.warning("inputs not looked at", error=str(error))
+                found = watch.check(task.spec for task in tasks.values())
+            except Exception:
+                log.exception("inputs not looked at")
                 continue
             for task_id, problems in found.items():
                 tasks[task_id].input_problems = problems

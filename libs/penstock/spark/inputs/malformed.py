@@ -139,9 +139,9 @@ def _reason(session: SparkSession, source: Input) -> Column:
             why = _call(session, _avro(session, source).reasons(), F.col("value"))
         case _:
             why = F.lit("the line does not fit value_schema")
-    return F.when(F.col(_KIND) == _NULL_KEY, F.lit("the key is null, and the query keeps state in several tasks")).otherwise(
-        why
-    )
+    return F.when(
+        F.col(_KIND) == _NULL_KEY, F.lit("the key is null, and the query keeps state in several tasks")
+    ).otherwise(why)
 
 
 def _json_reason(source: Input) -> Column:

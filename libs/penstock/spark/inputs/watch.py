@@ -42,7 +42,7 @@ class InputWatch:
         self._clock = clock
         self._sampled: dict[_Keys, tuple[float, Problem | None]] = {}
 
-    def look(self, specs: Iterable[TaskSpec]) -> dict[str, dict[str, str]]:
+    def check(self, specs: Iterable[TaskSpec]) -> dict[str, dict[str, str]]:
         """By task the kinds of alerts with their reasons; tasks without any are there, too. Raises Unavailable."""
         tasks = list(specs)
         topics = {source.topic for spec in tasks for source in spec.config.inputs.values()}

@@ -35,7 +35,7 @@ class InputEnds:
         return SourceOffsets(source.topic, {key_group: offsets[key_group] for key_group in part.members()})
 
     def beginnings(self, topic: str, key_groups: range) -> dict[int, int]:
-        """The first offsets that Kafka keeps of some key groups, which end with the topic's last. Raises Unavailable."""
+        """The first offsets that Kafka keeps of the topic's last key groups. Raises Unavailable."""
         offsets = self._offsets(topic, key_groups.stop, False)
         return {key_group: offsets[key_group] for key_group in key_groups}
 

@@ -70,9 +70,9 @@ def require_growth(before: int, after: int, *, keeps_state: bool, single: bool) 
         raise BrokenTask(f"{field} cannot shrink from {before} to {after}: Kafka's topics do not")
     if after > before and keeps_state and not single:
         raise BrokenTask(
-            f"{field} cannot grow from {before} to {after} in a job that keeps state in several tasks: the producer has "
-            "moved keys to other partitions. Bring the job to one task first, and scale it up again when it has read what "
-            "was written before the topic grew; or make a new job"
+            f"{field} cannot grow from {before} to {after} in a job that keeps state in several tasks: the producer "
+            "has moved keys to other partitions. Bring the job to one task first, and scale it up again when it has "
+            "read what was written before the topic grew; or make a new job"
         )
 
 
