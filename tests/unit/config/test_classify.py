@@ -71,6 +71,12 @@ def test_writing_a_default_out_changes_nothing() -> None:
     assert classify(check_merged(job()), job()) == NO_DIFFERENCE
 
 
+@pytest.mark.parametrize(("key_groups", "never"), [(9, False), (7, True)])
+def test_key_groups_only_grow(key_groups: int, never: bool) -> None:
+    (change,) = classify(job(), job({"inputs": {"flights": {"key_groups": key_groups}}})).fields
+    assert change.never_fits is never
+
+
 def test_an_added_input_is_forbidden() -> None:
     weather = {"topic": "weather", "key_groups": 8, "format": "raw"}
     difference = classify(job(), job({"inputs": {"weather": weather}}))

@@ -2,6 +2,8 @@ package io.penstock.sources;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.penstock.kafka.source.offsets.OffsetsJson;
+import java.io.InterruptedIOException;
+import java.io.UncheckedIOException;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -136,8 +138,9 @@ final class DeadLetters {
       NewTopic wanted = new NewTopic(letters, Optional.empty(), Optional.empty());
       admin.createTopics(List.of(wanted)).all().get();
     } catch (InterruptedException error) {
+      // The exception by which Spark recognises that a query is being stopped.
       Thread.currentThread().interrupt();
-      throw new IllegalStateException("interrupted while the dead-letter topic was made", error);
+      throw new UncheckedIOException(new InterruptedIOException("interrupted while the dead-letter topic was made"));
     } catch (ExecutionException error) {
       if (!(error.getCause() instanceof TopicExistsException)) {
         throw new IllegalStateException(
