@@ -10,8 +10,6 @@ from typing import Any
 import pandas as pd
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions
 
 from penstock.config.model import JobConfig
 from penstock.control.process import wait_until
@@ -45,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def host(kafka: EmbeddedKafka, folder: Path) -> Iterator[Supervisor]:
-    settings = settings_for(folder, kafka.bootstrap, boundary_wait_seconds=0.3, inputs_interval_seconds=0.3)
+    settings = settings_for(folder, kafka.bootstrap, boundary_wait_seconds=0.3)
     with running_host("host", settings, folder) as supervisor:
         yield supervisor
 
@@ -170,28 +168,6 @@ def test_a_missing_topic_is_refused(host: Supervisor, folder: Path) -> None:
     reply = host.start(task_spec("lost", files_job("no-such-topic", folder, "lost")))
     assert (reply.ok, reply.error_kind) == (False, "broken_task")
     assert "inputs.events: there is no topic no-such-topic" in str(reply.error)
-
-
-def test_partitions_that_are_added_are_told_and_refused_at_the_next_start(
-    host: Supervisor, kafka: EmbeddedKafka, topic: str, folder: Path
-) -> None:
-    """1. A task runs. 2. Its topic grows: the report says so, and the task goes on. 3. It does not start again."""
-    spec = task_spec("grown", files_job(topic, folder, "grown"))
-    started(host.start(spec))
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    admin.create_partitions([NewPartitions(topic, KEY_GROUPS + 2)])[topic].result(30)
-    numbered = numbers(0, 1_000_000)
-
-    def told() -> str | None:
-        produce(kafka.bootstrap, topic, [next(numbered)], KEY_GROUPS)
-        progress = host.progress.get(spec.task_id)
-        return None if progress is None else progress.input_problems.get("partitions_not_read")
-
-    assert "has 6 partitions, so 2 would not be read: set it to 6" in wait_until(told, 60, "the new partitions")
-    host.stop(spec.task_id, finish_pending=True)
-    reply = host.start(spec, 2)
-    assert (reply.ok, reply.error_kind) == (False, "broken_task")
-    assert "so 2 would not be read" in str(reply.error)
 
 
 def test_a_start_may_be_repeated_but_not_changed(host: Supervisor, topic: str, folder: Path) -> None:
