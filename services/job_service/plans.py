@@ -60,7 +60,7 @@ def plan(
     return PlanView(
         **about,
         kind=kind.name.lower(),
-        allowed=written.kind is not ChangeKind.FORBIDDEN,
+        allowed=not any(change.never_fits for change in written.fields),
         steps=[*((INITIALIZE_SINK,) if remade and kind is not ChangeKind.FORBIDDEN else ()), *steps],
         tasks_touched=[] if kind in _LEAVE_TASKS_ALONE else _tasks(job, max(old, new)),
         downtime_seconds=0.0 if undisturbed else downtime,

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.config.classify import FieldChange, classify
 from penstock.config.merge import LayerConfig, apply_merge_patch, merge
-from penstock.config.model import ChangeKind, JobConfig
+from penstock.config.model import JobConfig
 from penstock.config.validate import check_job_name, check_layer, check_merged
 from penstock.control.errors import Conflict, InvalidConfig, NotFound, PreconditionRequired, VersionConflict
 from penstock.model.jobs import Action, Change, LayerRow, StoredJob, StoredLayer, layer_configs
@@ -102,8 +102,8 @@ def expected(job: StoredJob, layers: Layers) -> Mapping[str, Any]:
 
 
 def forbidden_changes(before: Mapping[str, Any], after: JobConfig) -> Sequence[FieldChange]:
-    """The changed leaves whose change kind is `forbidden` for a job that has run."""
-    return [change for change in classify(before, after).fields if change.kind is ChangeKind.FORBIDDEN]
+    """The changed leaves that a job which has run cannot take."""
+    return [change for change in classify(before, after).fields if change.never_fits]
 
 
 def require_layer_row(layers: Layers, layer: str) -> LayerRow:

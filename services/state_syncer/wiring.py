@@ -18,6 +18,7 @@ from services.state_syncer.decide.waves import RolloutPolicy
 from services.state_syncer.generations.gc import GenerationGc
 from services.state_syncer.generations.rules import Retention
 from services.state_syncer.host_tasks.dispatcher import Dispatcher, WantedHostTasks
+from services.state_syncer.inputs.reconciler import InputAlerts
 from services.state_syncer.rollback.reconciler import RollbackReconciler
 from services.state_syncer.rollback.store import RollbackStore
 from services.state_syncer.round.loop import StateSyncer, run_parts
@@ -43,6 +44,7 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
         RollbackReconciler(RollbackStore(engine), writer),
         _savepoint_reconciler(engine, WantedHostTasks(dispatcher), settings),
         _generation_gc(engine, WantedHostTasks(dispatcher), settings, clock),
+        InputAlerts(engine, clock.monotonic),
     )
 
     def rounds(leader_epoch: int) -> None:

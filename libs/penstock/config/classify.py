@@ -31,6 +31,12 @@ class FieldChange:
     def field(self) -> str:
         return dotted(self.path)
 
+    @property
+    def never_fits(self) -> bool:
+        """Whether no checkpoint fits the change: `forbidden`, or fewer key groups, since no topic shrinks."""
+        shrinks = self.path[0] == "inputs" and self.path[-1] == "key_groups" and _is_less(self.new, self.old)
+        return self.kind is ChangeKind.FORBIDDEN or shrinks
+
     def as_json(self) -> dict[str, Any]:
         return {"field": self.field, "old": self.old, "new": self.new, "kind": self.kind.name.lower()}
 
@@ -69,6 +75,10 @@ def classify(running: Config, expected: Config) -> Difference:
     before, after = ({entry.path: entry for entry in entries(config, fields)} for config in (old, new))
     changes = tuple(_changes(before, after))
     return Difference(max((change.kind for change in changes), default=ChangeKind.NONE), changes)
+
+
+def _is_less(new: Any, old: Any) -> bool:
+    return isinstance(new, int) and isinstance(old, int) and new < old
 
 
 def _as_json(config: Config) -> Mapping[str, Any]:

@@ -40,18 +40,18 @@ class Input(DeclaredModel):
 
     topic: Topic = Field(..., **declare(FORBIDDEN, DECLARED_BY_USER))
     """Kafka topic to read."""
-    key_groups: int = Field(..., ge=1, le=10_000, **declare(FORBIDDEN, DECLARED_BY_USER, unit="key groups"))
+    key_groups: int = Field(..., ge=1, le=10_000, **declare(RESCALE, DECLARED_BY_USER, unit="key groups"))
     """Number of partitions of the topic. Input and state move between tasks in this unit, so it limits the number of
-    tasks."""
+    tasks. When the topic grows, it may grow in a job that keeps no state, or that has one task only."""
     format: Literal["json", "csv", "avro", "raw"] = Field("json", **declare(RESTART, DECLARED_BY_USER))
     """Encoding of the record value; `raw` gives Kafka's own columns."""
     value_schema: str | None = Field(None, min_length=1, max_length=100_000, **declare(RESTART, DECLARED_BY_USER))
     """Schema of the record value: Spark DDL for json and csv, Avro's JSON for avro. Not allowed for raw."""
-    key_function: Literal["spark", "kafka", "none"] = Field("none", **declare(FORBIDDEN, DECLARED_BY_USER))
+    key_function: Literal["spark", "kafka", "crc32", "none"] = Field("none", **declare(RESCALE, DECLARED_BY_USER))
     """How the writer chose the partition of a key: `spark` by Spark's hash of key_columns (as jobs do), `kafka` by
-    murmur2 of the key bytes (as most other producers do), `none` unknown. With `none` a job with keyed state can have
-    one task only."""
-    key_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(FORBIDDEN, DECLARED_BY_USER))
+    murmur2 of the key bytes (as Java producers do), `crc32` as librdkafka does by default (Python, C, Go), `none`
+    unknown. With `none` a job with keyed state can have one task only. Some keys are checked against it."""
+    key_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(RESCALE, DECLARED_BY_USER))
     """Columns from which the partition was computed, in their order."""
     starting_position: Literal["earliest", "latest"] = Field("earliest", **declare(NONE, DECLARED_BY_USER))
     """Where a task without a checkpoint starts to read."""
@@ -75,6 +75,13 @@ class Input(DeclaredModel):
     )
     """After this time without any input, the watermark advances with the clock. Older rows that arrive later are late.
     Default: never."""
+    malformed: Literal["fail", "null", "dead_letter"] = Field("dead_letter", **declare(RESTART, DECLARED_BY_USER))
+    """What becomes of a record that does not fit value_schema: the task fails (`fail`), the query gets what could be
+    read and null for the rest (`null`), or the record goes to dead_letter_topic and not to the query (`dead_letter`).
+    All are counted. With several tasks, a query that keeps state treats a null key of kafka or crc32 like that too."""
+    malformed_limit: float = Field(0.5, ge=0, le=1, **declare(RESTART, DECLARED_BY_USER))
+    """The task fails when a larger share of its records is malformed: of 1,000 in a partition of a batch, or of the
+    last batches with 100 records together. 1 sets no limit."""
 
 
 class Table(DeclaredModel):
@@ -203,6 +210,9 @@ class JobConfig(DeclaredModel):
     )
     """Arguments: `:name` in SQL, `${name}` in the paths of tables, the third parameter of a Python query."""
     inputs: dict[Identifier, Input] = Field(..., min_length=1, max_length=100)
+    dead_letter_topic: Topic | None = Field(None, **declare(RESTART, DECLARED_BY_USER))
+    """Topic of malformed records, with where each came from and why in its headers. It is made with the first such
+    record. Default: `<job>.dead-letters`."""
     tables: dict[Identifier, Table] = Field(default_factory=dict, max_length=100)
     output: Output
     output_mode: Literal["append", "update", "complete"] = Field("append", **declare(FORBIDDEN, DECLARED_BY_USER))

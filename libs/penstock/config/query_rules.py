@@ -86,15 +86,15 @@ def _stateful_problem(step: StatefulStep, config: JobConfig) -> Problem:
 
 
 def _has_parts(config: JobConfig, name: str) -> bool:
-    return config.inputs[name].key_function == "kafka" and len(config.inputs[name].key_columns) > 1
+    return config.inputs[name].key_function in ("kafka", "crc32") and len(config.inputs[name].key_columns) > 1
 
 
 def _kafka_key_problem(name: str, source: Input) -> Problem:
     field = f"inputs.{name}.key_columns"
     detail = (
-        f"{field} are ({', '.join(source.key_columns)}), but the bytes that Kafka's murmur2 hashed are known of a "
-        "single text or binary column only, so the query's state could not be moved between tasks: put a shuffle job "
-        "before this one, or set task_count to 1"
+        f"{field} are ({', '.join(source.key_columns)}), but the bytes that {source.key_function} hashed are known of "
+        "a single text or binary column only, so the query's state could not be moved between tasks: put a shuffle "
+        "job before this one, or set task_count to 1"
     )
     return Problem(field, "kafka_key_of_one_column", detail)
 

@@ -186,6 +186,13 @@ def _any_event_time(config: JobConfig) -> bool:
     return any(source.event_time_column is not None for source in config.inputs.values())
 
 
+def _dead_letters(config: JobConfig) -> Iterator[Problem]:
+    topic = config.dead_letter_topic
+    if topic is not None and any(source.topic == topic for source in config.inputs.values()):
+        detail = f"dead_letter_topic {topic} is also an input: the job would read its own malformed records for ever"
+        yield Problem("dead_letter_topic", "dead_letters_not_read", detail)
+
+
 def _output_mode(config: JobConfig) -> Iterator[Problem]:
     mode, output = config.output_mode, config.output
     if mode == "append":
@@ -233,6 +240,7 @@ RULES: tuple[Rule, ...] = (
     _different_names,
     _table_paths,
     _inputs,
+    _dead_letters,
     _output_mode,
     _own_loop,
     _spark_settings,

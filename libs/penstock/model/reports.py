@@ -30,8 +30,19 @@ class KeyGroupRates(Model):
     seconds: float
 
 
+INPUT_ALERTS = (PARTITIONS_NOT_READ, KEY_FUNCTION_MISMATCH, MALFORMED_RECORDS) = (
+    "partitions_not_read",
+    "key_function_mismatch",
+    "malformed_records",
+)
+"""The kinds of alerts about the inputs of tasks that run."""
+
+
 class TaskProgress(Model):
-    """Measurements of a task's last micro-batches; None is unknown, never zero."""
+    """Measurements of a task's last micro-batches; None is unknown, never zero.
+
+    `malformed_records`: since the task's start. `input_problems`: by `INPUT_ALERTS` what is wrong with the inputs now.
+    """
 
     batch_id: int | None = None
     batch_seconds: float | None = None
@@ -47,6 +58,8 @@ class TaskProgress(Model):
     state_memory_bytes: int | None = None
     late_rows_dropped: int | None = None
     event_time_skew_seconds: float | None = None
+    malformed_records: int | None = None
+    input_problems: dict[str, str] = Field(default_factory=dict)
     offsets: dict[str, dict[str, int]] = Field(default_factory=dict)
     key_group_rates: KeyGroupRates | None = None
     observed_at: str | None = None

@@ -27,6 +27,7 @@ _BROKEN_TYPES = {
     "BrokenTask",
     "ExtendedAnalysisException",
     "KafkaIllegalStateException",
+    "MalformedRecordException",
     "ParseException",
     "SparkArithmeticException",
     "SparkArrayIndexOutOfBoundsException",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.config.model import FilesOutput
 from penstock.control.logs import logger
+from penstock.spark.inputs.checks import TOPIC_EXISTS, check_inputs, require_no_problem
 from penstock.spark.sinks import writer
 from penstock.spark.sinks.files import claim_output
 from penstock.spark.task import Runtime, make_frame
@@ -14,11 +15,15 @@ log = logger(__name__)
 
 
 def initialize(runtime: Runtime, request: SinkRequest) -> None:
-    """Builds the query of the first task and creates the output for its rows. Starts nothing. Safe to repeat.
+    """Checks the inputs, builds the query of the first task and creates the output for its rows. Starts nothing. Safe
+    to repeat. A topic to read may be missing: another job may make it.
 
-    Raises BrokenTask when query or output cannot work as configured, Unavailable when a server does not answer.
+    Raises BrokenTask when an input, query or output cannot work as configured, Unavailable when a server does not
+    answer.
     """
     config = request.config
+    found = check_inputs(config, runtime.settings.kafka_bootstrap, sample=True)
+    require_no_problem(found, ignored=[TOPIC_EXISTS])
     spec = TaskSpec(
         job=request.job,
         index=0,
@@ -29,9 +34,9 @@ def initialize(runtime: Runtime, request: SinkRequest) -> None:
         config=config,
     )
     # No checkpoint is opened, so the session needs neither a FENCE file nor a token.
-    frame = make_frame(runtime, spec, checkpoint="", token="")
-    writer(frame, spec, runtime.settings)
+    task_frame = make_frame(runtime, spec, checkpoint="", token="")
+    writer(task_frame.frame, spec, runtime.settings)
     if isinstance(config.output, FilesOutput):
-        root = runtime.settings.checkpoint_root
-        claim_output(frame.sparkSession, root, request.job, config.output, request.first_generation)
+        root, session = runtime.settings.checkpoint_root, task_frame.frame.sparkSession
+        claim_output(session, root, request.job, config.output, request.first_generation)
     log.info("output initialized", job=request.job, revision=request.revision, type=config.output.type)

@@ -2,8 +2,7 @@
 
 An input is a Kafka topic, read by `assign` from exactly the task's key groups, transactions as committed, and with
 an error where records have gone before they were read. In a catch-up its partitions keep pace in event time.
-Records that do not parse become rows of nulls, as Spark does in its PERMISSIVE mode: a query that does not want them
-filters them.
+Malformed records do not reach the query (`inputs.malformed`).
 """
 
 from __future__ import annotations
@@ -11,21 +10,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
 
-from py4j.protocol import Py4JJavaError
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.classic.column import Column as JvmColumn
 
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig, Table
 from penstock.control.errors import BrokenTask
 from penstock.spark.balance import Ends, balance_options, bounded, limit_options
+from penstock.spark.inputs.malformed import DECODED, MalformedRecords, columns, decoded, is_whole
 from penstock.spark.settings import SparkSettings
 
 Argument = str | int | float | bool | None
-_DECODED = "decoded"
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 
 
@@ -35,31 +31,37 @@ def read_inputs(
     part: KeyGroupRange,
     settings: SparkSettings,
     stop_at: Ends | None = None,
+    malformed: MalformedRecords | None = None,
 ) -> dict[str, DataFrame]:
     """A frame of each input by its name, restricted to the key groups of `part`.
+
+    `malformed` takes the malformed records; without it they are rows of nulls.
 
     With `stop_at`, offsets by topic and key group, they are read exactly to there, without an idle watermark.
     Raises BrokenTask when an input needs a schema and has none; Spark's own errors for a bad schema.
     """
     limits = limit_options(config)
     return {
-        name: read_input(session, source, part, settings, limits, stop_at) for name, source in config.inputs.items()
+        name: read_input(session, name, source, part, settings, limits, stop_at, malformed)
+        for name, source in config.inputs.items()
     }
 
 
 def read_input(
     session: SparkSession,
+    name: str,
     source: Input,
     part: KeyGroupRange,
     settings: SparkSettings,
     limits: Mapping[str, str],
     stop_at: Ends | None = None,
+    malformed: MalformedRecords | None = None,
 ) -> DataFrame:
     """A streaming frame of one input: its decoded columns, or Kafka's for `raw`, with its watermark."""
     options = kafka_options(source, part, settings, limits)
     if stop_at is not None:
         options = bounded(options, source, part, stop_at)
-    frame = decode(session.readStream.format("penstock-kafka").options(**options).load(), source)
+    frame = _rows(session.readStream.format("penstock-kafka").options(**options).load(), name, source, malformed)
     if source.event_time_column is not None and source.watermark_delay is not None:
         frame = frame.withWatermark(source.event_time_column, source.watermark_delay)
     return frame
@@ -89,11 +91,13 @@ def connection_options(settings: SparkSettings) -> dict[str, str]:
     }
 
 
-def decode(records: DataFrame, source: Input) -> DataFrame:
+def _rows(records: DataFrame, name: str, source: Input, malformed: MalformedRecords | None) -> DataFrame:
     """Kafka's records to the columns of their value, by the input's format."""
     if source.format == "raw":
         return records
-    return records.select(_decoded(records, source).alias(_DECODED)).select(f"{_DECODED}.*")
+    if malformed is None:
+        return columns(records.select(decoded(records.sparkSession, source).alias(DECODED)))
+    return malformed.rows(name, source, records)
 
 
 def first_beyond(
@@ -118,37 +122,12 @@ def first_beyond(
     records = session.read.format("kafka").options(**options).load()
     column = str(source.event_time_column)
     if source.format != "raw":
-        column = f"{_DECODED}.{column}"
-        records = records.select("partition", "offset", _decoded(records, source).alias(_DECODED))
+        column = f"{DECODED}.{column}"
+        # The query does not get malformed records, so the event time of one is no reason to stop before it.
+        records = records.select("value", "partition", "offset", decoded(session, source).alias(DECODED))
+        records = records.where(is_whole(source))
     beyond = records.where(F.unix_millis(F.col(column)) > event_time_ms)
     return {row[0]: row[1] for row in beyond.groupBy("partition").agg(F.min("offset")).collect()}
-
-
-def _decoded(records: DataFrame, source: Input) -> Column:
-    if source.value_schema is None:
-        raise BrokenTask(f"topic {source.topic}: the format {source.format} needs value_schema")
-    text = F.col("value").cast("string")
-    match source.format:
-        case "json":
-            return F.from_json(text, source.value_schema)
-        case "csv":
-            return F.from_csv(text, source.value_schema)
-        case _:
-            return from_avro(records.sparkSession, source.value_schema)
-
-
-def from_avro(session: SparkSession, schema: str) -> Column:
-    """The column `value` decoded by `io.penstock.sources.AvroDecoder`. Raises BrokenTask for a bad schema."""
-    jvm: Any = session._jvm
-    decoder = jvm.io.penstock.sources.AvroDecoder(schema)
-    try:
-        function = decoder.function()
-    except Py4JJavaError as error:
-        raise BrokenTask(f"value_schema: {error.java_exception.getMessage()}") from error
-    gateway: Any = session.sparkContext._gateway
-    arguments = gateway.new_array(jvm.org.apache.spark.sql.Column, 1)
-    arguments[0] = jvm.org.apache.spark.sql.functions.col("value")
-    return JvmColumn(function.apply(arguments))
 
 
 def read_table(session: SparkSession, table: Table, args: Mapping[str, Argument]) -> DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
@@ -21,15 +21,18 @@ from penstock.control.process import wait_until
 from penstock.model.reports import TaskProgress, TaskState
 from penstock.spark.balance import Ends
 from penstock.spark.checkpoint import COLLECTED, is_clean, last_commit, last_offset, task_checkpoint
-from penstock.spark.fence import Mark
+from penstock.spark.fence import FENCE, Mark
 from penstock.spark.files import Files, files_of, is_local
+from penstock.spark.inputs.checks import check_inputs, require_no_problem
+from penstock.spark.inputs.malformed import MalformedRecords
+from penstock.spark.measure.malformed import Counts
 from penstock.spark.measure.traffic import Samples
 from penstock.spark.query import result_of
 from penstock.spark.session import detach_unused_listeners, task_session
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import writer
 from penstock.spark.sinks.files import bind_output
-from penstock.spark.sources import read_inputs
+from penstock.spark.sources import connection_options, read_inputs
 from penstock.tasks.spec import TaskSpec
 
 log = logger(__name__)
@@ -82,6 +85,12 @@ class Runtime:
         return jvm.io.penstock.host.QueryWatch
 
     @cached_property
+    def hooks(self) -> Any:
+        """The JVM's list of what is done before a task's batch is committed."""
+        jvm: Any = self.spark._jvm
+        return jvm.io.penstock.checkpoint.BatchHooks
+
+    @cached_property
     def files(self) -> Files:
         """The files of checkpoints and savepoints."""
         return files_of(self.settings.checkpoint_root, self.spark)
@@ -121,7 +130,8 @@ class RunningTask:
     """A task from its start to its end. Its methods are called by one thread at a time.
 
     Without an epoch it goes on in the epoch that its checkpoint is in (`penstock.spark.files.LocalFiles.claim`).
-    `mark`: the commit that asks for this. `state`, `progress` and `traffic` are what the host last saw of it.
+    `mark`: the commit that asks for this. `state`, `progress`, `traffic`, `malformed` and
+    `input_problems` are what the host last saw of it.
     """
 
     def __init__(self, runtime: Runtime, spec: TaskSpec, epoch: int | None, mark: Mark | None = None) -> None:
@@ -134,7 +144,9 @@ class RunningTask:
         self.state = TaskState.STARTING
         self.progress: TaskProgress | None = None
         self.traffic: Samples = ()
-        self._frame: DataFrame | None = None
+        self.malformed: Counts = ()
+        self.input_problems: Mapping[str, str] = {}
+        self._frame: TaskFrame | None = None
         self._query: StreamingQuery | None = None
         self._pool: str | None = None
 
@@ -151,15 +163,23 @@ class RunningTask:
     def start(self) -> None:
         """Claims the checkpoint and starts the query on it.
 
-        Raises Fenced when a newer owner has the checkpoint, BrokenTask or Spark's errors when the query cannot run.
+        Raises Fenced when a newer owner has the checkpoint, BrokenTask or Spark's errors when the query cannot run or
+        an input is not as declared, Unavailable when Kafka does not answer.
         """
         self.claim()
+        self._require_inputs()
         self._run(trigger_interval(self.spec.config.trigger_interval_seconds, self.spec.task_id))
         log.info("task started", task=self.spec.task_id, revision=self.spec.revision, token=self.token)
 
     def claim(self) -> None:
         """Takes the checkpoint: no earlier owner publishes anything from now on. Raises Fenced for a newer owner."""
         self.token = self.runtime.claim(self.checkpoint, self.epoch, self._mark)
+
+    def _require_inputs(self) -> None:
+        """Keys are sampled before the first batch only: later starts must be quick, and the host goes on sampling."""
+        is_new = last_offset(self.checkpoint, self.runtime.files) is None
+        bootstrap = self.runtime.settings.kafka_bootstrap
+        require_no_problem(check_inputs(self.spec.config, bootstrap, sample=is_new))
 
     def finish_pending(self) -> None:
         """Runs the query for the batch that is planned but not committed, and for no other. After `claim`.
@@ -208,28 +228,30 @@ class RunningTask:
         if self._pool is not None:
             self.runtime.pools.give_back(self._pool)
             self._pool = None
+        self.runtime.hooks.remove(f"{self.checkpoint}/{FENCE}", self.token)
         if self._frame is not None:
-            detach_unused_listeners(self._frame.sparkSession, self._query)
+            detach_unused_listeners(self._frame.frame.sparkSession, self._query)
 
     def _run(self, interval: str) -> None:
         """Starts the query in a scheduler pool of its own, so that a heavy neighbour does not hold it up."""
         if self._frame is None:
             self._frame = make_frame(self.runtime, self.spec, self.checkpoint, self.token)
-        task_id, session = self.spec.task_id, self._frame.sparkSession
+        task_id, session = self.spec.task_id, self._frame.frame.sparkSession
         if isinstance(self.spec.config.output, FilesOutput):
             bind_output(session, self.runtime.settings.checkpoint_root, self.spec, self.spec.config.output)
-        stream = writer(self._frame, self.spec, self.runtime.settings)
+        stream = writer(self._frame.frame, self.spec, self.runtime.settings)
         self._pool = self._pool or self.runtime.pools.take()
         session.sparkContext.setLocalProperty("spark.scheduler.pool", self._pool)
         stream = (
             stream.option("checkpointLocation", self.checkpoint).queryName(task_id).trigger(processingTime=interval)
         )
+        self.runtime.hooks.put(f"{self.checkpoint}/{FENCE}", self.token, self._frame.malformed.java)
         try:
             self._query = stream.start()
         except BaseException:
             self.forget()
             raise
-        self.runtime.watch.add(task_id, self._query._jsq)
+        self.runtime.watch.add(task_id, self._query._jsq, self._frame.malformed.java)
 
     def _halt(self, patient: bool) -> None:
         self.runtime.watch.remove(self.spec.task_id)
@@ -251,15 +273,26 @@ class RunningTask:
         return False
 
 
-def make_frame(runtime: Runtime, spec: TaskSpec, checkpoint: str, token: str, stop_at: Ends | None = None) -> DataFrame:
-    """The streaming frame of a task's query, in a session of its own (`Runtime.session`).
+class TaskFrame(NamedTuple):
+    """The streaming frame of a task's query, and what becomes of the malformed records of its inputs."""
+
+    frame: DataFrame
+    malformed: MalformedRecords
+
+
+def make_frame(runtime: Runtime, spec: TaskSpec, checkpoint: str, token: str, stop_at: Ends | None = None) -> TaskFrame:
+    """The frame of a task's query, in a session of its own (`Runtime.session`).
 
     With `stop_at`, offsets by topic and key group, it reads its inputs exactly to there. Raises BrokenTask or Spark's
     errors when the query cannot run as written.
     """
     config, settings = spec.config, runtime.settings
     session = runtime.session(config, checkpoint, token)
-    return result_of(session, read_inputs(session, config, spec.key_groups, settings, stop_at), config, settings)
+    malformed = MalformedRecords(session, spec.job, config, connection_options(settings))
+    inputs = read_inputs(session, config, spec.key_groups, settings, stop_at, malformed)
+    result = result_of(session, inputs, config, settings)
+    malformed.refuse_null_keys(result)
+    return TaskFrame(result, malformed)
 
 
 def trigger_interval(seconds: float, task_id: str) -> str:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
 
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
@@ -27,7 +30,8 @@ TOTAL = {"sql": "SELECT count(*) AS c FROM events"}
 def host(runtime: Runtime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Supervisor]:
     """A host over the checkpoints of this process. The last test kills it."""
     folder = tmp_path_factory.mktemp("host")
-    own = {"spark_local_dir": folder / "spark", "heap_bytes": 600 * 2**20, "spark_conf": quick_start()}
+    own: dict[str, Any] = {"spark_local_dir": folder / "spark", "heap_bytes": 600 * 2**20, "spark_conf": quick_start()}
+    own |= {"inputs_interval_seconds": 0.3, "progress_interval_seconds": 0.2}
     settings = runtime.settings.model_copy(update=own)
     with running_host("host", settings, folder) as supervisor:
         yield supervisor
@@ -50,6 +54,28 @@ def make_job(
     job = Job(runtime, config)
     job.run()
     return job, events
+
+
+def test_partitions_that_are_added_are_told_and_refused_at_the_next_start(
+    host: Supervisor, runtime: Runtime, kafka: EmbeddedKafka
+) -> None:
+    """1. A task runs. 2. Its topic grows: the report says so, and the task goes on. 3. It does not start again."""
+    job, events = make_job(runtime, kafka, SUM, task_count=1)
+    (spec,) = task_specs(job.name, job.layout)
+    assert host.start(spec).ok
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_partitions([NewPartitions(events.topic, KEY_GROUPS + 2)])[events.topic].result(30)
+
+    def told() -> str | None:
+        events.add_range(0, 1)
+        progress = host.progress.get(spec.task_id)
+        return None if progress is None else progress.input_problems.get("partitions_not_read")
+
+    assert "has 8 partitions, so 2 would not be read: set it to 8" in wait_until(told, 60, "the new partitions")
+    host.stop(spec.task_id)
+    reply = host.start(spec, 2)
+    assert (reply.ok, reply.error_kind) == (False, "broken_task")
+    assert "so 2 would not be read" in str(reply.error)
 
 
 def test_a_job_is_saved_redistributed_sealed_and_collected(

@@ -164,10 +164,10 @@ def test_a_query_that_fails_later_ends_alone(host: Supervisor, kafka: EmbeddedKa
     assert len(read(folder, "good")) == 8
 
 
-def test_a_missing_topic_breaks_the_task(host: Supervisor, folder: Path) -> None:
-    started(host.start(task_spec("lost", files_job("no-such-topic", folder, "lost"))))
-    ended = host.next_ended()
-    assert (ended.task_id, ended.error_kind) == ("lost/0", "broken_task")
+def test_a_missing_topic_is_refused(host: Supervisor, folder: Path) -> None:
+    reply = host.start(task_spec("lost", files_job("no-such-topic", folder, "lost")))
+    assert (reply.ok, reply.error_kind) == (False, "broken_task")
+    assert "inputs.events: there is no topic no-such-topic" in str(reply.error)
 
 
 def test_a_start_may_be_repeated_but_not_changed(host: Supervisor, topic: str, folder: Path) -> None:
@@ -284,15 +284,21 @@ FORMATS = {
 def test_formats_and_records_that_do_not_parse(
     host: Supervisor, kafka: EmbeddedKafka, topic: str, folder: Path, name: str
 ) -> None:
+    """With `malformed: null` they are rows of nulls. The report counts them, and says so."""
     schema, record = FORMATS[name]
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
     producer.produce(topic, value=record, partition=0)
     producer.produce(topic, value=b"\xff" if name == "avro" else b"{broken", partition=1)
     producer.produce(topic, value=None, partition=2)
     assert producer.flush(30) == 0
-    spec = task_spec(name, files_job(topic, folder, name, source={"format": name, "value_schema": schema}))
+    source = {"format": name, "value_schema": schema, "malformed": "null"}
+    spec = task_spec(name, files_job(topic, folder, name, source=source))
     started(host.start(spec))
     host.wait_for_records(spec.task_id, 3)
+    progress = host.progress[spec.task_id]
+    assert progress.malformed_records == 1
+    (told,) = progress.input_problems.values()
+    assert told == "1 malformed records in 5 minutes; the query has them as nulls"
     host.stop(spec.task_id, finish_pending=True)
     rows = read(folder, name)
     assert len(rows) == 3

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -199,6 +199,11 @@ def _counted(rows: Iterable[Mapping[str, Any]]) -> Counter[Row]:
 
 
 def rows_of_topic(bootstrap: str, topic: str) -> list[dict[str, Any]]:
+    """The values of all committed records of partition 0, in order."""
+    return [json.loads(record.value()) for record in records_of(bootstrap, topic)]
+
+
+def records_of(bootstrap: str, topic: str) -> list[Message]:
     """All committed records of partition 0, in order."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": unique("read"), "enable.partition.eof": True})
     consumer.assign([TopicPartition(topic, 0, 0)])
@@ -208,13 +213,13 @@ def rows_of_topic(bootstrap: str, topic: str) -> list[dict[str, Any]]:
         consumer.close()
 
 
-def _until_end(consumer: Consumer) -> Iterator[dict[str, Any]]:
+def _until_end(consumer: Consumer) -> Iterator[Message]:
     while True:
         record = consumer.poll(30)
         assert record is not None
         if record.error() is not None:
             return
-        yield json.loads(record.value())
+        yield record
 
 
 def deduplicated(session: SparkSession, inputs: Mapping[str, DataFrame], args: Mapping[str, Any]) -> DataFrame:

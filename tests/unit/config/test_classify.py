@@ -35,7 +35,8 @@ CHANGES = [
     ({"task_count": 3, "key_group_bounds": [1, 2]}, RESCALE, ["key_group_bounds", "task_count"]),
     ({"threads_per_task": 2}, RESCALE, ["threads_per_task"]),
     ({"inputs": {"flights": {"topic": "other"}}}, FORBIDDEN, ["inputs.flights.topic"]),
-    ({"inputs": {"flights": {"key_columns": ["dest", "carrier"]}}}, FORBIDDEN, ["inputs.flights.key_columns"]),
+    ({"inputs": {"flights": {"key_columns": ["dest", "carrier"]}}}, RESCALE, ["inputs.flights.key_columns"]),
+    ({"inputs": {"flights": {"key_groups": 9}}}, RESCALE, ["inputs.flights.key_groups"]),
     ({"output": {"key_groups": 4}}, FORBIDDEN, ["output.key_groups"]),
     ({"state_backend": "rocksdb"}, FORBIDDEN, ["state_backend"]),
     ({"priority": 5, "task_count": 2, "owner": "me"}, RESCALE, ["priority", "task_count", "owner"]),
@@ -69,6 +70,12 @@ def test_writing_a_default_out_changes_nothing() -> None:
     )
     assert classify(job(), written_out) == NO_DIFFERENCE
     assert classify(check_merged(job()), job()) == NO_DIFFERENCE
+
+
+@pytest.mark.parametrize(("key_groups", "never"), [(9, False), (7, True)])
+def test_key_groups_only_grow(key_groups: int, never: bool) -> None:
+    (change,) = classify(job(), job({"inputs": {"flights": {"key_groups": key_groups}}})).fields
+    assert change.never_fits is never
 
 
 def test_an_added_input_is_forbidden() -> None:

@@ -35,6 +35,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "args": ARGS,
     "output": st.sampled_from(OUTPUTS),
     "resources": st.sampled_from([{}, {"cpu_cores": 1}, {"cpu_cores": 1.0}, {"memory_bytes": 2**30}]),
+    "dead_letter_topic": st.sampled_from([None, "bad"]),
     "tables": st.sampled_from([{}, {"planes": {"path": "file:/planes"}}, {"planes": {"path": "file:/x"}}]),
     "task_count": st.sampled_from([1, 2]),
     "threads_per_task": st.sampled_from([1, 2]),

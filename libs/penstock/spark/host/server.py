@@ -41,6 +41,7 @@ from penstock.spark.host.loads import LoadMeter
 from penstock.spark.host.pipes import MessageWriter
 from penstock.spark.host.queues import TaskQueues, Work
 from penstock.spark.host.tasks import TaskTable
+from penstock.spark.inputs.watch import InputWatch
 from penstock.spark.settings import SparkSettings
 from penstock.spark.task import Runtime
 
@@ -82,7 +83,7 @@ class Host:
         """Carries out commands, a JSON line each; does not return. Start it on the main thread."""
         signal.signal(signal.SIGCONT, self._on_continue)
         threading.excepthook = self._on_thread_error
-        for target in (self._lease.watch, self._poll_queries, self._measure, self._await_jvm):
+        for target in (self._lease.watch, self._poll_queries, self._measure, self._look_at_inputs, self._await_jvm):
             thread = threading.Thread(target=target, name=target.__name__.strip("_"), daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -208,6 +209,19 @@ class Host:
                 continue
             if loads and not self._events.is_congested():
                 self._events.send(Loads(tasks=loads))
+
+    def _look_at_inputs(self) -> None:
+        """On a thread of its own, as Kafka may be slow to answer."""
+        watch = InputWatch(self._settings.kafka_bootstrap, SystemClock())
+        while not self._ending.wait(self._settings.inputs_interval_seconds):
+            tasks = self._tasks.running()
+            try:
+                found = watch.check(task.spec for task in tasks.values())
+            except Exception:
+                log.exception("inputs not looked at")
+                continue
+            for task_id, problems in found.items():
+                tasks[task_id].input_problems = problems
 
     def _on_thread_error(self, failed: threading.ExceptHookArgs) -> None:
         """A host without one of its threads would be blind: it ends. The end of the JVM shows here, too."""

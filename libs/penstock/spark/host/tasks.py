@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import threading
+from time import monotonic
 from typing import Any
 
 from penstock.control.errors import Unavailable
@@ -13,6 +14,7 @@ from penstock.model.reports import TaskProgress, TaskState
 from penstock.spark.channel import TaskEnded
 from penstock.spark.failures import Cause, classify
 from penstock.spark.fence import Mark
+from penstock.spark.measure.malformed import Count, reason, with_count
 from penstock.spark.measure.progress import task_progress
 from penstock.spark.measure.traffic import rates, with_record
 from penstock.spark.task import RunningTask, Runtime
@@ -90,7 +92,7 @@ class TaskTable:
             if task is None or task.run_id != record["run"] or task.state is TaskState.STOPPING:
                 continue
             if "progress" in record:
-                _take_in(task, record["progress"])
+                _take_in(task, record["progress"], record.get("malformed"))
             if not record["active"] and task.state is TaskState.RUNNING:
                 ended.append(self._end(task, record.get("causes", [])))
         with self._lock:
@@ -126,9 +128,14 @@ class TaskTable:
         self._has_garbage = True
 
 
-def _take_in(task: RunningTask, progress: dict[str, Any]) -> None:
+def _take_in(task: RunningTask, progress: dict[str, Any], malformed: int | None) -> None:
     task.traffic = with_record(task.traffic, progress)
-    task.progress = task_progress(progress).model_copy(update={"key_group_rates": rates(task.traffic)})
+    more: dict[str, Any] = {"key_group_rates": rates(task.traffic), "malformed_records": malformed}
+    problems = dict(task.input_problems)
+    if malformed is not None:
+        task.malformed = with_count(task.malformed, Count(monotonic(), malformed))
+        problems |= reason(task.malformed, task.spec.job, task.spec.config)
+    task.progress = task_progress(progress).model_copy(update={**more, "input_problems": problems})
 
 
 def _describe(task: RunningTask) -> dict[str, Any]:

@@ -34,6 +34,11 @@ class InputEnds:
         offsets = self._offsets(source.topic, source.key_groups, source.starting_position == "latest")
         return SourceOffsets(source.topic, {key_group: offsets[key_group] for key_group in part.members()})
 
+    def beginnings(self, topic: str, key_groups: range) -> dict[int, int]:
+        """The first offsets that Kafka keeps of the topic's last key groups. Raises Unavailable."""
+        offsets = self._offsets(topic, key_groups.stop, False)
+        return {key_group: offsets[key_group] for key_group in key_groups}
+
     @cached_property
     def _admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self._bootstrap, "socket.timeout.ms": int(_TIMEOUT_SECONDS * 1000)})

@@ -17,10 +17,11 @@ from time import monotonic
 
 from penstock.control.logs import logger
 from penstock.spark.fence import Mark
+from penstock.spark.redistribute.bus import InputEnds
 from penstock.spark.redistribute.keys import WHOLE, KeyFunction, key_functions, keyed_operators, require_operators
 from penstock.spark.redistribute.move import StateMover, rows
 from penstock.spark.redistribute.new import NewGeneration
-from penstock.spark.redistribute.offsets import SourceOffsets, merged, sliced
+from penstock.spark.redistribute.offsets import SourceOffsets, grown, merged, require_growth, sliced
 from penstock.spark.redistribute.old import OldGeneration
 from penstock.spark.redistribute.positions import Position, SavedGeneration, task_specs
 from penstock.spark.redistribute.stores import StateStoreInfo, metadata_for, operators_of
@@ -48,12 +49,14 @@ class _Redistribution:
         self._seconds: dict[str, float] = {}
         self._saved: SavedGeneration | None = None
         self._new = NewGeneration(runtime, task_specs(request.job, request.target))
+        self._bus = InputEnds(runtime.settings.kafka_bootstrap)
 
     def run(self) -> RedistributionReport:
         """All phases, in their order."""
         positions, counts = self._source()
         watermark_ms = max(position.watermark_ms for position in positions)
         with self._phase("move"):
+            self._require_growth(positions)
             self._new.clear()
             begun = [position for position in positions if position.batch is not None]
             if not begun:
@@ -135,7 +138,17 @@ class _Redistribution:
         return key_functions(operators, config.inputs, mixed=mixed)
 
     def _merged(self, positions: Sequence[Position]) -> tuple[SourceOffsets, ...]:
-        return merged([position.sources for position in positions], key_group_count(self._request.target.config))
+        """Key groups that the source does not have yet are read from their beginning."""
+        known = merged([position.sources for position in positions], key_group_count(self._request.source.config))
+        fresh = range(key_group_count(self._request.source.config), key_group_count(self._request.target.config))
+        return grown(known, self._bus.beginnings, fresh)
+
+    def _require_growth(self, positions: Sequence[Position]) -> None:
+        """Raises BrokenTask when the key groups change and state or offsets would not fit them."""
+        source, target = self._request.source, self._request.target
+        before, after = key_group_count(source.config), key_group_count(target.config)
+        keeps_state = any(self._runtime.files.names(f"{position.task.checkpoint}/state") for position in positions)
+        require_growth(before, after, keeps_state=keeps_state, single=len(source.ranges) == len(target.ranges) == 1)
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:

@@ -7,11 +7,11 @@ offsets log, `{"topic": {"<partition>": offset}}`, and each has every key group 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.config.keygroups import KeyGroupRange
-from penstock.control.errors import BrokenCheckpoint
+from penstock.control.errors import BrokenCheckpoint, BrokenTask
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,34 @@ def merged(tasks: Sequence[Sequence[SourceOffsets]], key_groups: int) -> tuple[S
     if len(topics) != 1:
         raise BrokenCheckpoint(f"the tasks of the job read different topics: {sorted(topics)}")
     return tuple(_united(list(column), key_groups) for column in zip(*tasks, strict=True))
+
+
+def grown(
+    sources: Iterable[SourceOffsets], beginnings: Callable[[str, range], Mapping[int, int]], fresh: range
+) -> tuple[SourceOffsets, ...]:
+    """The sources with the `fresh` key groups of their topics, which `beginnings` looks up, if there are any."""
+    if not fresh:
+        return tuple(sources)
+    return tuple(
+        SourceOffsets(source.topic, {**source.offsets, **beginnings(source.topic, fresh)}) for source in sources
+    )
+
+
+def require_growth(before: int, after: int, *, keeps_state: bool, single: bool) -> None:
+    """Raises BrokenTask unless checkpoints of `before` key groups can go on with `after`.
+
+    `single`: one task has all key groups before and after, so that state has no other place. Otherwise a key's records
+    are in another partition since the topic grew, and its state and its unread older records would stay behind.
+    """
+    field = "inputs.<name>.key_groups"
+    if after < before:
+        raise BrokenTask(f"{field} cannot shrink from {before} to {after}: Kafka's topics do not")
+    if after > before and keeps_state and not single:
+        raise BrokenTask(
+            f"{field} cannot grow from {before} to {after} in a job that keeps state in several tasks: the producer "
+            "has moved keys to other partitions. Bring the job to one task first, and scale it up again when it has "
+            "read what was written before the topic grew; or make a new job"
+        )
 
 
 def sliced(sources: Iterable[SourceOffsets], part: KeyGroupRange) -> tuple[SourceOffsets, ...]:

@@ -2,6 +2,7 @@ package io.penstock.checkpoint;
 
 import java.io.IOException;
 import java.nio.file.Files;
+import java.util.Optional;
 import org.apache.commons.io.function.IORunnable;
 import org.apache.commons.lang3.exception.ExceptionUtils;
 import org.apache.hadoop.conf.Configuration;
@@ -19,10 +20,12 @@ public class FencedCheckpointFileManager extends FileSystemBasedCheckpointFileMa
   private final Path root;
   private final boolean local;
   private final Fence fence;
+  private final Configuration settings;
 
   public FencedCheckpointFileManager(Path path, Configuration settings) throws IOException {
     super(path, settings);
     root = path;
+    this.settings = settings;
     local = "file".equals(fs().getUri().getScheme());
     fence = Fence.of(settings);
   }
@@ -41,6 +44,21 @@ public class FencedCheckpointFileManager extends FileSystemBasedCheckpointFileMa
 
   @Override
   public void renameTempFile(Path temporary, Path target, boolean overwrite) {
+    Optional<BatchHooks.Entry> entry = BatchHooks.entryOf(root, target);
+    Optional<BatchHook> hook = entry.flatMap(found -> BatchHooks.of(settings));
+    entry.filter(BatchHooks.Entry::isCommit).ifPresent(commit -> hook.ifPresent(told -> told.beforeCommit(
+        commit.batch())));
+    publishGuarded(temporary, target, overwrite);
+    entry.ifPresent(published -> hook.ifPresent(told -> {
+      if (published.isCommit()) {
+        told.afterCommit(published.batch());
+      } else {
+        told.planned(published.batch());
+      }
+    }));
+  }
+
+  private void publishGuarded(Path temporary, Path target, boolean overwrite) {
     unchecked(() -> {
       try {
         fence.guard(() -> publish(temporary, target, overwrite));

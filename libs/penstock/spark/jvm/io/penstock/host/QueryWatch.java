@@ -7,6 +7,7 @@ import com.fasterxml.jackson.databind.util.RawValue;
 import com.sun.management.GarbageCollectorMXBean;
 import com.sun.management.GcInfo;
 import com.sun.management.OperatingSystemMXBean;
+import io.penstock.sources.MalformedRecords;
 import io.penstock.spark42.RunningQuery;
 import java.lang.management.ManagementFactory;
 import java.lang.management.MemoryPoolMXBean;
@@ -38,15 +39,17 @@ public final class QueryWatch {
 
   private static final class Watched {
     final StreamingQuery query;
+    final MalformedRecords malformed;
     StreamingQueryProgress seen;
 
-    Watched(StreamingQuery query) {
+    Watched(StreamingQuery query, MalformedRecords malformed) {
       this.query = query;
+      this.malformed = malformed;
     }
   }
 
-  public static void add(String task, StreamingQuery query) {
-    QUERIES.put(task, new Watched(query));
+  public static void add(String task, StreamingQuery query, MalformedRecords malformed) {
+    QUERIES.put(task, new Watched(query, malformed));
   }
 
   public static void remove(String task) {
@@ -63,7 +66,8 @@ public final class QueryWatch {
 
   /**
    * JSON, one record for each query: {@code task}, {@code run}, {@code active}; {@code progress} when a newer one
-   * exists; {@code causes} when the query has failed.
+   * exists, and with it {@code malformed}, the number of malformed records since the query's start, if its records are
+   * decoded; {@code causes} when the query has failed.
    */
   public static String poll() throws com.fasterxml.jackson.core.JsonProcessingException {
     ArrayNode all = JSON.createArrayNode();
@@ -126,6 +130,9 @@ public final class QueryWatch {
     if (newest != null && newest != watched.seen) {
       watched.seen = newest;
       record.putRawValue("progress", new RawValue(newest.json()));
+      if (watched.malformed.counts()) {
+        record.put("malformed", watched.malformed.count());
+      }
     }
     if (watched.query.exception().isDefined()) {
       describe(record.putArray("causes"), watched.query.exception().get());

@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.CatalystTypeConverters;
 import org.apache.spark.sql.expressions.UserDefinedFunction;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
 import scala.Function1;
 import scala.Option;
 
@@ -42,15 +43,25 @@ public final class AvroDecoder implements UDF1<byte[], Object> {
     return functions.udf((UDF1<byte[], Object>) this, dataType());
   }
 
+  /** Why the bytes are malformed, as a function of Spark SQL; null for others. */
+  public UserDefinedFunction reasons() {
+    return functions.udf((UDF1<byte[], String>) this::reason, DataTypes.StringType);
+  }
+
   @Override
   public Object call(byte[] bytes) {
-    if (bytes == null) {
-      return null;
-    }
     try {
-      return reader().read(bytes);
+      return bytes == null ? null : reader().read(bytes);
     } catch (IOException | AvroRuntimeException | IndexOutOfBoundsException | NegativeArraySizeException malformed) {
       return null;
+    }
+  }
+
+  private String reason(byte[] bytes) {
+    try {
+      return bytes == null || reader().read(bytes) != null ? null : "the datum is null";
+    } catch (IOException | AvroRuntimeException | IndexOutOfBoundsException | NegativeArraySizeException malformed) {
+      return malformed.toString();
     }
   }
 

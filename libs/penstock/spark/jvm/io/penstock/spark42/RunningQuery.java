@@ -10,6 +10,8 @@ import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
 import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution;
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
@@ -93,6 +95,16 @@ public final class RunningQuery {
   public List<String> endOffsets() {
     StreamProgress ends = execution.getLatestExecutionContext().endOffsets();
     return sources().stream().map(ends::get).map(end -> end.isEmpty() ? "" : end.get().json()).toList();
+  }
+
+  /** The start offsets of the current batch, in the same order. Only for sources of micro-batches. */
+  public List<String> startOffsets() {
+    StreamProgress starts = execution.getLatestExecutionContext().startOffsets();
+    return sources().stream().map(source -> {
+      Option<?> start = starts.get(source);
+      Object first = start.isEmpty() ? ((MicroBatchStream) source).initialOffset() : start.get();
+      return ((Offset) first).json();
+    }).toList();
   }
 
   /** Milliseconds since 1970; 0 before the first row. Only for queries from {@link #ofThisThread}. */

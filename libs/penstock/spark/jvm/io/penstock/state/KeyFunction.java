@@ -2,6 +2,7 @@ package io.penstock.state;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.zip.CRC32;
 import org.apache.kafka.common.utils.Utils;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -19,8 +20,11 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * The function by which the producer of a job's input assigns keys to partitions, which are the key groups.
  *
- * @param name {@code spark}: pmod(hash(columns), count); {@code kafka}: murmur2 of the bytes of one column;
- *     {@code none}: all rows belong to key group 0
+ * <p>A producer sends a record without a key to any partition. Such a key belongs to key group 0, wherever it is: so the
+ * task of the lowest index has it, and it moves with that task.
+ *
+ * @param name {@code spark}: pmod(hash(columns), count); {@code kafka}: murmur2 of the bytes of one column; {@code
+ *     crc32}: librdkafka's {@code consistent_random}; {@code none}: all rows belong to key group 0
  * @param count number of key groups; 1 for {@code none}
  * @param places positions of the key's columns among the columns by which an operator's state is partitioned, in the
  *     order of the key
@@ -29,7 +33,7 @@ public record KeyFunction(String name, int count, List<Integer> places) {
 
   /** Routes rows of one operator to their key group, and to one of the {@code partitions} of a task. */
   Router router(StructType partitionKey, int partitions) {
-    if (name.equals("kafka")) {
+    if (hashesBytes()) {
       requireKnownBytes(partitionKey);
     }
     List<Expression> all = new ArrayList<>();
@@ -42,12 +46,16 @@ public record KeyFunction(String name, int count, List<Integer> places) {
     return new Router(UnsafeProjection.create(seq(hashes)));
   }
 
+  private boolean hashesBytes() {
+    return name.equals("kafka") || name.equals("crc32");
+  }
+
   private void requireKnownBytes(StructType partitionKey) {
     DataType type = partitionKey.fields()[places.get(0)].dataType();
     if (places.size() != 1 || !(type instanceof StringType || type instanceof BinaryType)) {
       throw new UnmovableStateException(
-          "state cannot be moved because key_function kafka hashes the bytes of the record's key. These are known only"
-              + " for one key column of type STRING or BINARY, not for " + partitionKey.simpleString());
+          "state cannot be moved because key_function " + name + " hashes the bytes of the record's key. These are known"
+              + " only for one key column of type STRING or BINARY, not for " + partitionKey.simpleString());
     }
   }
 
@@ -70,13 +78,22 @@ public record KeyFunction(String name, int count, List<Integer> places) {
       hashed = hashes.apply(partitionKey);
     }
 
-    /** -1 for a null key, which Kafka sends to any partition. */
     int keyGroup() {
+      if (isAnywhere()) {
+        return 0;
+      }
       return switch (name) {
         case "spark" -> Math.floorMod(hashed.getInt(0), count);
-        case "kafka" -> kafkaKeyGroup(places.get(0));
+        case "kafka" -> Utils.toPositive(Utils.murmur2(keyBytes())) % count;
+        case "crc32" -> (int) (crc32(keyBytes()) % count);
         default -> 0;
       };
+    }
+
+    /** Whether the producer may have sent the key to any partition: a null, for librdkafka an empty key too. */
+    boolean isAnywhere() {
+      return hashesBytes()
+          && (key.isNullAt(places.get(0)) || (name.equals("crc32") && keyBytes().length == 0));
     }
 
     int partition() {
@@ -84,8 +101,14 @@ public record KeyFunction(String name, int count, List<Integer> places) {
     }
 
     // An unsafe row has the same bytes for a text as for a binary.
-    private int kafkaKeyGroup(int place) {
-      return key.isNullAt(place) ? -1 : Utils.toPositive(Utils.murmur2(key.getBinary(place))) % count;
+    private byte[] keyBytes() {
+      return key.getBinary(places.get(0));
     }
+  }
+
+  private static long crc32(byte[] bytes) {
+    CRC32 sum = new CRC32();
+    sum.update(bytes);
+    return sum.getValue();
   }
 }

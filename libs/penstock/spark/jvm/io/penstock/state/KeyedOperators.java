@@ -62,6 +62,11 @@ public final class KeyedOperators {
     return JSON.writeValueAsString(found);
   }
 
+  /** Whether a query keeps state from batch to batch. */
+  public static boolean keepsState(Dataset<?> result) {
+    return planned(result, result.queryExecution().analyzed()).exists(StateStoreWriter.class::isInstance);
+  }
+
   /** The physical plan, with operators numbered as in a streaming query. Nothing is read or written. */
   private static SparkPlan planned(Dataset<?> result, LogicalPlan plan) {
     return new IncrementalExecution(

@@ -1,8 +1,11 @@
 package io.penstock.state;
 
 import java.util.ArrayList;
+import java.util.HexFormat;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.execution.streaming.state.StateStore;
 import org.apache.spark.sql.execution.streaming.state.StateStoreProvider;
@@ -12,6 +15,7 @@ import scala.Option;
 final class NewStores implements AutoCloseable {
   private final List<Open> all = new ArrayList<>();
   private final Open[][] byKeyGroup;
+  private final Map<String, TaskState> ownersOfNullKeys = new ConcurrentHashMap<>();
 
   private record Open(StateStoreProvider provider, StateStore store) {}
 
@@ -36,15 +40,27 @@ final class NewStores implements AutoCloseable {
     return open;
   }
 
-  void put(int keyGroup, int partition, StoreLayout.Family family, UnsafeRow key, UnsafeRow value) {
-    StateStore store = byKeyGroup[keyGroup][partition].store;
+  /** Adds a row of the old task {@code from}. False when another old task has a row with this key, which stays. */
+  boolean put(
+      KeyFunction.Router router, StoreLayout.Family family, UnsafeRow key, UnsafeRow value, TaskState from) {
+    StateStore store = byKeyGroup[router.keyGroup()][router.partition()].store;
     synchronized (store) {
+      if (router.isAnywhere() && isOfAnother(family, key, from)) {
+        return false;
+      }
       if (family.isList() && store.keyExists(key, family.name())) {
         store.merge(key, value, family.name());
       } else {
         store.put(key, value, family.name());
       }
+      return true;
     }
+  }
+
+  /** Only a key that may be anywhere can be in several old tasks. There are few of them. */
+  private boolean isOfAnother(StoreLayout.Family family, UnsafeRow key, TaskState from) {
+    String row = family.name() + "/" + HexFormat.of().formatHex(key.getBytes());
+    return !from.equals(ownersOfNullKeys.computeIfAbsent(row, fresh -> from));
   }
 
   /** Commits all partitions, also those without rows, as version 1. */

@@ -69,9 +69,12 @@ public final class StateMove {
     try (NewStores target = new NewStores(layout, to, keys.count())) {
       Tally tally = forEachPartition(from, keys.count(), (task, partition, own) ->
           new Scan(layout, keys, to.get(0).partitions(), (family, router, key, value) -> {
-            requireOwn(task, router.keyGroup(), key, layout.families().get(family));
+            StoreLayout.Family of = layout.families().get(family);
+            requireOwn(task, router, key, of);
             own.add(router.keyGroup(), family, key, value);
-            target.put(router.keyGroup(), router.partition(), layout.families().get(family), key, value);
+            if (!target.put(router, of, key, value, task)) {
+              throw severalHave(key, of);
+            }
           }).run(task, partition));
       target.commit(threads);
       return tally.toJson();
@@ -184,14 +187,23 @@ public final class StateMove {
     }
   }
 
-  private static void requireOwn(TaskState task, int keyGroup, UnsafeRow key, StoreLayout.Family family) {
-    if (!task.has(keyGroup)) {
+  private static void requireOwn(
+      TaskState task, KeyFunction.Router router, UnsafeRow key, StoreLayout.Family family) {
+    int keyGroup = router.keyGroup();
+    if (!router.isAnywhere() && !task.has(keyGroup)) {
       throw new UnmovableStateException(
           "state cannot be moved because the task of key groups " + task.lowestKeyGroup() + " to "
               + (task.endOfKeyGroups() - 1) + " keeps the key " + text(key, family) + " of key group " + keyGroup
-              + " (operator " + family.store().operator() + "). Either the input's records are not partitioned as"
-              + " key_function and key_columns say, or some have a null key: the query should filter those");
+              + " (operator " + family.store().operator() + "): the input's records are not partitioned as key_function"
+              + " and key_columns say");
     }
+  }
+
+  private static UnmovableStateException severalHave(UnsafeRow key, StoreLayout.Family family) {
+    return new UnmovableStateException(
+        "state cannot be moved because several tasks keep the null key " + text(key, family) + " (operator "
+            + family.store().operator() + "), and their rows cannot be combined. With malformed: dead_letter such rows"
+            + " do not reach the query; with malformed: null the query must filter them");
   }
 
   private static String text(UnsafeRow key, StoreLayout.Family family) {

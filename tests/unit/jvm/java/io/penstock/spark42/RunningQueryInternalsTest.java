@@ -28,6 +28,7 @@ class RunningQueryInternalsTest {
     "StreamExecution, queryExecutionThread, " + RUNTIME + "QueryExecutionThread",
     "StreamExecutionContext, batchId, long",
     "StreamExecutionContext, endOffsets, " + RUNTIME + "StreamProgress",
+    "StreamExecutionContext, startOffsets, " + RUNTIME + "StreamProgress",
     "MicroBatchExecution, watermarkTracker, " + RUNTIME + "WatermarkTracker",
     "WatermarkTracker, currentWatermark, long",
     "WatermarkTracker, setWatermark, void",

@@ -1,0 +1,146 @@
+"""A sample of the newest keys of a topic, and what it says against the declared `key_function`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from time import monotonic
+from typing import NamedTuple
+from uuid import uuid4
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from penstock.config.model import Input
+from penstock.config.problems import Problem
+from penstock.control.errors import Unavailable
+from penstock.spark.inputs.key_hash import FEWEST_KEYS, HASHES, PlacedKey, fits
+
+_MOST_PARTITIONS = 8
+_RECORDS_EACH = 16
+_TIMEOUT_SECONDS = 5.0
+
+
+class SampledKey(NamedTuple):
+    """A record's key, and the bytes of the key column where they can be told from its value, else None."""
+
+    partition: int
+    key: bytes | None
+    column: bytes | None
+
+
+def key_function_problem(name: str, source: Input, bootstrap: str) -> Problem | None:
+    """Why the topic's newest records contradict `key_function`; None also when there are too few to tell.
+
+    Raises Unavailable when Kafka does not answer.
+    """
+    if source.key_function not in HASHES or source.key_groups == 1:
+        return None
+    return judge(name, source, sample(source, bootstrap))
+
+
+def judge(name: str, source: Input, found: Sequence[SampledKey]) -> Problem | None:
+    """What the sample says against the declaration. Pure.
+
+    State is moved by the bytes of the key column, so these count where they are known.
+    """
+    columns = _distinct((each.partition, each.key if each.column is None else each.column) for each in found)
+    count, declared = len(columns), source.key_function
+    if count < FEWEST_KEYS or fits(declared, columns, source.key_groups) == count:
+        return None
+    field = f"inputs.{name}.key_function"
+    good = fits(declared, columns, source.key_groups)
+    said = (
+        f"{field} is {declared}, but only {good} of {count} sampled keys of the topic {source.topic} are in the "
+        "partition that it gives"
+    )
+    return Problem(field, "key_function_of_producer", f"{said}: {_remedy(source, found, columns)}")
+
+
+def _remedy(source: Input, found: Sequence[SampledKey], columns: Sequence[PlacedKey]) -> str:
+    other = next((each for each in HASHES if fits(each, columns, source.key_groups) == len(columns)), None)
+    if other is not None:
+        return f"{other} gives the partition of all of them, so set key_function to {other}"
+    keys = _distinct((each.partition, each.key) for each in found)
+    for function in HASHES:
+        if len(keys) >= FEWEST_KEYS and fits(function, keys, source.key_groups) == len(keys):
+            return (
+                f"{function} gives the partition of all record keys, but the column {source.key_columns[0]} does not "
+                "have the bytes of the record's key. Name the column that has in key_columns, or set key_function to "
+                "none and put a shuffle job before a query that keeps state"
+            )
+    return (
+        f"none of {', '.join(HASHES)} gives the partition of all of them. Set key_function to none, and put a shuffle "
+        "job before a query that keeps state"
+    )
+
+
+def _distinct(keys: Iterable[tuple[int, bytes | None]]) -> list[PlacedKey]:
+    """Without null keys, which are anywhere."""
+    return sorted({PlacedKey(key, partition) for partition, key in keys if key is not None})
+
+
+def sample(source: Input, bootstrap: str) -> list[SampledKey]:
+    """The newest records of some partitions; fewer where they do not come in time. Raises Unavailable."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"penstock-sample-{uuid4()}",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": False,
+        }
+    )
+    try:
+        return [_sampled(source, record) for record in _newest(consumer, source)]
+    except KafkaException as error:
+        raise Unavailable(f"kafka did not give records of {source.topic}: {error}") from error
+    finally:
+        consumer.close()
+
+
+def _newest(consumer: Consumer, source: Input) -> list[Message]:
+    step = max(1, source.key_groups // _MOST_PARTITIONS)
+    places, expected = [], 0
+    for partition in range(0, source.key_groups, step)[:_MOST_PARTITIONS]:
+        low, high = consumer.get_watermark_offsets(TopicPartition(source.topic, partition), timeout=_TIMEOUT_SECONDS)
+        begin = max(low, high - _RECORDS_EACH)
+        expected += high - begin
+        places.append(TopicPartition(source.topic, partition, begin))
+    if not expected:
+        return []
+    consumer.assign(places)
+    return _read(consumer, expected)
+
+
+def _read(consumer: Consumer, expected: int) -> list[Message]:
+    """Offsets may be markers of transactions, which never come: what has not come in time is left out."""
+    records: list[Message] = []
+    deadline = monotonic() + _TIMEOUT_SECONDS
+    while len(records) < expected and monotonic() < deadline:
+        # The first records take as long as the connection; once they flow, a pause means that no more come.
+        got = consumer.consume(expected - len(records), timeout=0.3 if records else _TIMEOUT_SECONDS)
+        if not got:
+            break
+        records += [record for record in got if record.error() is None]
+    return records
+
+
+def _sampled(source: Input, record: Message) -> SampledKey:
+    key = record.key()
+    partition = record.partition()
+    assert partition is not None
+    return SampledKey(partition, key.encode() if isinstance(key, str) else key, _column(source, record.value()))
+
+
+def _column(source: Input, value: str | bytes | None) -> bytes | None:
+    """The bytes of the key column of a JSON record, if it is one text column."""
+    if source.format != "json" or len(source.key_columns) != 1 or value is None:
+        return None
+    try:
+        record = json.loads(value)
+    except ValueError:
+        return None
+    if not isinstance(record, dict):
+        return None
+    found = {name.lower(): each for name, each in record.items()}.get(source.key_columns[0].lower())
+    return found.encode() if isinstance(found, str) else None

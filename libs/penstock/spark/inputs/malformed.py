@@ -1,0 +1,184 @@
+"""Which records are malformed, and where they go instead of the query (SEMANTICS.md, "Malformed records").
+
+A record is malformed when its value does not fit `value_schema`, wholly or in one field. A record without a value is
+not: it carries no row. With `malformed: null` the query gets such rows all the same, as Spark would give them.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.classic.column import Column as JvmColumn
+from pyspark.sql.types import StringType, StructType
+
+from penstock.config.model import Input, JobConfig
+from penstock.control.errors import BrokenTask
+from penstock.tasks.dead_letters import dead_letter_topic
+
+DECODED = "decoded"
+# Spark puts the text of a record that it could not read, or not wholly, into a column of this name.
+_CORRUPT = "_penstock_malformed"
+_KIND = "kind"
+# Kinds of records, as in `io.penstock.sources.RecordFilter`.
+_WHOLE, _MALFORMED, _NULL_KEY = 0, 1, 2
+_MOST_FIELDS_NAMED = 50
+
+
+def decoded(session: SparkSession, source: Input) -> Column:
+    """The value of Kafka's record as a struct; null where nothing can be read. With a column that marks records of
+    which only a part was read.
+
+    Raises BrokenTask when the input needs a schema and has none, or for a bad one of Avro.
+    """
+    if source.value_schema is None:
+        raise BrokenTask(f"topic {source.topic}: the format {source.format} needs value_schema")
+    if source.format == "avro":
+        return _call(session, _avro(session, source).function(), F.col("value"))
+    schema = _struct(source.value_schema).add(_CORRUPT, StringType())
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    text = F.col("value").cast("string")
+    if source.format == "json":
+        return F.from_json(text, schema, options)
+    return F.from_csv(text, schema.json(), options)
+
+
+def columns(frame: DataFrame) -> DataFrame:
+    """The columns of the value, of a frame that has it as `decoded`."""
+    return frame.select(f"{DECODED}.*").drop(_CORRUPT)
+
+
+def kind_of(source: Input) -> Column:
+    """The kind of a record that is decoded: whole, malformed, or with a null key that the producer put anywhere."""
+    value = F.col(DECODED)
+    is_malformed = value.isNull()
+    if source.format != "avro":
+        is_malformed = is_malformed | value[_CORRUPT].isNotNull()
+    kind = F.when(F.col("value").isNull(), _WHOLE).when(is_malformed, _MALFORMED)
+    if source.key_function in ("kafka", "crc32") and len(source.key_columns) == 1:
+        kind = kind.when(_has_no_key(source), _NULL_KEY)
+    return kind.otherwise(_WHOLE)
+
+
+def is_whole(source: Input) -> Column:
+    """Whether a decoded record is not malformed, null keys aside."""
+    return kind_of(source) != _MALFORMED
+
+
+def _has_no_key(source: Input) -> Column:
+    key = F.col(DECODED)[source.key_columns[0]]
+    return key.isNull() | (key.cast("string") == "") if source.key_function == "crc32" else key.isNull()
+
+
+class MalformedRecords:
+    """Filters the inputs of one task, and writes what is malformed before each batch is committed.
+
+    `java` is its `io.penstock.sources.MalformedRecords`.
+    """
+
+    def __init__(self, session: SparkSession, job: str, config: JobConfig, kafka: dict[str, str]) -> None:
+        jvm: Any = session._jvm
+        self.java = jvm.io.penstock.sources.MalformedRecords()
+        self._session = session
+        self._job = job
+        self._topic = dead_letter_topic(job, config)
+        self._kafka = kafka
+        self._several_tasks = config.task_count > 1
+        self._filters: list[Any] = []
+
+    def rows(self, name: str, source: Input, records: DataFrame) -> DataFrame:
+        """The columns of the records that reach the query."""
+        jvm: Any = self._session._jvm
+        context = self._session.sparkContext._jsc.sc()
+        filtered = jvm.io.penstock.sources.RecordFilter(
+            context, name, source.topic, source.malformed, float(source.malformed_limit)
+        )
+        value = decoded(self._session, source)
+        reason = _reason(self._session, source)
+        self.java.add(
+            name, source.topic, filtered, *map(_java, (value, kind_of(source), reason)), self._kafka, self._job,
+            self._topic,
+        )  # fmt: skip
+        if source.key_function in ("kafka", "crc32"):
+            self._filters.append(filtered)
+        if source.malformed != "null":
+            records = records.where(F.col("value").isNotNull())
+        whole = records.select("value", "partition", "offset", value.alias(DECODED)).where(
+            _call(self._session, filtered.function(), kind_of(source), F.col("partition"), F.col("offset"))
+        )
+        return columns(whole)
+
+    def refuse_null_keys(self, result: DataFrame) -> None:
+        """Null keys have no task of their own, so where several tasks keep state they are malformed."""
+        if self._several_tasks and self._filters:
+            jvm: Any = self._session._jvm
+            if jvm.io.penstock.state.KeyedOperators.keepsState(result._jdf):
+                for filtered in self._filters:
+                    filtered.refuseNullKeys()
+
+
+def _struct(schema: str) -> StructType:
+    """`schema` is DDL, or the JSON of a schema with metadata."""
+    if schema.lstrip().startswith("{"):
+        return StructType.fromJson(json.loads(schema))
+    found: Any = StructType.fromDDL(schema)
+    if not isinstance(found, StructType):
+        raise BrokenTask(f"value_schema must be columns, not {schema}")
+    return found
+
+
+def _reason(session: SparkSession, source: Input) -> Column:
+    """Why a record is malformed, in words."""
+    match source.format:
+        case "json":
+            why = _json_reason(source)
+        case "avro":
+            why = _call(session, _avro(session, source).reasons(), F.col("value"))
+        case _:
+            why = F.lit("the line does not fit value_schema")
+    return F.when(
+        F.col(_KIND) == _NULL_KEY, F.lit("the key is null, and the query keeps state in several tasks")
+    ).otherwise(why)
+
+
+def _json_reason(source: Input) -> Column:
+    text = F.col("value").cast("string")
+    named = []
+    for field in _struct(str(source.value_schema)).fields[:_MOST_FIELDS_NAMED]:
+        given = F.get_json_object(text, f"$['{field.name}']")
+        unread = given.isNotNull() & F.col(DECODED)[field.name].isNull()
+        named.append(F.when(unread, F.lit(f"{field.name} {field.dataType.simpleString()}")))
+    unread_fields = F.concat_ws(", ", *named)
+    return (
+        F.when(F.try_parse_json(text).isNull(), F.lit("the value is not JSON"))
+        .when(unread_fields != "", F.concat(F.lit("these fields do not fit value_schema: "), unread_fields))
+        .otherwise(F.lit("the value does not fit value_schema"))
+    )
+
+
+def _avro(session: SparkSession, source: Input) -> Any:
+    jvm: Any = session._jvm
+    decoder = jvm.io.penstock.sources.AvroDecoder(source.value_schema)
+    try:
+        decoder.dataType()
+    except Py4JJavaError as error:
+        raise BrokenTask(f"value_schema: {error.java_exception.getMessage()}") from error
+    return decoder
+
+
+def _call(session: SparkSession, function: Any, *arguments: Column) -> Column:
+    """A function of Java over columns."""
+    gateway: Any = session.sparkContext._gateway
+    jvm: Any = session._jvm
+    given = gateway.new_array(jvm.org.apache.spark.sql.Column, len(arguments))
+    for place, argument in enumerate(arguments):
+        given[place] = _java(argument)
+    return JvmColumn(function.apply(given))
+
+
+def _java(column: Column) -> Any:
+    found: Any = column
+    return found._jc

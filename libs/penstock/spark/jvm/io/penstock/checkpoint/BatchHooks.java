@@ -1,0 +1,42 @@
+package io.penstock.checkpoint;
+
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+
+/** The hooks of the tasks of this JVM, by the fence and token that each task's session names. */
+public final class BatchHooks {
+  private static final Map<String, BatchHook> HOOKS = new ConcurrentHashMap<>();
+
+  private BatchHooks() {}
+
+  /** From now on {@code hook} is told of the queries that publish with this token. */
+  public static void put(String fence, String token, BatchHook hook) {
+    HOOKS.put(key(fence, token), hook);
+  }
+
+  public static void remove(String fence, String token) {
+    HOOKS.remove(key(fence, token));
+  }
+
+  static Optional<BatchHook> of(Configuration settings) {
+    return Optional.ofNullable(HOOKS.get(key(settings.get(Fence.PATH), settings.get(Fence.TOKEN, ""))));
+  }
+
+  /** The log and batch of a file in a log of batches; empty for other files. */
+  static Optional<Entry> entryOf(Path root, Path file) {
+    String log = root.getName();
+    String name = file.getName();
+    boolean isBatch = (log.equals("offsets") || log.equals("commits")) && root.equals(file.getParent())
+        && !name.isEmpty() && name.chars().allMatch(Character::isDigit);
+    return isBatch ? Optional.of(new Entry(log.equals("commits"), Long.parseLong(name))) : Optional.empty();
+  }
+
+  record Entry(boolean isCommit, long batch) {}
+
+  private static String key(String fence, String token) {
+    return fence + "#" + token;
+  }
+}

@@ -1,0 +1,60 @@
+"""Alerts about the inputs of tasks, from their reports in a real Postgres."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psycopg.types.json import Jsonb
+from sqlalchemy import Engine, text
+
+from penstock.model.reports import INPUT_ALERTS, TaskProgress
+from penstock.store.engine import transaction
+from services.job_service.store.overview import alerts_page
+from services.state_syncer.inputs.reconciler import InputAlerts
+from tests.support.state_syncer.cell import elect
+
+_REPORT = text(
+    """
+    INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch, progress)
+    VALUES (:job, :index, 'c', :state, 1, 1, 0, 1, :progress)
+    ON CONFLICT (job, index, container) DO UPDATE SET progress = excluded.progress
+    """
+)
+
+
+def report(engine: Engine, job: str, index: int, problems: dict[str, str], state: str = "running") -> None:
+    progress = TaskProgress(input_problems=problems).model_dump(mode="json")
+    row: dict[str, Any] = {"job": job, "index": index, "state": state, "progress": Jsonb(progress)}
+    with transaction(engine) as connection:
+        connection.execute(_REPORT, row)
+
+
+def test_what_running_tasks_report_is_open_until_they_do_not(engine: Engine) -> None:
+    """1. Two tasks of a job and one of another report; so does one that does not run. 2. A minute later one job is
+    well. 3. Nobody looks in between."""
+    not_read, mismatch, malformed = INPUT_ALERTS
+    report(engine, "a", 0, {not_read: "4 of 8", malformed: "3 came"})
+    report(engine, "a", 1, {not_read: "4 of 8"})
+    report(engine, "b", 0, {mismatch: "crc32"})
+    report(engine, "c", 0, {mismatch: "crc32"}, state="crashed")
+    report(engine, "d", 0, {})
+    times = [0.0]
+    epoch = elect(engine, "first")
+    alerts = InputAlerts(engine, lambda: times[0])
+
+    def found() -> dict[tuple[str, str], str]:
+        alerts.round(epoch)
+        with transaction(engine) as connection:
+            return {(alert.subject, alert.kind): alert.message for alert in alerts_page(connection, limit=9)}
+
+    assert found() == {
+        ("a", not_read): "task 0: 4 of 8 (and 1 more tasks)",
+        ("a", malformed): "task 0: 3 came",
+        ("b", mismatch): "task 0: crc32",
+    }
+    report(engine, "a", 0, {})
+    report(engine, "a", 1, {})
+    times[0] = 59.0
+    assert len(found()) == 3
+    times[0] = 60.0
+    assert found() == {("b", mismatch): "task 0: crc32"}
