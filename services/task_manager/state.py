@@ -25,6 +25,8 @@ from services.task_manager.decide.actions import (
     ApplyLive,
     CancelHostTask,
     EndHost,
+    EvacuateHost,
+    KeepHost,
     KillHost,
     RunHostTask,
     StartHost,
@@ -153,6 +155,15 @@ class State:
             case EndHost():
                 self._change_host(action.host, phase=HostPhase.ENDING, since=now, kill_at=action.kill_at)
                 return Send(action.host, Exit(id=self._next_id()))
+            case EvacuateHost():
+                log.warning("host evacuated", host=action.host, reason=action.reason)
+                self.totals["host_evacuations"] += 1
+                self._change_host(action.host, phase=HostPhase.LEAVING, since=now, kill_at=action.kill_at)
+                return None
+            case KeepHost():
+                log.info("host kept", host=action.host)
+                self._change_host(action.host, phase=HostPhase.READY, since=now, kill_at=math.inf)
+                return None
             case KillHost():
                 log.warning("host killed", host=action.host, reason=action.reason)
                 return action
@@ -260,7 +271,8 @@ class State:
     def _replied(self, host: str, reply: Reply, now: float) -> TaskView | None:
         if self.host_tasks.awaits(reply.id):
             self.host_tasks.replied(reply)
-            self._change_host(host, kill_at=math.inf)
+            if self._hosts[host].phase is not HostPhase.LEAVING:
+                self._change_host(host, kill_at=math.inf)
             self._check_idle(host, now)
             return None
         sent = self._sent.pop(reply.id, None)

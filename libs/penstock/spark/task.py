@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
+from time import monotonic
 from typing import Any, NamedTuple
 
 from pyspark.errors.exceptions.captured import StreamingQueryException
@@ -28,6 +29,7 @@ from penstock.spark.query import result_of
 from penstock.spark.session import detach_unused_listeners, task_session
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import writer
+from penstock.spark.sinks.interrupts import interrupt_sink
 from penstock.spark.sources import read_inputs
 from penstock.tasks.spec import TaskSpec
 
@@ -79,6 +81,11 @@ class Runtime:
         """The JVM's list of running queries."""
         jvm: Any = self.spark._jvm
         return jvm.io.penstock.host.QueryWatch
+
+    @property
+    def java_context(self) -> Any:
+        """The JVM's Spark context."""
+        return self.spark.sparkContext._jsc.sc()
 
     @cached_property
     def files(self) -> Files:
@@ -212,28 +219,51 @@ class RunningTask:
 
     def _run(self, interval: str) -> None:
         """Starts the query in a scheduler pool of its own, so that a heavy neighbour does not hold it up."""
-        if self._frame is None:
-            self._frame = make_frame(self.runtime, self.spec, self.checkpoint, self.token)
-        task_id, session = self.spec.task_id, self._frame.sparkSession
-        stream = writer(self._frame, self.spec, self.runtime.settings)
-        self._pool = self._pool or self.runtime.pools.take()
-        session.sparkContext.setLocalProperty("spark.scheduler.pool", self._pool)
-        stream = (
-            stream.option("checkpointLocation", self.checkpoint).queryName(task_id).trigger(processingTime=interval)
-        )
+        task_id, watch, context = self.spec.task_id, self.runtime.watch, self.runtime.java_context
+        watch.starts(context, task_id)
         try:
-            self._query = stream.start()
+            self._query = self._started(interval)
         except BaseException:
             self.forget()
             raise
-        self.runtime.watch.add(task_id, self._query._jsq)
+        finally:
+            watch.started(context, task_id)
+        watch.add(task_id, self._query._jsq)
+
+    def _started(self, interval: str) -> StreamingQuery:
+        if self._frame is None:
+            self._frame = make_frame(self.runtime, self.spec, self.checkpoint, self.token)
+        session = self._frame.sparkSession
+        stream = writer(self._frame, self.spec, self.runtime.settings)
+        self._pool = self._pool or self.runtime.pools.take()
+        session.sparkContext.setLocalProperty("spark.scheduler.pool", self._pool)
+        stream = stream.option("checkpointLocation", self.checkpoint).queryName(self.spec.task_id)
+        return stream.trigger(processingTime=interval).start()
 
     def _halt(self, patient: bool) -> None:
         self.runtime.watch.remove(self.spec.task_id)
         if self._query is not None:
             wait_seconds = self.runtime.settings.boundary_wait_seconds if patient else 0.0
-            self.runtime.watch.stop(self._query._jsq, int(wait_seconds * 1000))
+            if not self.runtime.watch.stop(self._query._jsq, int(wait_seconds * 1000)):
+                self._end_by_force(self._query)
         self.forget()
+
+    def _end_by_force(self, query: StreamingQuery) -> None:
+        """Interrupts a query that its first interruption did not end, and what it waits for, until it has ended.
+
+        Spark cancels the jobs of the query each time, and kills the Python workers of tasks that do not end. What
+        survives all that ends the host, if the supervisor says so.
+        """
+        begun = monotonic()
+        while True:
+            seconds = round(monotonic() - begun, 1)
+            log.warning("query does not end", task=self.spec.task_id, seconds=seconds, at=self._where(query))
+            interrupt_sink(self.spec.task_id)
+            if self.runtime.watch.end(query._jsq):
+                return
+
+    def _where(self, query: StreamingQuery) -> str:
+        return str(self.runtime.watch.stackOf(query._jsq))
 
     def _has_finished(self, pending: int | None) -> bool:
         """Raises the query's error when it has failed."""

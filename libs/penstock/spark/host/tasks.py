@@ -20,6 +20,7 @@ from penstock.tasks.spec import TaskSpec
 
 log = logger(__name__)
 
+_INTERRUPT_SECONDS = 2.0
 _NO_CAUSE = Cause("StreamingQueryException", "the query ended without an error")
 
 
@@ -63,6 +64,14 @@ class TaskTable:
             return {"was_running": True, **task.stop(finish_pending=finish_pending, patient=patient)._asdict()}
         finally:
             self._remove_unless_active(task)
+
+    def hurry_start(self, task_id: str, is_over: threading.Event) -> None:
+        """Waits for the end of a start as long as for the end of a batch, then interrupts it until it is over."""
+        if is_over.wait(self._runtime.settings.boundary_wait_seconds):
+            return
+        while not is_over.wait(_INTERRUPT_SECONDS):
+            if self._runtime.watch.interruptStart(self._runtime.java_context, task_id):
+                log.warning("start interrupted", task=task_id)
 
     def live(self, spec: TaskSpec) -> dict[str, Any]:
         """From now on the task's spec is `spec`. Raises Unavailable when the task does not run."""

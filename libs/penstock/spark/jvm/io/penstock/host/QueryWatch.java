@@ -12,13 +12,16 @@ import java.lang.management.ManagementFactory;
 import java.lang.management.MemoryPoolMXBean;
 import java.lang.management.MemoryType;
 import java.lang.management.ThreadMXBean;
+import java.util.Arrays;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.Objects;
 import java.util.OptionalLong;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.stream.Collectors;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.streaming.StreamingQueryProgress;
@@ -32,7 +35,9 @@ public final class QueryWatch {
   private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
   private static final OperatingSystemMXBean PROCESS =
       ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class);
+  private static final int MOST_FRAMES = 12;
   private static final Map<String, Watched> QUERIES = new ConcurrentHashMap<>();
+  private static final Map<String, Thread> STARTS = new HashMap<>();
 
   private QueryWatch() {}
 
@@ -142,18 +147,69 @@ public final class QueryWatch {
 
   /**
    * Stops a query at the end of its batch. If the batch lasts longer than {@code patienceMillis}, interrupts the batch.
-   * Penstock's source gives the query no new rows meanwhile, so even a busy query becomes idle after its batch.
+   * Penstock's source gives the query no new rows meanwhile, so even a busy query becomes idle after its batch. Returns
+   * whether the query has ended; if not, {@link #end} tries again.
    */
-  public static void stop(StreamingQuery query, long patienceMillis) throws InterruptedException, TimeoutException {
+  public static boolean stop(StreamingQuery query, long patienceMillis) throws InterruptedException {
     long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(patienceMillis);
-    RunningQuery.STOPPING.add(query.runId());
-    try {
-      while (query.isActive() && query.status().isTriggerActive() && System.nanoTime() < deadline) {
-        Thread.sleep(STOP_POLL_MILLIS);
-      }
-      query.stop();
-    } finally {
-      RunningQuery.STOPPING.remove(query.runId());
+    RunningQuery.HELD.add(query.runId());
+    while (query.isActive() && query.status().isTriggerActive() && System.nanoTime() < deadline) {
+      Thread.sleep(STOP_POLL_MILLIS);
     }
+    return end(query);
+  }
+
+  /**
+   * Cancels the jobs of a query, interrupts its thread, and waits for its end for {@code spark.sql.streaming.stopTimeout}.
+   * Returns whether it has ended.
+   */
+  public static boolean end(StreamingQuery query) {
+    try {
+      query.stop();
+    } catch (TimeoutException late) {
+      return false;
+    }
+    RunningQuery.HELD.remove(query.runId());
+    return true;
+  }
+
+  /** What the thread of a query does at present: its stack, the innermost call first. */
+  public static String stackOf(StreamingQuery query) {
+    return Arrays.stream(RunningQuery.stackOf(query)).limit(MOST_FRAMES).map(StackTraceElement::toString)
+        .collect(Collectors.joining(" < "));
+  }
+
+  /** This thread begins to start the query of a task. {@link #interruptStart} may interrupt it until {@link #started}. */
+  public static void starts(SparkContext context, String task) {
+    context.setJobGroup(startGroup(task), "start of " + task, true);
+    synchronized (STARTS) {
+      STARTS.put(task, Thread.currentThread());
+    }
+  }
+
+  /** The start has ended, well or not. */
+  public static void started(SparkContext context, String task) {
+    synchronized (STARTS) {
+      STARTS.remove(task);
+      Thread.interrupted();
+    }
+    context.clearJobGroup();
+  }
+
+  /** Interrupts the start of a task and cancels its jobs. Returns whether one was under way. */
+  public static boolean interruptStart(SparkContext context, String task) {
+    synchronized (STARTS) {
+      Thread starting = STARTS.get(task);
+      if (starting == null) {
+        return false;
+      }
+      context.cancelJobGroup(startGroup(task));
+      starting.interrupt();
+      return true;
+    }
+  }
+
+  private static String startGroup(String task) {
+    return "start of " + task;
   }
 }
