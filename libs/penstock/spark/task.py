@@ -161,11 +161,17 @@ class RunningTask:
         """
         self.claim()
         self._run(trigger_interval(self.spec.config.trigger_interval_seconds, self.spec.task_id))
+        self.hold(self.spec.quiescing)
         log.info("task started", task=self.spec.task_id, revision=self.spec.revision, token=self.token)
 
     def claim(self) -> None:
         """Takes the checkpoint: no earlier owner publishes anything from now on. Raises Fenced for a newer owner."""
         self.token = self.runtime.claim(self.checkpoint, self.epoch, self._mark)
+
+    def hold(self, without_rows: bool) -> None:
+        """From now on the query gets no more rows, and only finishes its batch; or it goes on."""
+        if self._query is not None:
+            self.runtime.watch.hold(self._query._jsq, without_rows)
 
     def finish_pending(self) -> None:
         """Runs the query for the batch that is planned but not committed, and for no other. After `claim`.

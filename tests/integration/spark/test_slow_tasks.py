@@ -12,7 +12,7 @@ import pytest
 
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.channel import Stop
+from penstock.spark.channel import Live, Stop
 from penstock.spark.packages import pack
 from penstock.tasks.spec import TaskSpec
 from tests.support.spark.hosts import (
@@ -37,6 +37,13 @@ def endless(session, inputs, args):
     def sleep(word):
         open(args["mark"], "w").close()
         time.sleep(600)
+    return inputs["events"].select("n", F.udf(sleep, StringType())("word").alias("word"))
+
+def two_millis(session, inputs, args):
+    """Each row takes two milliseconds."""
+    def sleep(word):
+        time.sleep(0.002)
+        return word
     return inputs["events"].select("n", F.udf(sleep, StringType())("word").alias("word"))
 
 def slow_start(session, inputs, args):
@@ -84,6 +91,9 @@ class Slow:
         """A file that the slow function of a job makes when it begins."""
         return self.folder / f"{job}.mark"
 
+    def live(self, spec: TaskSpec) -> None:
+        assert self.host.host.send(Live(id=0, spec=spec)).result(REPLY_SECONDS).ok
+
     def seconds_to_stop(self, *jobs: str) -> float:
         begun = monotonic()
         for reply in [self.host.host.send(Stop(id=0, task_id=f"{job}/0")) for job in jobs]:
@@ -121,3 +131,43 @@ def test_tasks_that_do_not_stop_are_ended_and_the_others_go_on(slow: Slow) -> No
     slow.produce(quiet, 3)
     slow.host.wait_for_records("quiet/0", 6)
     assert slow.seconds_to_stop("quiet") < LONGEST_STOP_SECONDS
+
+
+def test_a_catch_up_makes_batches_of_about_the_asked_time(slow: Slow) -> None:
+    """5,000 rows of 2 ms in batches of two seconds: the first shows what rows cost, and none after it is long."""
+    spec = slow.spec("catch-up", slow.topic(5_000), function="two_millis", max_batch_seconds=2.0)
+    checkpoint = Path(slow.host.start(spec).result["checkpoint"])
+    slow.host.wait_for_records(spec.task_id, 5_000)
+    assert slow.host.stop(spec.task_id, finish_pending=True).ok
+    later = [batch_seconds(path) for path in checkpoint.glob("commits/[0-9]*") if path.name != "0"]
+    assert len(later) >= 3, "the first has 2,000 rows"
+    assert max(later) < 4.0, later
+
+
+def batch_seconds(commit: Path) -> float:
+    return commit.stat().st_mtime - (commit.parent.parent / "offsets" / commit.name).stat().st_mtime
+
+
+def test_a_quiescing_task_finishes_its_batch_and_takes_no_more_rows_until_it_is_released(slow: Slow) -> None:
+    """1. A task reads. 2. It is to take no more rows: rows that come wait. It says that it is quiet, and runs on.
+    3. Released, it reads on. 4. Started again as quiescing, it reads nothing."""
+    spec = slow.spec("held", slow.topic(3))
+    quiescing = spec.model_copy(update={"quiescing": True})
+    assert slow.host.start(spec).ok
+    slow.host.wait_for_records(spec.task_id, 3)
+    slow.live(quiescing)
+    wait_until(lambda: slow.host.progress[spec.task_id].quiesced, 30, "the task to be quiet")
+    (topic,) = [source.topic for source in spec.config.inputs.values()]
+    slow.produce(topic, 3)
+    slow.live(spec)
+    slow.host.wait_for_records(spec.task_id, 6)
+    wait_until(lambda: not slow.host.progress[spec.task_id].quiesced, 30, "the task to be busy again")
+    slow.live(quiescing)
+    wait_until(lambda: slow.host.progress[spec.task_id].quiesced, 30, "the task to be quiet")
+    assert slow.seconds_to_stop("held") < LONGEST_STOP_SECONDS
+    checkpoint = Path(slow.host.start(quiescing).result["checkpoint"])
+    slow.host.progress.clear()
+    wait_until(lambda: slow.host.progress.get(spec.task_id), 30, "the task to tell that it is quiet")
+    assert slow.host.progress[spec.task_id].quiesced
+    assert {path.name for path in checkpoint.glob("offsets/[0-9]*")} == {"0", "1"}
+    assert slow.seconds_to_stop("held") < LONGEST_STOP_SECONDS

@@ -74,11 +74,13 @@ class TaskTable:
                 log.warning("start interrupted", task=task_id)
 
     def live(self, spec: TaskSpec) -> dict[str, Any]:
-        """From now on the task's spec is `spec`. Raises Unavailable when the task does not run."""
+        """From now on the task's spec is `spec`; one that is quiescing takes no more rows. Raises Unavailable when the
+        task does not run."""
         task = self._tasks.get(spec.task_id)
         if task is None:
             raise Unavailable(f"{spec.task_id} does not run here")
         task.spec = spec
+        task.hold(spec.quiescing)
         return _describe(task)
 
     def ids(self) -> list[str]:
@@ -100,6 +102,9 @@ class TaskTable:
                 continue
             if "progress" in record:
                 _take_in(task, record["progress"])
+            is_quiet = task.spec.quiescing and record["quiet"]
+            if is_quiet != (task.progress is not None and task.progress.quiesced):
+                task.progress = (task.progress or TaskProgress()).model_copy(update={"quiesced": is_quiet})
             if not record["active"] and task.state is TaskState.RUNNING:
                 ended.append(self._end(task, record.get("causes", [])))
         with self._lock:

@@ -57,6 +57,9 @@ public final class QueryWatch {
   public static void remove(String task) {
     Watched gone = QUERIES.remove(task);
     if (gone != null) {
+      if (!gone.query.isActive()) {
+        RunningQuery.HELD.remove(gone.query.runId());
+      }
       QueryUse.forget(gone.query.id().toString());
     }
   }
@@ -67,8 +70,8 @@ public final class QueryWatch {
   }
 
   /**
-   * JSON, one record for each query: {@code task}, {@code run}, {@code active}; {@code progress} when a newer one
-   * exists; {@code causes} when the query has failed.
+   * JSON, one record for each query: {@code task}, {@code run}, {@code active}, {@code quiet} (held and between two
+   * batches); {@code progress} when a newer one exists; {@code causes} when the query has failed.
    */
   public static String poll() throws com.fasterxml.jackson.core.JsonProcessingException {
     ArrayNode all = JSON.createArrayNode();
@@ -126,7 +129,9 @@ public final class QueryWatch {
   }
 
   private static void describe(ObjectNode record, Watched watched) {
-    record.put("run", watched.query.runId().toString()).put("active", watched.query.isActive());
+    record.put("run", watched.query.runId().toString())
+        .put("active", watched.query.isActive())
+        .put("quiet", isQuiet(watched.query));
     StreamingQueryProgress newest = watched.query.lastProgress();
     if (newest != null && newest != watched.seen) {
       watched.seen = newest;
@@ -143,6 +148,20 @@ public final class QueryWatch {
       String shortened = message.substring(0, Math.min(message.length(), LONGEST_MESSAGE));
       causes.addObject().put("type", cause.getClass().getName()).put("message", shortened);
     }
+  }
+
+  /** From now on {@code query} gets no more rows, or gets rows again. The batch in progress runs to its end. */
+  public static void hold(StreamingQuery query, boolean withoutRows) {
+    if (withoutRows) {
+      RunningQuery.HELD.add(query.runId());
+    } else {
+      RunningQuery.HELD.remove(query.runId());
+    }
+  }
+
+  /** Whether the query is held and between two batches: without rows it only runs what its watermark asks for. */
+  private static boolean isQuiet(StreamingQuery query) {
+    return RunningQuery.HELD.contains(query.runId()) && query.isActive() && !query.status().isTriggerActive();
   }
 
   /**
