@@ -18,7 +18,7 @@ _STEPS = {
     ChangeKind.NONE: ("commit",),
     ChangeKind.LIVE: ("commit", "apply_to_tasks"),
     ChangeKind.RESTART: ("commit", "restart_tasks"),
-    ChangeKind.RESCALE: ("stop_tasks", "await_stopped", REDISTRIBUTE, SEAL, "commit", "start_tasks"),
+    ChangeKind.RESCALE: ("quiesce_tasks", "stop_tasks", "await_stopped", REDISTRIBUTE, SEAL, "commit", "start_tasks"),
     ChangeKind.FORBIDDEN: (),
 }
 _LEAVE_TASKS_ALONE = (ChangeKind.NONE, ChangeKind.FORBIDDEN)
@@ -89,7 +89,8 @@ def _steps(kind: ChangeKind, old: int, new: int) -> tuple[str, ...]:
     if kind is ChangeKind.RESTART and not (old and new):
         return ("commit", *(("start_tasks",) if new else ()), *(("stop_tasks",) if old else ()))
     if kind is ChangeKind.RESCALE:
-        absent = {step for step, count in (("stop_tasks", old), ("start_tasks", new)) if not count}
+        counts = {"quiesce_tasks": old, "stop_tasks": old, "start_tasks": new}
+        absent = {step for step, count in counts.items() if not count}
         return tuple(step for step in _STEPS[kind] if step not in absent)
     return _STEPS[kind]
 

@@ -207,7 +207,7 @@ class Container:
             state = self._state
             if host not in state.observed.hosts:
                 return
-            needs_tick = state.changes_decisions(event)
+            needs_tick, is_news = state.changes_decisions(event), state.is_news(event)
             fenced = state.take(host, event, self._clock.monotonic())
             if fenced is not None:
                 log.warning("shard given up: fenced", task=fenced.task_id, shard=fenced.shard, epoch=fenced.epoch)
@@ -215,6 +215,7 @@ class Container:
             self._changed.notify_all()
         if needs_tick:
             self.wake.set()
+        if needs_tick or is_news:
             self.report_due.set()
 
     def _host_exited(self) -> None:

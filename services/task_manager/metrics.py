@@ -18,6 +18,7 @@ _COUNTERS = {
     "task_restarts": "Task starts after a crash.",
     "task_crashes": "Tasks that ended by themselves, did not start, or lost their host.",
     "host_starts": "Spark hosts started.",
+    "host_evacuations": "Spark hosts left by their tasks because of a task that did not stop.",
 }
 
 

@@ -25,6 +25,8 @@ from services.task_manager.decide.actions import (
     ApplyLive,
     CancelHostTask,
     EndHost,
+    EvacuateHost,
+    KeepHost,
     KillHost,
     RunHostTask,
     StartHost,
@@ -153,6 +155,15 @@ class State:
             case EndHost():
                 self._change_host(action.host, phase=HostPhase.ENDING, since=now, kill_at=action.kill_at)
                 return Send(action.host, Exit(id=self._next_id()))
+            case EvacuateHost():
+                log.warning("host evacuated", host=action.host, reason=action.reason)
+                self.totals["host_evacuations"] += 1
+                self._change_host(action.host, phase=HostPhase.LEAVING, since=now, kill_at=action.kill_at)
+                return None
+            case KeepHost():
+                log.info("host kept", host=action.host)
+                self._change_host(action.host, phase=HostPhase.READY, since=now, kill_at=math.inf)
+                return None
             case KillHost():
                 log.warning("host killed", host=action.host, reason=action.reason)
                 return action
@@ -162,6 +173,7 @@ class State:
                 return self._stop_task(action, now)
             case ApplyLive():
                 task = self._change_task(action.task_id, pending_live=action.spec)
+                self._forget_quiet(task.task_id)
                 return self._send(task, Live(id=self._next_id(), spec=action.spec))
             case AdoptRevision():
                 log.info("revision adopted", task=action.task_id, revision=action.spec.revision)
@@ -204,6 +216,13 @@ class State:
         return self._send(task, Stop(id=self._next_id(), task_id=task.task_id))
 
     # ---- events of hosts
+
+    def is_news(self, event: Event) -> bool:
+        """Whether the State Syncer waits for what an event says: that a task has finished its last batch."""
+        if not isinstance(event, Progress):
+            return False
+        known = {name for name, each in self.progress.items() if each.quiesced}
+        return any(each.quiesced and name not in known for name, each in event.tasks.items())
 
     def changes_decisions(self, event: Event) -> bool:
         """Whether an event may change the next decisions. Measurements and ignored replies cannot."""
@@ -260,7 +279,8 @@ class State:
     def _replied(self, host: str, reply: Reply, now: float) -> TaskView | None:
         if self.host_tasks.awaits(reply.id):
             self.host_tasks.replied(reply)
-            self._change_host(host, kill_at=math.inf)
+            if self._hosts[host].phase is not HostPhase.LEAVING:
+                self._change_host(host, kill_at=math.inf)
             self._check_idle(host, now)
             return None
         sent = self._sent.pop(reply.id, None)
@@ -333,6 +353,12 @@ class State:
     def _send(self, task: TaskView, command: Start | Stop | Live) -> Send:
         self._sent[command.id] = _Sent(command, task.task_id, task.start_id)
         return Send(task.host, command)
+
+    def _forget_quiet(self, task_id: str) -> None:
+        """What a task said of an earlier order to take no more rows does not answer this one."""
+        progress = self.progress.get(task_id)
+        if progress is not None and progress.quiesced:
+            self.progress[task_id] = progress.model_copy(update={"quiesced": False})
 
     def _find(self, task_id: str, host: str) -> TaskView | None:
         task = self._tasks.get(task_id)

@@ -67,4 +67,4 @@ class Encoder:
 
 
 def _absent(template: TaskTemplate) -> set[str]:
-    return {"before"} if template.before is None else set()
+    return {name for name in ("before", "quiescing") if not getattr(template, name)}

@@ -104,6 +104,7 @@ def template_of(stored: StoredTemplate) -> TaskTemplate:
         restarts=stored.restarts,
         config=config,
         before=_before(stored),
+        quiescing=stored.quiescing,
     )
     expand(template)
     return template

@@ -1,6 +1,7 @@
 """Rescaling with state: `python -m tests.bench.rescale [--keys 1000000] [--small 10000] [--cases sum-heap,...]`.
 
-With `--concurrent 20` instead twenty small jobs at once, through the whole stack: `tests.bench.rescale_many`.
+With `--concurrent 20` instead twenty small jobs at once, through the whole stack: `tests.bench.rescale_many`. With
+`--busy` instead jobs beside processes that burn all cores, and without them: `tests.bench.rescale_busy`.
 
 A job of `--keys` keys runs as 4 tasks on one host (`local[2]`), is redistributed to 8 and then to 3; rows keep coming.
 `downtime_s`: from the command to stop the old tasks until each new task has committed its first batch, without the
@@ -34,6 +35,7 @@ from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.settings import SparkSettings
 from penstock.tasks.redistribution import Layout, RedistributionReport, RedistributionRequest
 from tests.bench.report import finish, say
+from tests.bench.rescale_busy import busy
 from tests.bench.rescale_many import concurrent
 from tests.support.spark.hosts import Supervisor, make_topic, running_host, settings_for
 from tests.support.spark.hosts import run_host_task as run
@@ -76,11 +78,15 @@ def main() -> None:
     parser.add_argument("--small", type=int, default=10_000)
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--concurrent", type=int, metavar="JOBS")
+    parser.add_argument("--busy", action="store_true")
     arguments = parser.parse_args()
     if arguments.concurrent:
         finish(concurrent(arguments.concurrent))
         return
     logs.configure("bench", level="ERROR")
+    if arguments.busy:
+        finish(busy())
+        return
     folder = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
     figures: dict[str, Any] = {}
     try:

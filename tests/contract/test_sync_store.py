@@ -9,9 +9,10 @@ import pytest
 from penstock.config.model import ChangeKind
 from penstock.control.errors import Fenced, Unavailable
 from penstock.model.jobs import JobState
+from penstock.model.reports import TaskProgress, TaskReport, TaskState
 from services.state_syncer.decide.budget import Waits
 from services.state_syncer.decide.effects import PlanWrite
-from services.state_syncer.decide.observe import Presence
+from services.state_syncer.decide.observe import Presence, Quiet
 from services.state_syncer.decide.progress import Plan, Progress, Step
 from services.state_syncer.decide.view import SyncRecord, Unusable
 from services.state_syncer.store.port import Batch
@@ -186,6 +187,46 @@ PLAN = Plan(
 
 def recorded(plan: Plan, generation: int | None = None, job: str = "j") -> PlanWrite:
     return PlanWrite(job, plan if generation is None else plan.model_copy(update={"generation": generation}))
+
+
+def told(index: int, task: TaskState, *, is_quiet: bool = False) -> TaskReport:
+    progress = TaskProgress(batch_id=3, quiesced=is_quiet)
+    return TaskReport(
+        job="j", index=index, state=task, revision=1, generation=1, restarts=0, epoch=1, progress=progress
+    )
+
+
+def test_tasks_are_quiet_only_when_every_container_has_said_so(form: Any) -> None:
+    """1. The job is to take no more rows; nobody has reported. 2. a has, from before. 3. And after: one of its tasks is
+    quiet, one crashed, one is in its batch. 4. That one is quiet, too; b has not reported. 5. b has."""
+    form.layer("j", "base", make_layer())
+    order = write(
+        form,
+        commits=[commit()._replace(quiescing=True)],
+        states=[state(JobState.RESCALING)],
+        plans=[recorded(PLAN.model_copy(update={"step": Step.QUIESCE}))],
+    )
+    form.container("a")
+    form.container("b")
+    assert view(form).running.quiescing
+    found = [view(form).quiet]
+    form.report("a", order - 1)
+    found.append(view(form).quiet)
+    for is_quiet in (False, True):
+        form.report("a", order)
+        form.report_task("a", told(0, TaskState.RUNNING, is_quiet=True))
+        form.report_task("a", told(1, TaskState.CRASHED))
+        form.report_task("a", told(2, TaskState.RUNNING, is_quiet=is_quiet))
+        found.append(view(form).quiet)
+    form.report("b", order)
+    found.append(view(form).quiet)
+    assert found == [Quiet(), Quiet(), Quiet(1), Quiet(0), Quiet(0, unheard=False)]
+    assert [each.is_certain for each in found] == [False] * 4 + [True]
+    form.container("c", "lost")
+    form.report_task("c", told(3, TaskState.RUNNING))
+    assert view(form).quiet.is_certain, "a lost container has stopped its tasks"
+    write(form, commits=[commit()])
+    assert not view(form).running.quiescing, "any later commit ends it"
 
 
 def test_a_recorded_plan_is_found_until_it_ends_and_its_generation_stays_taken(form: Any) -> None:

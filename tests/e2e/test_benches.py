@@ -5,9 +5,10 @@ from __future__ import annotations
 from penstock.local.jars import share_dir
 from penstock.local.services import task_manager_name
 from penstock.local.stack import LocalStack
-from tests.bench import change_latency, failover, overhead, rescale_many, submissions
+from tests.bench import change_latency, failover, overhead, rescale_busy, rescale_many, submissions
 from tests.support.bench.figures import unmeasured
 from tests.support.spark.session import CHECKPOINTS, quick_jvm_settings
+from tests.support.stack.counts import CountJob
 from tests.support.stack.rows import RowJob
 
 
@@ -34,6 +35,12 @@ def test_rescale_of_many_jobs(stack: LocalStack):
     figures = rescale_many.measure(stack, 2, trigger_s=0.5)
     assert unmeasured(figures) == set()
     assert figures["jobs"] == 2
+
+
+def test_a_rescale_beside_busy_processes(stack: LocalStack):
+    figures = rescale_busy.measure(stack, {"small": CountJob}, burners=1)
+    assert unmeasured(figures["small"]) == set()
+    assert figures["small"]["attempts"] == 1
 
 
 def test_the_tasks_of_a_dead_container_go_on_elsewhere(stack: LocalStack, rows: RowJob):

@@ -39,7 +39,7 @@ def test_a_rescale_goes_through_its_steps_and_commits_the_whole_write(cell: Cell
     assert (cell.running()["stopping"], cell.running()["config"], cell.step()) == (True, make_config(), "await_stopped")
     assert (cell.sync()["state"], cell.sync()["step"], cell.sync()["changed_fields"]) == (
         "rescaling",
-        1,
+        2,
         ["task_count"],
     )
     assert cell.looks_soon
@@ -59,11 +59,51 @@ def test_a_rescale_goes_through_its_steps_and_commits_the_whole_write(cell: Cell
     running = cell.running()
     assert (running["stopping"], running["generation"], running["revision"]) == (False, 2, revision)
     assert running["config"] == make_config(task_count=4, priority=2)
-    assert running["rescale_seconds"] == {"await_stopped": 0, "redistribute": 3, "seal": 0, "total": 3}
+    assert running["rescale_seconds"] == {"quiesce": 0, "await_stopped": 0, "redistribute": 3, "seal": 0, "total": 3}
     assert (cell.sync()["state"], cell.sync()["plan"], cell.sync()["step"]) == ("synced", None, None)
     before = cell.rows("SELECT xmin::text, * FROM running")
     cell.rounds(2)
     assert cell.rows("SELECT xmin::text, * FROM running") == before, "it is over"
+
+
+def test_tasks_finish_their_batches_before_the_stop_and_a_leader_carries_on(cell: Cell) -> None:
+    """1. Tasks are to take no more rows. 2. Another leader: nothing is stopped, and the tasks need not restart. 3. Not
+    every container has said that its tasks are quiet: `/sync` says so. 4. All have: the stop is committed."""
+    cell.is_quiet_at_once = False
+    cell.rescaling()
+    cell.rounds(1)
+    before = cell.running()
+    assert (before["stopping"], before["generation"], cell.step()) == (False, 1, "quiesce")
+    assert before["quiescing_commit"] == before["commit_number"]
+    cell.restart()
+    cell.rounds(1)
+    assert cell.running() == before
+    assert cell.sync()["detail"] == "quiesce: 1 tasks have not finished their batches"
+    cell.quiet("a")
+    cell.report("b", before["commit_number"] - 1)
+    cell.round()
+    assert cell.sync()["detail"] == "quiesce: not every container has reported since"
+    cell.quiet()
+    cell.round()
+    assert (cell.running()["stopping"], cell.running()["quiescing_commit"], cell.step()) == (
+        True,
+        None,
+        "await_stopped",
+    )
+    cell.rounds(4)
+    assert (cell.running()["generation"], cell.sync()["state"]) == (2, "synced")
+
+
+def test_what_is_not_quiet_in_time_is_taken_back_and_never_stopped(cell: Cell) -> None:
+    cell.is_quiet_at_once = False
+    cell.rescaling()
+    write_layer(cell.engine, "j", {"rescale_within_seconds": 60}, layer="oncall")
+    cell.rounds(1)
+    cell.now += timedelta(seconds=61)
+    cell.round()
+    assert (cell.running()["stopping"], cell.running()["quiescing_commit"], cell.sync()["plan"]) == (False, None, None)
+    assert cell.sync()["state"] == "failed"
+    assert cell.sync()["detail"].endswith("1 tasks have not finished their batches; the job was never stopped")
 
 
 def test_uneven_ranges_are_a_rescale_and_bounds_that_do_not_count_are_nothing(cell: Cell) -> None:

@@ -233,6 +233,9 @@ class Checkers(Watcher):
         found = sorted((each.spec.index, each.spec.generation) for each in running)
         if found != sorted((index, generation) for index, generation, _ in wanted):
             yield f"{job} runs {found}, expected {sorted(wanted)}"
+        held = sorted(each.task_id for each in running if each.is_held)
+        if held:
+            yield f"{held} take no rows, and no rescale is under way"
 
     def _can_commit(self, instance: Instance) -> bool:
         is_here = not instance.host.process.is_dead and not instance.is_over

@@ -34,7 +34,8 @@ class Habits:
 
 
 class Instance:
-    """One run of a task on a host, from its claim to its end. `is_denied`: its host says that it has ended."""
+    """One run of a task on a host, from its claim to its end. `is_denied`: its host says that it has ended. `is_held`:
+    it takes no more rows. `is_quiet`: since then it has said that its batch is done."""
 
     def __init__(self, command: Start, host: SimulatedHost, stop: threads.Event) -> None:
         self.spec = command.spec
@@ -47,6 +48,8 @@ class Instance:
         self.is_stuck = False
         self.is_over = False
         self.is_denied = False
+        self.is_held = False
+        self.is_quiet = False
         self.batches = 0
         self.stop = stop
         self.ended = threads.Event(host.scheduler)
@@ -54,6 +57,9 @@ class Instance:
     @property
     def task_id(self) -> str:
         return self.spec.task_id
+
+    def hold(self, is_held: bool) -> None:
+        self.is_held, self.is_quiet = is_held, False
 
 
 class Registry:

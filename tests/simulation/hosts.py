@@ -242,6 +242,7 @@ class SimulatedHost:
             raise BrokenTask("no module of this name")
         instance.token = self._files.claim(instance.place, command.epoch, self.name, Mark(command.commit_number))
         offsets = self._files.open(instance.place, instance.token)
+        instance.hold(command.spec.quiescing)
         instance.is_stuck = self._chance(self._habits.sticks)
         self.instances[instance.task_id] = instance
         self._running.add(instance)
@@ -257,6 +258,9 @@ class SimulatedHost:
         while not instance.stop.wait(PAUSE_SECONDS * (0.5 + self.scheduler.random.random())) or instance.is_stuck:
             if instance.stop.is_set():
                 self.scheduler.wait(PAUSE_SECONDS)
+            if instance.is_held:
+                self._quiet(instance)
+                continue
             end = self._files.plan(offsets, groups)
             self._pass(2.0)
             try:
@@ -282,6 +286,15 @@ class SimulatedHost:
             self.scheduler.after(self.scheduler.random.random() * LOOK_SECONDS, self._tell_progress)
         instance.batches += 1
         self._progress[instance.task_id] = TaskProgress(batch_id=instance.batches, input_rows=rows)
+
+    def _quiet(self, instance: Instance) -> None:
+        """Held between two batches: told once, as a host does."""
+        if instance.is_denied or instance.is_quiet:
+            return
+        instance.is_quiet = True
+        if not self._progress:
+            self.scheduler.after(self.scheduler.random.random() * LOOK_SECONDS, self._tell_progress)
+        self._progress[instance.task_id] = TaskProgress(batch_id=instance.batches, input_rows=0, quiesced=True)
 
     def _tell_progress(self) -> None:
         if self.process.is_paused:
@@ -324,8 +337,10 @@ class SimulatedHost:
         self.scheduler.after(seconds, instance.stop.set)
 
     def _live(self, command: Live) -> None:
-        if command.spec.task_id not in self.instances:
+        instance = self.instances.get(command.spec.task_id)
+        if instance is None:
             raise LeaseLost(f"{command.spec.task_id} does not run")
+        instance.hold(command.spec.quiescing)
 
     def _host_task(self, command: RunHostTask) -> dict[str, Any]:
         self._require_wanted(command)

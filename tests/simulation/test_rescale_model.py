@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from penstock.control.errors import Fenced
+from services.state_syncer.decide.progress import Step
 from services.state_syncer.host_tasks.outcomes import Failed
 from tests.support.memory.savepoints import ask_for_restore, ask_for_savepoint, ask_to_delete, newest
 from tests.support.memory.store import RunningEntry
@@ -80,9 +81,20 @@ class Rescales(RuleBasedStateMachine):
         if job not in self.world.memory.plans:
             self.all_containers(lag=LAGS[-2])
             self.write(job=job, config={"task_count": count})
-            for _ in range(2):
+            for _ in range(3):
                 self.round(rounds=1)
                 self.all_containers(lag=lag)
+            self.round(rounds=1)
+
+    @rule(job=jobs, count=st.sampled_from([2, 4]), lag=st.sampled_from(LAGS), config=CONFIGS)
+    def ask_for_another_size_and_change_it(self, job: str, count: int, lag: str, config: dict[str, object]) -> None:
+        """While tasks finish their batches, something else is asked for, which may need no rescale."""
+        if job not in self.world.memory.plans:
+            self.all_containers(lag=LAGS[-1])
+            self.write(job=job, config={"task_count": count})
+            self.round(rounds=1)
+            self.all_containers(lag=lag)
+            self.write(job=job, config=config)
             self.round(rounds=1)
 
     @rule(job=jobs)
@@ -275,12 +287,23 @@ class Rescales(RuleBasedStateMachine):
             self._assert_synced(job, world.memory.running[job])
 
     def check_all(self) -> None:
+        self.only_a_plan_holds_tasks()
         self.what_runs_was_expected()
         self.no_two_generations_of_a_job_run()
         self.work_begins_only_when_no_task_runs()
         self.no_number_is_used_twice()
         self.a_restore_is_done_once()
         self.what_a_restore_waits_for_is_there()
+
+    @invariant()
+    def only_a_plan_holds_tasks(self) -> None:
+        """A job takes no more rows exactly as long as its plan says so, and its stop is not yet committed."""
+        memory = self.world.memory
+        for job, entry in memory.running.items():
+            waits = memory.plans.get(job, {}).get("step") == Step.QUIESCE
+            if job in memory.jobs and not memory.jobs[job].deleting:
+                assert entry.row.quiescing == waits, job
+            assert not (entry.row.quiescing and entry.row.stopping)
 
     def _attempts_due(self) -> list[object]:
         states = self.world.memory.sync_states.values()
@@ -291,8 +314,10 @@ class Rescales(RuleBasedStateMachine):
         assert (world.memory.sync_states[job].state, job in world.memory.plans) == ("synced", False)
         assert orjson.loads(entry.row.config) == world.expected[job][-1]
         assert not entry.row.stopping
+        assert not entry.row.quiescing
         tasks = [task for container in world.containers.values() for task in container.tasks if task.job == job]
         assert [task.generation for task in tasks] == [entry.row.generation]
+        assert not any(task.is_quiet for task in tasks), "nothing releases them"
 
 
 TestRescales = Rescales.TestCase

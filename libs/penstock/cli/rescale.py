@@ -27,15 +27,23 @@ def rescale(
     tasks: Annotated[int, typer.Argument(min=1, help="the new number of tasks")],
     reason: Reason = "",
     for_: ForTime = None,
+    within: Annotated[
+        str | None,
+        typer.Option(
+            "--within", help="take it back if the tasks need longer to finish their batches: 90s, 10m; default: 10m"
+        ),
+    ] = None,
     wait: Wait = "10m",
     no_wait: NoWait = False,
 ) -> None:
     """Change the number of tasks of a job. No row is lost or counted twice.
 
-    The tasks stop, their offsets and state are redistributed, and the new tasks start.
+    The tasks finish their batches, then they stop, offsets and state are redistributed, and the new tasks start.
     """
     connection, seconds = client(), duration_seconds(wait)
-    written = connection.rescale(job, tasks, reason=reason, expires_in_seconds=expiry_seconds(for_))
+    limit = None if within is None else duration_seconds(within)
+    expires = expiry_seconds(for_)
+    written = connection.rescale(job, tasks, reason=reason, expires_in_seconds=expires, within_seconds=limit)
     say_written(written)
     if not no_wait:
         watch(connection, job, written.revision, seconds)

@@ -232,9 +232,15 @@ class JobConfig(DeclaredModel):
     trigger_interval_seconds: float = Field(5.0, ge=0, le=86_400, **declare(RESTART, unit="seconds"))
     """Time between micro-batches; 0 means as fast as possible."""
     max_records_per_trigger: int | None = Field(None, ge=1, le=10**9, **declare(RESTART, unit="records"))
-    """Most records in a micro-batch of a task. Default: unlimited."""
+    """Most records in a micro-batch of a task. Default: as many as max_batch_seconds allows."""
     max_bytes_per_trigger: int | None = Field(None, ge=1, le=2**50, **declare(RESTART, unit="bytes"))
-    """Most bytes in a micro-batch of a task, by the mean record size before compression. Default: unlimited."""
+    """Most bytes in a micro-batch of a task, by the mean record size before compression. Default: as many as
+    max_batch_seconds allows."""
+    max_batch_seconds: float | None = Field(None, ge=0.1, le=86_400, **declare(RESTART, unit="seconds"))
+    """How long a micro-batch should take at most: in a catch-up a task takes as many records as it can do in this time.
+    The first batches show how many these are, so they may take longer, and so may one of other records. Default: 10
+    seconds or trigger_interval_seconds, the longer one; none if max_records_per_trigger or max_bytes_per_trigger is
+    set."""
     isolation: Literal["shared", "process"] = Field("shared", **declare(RESTART))
     """`process` gives each task a Spark host of its own, with its own memory limit."""
     state_backend: Literal["heap", "rocksdb"] = Field("heap", **declare(FORBIDDEN, DECLARED_BY_USER))
@@ -243,6 +249,9 @@ class JobConfig(DeclaredModel):
     """What a rescale does when the watermarks of the tasks differ. `wait`: the tasks that are behind first read up to
     the others; the rescale is put off when they do not get there. `drop_late`: state moves at once, and rows behind the
     greatest watermark are late."""
+    rescale_within_seconds: float | None = Field(None, gt=0, le=86_400, **declare(NONE, unit="seconds"))
+    """How long tasks may take to finish their batches before a rescale stops them. A rescale that would need longer is
+    taken back without a stop, and tried again later. Default: 600 seconds."""
     slo: Slo = Field(default_factory=Slo)
     priority: int = Field(0, ge=-1000, le=1000, **declare(LIVE))
     """When capacity is short, jobs with a higher priority get it first."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from penstock.config.declare import Model
 
@@ -63,6 +64,14 @@ class TaskProgress(Model):
     offsets: dict[str, dict[str, int]] = Field(default_factory=dict)
     key_group_rates: KeyGroupRates | None = None
     observed_at: str | None = None
+    quiesced: bool = False
+    """Whether the task takes no more rows and has finished its last batch."""
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A Task Service of the release before refuses a field that it does not know."""
+        fields: dict[str, Any] = handler(self)
+        return fields if self.quiesced else {name: value for name, value in fields.items() if name != "quiesced"}
 
 
 class TaskReport(Model):

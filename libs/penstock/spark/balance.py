@@ -16,17 +16,26 @@ from penstock.config.value_schema import spelling_of
 Ends = Mapping[str, Mapping[int, int]]
 
 SKEW_EVERY_BATCHES = 10
+DEFAULT_BATCH_SECONDS = 10.0
+_NOT_BOUNDED = ("idleTimeoutMillis", "targetBatchMillis")
 _SECONDS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
 
 
 def limit_options(config: JobConfig) -> dict[str, str]:
-    """The largest micro-batch of one input: the job's limits, shared equally by its inputs, for it reads them all."""
+    """The largest micro-batch of one input: the job's limits, shared equally by its inputs, for it reads them all.
+
+    The inputs of a batch take as long together, so its time is not shared.
+    """
     limits = {
         "maxOffsetsPerTrigger": config.max_records_per_trigger,
         "maxBytesPerTrigger": config.max_bytes_per_trigger,
     }
     share = len(config.inputs)
-    return {name: str(max(1, limit // share)) for name, limit in limits.items() if limit is not None}
+    options = {name: str(max(1, limit // share)) for name, limit in limits.items() if limit is not None}
+    seconds = config.max_batch_seconds
+    if seconds is None and not options:
+        seconds = max(DEFAULT_BATCH_SECONDS, config.trigger_interval_seconds)
+    return options if seconds is None else options | {"targetBatchMillis": str(math.ceil(seconds * 1000))}
 
 
 def balance_options(source: Input) -> dict[str, str]:
@@ -42,9 +51,10 @@ def balance_options(source: Input) -> dict[str, str]:
 def bounded(options: Mapping[str, str], source: Input, part: KeyGroupRange, stop_at: Ends) -> dict[str, str]:
     """`options` of a source that reads exactly to `stop_at`, which may lack topics that the query does not read.
 
-    Its watermark comes from rows only: the clock must not carry it beyond what these offsets allow.
+    Its watermark comes from rows only: the clock must not carry it beyond what these offsets allow. Batches keep the
+    job's own limits only.
     """
-    kept = {name: value for name, value in options.items() if name != "idleTimeoutMillis"}
+    kept = {name: value for name, value in options.items() if name not in _NOT_BOUNDED}
     ends = stop_at.get(source.topic)
     if ends is None:
         return kept

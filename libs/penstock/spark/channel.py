@@ -42,7 +42,8 @@ class Stop(Model):
 
 
 class Live(Model):
-    """Apply a live change: the task's spec from now on is `spec` (nothing is restarted)."""
+    """Apply a live change: the task's spec from now on is `spec` (nothing is restarted). A task whose spec is quiescing
+    takes no more rows."""
 
     type: Literal["live"] = "live"
     id: int

@@ -44,6 +44,8 @@ _FIXED_SETTINGS = {
     "spark.sql.ui.retainedExecutions": "20",
     "spark.sql.streaming.ui.enabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
+    # One interruption of a query waits so long for its end; then another one follows (`task.RunningTask`).
+    "spark.sql.streaming.stopTimeout": "4s",
     "spark.sql.streaming.minBatchesToRetain": "10",
     **_FENCE_MANAGER,
     "spark.sql.adaptive.enabled": "false",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
+from time import monotonic
 from typing import Any, NamedTuple
 
 from pyspark.errors.exceptions.captured import StreamingQueryException
@@ -32,6 +33,7 @@ from penstock.spark.session import detach_unused_listeners, task_session
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import writer
 from penstock.spark.sinks.files import bind_output
+from penstock.spark.sinks.interrupts import interrupt_sink
 from penstock.spark.sources import connection_options, read_inputs
 from penstock.tasks.spec import TaskSpec
 
@@ -83,6 +85,11 @@ class Runtime:
         """The JVM's list of running queries."""
         jvm: Any = self.spark._jvm
         return jvm.io.penstock.host.QueryWatch
+
+    @property
+    def java_context(self) -> Any:
+        """The JVM's Spark context."""
+        return self.spark.sparkContext._jsc.sc()
 
     @cached_property
     def hooks(self) -> Any:
@@ -169,6 +176,7 @@ class RunningTask:
         self.claim()
         self._require_inputs()
         self._run(trigger_interval(self.spec.config.trigger_interval_seconds, self.spec.task_id))
+        self.hold(self.spec.quiescing)
         log.info("task started", task=self.spec.task_id, revision=self.spec.revision, token=self.token)
 
     def claim(self) -> None:
@@ -180,6 +188,11 @@ class RunningTask:
         is_new = last_offset(self.checkpoint, self.runtime.files) is None
         bootstrap = self.runtime.settings.kafka_bootstrap
         require_no_problem(check_inputs(self.spec.config, bootstrap, sample=is_new))
+
+    def hold(self, without_rows: bool) -> None:
+        """From now on the query gets no more rows, and only finishes its batch; or it goes on."""
+        if self._query is not None:
+            self.runtime.watch.hold(self._query._jsq, without_rows)
 
     def finish_pending(self) -> None:
         """Runs the query for the batch that is planned but not committed, and for no other. After `claim`.
@@ -234,31 +247,59 @@ class RunningTask:
 
     def _run(self, interval: str) -> None:
         """Starts the query in a scheduler pool of its own, so that a heavy neighbour does not hold it up."""
-        if self._frame is None:
-            self._frame = make_frame(self.runtime, self.spec, self.checkpoint, self.token)
-        task_id, session = self.spec.task_id, self._frame.frame.sparkSession
-        if isinstance(self.spec.config.output, FilesOutput):
-            bind_output(session, self.runtime.settings.checkpoint_root, self.spec, self.spec.config.output)
-        stream = writer(self._frame.frame, self.spec, self.runtime.settings)
-        self._pool = self._pool or self.runtime.pools.take()
-        session.sparkContext.setLocalProperty("spark.scheduler.pool", self._pool)
-        stream = (
-            stream.option("checkpointLocation", self.checkpoint).queryName(task_id).trigger(processingTime=interval)
-        )
-        self.runtime.hooks.put(f"{self.checkpoint}/{FENCE}", self.token, self._frame.malformed.java)
+        task_id, watch, context = self.spec.task_id, self.runtime.watch, self.runtime.java_context
+        watch.starts(context, task_id)
         try:
-            self._query = stream.start()
+            self._query = self._started(interval)
         except BaseException:
             self.forget()
             raise
-        self.runtime.watch.add(task_id, self._query._jsq, self._frame.malformed.java)
+        finally:
+            watch.started(context, task_id)
+        watch.add(task_id, self._query._jsq, self._task_frame.malformed.java)
+
+    def _started(self, interval: str) -> StreamingQuery:
+        frame, malformed = self._task_frame
+        session = frame.sparkSession
+        if isinstance(self.spec.config.output, FilesOutput):
+            bind_output(session, self.runtime.settings.checkpoint_root, self.spec, self.spec.config.output)
+        stream = writer(frame, self.spec, self.runtime.settings)
+        self._pool = self._pool or self.runtime.pools.take()
+        session.sparkContext.setLocalProperty("spark.scheduler.pool", self._pool)
+        stream = stream.option("checkpointLocation", self.checkpoint).queryName(self.spec.task_id)
+        self.runtime.hooks.put(f"{self.checkpoint}/{FENCE}", self.token, malformed.java)
+        return stream.trigger(processingTime=interval).start()
+
+    @property
+    def _task_frame(self) -> TaskFrame:
+        if self._frame is None:
+            self._frame = make_frame(self.runtime, self.spec, self.checkpoint, self.token)
+        return self._frame
 
     def _halt(self, patient: bool) -> None:
         self.runtime.watch.remove(self.spec.task_id)
         if self._query is not None:
             wait_seconds = self.runtime.settings.boundary_wait_seconds if patient else 0.0
-            self.runtime.watch.stop(self._query._jsq, int(wait_seconds * 1000))
+            if not self.runtime.watch.stop(self._query._jsq, int(wait_seconds * 1000)):
+                self._end_by_force(self._query)
         self.forget()
+
+    def _end_by_force(self, query: StreamingQuery) -> None:
+        """Interrupts a query that its first interruption did not end, and what it waits for, until it has ended.
+
+        Spark cancels the jobs of the query each time, and kills the Python workers of tasks that do not end. What
+        survives all that ends the host, if the supervisor says so.
+        """
+        begun = monotonic()
+        while True:
+            seconds = round(monotonic() - begun, 1)
+            log.warning("query does not end", task=self.spec.task_id, seconds=seconds, at=self._where(query))
+            interrupt_sink(self.spec.task_id)
+            if self.runtime.watch.end(query._jsq):
+                return
+
+    def _where(self, query: StreamingQuery) -> str:
+        return str(self.runtime.watch.stackOf(query._jsq))
 
     def _has_finished(self, pending: int | None) -> bool:
         """Raises the query's error when it has failed."""

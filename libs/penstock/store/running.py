@@ -20,12 +20,13 @@ _COMMIT = text(
     """
     INSERT INTO running AS held
         (job, config, revision, generation, restarts, stopping, started, commit_number, leader_epoch, committed_at,
-        newest_generation, rollout, digests, first_generation)
+        newest_generation, rollout, digests, first_generation, quiescing_commit)
     SELECT new.job, new.config, new.revision, new.generation, new.restarts, new.stopping, new.started,
-        :commit_number, :leader_epoch, now(), new.generation, new.rollout, new.digests, new.generation
+        :commit_number, :leader_epoch, now(), new.generation, new.rollout, new.digests, new.generation,
+        CASE WHEN new.quiescing THEN CAST(:commit_number AS bigint) END
     FROM json_to_recordset(CAST(:rows AS json)) AS new(
         job text, config jsonb, revision bigint, generation bigint, restarts int, stopping bool, started bool,
-        rollout jsonb, digests jsonb)
+        rollout jsonb, digests jsonb, quiescing bool)
     ON CONFLICT (job) DO UPDATE SET
         config = excluded.config,
         digests = excluded.digests,
@@ -38,7 +39,8 @@ _COMMIT = text(
         leader_epoch = excluded.leader_epoch,
         committed_at = excluded.committed_at,
         newest_generation = GREATEST(held.newest_generation, held.generation, excluded.generation),
-        rollout = excluded.rollout
+        rollout = excluded.rollout,
+        quiescing_commit = excluded.quiescing_commit
     WHERE held.revision <= excluded.revision
     """
 )
@@ -79,6 +81,7 @@ _FORGET = text(
 class CommitRow(NamedTuple):
     """A running row to be: `config` is the JSON text of a complete configuration; `started` when it asks for tasks.
 
+    `quiescing`: the tasks take no more rows; any later commit ends that.
     `rollout`: a `penstock.tasks.rollout.RunningRollout` as JSON; None when all tasks run `config`. `digests`: those of
     `config`; they are computed for a row without them.
     """
@@ -92,6 +95,7 @@ class CommitRow(NamedTuple):
     started: bool
     rollout: Mapping[str, Any] | None = None
     digests: Mapping[str, str] | None = None
+    quiescing: bool = False
 
 
 def commit_many(

@@ -24,6 +24,7 @@ class TaskTemplate(Model):
 
     `commit_number` orders the rows: it is taken anew at every commit of the State Syncer, so a delta is "all
     templates above number n". `restarts` counts restarts that were asked for. `before` is there in a rollout only.
+    `quiescing`: the tasks finish the batch in hand and take no more rows, before a rescale.
     """
 
     job: str
@@ -33,6 +34,7 @@ class TaskTemplate(Model):
     restarts: int
     config: JobConfig
     before: Before | None = None
+    quiescing: bool = False
 
     def of(self, index: int) -> TaskTemplate | Before:
         return self if self.before is None or index < self.before.upgraded else self.before
@@ -48,6 +50,7 @@ class TaskSpec(Model):
     restarts: int
     key_groups: KeyGroupRange
     config: JobConfig
+    quiescing: bool = False
 
     @property
     def task_id(self) -> str:
@@ -84,6 +87,7 @@ def expand(template: TaskTemplate) -> tuple[TaskSpec, ...]:
             restarts=template.of(index).restarts,
             key_groups=key_groups,
             config=template.of(index).config,
+            quiescing=template.quiescing,
         )
         for index, key_groups in enumerate(key_group_ranges(config))
     )

@@ -87,13 +87,23 @@ class JobClient(HttpClient):
         """Lets a quarantined or failed job be tried again."""
         return self._write("POST", _job(job, "release"), jobs.Written, noted)
 
-    def rescale(self, job: str, task_count: int, *, balance: bool = False, **given: Unpack[Expiring]) -> jobs.Written:
+    def rescale(
+        self,
+        job: str,
+        task_count: int,
+        *,
+        balance: bool = False,
+        within_seconds: float | None = None,
+        **given: Unpack[Expiring],
+    ) -> jobs.Written:
         """Asks for another number of tasks, in the highest layer that the token may write; by default it stays.
 
         With `balance` their ranges follow the measured traffic; raises Conflict when too little of it is known.
+        `within_seconds`: how long tasks may take to finish their batches, or else the job runs on as it is.
         Raises Conflict when the layer ends by itself already and `expires_in_seconds` is not given.
         """
-        body = {"task_count": task_count, "balance": balance, **given}
+        limit = {} if within_seconds is None else {"within_seconds": within_seconds}
+        body = {"task_count": task_count, "balance": balance, **limit, **given}
         return self._write("POST", _job(job, "rescale"), jobs.Written, body)
 
     def balance(self, job: str, *, min_measured_seconds: int = 60) -> BalanceView:

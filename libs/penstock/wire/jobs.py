@@ -83,10 +83,12 @@ class RescaleWrite(Expiring):
     """`POST .../rescale`: another number of tasks, as a write to the highest layer that the caller may write.
 
     Without `expires_in_seconds` the write never expires. With `balance` the tasks' ranges follow the measured traffic.
+    `within_seconds` also sets `rescale_within_seconds`.
     """
 
     task_count: int = Field(ge=1, le=10_000)
     balance: bool = False
+    within_seconds: float | None = Field(None, gt=0, le=86_400)
     expires_in_seconds: StayingExpiry = None
 
 

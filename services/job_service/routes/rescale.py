@@ -33,12 +33,15 @@ MEASURED_SECONDS = 60
 def rescale_job(job: JobName, body: RescaleWrite, call: CallOf) -> Response:
     """Sets `task_count` in `oncall`, or else in the highest layer that the token may write. The write does not expire
     unless `expires_in_seconds` is given. 409 when the layer has an expiry and the call gives none (null: never).
-    With `balance` the call also sets `key_group_bounds` by the measured traffic; 409 when too little is measured.
+    With `balance` the call also sets `key_group_bounds` by the measured traffic; 409 when too little is measured. With
+    `within_seconds` it sets `rescale_within_seconds`: how long tasks may take to finish their batches.
     `/sync` shows the plan."""
 
     def work(connection: Connection) -> Answer:
         layer = access.highest_layer(call.principal, all_layers(connection))
         patch: dict[str, Any] = {"task_count": body.task_count}
+        if body.within_seconds is not None:
+            patch["rescale_within_seconds"] = body.within_seconds
         if body.balance and body.task_count > 1:
             patch["key_group_bounds"] = _bounds(connection, job, body.task_count, call.clock.now())
         return answer(202, write_patch(connection, call, job, layer, patch, body.reason, expiry_of(body)))

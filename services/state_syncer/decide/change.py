@@ -125,7 +125,7 @@ def _bring(view: JobView, expected: Config, running: Running) -> Nothing | Start
         return Fail(detail, ChangeKind.FORBIDDEN, names)
     if view.restore is not None or (running.started and difference.kind is ChangeKind.RESCALE):
         return StartRescale(replace(commit, difference=difference.only(ChangeKind.RESCALE)), view.restore)
-    is_whole = not running.stopping and running.rollout is None
+    is_whole = not (running.stopping or running.quiescing) and running.rollout is None
     is_current = running.revision >= view.revision and running.restarts >= view.restarts
     if not difference.fields and is_whole and is_current:
         return Nothing()

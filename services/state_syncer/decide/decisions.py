@@ -52,7 +52,7 @@ class Commit:
     """Make this the running row.
 
     `then` is the decision about the rest when only a restart could be committed. `rollout`: which tasks do not run
-    `config` yet.
+    `config` yet. `quiescing`: the tasks finish their batches and take no more rows.
     """
 
     config: Config
@@ -63,6 +63,7 @@ class Commit:
     difference: Difference = field(default=NO_DIFFERENCE)
     then: Wait | Fail | BackingOff | None = None
     rollout: RunningRollout | None = None
+    quiescing: bool = False
 
     @property
     def asks_for_tasks(self) -> bool:

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -21,6 +21,27 @@ class Presence(Enum):
     ABSENT = "absent"
     PRESENT = "present"
     UNKNOWN = "unknown"
+
+
+class Quiet(NamedTuple):
+    """What is known of the tasks of a job that take no more rows. `busy`: tasks that have not said yet that their batch
+    is done. `unheard`: containers may run tasks of which nothing is known. Unknown is never quiet."""
+
+    busy: int = 0
+    unheard: bool = True
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether no task is in a batch with rows."""
+        return not self.busy and not self.unheard
+
+    def __str__(self) -> str:
+        if self.busy:
+            return f"{self.busy} tasks have not finished their batches"
+        return "not every container has reported since" if self.unheard else "all tasks have finished their batches"
+
+
+UNHEARD = Quiet()
 
 
 class Sighting(NamedTuple):
@@ -64,6 +85,18 @@ def survey(sightings: Iterable[Sighting], owners: Collection[str]) -> ClusterVie
 
 def _applied(sighting: Sighting) -> int | None:
     return sighting.applied_commit if sighting.reported_incarnation == sighting.incarnation else None
+
+
+def observe_quiet(cluster: ClusterView, tasks: Mapping[str, int], commit_number: int) -> Quiet:
+    """Whether the tasks to which the commit `commit_number` gives no more rows have finished their batches.
+
+    `tasks`: by container whose newest report lists tasks of the job, how many of them have not. A task that no live
+    container lists runs nowhere.
+    """
+    everyone_knows = cluster.applied_commit is not None and cluster.applied_commit >= commit_number
+    busy = sum(count for container, count in tasks.items() if container in cluster.reporting)
+    heard = everyone_knows and all(name in cluster.reporting or name in cluster.lost for name in tasks)
+    return Quiet(busy, unheard=not heard)
 
 
 def observe_stopped(cluster: ClusterView, holders: Collection[str], commit_number: int) -> Presence:

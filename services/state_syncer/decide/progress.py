@@ -18,9 +18,11 @@ from services.state_syncer.host_tasks.outcomes import UNANSWERED, Outcome
 class Step(StrEnum):
     """The recorded steps of a plan. A step that a host task carries out has the name of its kind.
 
-    One transaction commits the stop and records the first step. Another commits the result and ends the plan.
+    The order to take no more rows, the stop and the result are commits. Each is one transaction with the record of the
+    step that follows it, and the result ends the plan.
     """
 
+    QUIESCE = "quiesce"
     AWAIT_STOPPED = "await_stopped"
     REDISTRIBUTE = host_task.REDISTRIBUTE
     SEAL = host_task.SEAL
@@ -30,7 +32,7 @@ class IllegalMove(Exception):
     """What is found cannot be in the plan's step: a bug. The message has the whole plan."""
 
 
-STEPS = ("stop", *(step.value for step in Step), "commit")
+STEPS = (Step.QUIESCE.value, "stop", *(step.value for step in Step if step is not Step.QUIESCE), "commit")
 
 
 class Restore(Model):
@@ -84,6 +86,8 @@ class Plan(Model):
     def describe(self, why: str = "") -> str:
         """What the plan waits for, in words for people; `why` says it better where it is known."""
         match self.step:
+            case Step.QUIESCE:
+                usual = "until all tasks have finished their batches; nothing is stopped yet"
             case Step.AWAIT_STOPPED:
                 usual = "until every container has said that no task of the job runs"
             case Step.REDISTRIBUTE:

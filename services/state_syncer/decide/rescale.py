@@ -1,8 +1,11 @@
 """A rescale, step by step: one decision from the recorded plan and the observed progress. Pure.
 
-    stop > await_stopped > redistribute > seal > commit
+    quiesce > stop > await_stopped > redistribute > seal > commit
 
-One transaction commits the stop and records the plan. One transaction commits the new running row and ends the plan.
+One transaction commits that tasks take no more rows, and records the plan. Once they have finished their batches,
+another one commits the stop. The last one commits the new running row and ends the plan. A job without tasks, and one
+that is to be restored, begin with the stop.
+
 Until `seal` is recorded the old generation can be resumed, so every failure resumes it. After that the plan only goes
 forward, to the configuration that it has recorded.
 """
@@ -38,7 +41,7 @@ from services.state_syncer.host_tasks.next_attempt import GiveUp, Retry, after_a
 from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost
 from services.state_syncer.host_tasks.plan_tasks import task_of
 
-LONGEST_SECONDS = {Step.AWAIT_STOPPED: 300.0, Step.REDISTRIBUTE: 3600.0}
+LONGEST_SECONDS = {Step.QUIESCE: 600.0, Step.AWAIT_STOPPED: 300.0, Step.REDISTRIBUTE: 3600.0}
 NOBODY = "no container can be asked"
 
 
@@ -47,6 +50,8 @@ class Fact(StrEnum):
 
     CHANGED = "the expected configuration changed"
     LATE = "it takes too long"
+    BUSY = "tasks finish their batches, or it is unknown"
+    QUIET = "all tasks have finished their batches"
     NOT_GONE = "tasks are there, or it is unknown"
     GONE = "the tasks are gone"
     UNANSWERED = "the container has not finished"
@@ -62,6 +67,7 @@ class Move(StrEnum):
     STAY = "stay"
     REPLAN = "replan"
     ABORT = "abort"
+    STOP = "stop"
     ASK = "ask another container"
     SEAL = "seal"
     RETRY = "retry"
@@ -69,6 +75,10 @@ class Move(StrEnum):
 
 
 MOVES: Mapping[tuple[Step, Fact], Move] = {
+    (Step.QUIESCE, Fact.CHANGED): Move.REPLAN,
+    (Step.QUIESCE, Fact.LATE): Move.ABORT,
+    (Step.QUIESCE, Fact.BUSY): Move.STAY,
+    (Step.QUIESCE, Fact.QUIET): Move.STOP,
     (Step.AWAIT_STOPPED, Fact.CHANGED): Move.REPLAN,
     (Step.AWAIT_STOPPED, Fact.LATE): Move.ABORT,
     (Step.AWAIT_STOPPED, Fact.NOT_GONE): Move.STAY,
@@ -92,7 +102,10 @@ def begin_rescale(view: JobView, start: StartRescale, now: datetime, ran_on: Col
     """The first step of a rescale that may begin now. `ran_on`: the containers that have tasks of the job."""
     if view.running is None:
         raise IllegalMove(f"{view.job} has nothing to stop")
-    return Record(_new_plan(start, now, ran_on), replace(_resumed(view.running), stopping=True))
+    step = Step.QUIESCE if ran_on and start.restore is None and view.running.asks_for_tasks else Step.AWAIT_STOPPED
+    is_quiesce = step is Step.QUIESCE
+    commit = replace(_resumed(view.running), quiescing=is_quiesce, stopping=not is_quiesce)
+    return Record(_new_plan(start, now, ran_on, step), commit)
 
 
 def continue_rescale(view: JobView, running: Running, progress: Progress, now: datetime) -> RescaleStep | BackingOff:
@@ -103,26 +116,30 @@ def continue_rescale(view: JobView, running: Running, progress: Progress, now: d
     found = _fact(view, progress, now)
     match MOVES.get((plan.step, found)):
         case Move.STAY:
-            return Poll(plan)
+            return Poll(plan, str(view.quiet) if plan.step is Step.QUIESCE else "")
+        case Move.STOP:
+            stopped = replace(_resumed(running), stopping=True)
+            return Record(plan.at(Step.AWAIT_STOPPED, now, plan.container, plan.generation), stopped)
         case Move.REPLAN:
             return _replan(view, running, plan, now)
         case Move.ABORT:
-            return End(plan, _resumed(running), _failure(progress, found))
+            return End(plan, _resumed(running), _failure(view, progress, found))
         case Move.ASK:
             return _ask(progress, now)
         case Move.SEAL:
             return Record(plan.at(Step.SEAL, now, plan.container, plan.generation))
         case Move.RETRY:
-            return RetryStep(_failure(progress, found))
+            return RetryStep(_failure(view, progress, found))
         case Move.COMMIT:
             return _finish(view, running, plan, now)
         case None:
             raise IllegalMove(f"{found.name} cannot be found in {plan.step}: {plan}")
 
 
-def _new_plan(start: StartRescale, now: datetime, ran_on: Collection[str]) -> Plan:
+def _new_plan(start: StartRescale, now: datetime, ran_on: Collection[str], step: Step) -> Plan:
     commit = start.commit
     return Plan(
+        step=step,
         revision=commit.revision,
         restarts=commit.restarts,
         config=dict(commit.config),
@@ -139,10 +156,22 @@ def _fact(view: JobView, progress: Progress, now: datetime) -> Fact:
     plan = progress.plan
     if plan.step is not Step.SEAL and view.asks_for_more(plan, plan.config, plan.restore):
         return Fact.CHANGED
-    found = _presence(view) if plan.step is Step.AWAIT_STOPPED else _answer(view, progress)
-    waits = found in (Fact.NOT_GONE, Fact.UNANSWERED)
-    limit = LONGEST_SECONDS.get(plan.step)
+    match plan.step:
+        case Step.QUIESCE:
+            found = Fact.QUIET if view.quiet.is_certain else Fact.BUSY
+        case Step.AWAIT_STOPPED:
+            found = _presence(view)
+        case _:
+            found = _answer(view, progress)
+    waits = found in (Fact.BUSY, Fact.NOT_GONE, Fact.UNANSWERED)
+    limit = longest_seconds(plan)
     return Fact.LATE if waits and limit is not None and elapsed(plan.step_at, now) >= limit else found
+
+
+def longest_seconds(plan: Plan) -> float | None:
+    """How long the plan's step may take; None for no limit. Users say how long tasks may finish their batches."""
+    asked = plan.config.get("rescale_within_seconds") if plan.step is Step.QUIESCE else None
+    return LONGEST_SECONDS.get(plan.step) if asked is None else float(asked)
 
 
 def _presence(view: JobView) -> Fact:
@@ -187,14 +216,23 @@ def _finish(view: JobView, running: Running, plan: Plan, now: datetime) -> Finis
 
 def _replan(view: JobView, running: Running, plan: Plan, now: datetime) -> RescaleStep:
     """The same redistribution goes on when only the rest of the write is new; another one begins at the stopped job;
-    without any the old generation goes on, as it does when another output has to be made first."""
-    decision = decide(view, now)
+    without any the old generation goes on, as it does when another output has to be made first.
+
+    Tasks that still run only take rows again; what else is asked of them is decided once no plan is recorded.
+    """
+    is_quiesce = plan.step is Step.QUIESCE
+    decision = decide(replace(view, running=replace(running, stopping=True)), now)
     match decision:
+        case Commit() as commit if is_quiesce:
+            return _taken_back(plan, running, commit)
         case StartRescale(commit) | (Commit(then=None) as commit) if _has_other_output(view, plan, commit):
             waits = Wait(f"{INITIALIZE_SINK}: once the job runs again", commit.difference)
             return End(plan, replace(_resumed(running), then=waits))
+        case StartRescale(commit, restore) if is_quiesce and restore is not None:
+            return _taken_back(plan, running, commit)
         case StartRescale():
-            fresh = _new_plan(decision, now, plan.ran_on)
+            begun = plan.step_at if is_quiesce else now
+            fresh = _new_plan(decision, begun, plan.ran_on, Step.QUIESCE if is_quiesce else Step.AWAIT_STOPPED)
             return Record(_carried_over(plan, fresh) if _same_target(running, plan, fresh) else fresh)
         case Commit(then=None):
             return End(plan, decision)
@@ -202,6 +240,12 @@ def _replan(view: JobView, running: Running, plan: Plan, now: datetime) -> Resca
             return End(plan, _resumed(running), decision)
         case _:
             raise IllegalMove(f"{decision} cannot follow from a change of {plan}")
+
+
+def _taken_back(plan: Plan, running: Running, commit: Commit) -> End[Plan]:
+    """The next round decides about what is asked for now, as of a job without a plan."""
+    waits = Wait("tasks take rows again", commit.difference)
+    return End(plan, replace(_resumed(running), then=waits))
 
 
 def _has_other_output(view: JobView, plan: Plan, commit: Commit) -> bool:
@@ -224,12 +268,12 @@ def _resumed(running: Running) -> Commit:
     return Commit(running.config, running.revision, running.generation, running.restarts, rollout=running.rollout)
 
 
-def _failure(progress: Progress, found: Fact) -> Fail:
+def _failure(view: JobView, progress: Progress, found: Fact) -> Fail:
     plan = progress.plan
     told = [f"step {plan.step.value}", *([f"on {plan.container}"] if plan.container else [])]
     match progress.outcome:
         case Failed(why) | Lost(why):
             said = f": {why}"
         case _:
-            said = ""
+            said = f": {view.quiet}; the job was never stopped" if plan.step is Step.QUIESCE else ""
     return Fail(f"{' '.join(told)}: {found.value}{said}", ChangeKind.RESCALE, plan.fields)

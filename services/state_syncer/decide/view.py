@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from penstock.config.model import ChangeKind, DesiredState
 from penstock.model.jobs import JobState
 from penstock.tasks.rollout import RunningRollout
-from services.state_syncer.decide.observe import Presence
+from services.state_syncer.decide.observe import UNHEARD, Presence, Quiet
 from services.state_syncer.decide.progress import Plan, Progress, Restore
 from services.state_syncer.decide.waves import Rolling, Rollout
 
@@ -33,9 +33,10 @@ class Unusable(NamedTuple):
 class Running:
     """What the job has been brought to.
 
-    `started`: some commit asked for tasks, so checkpoints may exist. `rollout`: only some of the tasks run `config`.
-    `first_generation`: the first that the job ever had, above those of a deleted job of the same name. `is_proven`: a
-    task has finished a batch with rows with the package and query of `last_whole`.
+    `started`: some commit asked for tasks, so checkpoints may exist. `quiescing`: the tasks take no more rows.
+    `rollout`: only some of the tasks run `config`. `first_generation`: the first that the job ever had, above those of
+    a deleted job of the same name. `is_proven`: a task has finished a batch with rows with the package and query of
+    `last_whole`.
     """
 
     config: Config
@@ -49,6 +50,7 @@ class Running:
     digests: Digests = field(default_factory=dict)
     first_generation: int = 1
     is_proven: bool = True
+    quiescing: bool = False
 
     @property
     def asks_for_tasks(self) -> bool:
@@ -109,14 +111,15 @@ class JobView(JobRow):
     """All that a decision about a job is made from.
 
     `last_generation` is that of a forgotten job of the same name, 0 without one. `presence` counts for a job
-    whose stop is committed. `progress` and `rolling` are the recorded plan of a rescale or of a rollout. `restore` was
-    asked for and is not done. `digests` are those of `expected`.
+    whose stop is committed, `quiet` for one whose tasks take no more rows. `progress` and `rolling` are the recorded
+    plan of a rescale or of a rollout. `restore` was asked for and is not done. `digests` are those of `expected`.
     """
 
     expected: Config | Unusable
     running: Running | None = None
     last_generation: int = 0
     presence: Presence = Presence.UNKNOWN
+    quiet: Quiet = UNHEARD
     progress: Progress | None = None
     restore: Restore | None = None
     rolling: Rolling | None = None

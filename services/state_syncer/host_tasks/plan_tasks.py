@@ -60,7 +60,7 @@ class PlanTasks:
     def attempts(self, asked: Iterable[tuple[JobView, Plan]]) -> Iterator[Attempt]:
         """What to ask for the plans' steps: nothing while tasks stop, or no container is chosen."""
         for view, plan in asked:
-            if plan.step is Step.AWAIT_STOPPED or view.running is None or plan.container is None:
+            if plan.step in (Step.QUIESCE, Step.AWAIT_STOPPED) or view.running is None or plan.container is None:
                 continue
             place = self._candidates.places.get(plan.container)
             key, url = key_of(view.job, plan, view.failures), "" if place is None else place.url

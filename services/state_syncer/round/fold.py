@@ -218,6 +218,7 @@ def _commit_row(view: JobView, commit: Commit, *, has_state: bool) -> CommitRow:
         has_state or commit.asks_for_tasks,
         None if commit.rollout is None else commit.rollout.model_dump(mode="json"),
         _digests(view, commit),
+        commit.quiescing,
     )
 
 

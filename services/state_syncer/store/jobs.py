@@ -12,7 +12,15 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Row, text
 
 from penstock.tasks.redistribution import SavepointName
-from services.state_syncer.decide.observe import ClusterView, Presence, Sighting, observe_stopped, survey
+from services.state_syncer.decide.observe import (
+    ClusterView,
+    Presence,
+    Quiet,
+    Sighting,
+    observe_quiet,
+    observe_stopped,
+    survey,
+)
 from services.state_syncer.decide.progress import PlanRow, Restore
 from services.state_syncer.decide.view import JobView, Running, Unusable
 from services.state_syncer.store.plans import IS_ROLLOUT
@@ -51,7 +59,7 @@ _READ_DRIFTED = text(
     FROM jobs j JOIN sync_state s ON s.job = j.name LEFT JOIN running r ON r.job = j.name
     WHERE s.state = 'synced' AND s.revision >= j.revision AND NOT j.deleting AND s.plan IS NULL
         AND (r.job IS NULL OR r.revision < j.revision OR r.restarts < j.restarts OR r.stopping
-            OR r.rollout IS NOT NULL)
+            OR r.rollout IS NOT NULL OR r.quiescing_commit = r.commit_number)
     """
 )
 _ALL = text("SELECT CAST('{}' AS text[]) AS fresh, coalesce(array_agg(name), '{}') AS others FROM jobs")
@@ -79,6 +87,7 @@ _READ = text(
     SELECT j.name, j.revision, j.restarts, j.deleting,
         r.config AS running_config, r.digests AS running_digests, r.revision AS running_revision, r.generation,
         r.restarts AS running_restarts, r.stopping, r.started, r.commit_number, r.rollout, r.first_generation,
+        r.quiescing_commit IS NOT DISTINCT FROM r.commit_number AS quiescing,
         EXISTS (SELECT FROM proven p WHERE p.job = r.job AND p.code = code_of(CASE
             WHEN r.rollout->>'revision' = r.revision::text THEN r.rollout->'before'->'config' ELSE r.config END)
         ) AS is_proven,
@@ -109,6 +118,16 @@ _READ_OWNERS = text("SELECT DISTINCT container FROM assignment WHERE container I
 _READ_HOLDERS = text("SELECT DISTINCT job, container FROM tasks WHERE job = ANY(:jobs)")
 _READ_STOPPING = text("SELECT job FROM running WHERE stopping")
 _READ_RESTORES = text("SELECT job, number, savepoint, savepoint_job, savepoint_name, generation, config FROM restores")
+# A task that crashed or is held runs nothing: it has no batch to finish.
+_READ_BUSY = text(
+    """
+    SELECT job, container, count(*) FILTER (WHERE state IN ('starting', 'running', 'stopping')
+        AND (progress->>'quiesced')::bool IS NOT TRUE) AS busy
+    FROM tasks WHERE job IN (SELECT job FROM sync_state WHERE plan->>'step' = 'quiesce')
+    GROUP BY job, container
+    """
+)
+_ANY_QUIESCING = text("SELECT EXISTS (SELECT FROM running WHERE quiescing_commit = commit_number)")
 
 
 class Survey(NamedTuple):
@@ -119,9 +138,11 @@ class Survey(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What belongs to the jobs beside their rows. `cluster` None: no job is being stopped."""
+    """What belongs to the jobs beside their rows. `cluster` None: no job is being stopped or quiesced. `busy`: how many
+    tasks have not finished their batches, by job that is quiesced and container."""
 
     holders: Mapping[str, set[str]]
+    busy: Mapping[str, Mapping[str, int]]
     cluster: ClusterView | None
     restores: Mapping[str, Restore | Unusable]
 
@@ -145,7 +166,10 @@ def read_queue(connection: Connection, *, rescales: int, rollouts: int) -> list[
 def read_facts(connection: Connection) -> Facts:
     """What `read_views` needs beside the rows."""
     holders = read_holders(connection, list(connection.execute(_READ_STOPPING).scalars()))
-    return Facts(holders, _read_cluster(connection) if holders else None, _read_restores(connection))
+    is_quiescing = bool(connection.execute(_ANY_QUIESCING).scalar_one())
+    busy = _read_busy(connection) if is_quiescing else {}
+    cluster = _read_cluster(connection) if holders or is_quiescing else None
+    return Facts(holders, busy, cluster, _read_restores(connection))
 
 
 def read_views(connection: Connection, names: Sequence[str], basis: str, facts: Facts) -> Iterator[JobView]:
@@ -179,6 +203,7 @@ def _view(row: Row[Any], facts: Facts) -> JobView:
         running=_running(row),
         last_generation=row.forgotten_generation,
         presence=_presence(row, facts),
+        quiet=_quiet(row, facts),
         restore=None if isinstance(restore, Unusable) else restore,
         digests=row.digests or {},
     )
@@ -202,6 +227,7 @@ def _running(row: Row[Any]) -> Running | None:
         digests=row.running_digests,
         first_generation=row.first_generation,
         is_proven=row.is_proven,
+        quiescing=row.quiescing,
     )
 
 
@@ -210,6 +236,19 @@ def _presence(row: Row[Any], facts: Facts) -> Presence:
         return Presence.UNKNOWN
     holders: Collection[str] = facts.holders.get(row.name, set())
     return observe_stopped(facts.cluster, holders, row.commit_number)
+
+
+def _quiet(row: Row[Any], facts: Facts) -> Quiet:
+    if facts.cluster is None or not row.quiescing:
+        return Quiet()
+    return observe_quiet(facts.cluster, facts.busy.get(row.name, {}), row.commit_number)
+
+
+def _read_busy(connection: Connection) -> dict[str, dict[str, int]]:
+    busy: dict[str, dict[str, int]] = {}
+    for row in connection.execute(_READ_BUSY):
+        busy.setdefault(row.job, {})[row.container] = row.busy
+    return busy
 
 
 def _read_cluster(connection: Connection) -> ClusterView:

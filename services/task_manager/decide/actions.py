@@ -17,6 +17,7 @@ class StopReason(StrEnum):
     NEW_EPOCH = "shard was assigned anew"
     RESTART = "restart for a change"
     START_TOOK_TOO_LONG = "start took too long"
+    HOST_LEAVES = "its host will be killed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,22 @@ class EndHost:
 
     host: str
     kill_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class EvacuateHost:
+    """Give a host no more work and move its tasks to another one; it is killed at `kill_at` at the latest."""
+
+    host: str
+    reason: str
+    kill_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeepHost:
+    """The reason to evacuate a host is gone: it gets work again."""
+
+    host: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +72,7 @@ class StartTask:
 
 @dataclass(frozen=True, slots=True)
 class StopTask:
-    """Stop a task, and kill its host at `kill_at` unless the task has stopped."""
+    """Stop a task. Unless it has stopped by `kill_at`, its host ends (`evacuation`)."""
 
     task_id: str
     reason: StopReason
@@ -95,5 +112,15 @@ class CancelHostTask:
 
 
 Action = (
-    StartHost | EndHost | KillHost | StartTask | StopTask | ApplyLive | AdoptRevision | RunHostTask | CancelHostTask
+    StartHost
+    | EndHost
+    | EvacuateHost
+    | KeepHost
+    | KillHost
+    | StartTask
+    | StopTask
+    | ApplyLive
+    | AdoptRevision
+    | RunHostTask
+    | CancelHostTask
 )

@@ -27,7 +27,7 @@ def step_between(running: TaskSpec, desired: TaskSpec) -> Step:
     kind = classify(running.config, desired.config).kind
     if kind >= ChangeKind.RESTART:
         return Step.RESTART
-    if kind is ChangeKind.LIVE:
+    if kind is ChangeKind.LIVE or running.quiescing != desired.quiescing:
         return Step.LIVE
     return Step.NOTHING if running == desired else Step.ADOPT
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from penstock.config.model import JobConfig
 from penstock.tasks.host_request import HostRequest
@@ -62,12 +63,17 @@ def _own_memory_bytes(state_bytes: int, capacity_bytes: float) -> int:
 
 
 def choose_hosts(
-    waiting: Iterable[DesiredTask], observed: Observed, limits: Limits, now: float
+    waiting: Iterable[DesiredTask],
+    observed: Observed,
+    limits: Limits,
+    now: float,
+    leaving: Mapping[HostKey, int] = MappingProxyType({}),
 ) -> tuple[list[StartTask], list[StartHost]]:
     """Assigns tasks to ready hosts with room, the fullest host first, and asks for new hosts for the other tasks.
 
     Hosts that are starting count as new hosts. The fullest host comes first so that the other hosts become idle and
-    can end. Important tasks come first: a host carries out a few commands at a time in order of arrival.
+    can end. Important tasks come first: a host carries out a few commands at a time in order of arrival. `leaving`: how
+    many tasks need a place beside those that wait, by key; they do not start here.
     """
     by_key: dict[HostKey, list[DesiredTask]] = defaultdict(list)
     ordered = sorted(waiting, key=importance)
@@ -75,13 +81,14 @@ def choose_hosts(
         by_key[host_key(task.spec)].append(task)
     hosts_of: dict[str, str] = {}
     new_hosts: list[StartHost] = []
-    for key, tasks in by_key.items():
-        room = _room(key, observed, limits)
+    for key in [*by_key, *(key for key in leaving if key not in by_key)]:
+        tasks, room = by_key.get(key, []), _room(key, observed, limits)
         # In rounds, one place of each host a round, so that every host gets some important tasks.
-        places = sorted(room[: len(tasks)], key=lambda place: place[0])
-        hosts_of |= {task.spec.task_id: host for task, (_, host) in zip(tasks, places, strict=False)}
+        chosen = sorted(room[: len(tasks)], key=lambda place: place[0])
+        hosts_of |= {task.spec.task_id: host for task, (_, host) in zip(tasks, chosen, strict=False)}
         if may_start(key, observed, now):
-            new_hosts += [StartHost(key)] * _missing_hosts(key, len(tasks) - len(room), observed, limits)
+            without_place = len(tasks) + leaving.get(key, 0) - len(room)
+            new_hosts += [StartHost(key)] * _missing_hosts(key, without_place, observed, limits)
     starts = [
         StartTask(task.spec, task.shard, task.epoch, hosts_of[task.spec.task_id], task.commit_number)
         for task in ordered
@@ -92,7 +99,17 @@ def choose_hosts(
 
 def importance(task: DesiredTask) -> tuple[int, str]:
     """A sort key: the highest priority of a job first, then by task id."""
-    return (-task.spec.config.priority, task.spec.task_id)
+    return importance_of(task.spec)
+
+
+def importance_of(spec: TaskSpec) -> tuple[int, str]:
+    """`importance` of any task."""
+    return (-spec.config.priority, spec.task_id)
+
+
+def places(key: HostKey, observed: Observed, limits: Limits) -> int:
+    """The number of free places on ready hosts of this key."""
+    return len(_room(key, observed, limits))
 
 
 def missing_warm_hosts(
@@ -101,7 +118,7 @@ def missing_warm_hosts(
     """Starts of default hosts, up to `limits.warm_hosts` of them; busy hosts count as warm."""
     if not may_start(DEFAULT_KEY, observed, now):
         return []
-    present = sum(host.key == DEFAULT_KEY and host.phase is not HostPhase.ENDING for host in observed.hosts.values())
+    present = sum(host.key == DEFAULT_KEY and host.phase.stays for host in observed.hosts.values())
     coming = sum(action.key == DEFAULT_KEY for action in new_hosts)
     return [StartHost(DEFAULT_KEY)] * (limits.warm_hosts - present - coming)
 
@@ -109,7 +126,7 @@ def missing_warm_hosts(
 def surplus_hosts(observed: Observed, needed_keys: set[HostKey], limits: Limits, now: float) -> list[str]:
     """Names of idle hosts that may end: isolated ones at once, shared ones after the idle time, warm ones never."""
     hosts = observed.hosts.values()
-    remaining = Counter(host.key for host in hosts if host.phase is not HostPhase.ENDING)
+    remaining = Counter(host.key for host in hosts if host.phase.stays)
     surplus: list[str] = []
     for host in sorted(hosts, key=lambda host: host.name, reverse=True):
         if host.phase is not HostPhase.READY or host.idle_since is None:

@@ -35,11 +35,18 @@ class HostKey:
 
 
 class HostPhase(StrEnum):
-    """The phase of a Spark host. A host that has ended is not listed."""
+    """The phase of a Spark host. A host that has ended is not listed. One that is leaving will be killed once its tasks
+    have moved (`evacuation`)."""
 
     STARTING = "starting"
     READY = "ready"
+    LEAVING = "leaving"
     ENDING = "ending"
+
+    @property
+    def stays(self) -> bool:
+        """Whether a host in this phase has, or will have, room for work."""
+        return self in (HostPhase.STARTING, HostPhase.READY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +54,8 @@ class HostView:
     """A host process.
 
     `since`: when it entered its phase. `idle_since`: when its last task or host task ended; None while it has some.
-    `kill_at`: when it is killed, unless it has ended or the host task that it is for is over. `lease_until`: the end of
-    the lease that the host was last told.
+    `kill_at`: when it is killed, unless it has ended, stays after all, or the host task that it is for is over.
+    `lease_until`: the end of the lease that the host was last told.
     """
 
     name: str
@@ -76,7 +83,7 @@ class TaskView:
     `spec`: what it runs. `epoch`: the assignment epoch under which it was started. `since`: when it entered its state.
     `start_id`: the id of the command that started it.
     `lease_ended_at`: when the lease under which it was started ended; None while that lease is good.
-    `kill_at`: when its host is killed unless the task has stopped; known before the task is told to stop when its shard
+    `kill_at`: its host ends unless the task has stopped by then; known before the task is told to stop when its shard
     was dropped or the lease has ended.
     `pending_live`: a live change that the host has not confirmed. `live_failed`: whether the host has refused one.
     """
@@ -176,7 +183,10 @@ class Limits(BaseModel):
         gt=max(policy.longest_seconds for policy in POLICIES.values()),
         description="time for a host task on a host without tasks; then that host is killed; more than 3600",
     )
-    stop_seconds: float = Field(30.0, gt=0, description="time for a task to stop; then its host is killed")
+    stop_seconds: float = Field(30.0, gt=0, description="time for a task to stop; then its host is evacuated")
+    evacuate_seconds: float = Field(
+        120.0, ge=0, description="time for the other tasks of such a host to move; then it is killed"
+    )
     start_seconds: float = Field(180.0, gt=0, description="time for a task to start; then it is stopped")
     host_start_seconds: float = Field(180.0, gt=0, description="time for a host to start; then it is killed")
     idle_host_seconds: float = Field(300.0, ge=0, description="time after which an idle shared host ends")

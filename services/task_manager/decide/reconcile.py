@@ -4,13 +4,13 @@
 
 A task runs when its shard is owned and the lease is good. It is stopped when either ends, when its shard was assigned
 anew (another container may have run the task meanwhile), and when a change needs a restart. It is started again only
-after it has ended, so no container runs a task twice. Stopping has a deadline. After the deadline the host is killed
-with everything on it, since only that is sure to end a query that does not stop.
+after it has ended, so no container runs a task twice. Stopping has a deadline. After the deadline the host is killed,
+since only that is sure to end a query that does not stop; its other tasks move to another host before (`evacuation`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from penstock.model.reports import TaskState
@@ -20,16 +20,20 @@ from services.task_manager.decide.actions import (
     AdoptRevision,
     ApplyLive,
     EndHost,
+    EvacuateHost,
+    KeepHost,
     KillHost,
     StopReason,
     StopTask,
 )
 from services.task_manager.decide.changes import Step, step_between
+from services.task_manager.decide.evacuation import leaving_tasks, movable, overdue_hosts, wanted_places
 from services.task_manager.decide.host_choice import choose_hosts, host_key, missing_warm_hosts, surplus_hosts
-from services.task_manager.decide.model import Crash, DesiredTask, HostPhase, Limits, Observed, TaskView
+from services.task_manager.decide.model import Crash, DesiredTask, HostKey, HostPhase, Limits, Observed, TaskView
 
 HOST_EXIT_SECONDS = 10.0
 """The time for an idle host to end; then it is killed."""
+_LATE = {HostPhase.ENDING: "host did not end", HostPhase.LEAVING: "its tasks did not move"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,39 +46,52 @@ class Desired:
 
 def reconcile(desired: Desired, observed: Observed, limits: Limits, now: float) -> tuple[Action, ...]:
     """The actions that bring what runs closer to what should run, in the order to perform them. `now` is monotonic."""
-    overdue = dict(_overdue_hosts(observed, limits, now))
-    left = replace(observed, hosts={name: host for name, host in observed.hosts.items() if name not in overdue})
+    bad = {action.host: action for action in overdue_hosts(observed, limits, now)}
+    bad |= {action.host: action for action in _late_hosts(observed, limits, now)}
+    left = _without(observed, bad)
+    waiting = [task for task in startable(desired, left) if _may_start(task, left.crashes, now)]
+    leaving = leaving_tasks(left, desired.tasks if desired.lease_is_good else {}, now)
     return (
-        *(KillHost(host, reason) for host, reason in overdue.items()),
-        *_task_actions(desired, observed, limits, now),
-        *_starts(desired, left, limits, now),
+        *bad.values(),
+        *_task_actions(desired, observed, limits, now, movable(leaving, waiting, left, limits)),
+        *_starts(waiting, left, limits, now, wanted_places(leaving)),
         *_ends(desired, left, limits, now),
     )
 
 
-# ---- hosts that must be killed
+# ---- hosts that must be killed or left
 
 
-def _overdue_hosts(observed: Observed, limits: Limits, now: float) -> Iterator[tuple[str, str]]:
-    for task in observed.tasks.values():
-        if task.state is TaskState.STOPPING and now >= task.kill_at:
-            yield task.host, f"{task.task_id} did not stop in time"
+def _without(observed: Observed, bad: Mapping[str, EvacuateHost | KeepHost | KillHost]) -> Observed:
+    """As it will be: hosts that are killed are gone, those to leave have no room, those to keep have some again."""
+    phases = {EvacuateHost: HostPhase.LEAVING, KeepHost: HostPhase.READY}
+    hosts = {}
+    for name, host in observed.hosts.items():
+        action = bad.get(name)
+        if not isinstance(action, KillHost):
+            hosts[name] = host if action is None else replace(host, phase=phases[type(action)])
+    return replace(observed, hosts=hosts)
+
+
+def _late_hosts(observed: Observed, limits: Limits, now: float) -> Iterator[KillHost]:
     for host in observed.hosts.values():
         if host.phase is HostPhase.STARTING and now - host.since >= limits.host_start_seconds:
-            yield host.name, "host was not ready in time"
+            yield KillHost(host.name, "host was not ready in time")
         if now >= host.kill_at:
-            what = "host did not end" if host.phase is HostPhase.ENDING else "a host task was not done"
-            yield host.name, f"{what} in time"
+            yield KillHost(host.name, f"{_LATE.get(host.phase, 'a host task was not done')} in time")
 
 
 # ---- tasks that run
 
 
-def _task_actions(desired: Desired, observed: Observed, limits: Limits, now: float) -> Iterator[Action]:
+def _task_actions(
+    desired: Desired, observed: Observed, limits: Limits, now: float, moves: Collection[str]
+) -> Iterator[Action]:
+    """`moves`: the tasks that can leave their host for another one."""
     for task_id, task in sorted(observed.tasks.items()):
         if task.state is TaskState.STOPPING:
             continue
-        reason = stop_reason(task, desired, limits, now)
+        reason = stop_reason(task, desired, limits, now) or (StopReason.HOST_LEAVES if task_id in moves else None)
         if reason is not None:
             yield StopTask(task_id, reason, min(now + _stop_seconds(reason, limits), task.kill_at))
         elif task.state is TaskState.RUNNING:
@@ -114,9 +131,10 @@ def _change(task: TaskView, target: TaskSpec) -> Iterator[Action]:
 # ---- tasks and hosts that are missing
 
 
-def _starts(desired: Desired, observed: Observed, limits: Limits, now: float) -> Iterator[Action]:
-    waiting = [task for task in startable(desired, observed) if _may_start(task, observed.crashes, now)]
-    starts, new_hosts = choose_hosts(waiting, observed, limits, now)
+def _starts(
+    waiting: Iterable[DesiredTask], observed: Observed, limits: Limits, now: float, leaving: Mapping[HostKey, int]
+) -> Iterator[Action]:
+    starts, new_hosts = choose_hosts(waiting, observed, limits, now, leaving)
     yield from starts
     yield from new_hosts
     yield from missing_warm_hosts(observed, new_hosts, limits, now)
@@ -143,5 +161,6 @@ def _may_start(task: DesiredTask, crashes: Mapping[str, Crash], now: float) -> b
 
 def _ends(desired: Desired, observed: Observed, limits: Limits, now: float) -> Iterator[Action]:
     needed_keys = {host_key(task.spec) for task in startable(desired, observed)}
+    needed_keys |= {host.key for host in observed.hosts.values() if host.phase is HostPhase.LEAVING}
     for name in surplus_hosts(observed, needed_keys, limits, now):
         yield EndHost(name, now + HOST_EXIT_SECONDS)

@@ -22,7 +22,15 @@ from penstock.tasks.host_request import HostRequest
 from penstock.tasks.host_task import POLICIES, HostTask
 from penstock.tasks.spec import TaskSpec
 from penstock.wire.host_tasks import LEADER_EPOCH, LOST, HostTaskAnswer, HostTaskState
-from services.task_manager.decide.actions import Action, CancelHostTask, EndHost, KillHost, RunHostTask, StartHost
+from services.task_manager.decide.actions import (
+    Action,
+    CancelHostTask,
+    EndHost,
+    EvacuateHost,
+    KillHost,
+    RunHostTask,
+    StartHost,
+)
 from services.task_manager.decide.host_choice import host_key_for, may_start
 from services.task_manager.decide.model import HostKey, HostPhase, Limits, Observed
 from services.task_manager.specs.spec_cache import SpecCache
@@ -152,7 +160,7 @@ class AcceptedHostTasks:
         A task that comes after these starts waits for the next one, which backs off. So a short trouble does not use up
         all attempts at a task.
         """
-        there = {host.key for host in observed.hosts.values() if host.phase is not HostPhase.ENDING}
+        there = {host.key for host in observed.hosts.values() if host.phase.stays}
         for entry in list(self.waiting()):
             failure = observed.host_failures.get(entry.host_key)
             entry.failed_before = min(entry.failed_before, 0 if failure is None else failure.count)
@@ -255,8 +263,8 @@ def place(
     `decided`: the other actions of this tick; a host that they end gets no task.
     """
     hosts, tasks = observed.hosts.values(), observed.load()
-    ending = {action.host for action in decided if isinstance(action, EndHost | KillHost)}
-    there = [host for host in hosts if host.name not in ending and host.phase is not HostPhase.ENDING]
+    ending = {action.host for action in decided if isinstance(action, EndHost | EvacuateHost | KillHost)}
+    there = [host for host in hosts if host.name not in ending and host.phase.stays]
     coming = {action.key for action in decided if isinstance(action, StartHost)}
     taken = host_tasks.room_taken()
     actions: list[Action] = []

@@ -19,12 +19,12 @@ BROKEN_ALERT = "broken_running_row"
 _CHANGES = text(
     """
     SELECT job, config::text AS config, revision, generation, restarts, stopping, commit_number,
-        rollout::text AS rollout
+        rollout::text AS rollout, quiescing_commit IS NOT DISTINCT FROM commit_number AS quiescing
     FROM running WHERE commit_number > :after
     UNION ALL
-    SELECT job, NULL, NULL, NULL, NULL, NULL, commit_number, NULL FROM forgotten WHERE commit_number > :after
+    SELECT job, NULL, NULL, NULL, NULL, NULL, commit_number, NULL, NULL FROM forgotten WHERE commit_number > :after
     UNION ALL
-    SELECT NULL, NULL, NULL, NULL, NULL, NULL, value, NULL FROM counters WHERE name = 'running_commit'
+    SELECT NULL, NULL, NULL, NULL, NULL, NULL, value, NULL, NULL FROM counters WHERE name = 'running_commit'
     """
 )
 

@@ -125,7 +125,8 @@ def save_report(connection: Connection, batch: TaskReportBatch, samples: Sequenc
     if samples:
         connection.execute(_WRITE_SAMPLES, {"rows": orjson.dumps(list(samples)).decode()})
     save_loads(connection, batch.tasks)
-    if ended or commit_before != batch.commit_number:
+    has_quiet = any(task.progress is not None and task.progress.quiesced for task in batch.tasks)
+    if ended or has_quiet or commit_before != batch.commit_number:
         connection.execute(_WAKE_PLANS, {"channel": REPORTED_STOP})
 
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 
 class StoredTemplate(NamedTuple):
-    """A running row, not validated. `config` and `rollout` are JSON texts. `stopping`: no task may run."""
+    """A running row, not validated. `config` and `rollout` are JSON texts. `stopping`: no task may run. `quiescing`: no
+    task takes more rows."""
 
     job: str
     config: str
@@ -17,6 +18,7 @@ class StoredTemplate(NamedTuple):
     stopping: bool
     commit_number: int
     rollout: str | None = None
+    quiescing: bool = False
 
 
 class Changes(NamedTuple):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from penstock.model.reports import TaskReport, TaskState
 from penstock.tasks.ownership import Member
 from penstock.tasks.rollout import SeenTask
 from penstock.tasks.selectors import selector_of
 from penstock.tasks.spec import task_id
-from services.state_syncer.decide.observe import Presence, Sighting, observe_stopped, survey
+from services.state_syncer.decide.observe import Presence, Quiet, Sighting, observe_quiet, observe_stopped, survey
 from tests.support.memory.store import MemoryStore, RunningEntry
 
 
@@ -51,6 +52,24 @@ def presence(store: MemoryStore, entry: RunningEntry | None) -> Presence:
     owners = {owner.container for owner in store.owners.values() if owner.container is not None}
     holders = {name for name, tasks in store.tasks.items() if any(task.job == entry.row.job for task in tasks)}
     return observe_stopped(survey(_sightings(store), owners), holders, entry.commit_number)
+
+
+def quiet(store: MemoryStore, entry: RunningEntry | None) -> Quiet:
+    """Whether the tasks of a job that takes no more rows have finished their batches."""
+    if entry is None or not entry.row.quiescing:
+        return Quiet()
+    owners = {owner.container for owner in store.owners.values() if owner.container is not None}
+    busy = {
+        name: sum(_is_busy(task) for task in tasks if task.job == entry.row.job)
+        for name, tasks in store.tasks.items()
+        if any(task.job == entry.row.job for task in tasks)
+    }
+    return observe_quiet(survey(_sightings(store), owners), busy, entry.commit_number)
+
+
+def _is_busy(task: TaskReport) -> bool:
+    is_quiet = task.progress is not None and task.progress.quiesced
+    return not is_quiet and task.state not in (TaskState.CRASHED, TaskState.HELD)
 
 
 def _sightings(store: MemoryStore) -> Iterator[Sighting]:

@@ -97,6 +97,7 @@ def stored_template(entry: RunningEntry) -> StoredTemplate:
         row.stopping,
         entry.commit_number,
         None if row.rollout is None else orjson.dumps(row.rollout).decode(),
+        row.quiescing,
     )
 
 

@@ -21,7 +21,7 @@ from services.state_syncer.store.recorded import expected_of, with_recorded
 from services.state_syncer.store.rollouts import RollingJobs
 from services.state_syncer.store.simple import SimpleCommits
 from services.state_syncer.store.states import SyncWrite, has_recovered
-from tests.support.memory.seen import live_members, presence, wave_tasks
+from tests.support.memory.seen import live_members, presence, quiet, wave_tasks
 from tests.support.memory.store import MemoryPort, MemoryStore, RunningEntry
 
 
@@ -151,7 +151,7 @@ def _has_drifted(store: MemoryStore, name: str) -> bool:
     if job.deleting or entry is None:
         return not job.deleting
     row = entry.row
-    is_whole = not row.stopping and row.rollout is None
+    is_whole = not (row.stopping or row.quiescing) and row.rollout is None
     return not is_whole or row.revision < job.revision or row.restarts < job.restarts
 
 
@@ -192,6 +192,7 @@ def _view(store: MemoryStore, name: str) -> JobView:
         running=None if entry is None else _running(entry),
         last_generation=store.forgotten.get(name, (0, 0))[1],
         presence=presence(store, entry),
+        quiet=quiet(store, entry),
         restore=store.restores.get(name),
     )
 
@@ -207,6 +208,7 @@ def _running(entry: RunningEntry) -> Running:
         row.started,
         entry.commit_number,
         first_generation=entry.first_generation,
+        quiescing=row.quiescing,
     )
 
 

@@ -24,13 +24,15 @@ from tests.support.store.jobs import make_layer, write_layer
 class Cell:
     """A store, a syncer that leads, and a clock that the test moves. `one_by_one`: nothing is committed at once.
 
-    `names`: the live containers, of which the first runs all tasks. They do host tasks as `containers` says.
+    `names`: the live containers, of which the first runs all tasks. They do host tasks as `containers` says. With
+    `is_quiet_at_once`, tasks that are to take no more rows say within the round that they have finished their batches.
     """
 
     engine: Engine
     names: Sequence[str] = ()
     one_by_one: bool = False
     now: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+    is_quiet_at_once: bool = True
 
     def __post_init__(self) -> None:
         self.epoch = elect(self.engine, "first")
@@ -54,6 +56,20 @@ class Cell:
 
     def round(self) -> None:
         self.looks_soon = self.syncer.round(self.epoch)
+        if self.is_quiet_at_once and self.rows("SELECT FROM sync_state WHERE plan->>'step' = 'quiesce'"):
+            self.quiet()
+            self.looks_soon = self.syncer.round(self.epoch)
+
+    def quiet(self, *names: str) -> None:
+        """These containers, or all, say that no task of a job that takes no more rows is in a batch."""
+        self.applied(*names)
+        self.do(
+            """
+            UPDATE tasks SET progress = '{"quiesced": true}' WHERE container = ANY(:names)
+                AND job IN (SELECT job FROM running WHERE quiescing_commit = commit_number)
+            """,
+            names=list(names or self.names),
+        )
 
     def rounds(self, count: int) -> None:
         """Rounds, after each of which the containers have applied what was committed."""

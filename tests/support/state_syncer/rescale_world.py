@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, NamedTuple
 
-from penstock.model.reports import TaskReport, TaskState
+from penstock.model.reports import TaskProgress, TaskReport, TaskState
 from penstock.store.running import STATE_SYNCER
 from penstock.tasks.host_request import HostRequest
 from penstock.tasks.ownership import Member
@@ -41,6 +41,7 @@ class Task(NamedTuple):
 
     job: str
     generation: int
+    is_quiet: bool = False
 
 
 @dataclass
@@ -137,7 +138,7 @@ class World:
         container = self.containers[name]
         if container.live:
             container.tasks = {
-                Task(job, entry.row.generation)
+                Task(job, entry.row.generation, entry.row.quiescing)
                 for job, entry in container.view.items()
                 if self.home[job] == name and _serves(entry)
             }
@@ -303,5 +304,12 @@ def _serves(entry: RunningEntry) -> bool:
 
 def _report(task: Task) -> TaskReport:
     return TaskReport(
-        job=task.job, index=0, state=TaskState.RUNNING, revision=1, generation=task.generation, restarts=0, epoch=1
+        job=task.job,
+        index=0,
+        state=TaskState.RUNNING,
+        revision=1,
+        generation=task.generation,
+        restarts=0,
+        epoch=1,
+        progress=TaskProgress(quiesced=task.is_quiet),
     )

@@ -32,8 +32,8 @@ REPORTS: Mapping[str, dict[str, Any]] = {
 class FakeHost:
     """A host that carries out its commands when `answer` is called.
 
-    A `stuck` host answers nothing. While not `is_heard`, `exit` does not return its end yet. Like a real host it
-    answers every command once, and no command after its end.
+    A `stuck` host answers nothing. `endless` tasks do not stop as long as they are named there. While not `is_heard`,
+    `exit` does not return its end yet. Like a real host it answers every command once, and no command after its end.
     """
 
     def __init__(
@@ -42,6 +42,7 @@ class FakeHost:
         self.name = name
         self.key = key
         self.stuck = False
+        self.endless: set[str] = set()
         self.is_heard = True
         self.ready = False
         self.tasks: dict[str, Start] = {}
@@ -95,7 +96,9 @@ class FakeHost:
             self.become_ready()
         commands, self._unanswered = self._unanswered, []
         for command in commands:
-            if self.how is None:
+            if isinstance(command, Stop) and command.task_id in self.endless:
+                self._unanswered.append(command)
+            elif self.how is None:
                 self._carry_out(command)
 
     def _carry_out(self, command: Command) -> None:

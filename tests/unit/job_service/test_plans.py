@@ -20,7 +20,7 @@ BASE: dict[str, Any] = {
 TWO = ("etl/0", "etl/1")
 FOUR = (*TWO, "etl/2", "etl/3")
 STOPPED = {"desired_state": "stopped"}
-RESCALED = ("stop_tasks", "await_stopped", "redistribute", "seal", "commit", "start_tasks")
+RESCALED = ("quiesce_tasks", "stop_tasks", "await_stopped", "redistribute", "seal", "commit", "start_tasks")
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ RESCALED = ("stop_tasks", "await_stopped", "redistribute", "seal", "commit", "st
             {},
             {"task_count": 4},
             ChangeKind.RESCALE,
-            ("stop_tasks", "await_stopped", "redistribute", "seal", "commit", "start_tasks"),
+            ("quiesce_tasks", "stop_tasks", "await_stopped", "redistribute", "seal", "commit", "start_tasks"),
             FOUR,
             None,
         ),

@@ -18,6 +18,7 @@ from penstock.spark.host.lease import LeaseWatch
 from penstock.spark.host.pipes import MessageWriter
 from penstock.spark.host.queues import TaskQueues
 from penstock.spark.settings import SparkSettings, heap_for
+from penstock.spark.sinks.interrupts import interrupt_sink, interruptible
 
 
 class ManualClock:
@@ -103,6 +104,29 @@ def test_commands_of_a_task_keep_their_order_while_others_run() -> None:
     go.set()
     wait_until(lambda: len(done) == 3, 10, "all")
     assert order == ["b1", "a1", "a2"]
+
+
+def test_urgent_work_waits_for_nothing_but_earlier_work_of_its_key() -> None:
+    """1. The only thread is taken, by a start of a. 2. b is stopped meanwhile. 3. a is stopped after its start."""
+    queues, go, order = TaskQueues(1), threading.Event(), []
+    done: list[Future[Any]] = []
+    queues.submit("a", lambda: go.wait(30) and order.append("a started"), done.append)
+    queues.submit("a", lambda: order.append("a stopped"), done.append, urgent=True)
+    queues.submit("b", lambda: order.append("b stopped"), done.append, urgent=True)
+    wait_until(lambda: order == ["b stopped"], 10, "b")
+    go.set()
+    wait_until(lambda: len(done) == 3, 10, "all")
+    assert order == ["b stopped", "a started", "a stopped"]
+
+
+def test_a_sink_is_interrupted_while_it_waits_and_never_afterwards() -> None:
+    interrupted: list[str] = []
+    with interruptible("a/0", lambda: interrupted.append("a")), interruptible("b/0", lambda: interrupted.append("b")):
+        interrupt_sink("a/0")
+        assert interrupted == ["a"]
+    interrupt_sink("a/0")
+    interrupt_sink("b/0")
+    assert interrupted == ["a"]
 
 
 def test_a_command_that_fails_does_not_hold_up_the_next() -> None:

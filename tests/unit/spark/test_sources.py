@@ -39,7 +39,7 @@ def test_a_limit_is_passed_on() -> None:
 
 def test_a_bounded_source_stops_at_its_offsets_and_its_watermark_does_not_follow_the_clock() -> None:
     source = Input(topic="flights", key_groups=8)
-    options = {"balance": "auto", "idleTimeoutMillis": "1000"}
+    options = {"balance": "auto", "idleTimeoutMillis": "1000", "targetBatchMillis": "10000"}
     stop_at = {"flights": {0: 5, 1: 6, 2: 7}}
     stopped = bounded(options, source, KeyGroupRange(1, 3), stop_at)
     assert stopped == {"balance": "auto", "stopAtOffsets": '{"flights": {"1": 6, "2": 7}}'}
@@ -55,7 +55,24 @@ def test_the_limit_is_shared_by_the_inputs(limit: int | None, inputs: int, expec
     source = next(iter(config.inputs.values()))
     several = config.model_copy(update={"inputs": {f"i{number}": source for number in range(inputs)}})
     names = ("maxOffsetsPerTrigger", "maxBytesPerTrigger")
-    assert limit_options(several) == ({} if expected is None else dict.fromkeys(names, str(expected)))
+    limits = {name: value for name, value in limit_options(several).items() if name in names}
+    assert limits == ({} if expected is None else dict.fromkeys(names, str(expected)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "millis"),
+    [
+        pytest.param({}, "10000", id="by default"),
+        pytest.param({"trigger_interval_seconds": 60.0}, "60000", id="a long interval"),
+        pytest.param({"max_batch_seconds": 2.5, "trigger_interval_seconds": 60.0}, "2500", id="as set"),
+        pytest.param({"max_records_per_trigger": 50}, None, id="an explicit limit wins"),
+        pytest.param({"max_bytes_per_trigger": 50}, None, id="an explicit limit of bytes wins"),
+        pytest.param({"max_records_per_trigger": 50, "max_batch_seconds": 1.0}, "1000", id="both are set"),
+    ],
+)
+def test_a_batch_has_a_time_unless_it_has_other_limits(fields: dict[str, Any], millis: str | None) -> None:
+    config = job_config("t", 4, {"type": "files", "path": "/out"}, **fields)
+    assert limit_options(config).get("targetBatchMillis") == millis
 
 
 BY_COLUMN = {"balance": "auto", "balanceField": "/At", "balanceFieldUnit": "seconds"}

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.jobs import JobState
-from penstock.tasks.redistribution import RedistributionReport
+from penstock.tasks.redistribution import RedistributionReport, SavepointName
 from services.state_syncer.decide.change import decide
 from services.state_syncer.decide.decisions import (
     AwaitStopped,
     BackingOff,
+    Commit,
     End,
     Finish,
     Poll,
@@ -25,23 +26,26 @@ from services.state_syncer.decide.decisions import (
 )
 from services.state_syncer.decide.effects import effects
 from services.state_syncer.decide.next_step import next_step
-from services.state_syncer.decide.observe import Presence
-from services.state_syncer.decide.progress import IllegalMove, Plan, Progress, Step
+from services.state_syncer.decide.observe import Presence, Quiet
+from services.state_syncer.decide.progress import IllegalMove, Plan, Progress, Restore, Step
 from services.state_syncer.decide.rescale import MOVES, NOBODY, Fact, begin_rescale
 from services.state_syncer.decide.view import JobView, Running, SyncRecord, Unusable
 from services.state_syncer.decide.waves import RolloutPolicy
 from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Outcome, Unanswered
 from tests.support.store.jobs import make_config
 
+SAVEPOINT = SavepointName(job="j", name="s")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OLD, NEW = make_config(), make_config(task_count=4, priority=2)
 RUNNING = Running(OLD, revision=5, generation=3, restarts=0, stopping=True, started=True, commit_number=9)
+QUIESCING = replace(RUNNING, stopping=False, quiescing=True)
+QUIET = Quiet(0, unheard=False)
 DONE = Done(RedistributionReport())
 LATER = NOW + timedelta(seconds=10)
 
 
 def plan(step: Step, **fields: Any) -> Plan:
-    asked = {} if step is Step.AWAIT_STOPPED else {"generation": 7, "container": "a"}
+    asked = {} if step in (Step.QUIESCE, Step.AWAIT_STOPPED) else {"generation": 7, "container": "a"}
     values = {"step": step, "revision": 6, "restarts": 0, "config": NEW, "fields": ("task_count",)} | asked
     return Plan(**(values | {"begun_at": NOW, "step_at": NOW} | fields))
 
@@ -54,7 +58,12 @@ def view(step: Step, outcome: Outcome | None = None, **fields: Any) -> JobView:
     progress = Progress(recorded, newest_generation=7, outcome=outcome or Unanswered(), **found)
     sync = SyncRecord(JobState.RESCALING, 6, failures=2)
     values: dict[str, Any] = {"job": "j", "revision": 6, "restarts": 0, "deleting": False, "expected": NEW}
-    values |= {"running": RUNNING, "sync": sync, "presence": Presence.UNKNOWN, "progress": progress}
+    values |= {
+        "running": QUIESCING if step is Step.QUIESCE else RUNNING,
+        "sync": sync,
+        "presence": Presence.UNKNOWN,
+        "progress": progress,
+    }
     return JobView(**(values | fields))
 
 
@@ -66,11 +75,72 @@ def test_the_table_has_a_move_for_every_fact_that_a_step_can_find() -> None:
     waiting = {Fact.CHANGED, Fact.LATE, Fact.NOT_GONE, Fact.GONE}
     working = {Fact.UNANSWERED, Fact.DONE, Fact.FAILED, Fact.LOST}
     moving = working | {Fact.CHANGED, Fact.LATE, Fact.GIVEN_UP}
-    wanted = {Step.AWAIT_STOPPED: waiting, Step.REDISTRIBUTE: moving, Step.SEAL: working}
+    quiescing = {Fact.CHANGED, Fact.LATE, Fact.BUSY, Fact.QUIET}
+    wanted = {Step.QUIESCE: quiescing, Step.AWAIT_STOPPED: waiting, Step.REDISTRIBUTE: moving, Step.SEAL: working}
     assert set(MOVES) == {(step, fact) for step, facts in wanted.items() for fact in facts}
 
 
-def test_it_begins_with_a_stop_and_a_record_of_the_whole_write() -> None:
+def test_it_begins_with_tasks_that_take_no_more_rows_and_a_record_of_the_whole_write() -> None:
+    job = replace(view(Step.SEAL), progress=None, running=replace(RUNNING, stopping=False))
+    decision = decide(job, NOW)
+    assert isinstance(decision, StartRescale)
+    hold = begin_rescale(job, decision, NOW, {"a"})
+    assert hold.commit is not None
+    assert (hold.plan.step, hold.plan.config, hold.plan.generation) == (Step.QUIESCE, NEW, None)
+    assert (hold.commit.config, hold.commit.quiescing, hold.commit.stopping) == (OLD, True, False)
+    restore = replace(decision, restore=Restore(number=1, savepoint=SAVEPOINT, generation=1, config=OLD))
+    assert begin_rescale(job, restore, NOW, {"a"}).plan.step is Step.AWAIT_STOPPED, "what tasks do last is not kept"
+
+
+@pytest.mark.parametrize("quiet", [Quiet(), Quiet(2, unheard=False), Quiet(0, unheard=True)])
+def test_nothing_is_stopped_before_every_task_is_known_to_be_quiet(quiet: Quiet) -> None:
+    decision = after(view(Step.QUIESCE, quiet=quiet), LATER)
+    assert decision == Poll(plan(Step.QUIESCE), str(quiet))
+
+
+def test_when_all_are_quiet_the_stop_is_committed() -> None:
+    decision = after(view(Step.QUIESCE, quiet=QUIET), LATER)
+    assert isinstance(decision, Record)
+    assert decision.commit is not None
+    assert (decision.plan.step, decision.plan.step_at) == (Step.AWAIT_STOPPED, LATER)
+    assert (decision.commit.stopping, decision.commit.quiescing) == (True, False)
+
+
+@pytest.mark.parametrize(("within", "late"), [(None, 600), (45.0, 45), (3600.0, 3600)])
+def test_what_does_not_become_quiet_in_time_is_taken_back_without_a_stop(within: float | None, late: int) -> None:
+    wanted = make_config(task_count=4, rescale_within_seconds=within)
+    job = view(Step.QUIESCE, quiet=Quiet(1, unheard=False), expected=wanted, plan=plan(Step.QUIESCE, config=wanted))
+    assert isinstance(after(job, NOW + timedelta(seconds=late - 1)), Poll)
+    decision = after(job, NOW + timedelta(seconds=late))
+    assert isinstance(decision, End)
+    assert (decision.commit.config, decision.commit.stopping, decision.commit.quiescing) == (OLD, False, False)
+    assert decision.failure is not None
+    assert "1 tasks have not finished their batches; the job was never stopped" in decision.failure.detail
+
+
+@pytest.mark.parametrize("expected", [OLD, make_config(priority=3), make_config(package={"name": "p", "version": "2"})])
+def test_tasks_take_rows_again_when_no_rescale_is_wanted_any_more(expected: Any) -> None:
+    decision = after(view(Step.QUIESCE, revision=7, expected=expected, quiet=QUIET), LATER)
+    assert isinstance(decision, End)
+    assert decision.failure is None
+    assert (decision.commit.config, decision.commit.revision, decision.commit.quiescing) == (OLD, 5, False)
+
+
+def test_another_size_asked_for_meanwhile_gives_no_more_time() -> None:
+    decision = after(view(Step.QUIESCE, revision=7, expected=make_config(task_count=8)), LATER)
+    assert isinstance(decision, Record)
+    assert (decision.plan.step, decision.plan.config["task_count"], decision.plan.step_at) == (Step.QUIESCE, 8, NOW)
+    assert decision.commit is None
+
+
+def test_a_job_that_quiesces_without_a_plan_is_released() -> None:
+    job = replace(view(Step.QUIESCE), progress=None, expected=OLD, revision=5, sync=SyncRecord(JobState.SYNCED, 5))
+    decision = decide(job, NOW)
+    assert isinstance(decision, Commit)
+    assert not decision.quiescing
+
+
+def test_a_job_without_tasks_begins_with_a_stop() -> None:
     job = replace(view(Step.SEAL), progress=None, running=replace(RUNNING, stopping=False))
     decision = decide(job, NOW)
     assert isinstance(decision, StartRescale)
@@ -240,10 +310,11 @@ def test_a_plan_remembers_who_ran_the_job() -> None:
 
 OUTCOMES = st.sampled_from([Unanswered(), DONE, Failed("x"), Lost("y")])
 VIEWS = st.builds(
-    lambda step, outcome, presence, revision, expected, lives, candidate, losses: view(
+    lambda step, outcome, presence, quiet, revision, expected, lives, candidate, losses: view(
         step,
         outcome,
         presence=presence,
+        quiet=quiet,
         revision=revision,
         expected=expected,
         container_lives=lives,
@@ -253,6 +324,7 @@ VIEWS = st.builds(
     st.sampled_from(Step),
     OUTCOMES,
     st.sampled_from(Presence),
+    st.sampled_from([QUIET, Quiet(), Quiet(2, unheard=False)]),
     st.integers(6, 8),
     st.sampled_from([OLD, NEW, make_config(task_count=8), make_config(state_backend="rocksdb"), Unusable("b", None)]),
     st.booleans(),
@@ -273,7 +345,9 @@ def test_tasks_start_only_as_the_old_generation_or_the_one_that_was_sealed_for(j
         assert step is Step.SEAL
         assert isinstance(job.progress.outcome, Done)
         assert decision.commit.config == job.progress.plan.config
-    assert not isinstance(decision, Record) or decision.commit is None
+    if isinstance(decision, Record) and decision.commit is not None:
+        assert (step, decision.commit.stopping) == (Step.QUIESCE, True)
+        assert job.quiet.is_certain
 
 
 @given(VIEWS)

@@ -66,7 +66,7 @@ class Host:
         self._settings = settings
         self._events = events
         runtime = Runtime(spark, settings, holder=f"{name} pid {os.getpid()}")
-        runtime.watch.listen(spark.sparkContext._jsc.sc())
+        runtime.watch.listen(runtime.java_context)
         self._tasks = TaskTable(runtime)
         self._host_tasks = RunningHostTasks(runtime, self._require_lease, SystemClock(), settings.max_concurrent_starts)
         self._meter = LoadMeter(runtime.watch, SystemClock(), settings.disk_interval_seconds)
@@ -106,8 +106,7 @@ class Host:
             case Start():
                 self._enqueue(command.id, command.spec.task_id, partial(self._start, command))
             case Stop():
-                stop = partial(self._tasks.stop, command.task_id, finish_pending=command.finish_pending)
-                self._enqueue(command.id, command.task_id, stop)
+                self._enqueue_stop(command)
             case Live():
                 self._enqueue(command.id, command.spec.task_id, partial(self._tasks.live, command.spec))
             case RunHostTask(task=task):
@@ -122,6 +121,18 @@ class Host:
 
     def _enqueue(self, command_id: int, task_id: str, work: Work) -> None:
         self._queues.submit(task_id, work, partial(self._answer, command_id))
+
+    def _enqueue_stop(self, command: Stop) -> None:
+        """Behind the start of the same task only, which is interrupted when it takes long."""
+        begun = threading.Event()
+
+        def stop() -> dict[str, Any]:
+            begun.set()
+            return self._tasks.stop(command.task_id, finish_pending=command.finish_pending)
+
+        hurry = partial(self._tasks.hurry_start, command.task_id, begun)
+        self._queues.submit(f"start before {command.id}", hurry, _log_error, urgent=True)
+        self._queues.submit(command.task_id, stop, partial(self._answer, command.id), urgent=True)
 
     def _answer(self, command_id: int, future: Future[Any]) -> None:
         error = future.exception()
@@ -182,9 +193,8 @@ class Host:
 
     def _stop_all(self, timeout_seconds: float) -> None:
         for task_id in self._tasks.ids():
-            self._queues.submit(
-                task_id, partial(self._tasks.stop, task_id, finish_pending=False, patient=False), _log_error
-            )
+            stop = partial(self._tasks.stop, task_id, finish_pending=False, patient=False)
+            self._queues.submit(task_id, stop, _log_error, urgent=True)
         try:
             wait_until(lambda: not self._tasks.ids(), timeout_seconds, "the tasks to stop")
         except TimeoutError:

@@ -22,6 +22,7 @@ from penstock.tasks.spec import TaskSpec
 
 log = logger(__name__)
 
+_INTERRUPT_SECONDS = 2.0
 _NO_CAUSE = Cause("StreamingQueryException", "the query ended without an error")
 
 
@@ -66,12 +67,22 @@ class TaskTable:
         finally:
             self._remove_unless_active(task)
 
+    def hurry_start(self, task_id: str, is_over: threading.Event) -> None:
+        """Waits for the end of a start as long as for the end of a batch, then interrupts it until it is over."""
+        if is_over.wait(self._runtime.settings.boundary_wait_seconds):
+            return
+        while not is_over.wait(_INTERRUPT_SECONDS):
+            if self._runtime.watch.interruptStart(self._runtime.java_context, task_id):
+                log.warning("start interrupted", task=task_id)
+
     def live(self, spec: TaskSpec) -> dict[str, Any]:
-        """From now on the task's spec is `spec`. Raises Unavailable when the task does not run."""
+        """From now on the task's spec is `spec`; one that is quiescing takes no more rows. Raises Unavailable when the
+        task does not run."""
         task = self._tasks.get(spec.task_id)
         if task is None:
             raise Unavailable(f"{spec.task_id} does not run here")
         task.spec = spec
+        task.hold(spec.quiescing)
         return _describe(task)
 
     def ids(self) -> list[str]:
@@ -93,6 +104,9 @@ class TaskTable:
                 continue
             if "progress" in record:
                 _take_in(task, record["progress"], record.get("malformed"))
+            is_quiet = task.spec.quiescing and record["quiet"]
+            if is_quiet != (task.progress is not None and task.progress.quiesced):
+                task.progress = (task.progress or TaskProgress()).model_copy(update={"quiesced": is_quiet})
             if not record["active"] and task.state is TaskState.RUNNING:
                 ended.append(self._end(task, record.get("causes", [])))
         with self._lock:

@@ -12,9 +12,12 @@ A batch, in the order of its steps:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from typing import IO
 
+import psycopg
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -24,12 +27,14 @@ from penstock.control.logs import logger
 from penstock.spark.sinks.batch_marker import Marker, is_written
 from penstock.spark.sinks.context import require_columns
 from penstock.spark.sinks.copy_text import copy_line, postgres_type
+from penstock.spark.sinks.interrupts import interruptible
 from penstock.spark.sinks.postgres_connections import ConnectionPool, Link, pool_of
 from penstock.spark.sinks.postgres_target import MarkerKey, Target, claim_marker, read_marker, write_marker
 from penstock.spark.sinks.spool import spooled
-from penstock.tasks.spec import TaskSpec
+from penstock.tasks.spec import TaskSpec, task_id
 
 _CHUNK_BYTES = 2**18
+_CANCEL_SECONDS = 2.0
 _QUERY_ID_PROPERTY = "sql.streaming.queryId"
 
 log = logger(__name__)
@@ -78,7 +83,7 @@ class PostgresSink:
         Raises Unavailable, BrokenTask or BrokenCheckpoint, which end the query; its next start repeats the batch.
         """
         batch = Marker(batch_id, query_id_of(frame))
-        with self._pool.link() as link:
+        with self._link() as link:
             marker = read_marker(link, self._key)
         if is_written(marker, *batch):
             self._log_skip(batch)
@@ -89,7 +94,7 @@ class PostgresSink:
 
     def store(self, rows: IO[bytes], batch: Marker) -> bool:
         """Stores COPY text and marker in one transaction; False when another has stored the batch meanwhile."""
-        with self._pool.link() as link:
+        with self._link() as link:
             self._ensure_stage(link)
             with link.transaction(), link.cursor() as cursor:
                 with cursor.copy(self._target.copy_statement()) as copy:
@@ -103,6 +108,13 @@ class PostgresSink:
                 self._target.empty_stage(link)
         return not is_late
 
+    @contextmanager
+    def _link(self) -> Iterator[Link]:
+        """A connection whose statement a stop of the task cancels."""
+        task = task_id(self._key.job, self._key.task_index)
+        with self._pool.link() as link, interruptible(task, partial(_cancel, link)):
+            yield link
+
     def _ensure_stage(self, link: Link) -> None:
         if self._target.stage not in link.stages:
             self._target.make_stage(link)
@@ -110,6 +122,13 @@ class PostgresSink:
 
     def _log_skip(self, batch: Marker) -> None:
         log.info("batch already written", **self._key._asdict(), table=self._target.table, batch_id=batch.batch_id)
+
+
+def _cancel(link: Link) -> None:
+    try:
+        link.cancel_safe(timeout=_CANCEL_SECONDS)
+    except psycopg.Error as error:
+        log.warning("statement not cancelled", error=str(error))
 
 
 def query_id_of(frame: DataFrame) -> str:

@@ -13,13 +13,16 @@ import java.lang.management.ManagementFactory;
 import java.lang.management.MemoryPoolMXBean;
 import java.lang.management.MemoryType;
 import java.lang.management.ThreadMXBean;
+import java.util.Arrays;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.Objects;
 import java.util.OptionalLong;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.stream.Collectors;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.streaming.StreamingQueryProgress;
@@ -33,7 +36,9 @@ public final class QueryWatch {
   private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
   private static final OperatingSystemMXBean PROCESS =
       ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class);
+  private static final int MOST_FRAMES = 12;
   private static final Map<String, Watched> QUERIES = new ConcurrentHashMap<>();
+  private static final Map<String, Thread> STARTS = new HashMap<>();
 
   private QueryWatch() {}
 
@@ -55,6 +60,9 @@ public final class QueryWatch {
   public static void remove(String task) {
     Watched gone = QUERIES.remove(task);
     if (gone != null) {
+      if (!gone.query.isActive()) {
+        RunningQuery.HELD.remove(gone.query.runId());
+      }
       QueryUse.forget(gone.query.id().toString());
     }
   }
@@ -65,9 +73,9 @@ public final class QueryWatch {
   }
 
   /**
-   * JSON, one record for each query: {@code task}, {@code run}, {@code active}; {@code progress} when a newer one
-   * exists, and with it {@code malformed}, the number of malformed records since the query's start, if its records are
-   * decoded; {@code causes} when the query has failed.
+   * JSON, one record for each query: {@code task}, {@code run}, {@code active}, {@code quiet} (held and between two
+   * batches); {@code progress} when a newer one exists, and with it {@code malformed}, the number of malformed records
+   * since the query's start, if its records are decoded; {@code causes} when the query has failed.
    */
   public static String poll() throws com.fasterxml.jackson.core.JsonProcessingException {
     ArrayNode all = JSON.createArrayNode();
@@ -125,7 +133,9 @@ public final class QueryWatch {
   }
 
   private static void describe(ObjectNode record, Watched watched) {
-    record.put("run", watched.query.runId().toString()).put("active", watched.query.isActive());
+    record.put("run", watched.query.runId().toString())
+        .put("active", watched.query.isActive())
+        .put("quiet", isQuiet(watched.query));
     StreamingQueryProgress newest = watched.query.lastProgress();
     if (newest != null && newest != watched.seen) {
       watched.seen = newest;
@@ -147,20 +157,85 @@ public final class QueryWatch {
     }
   }
 
+  /** From now on {@code query} gets no more rows, or gets rows again. The batch in progress runs to its end. */
+  public static void hold(StreamingQuery query, boolean withoutRows) {
+    if (withoutRows) {
+      RunningQuery.HELD.add(query.runId());
+    } else {
+      RunningQuery.HELD.remove(query.runId());
+    }
+  }
+
+  /** Whether the query is held and between two batches: without rows it only runs what its watermark asks for. */
+  private static boolean isQuiet(StreamingQuery query) {
+    return RunningQuery.HELD.contains(query.runId()) && query.isActive() && !query.status().isTriggerActive();
+  }
+
   /**
    * Stops a query at the end of its batch. If the batch lasts longer than {@code patienceMillis}, interrupts the batch.
-   * Penstock's source gives the query no new rows meanwhile, so even a busy query becomes idle after its batch.
+   * Penstock's source gives the query no new rows meanwhile, so even a busy query becomes idle after its batch. Returns
+   * whether the query has ended; if not, {@link #end} tries again.
    */
-  public static void stop(StreamingQuery query, long patienceMillis) throws InterruptedException, TimeoutException {
+  public static boolean stop(StreamingQuery query, long patienceMillis) throws InterruptedException {
     long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(patienceMillis);
-    RunningQuery.STOPPING.add(query.runId());
-    try {
-      while (query.isActive() && query.status().isTriggerActive() && System.nanoTime() < deadline) {
-        Thread.sleep(STOP_POLL_MILLIS);
-      }
-      query.stop();
-    } finally {
-      RunningQuery.STOPPING.remove(query.runId());
+    RunningQuery.HELD.add(query.runId());
+    while (query.isActive() && query.status().isTriggerActive() && System.nanoTime() < deadline) {
+      Thread.sleep(STOP_POLL_MILLIS);
     }
+    return end(query);
+  }
+
+  /**
+   * Cancels the jobs of a query, interrupts its thread, and waits for its end for {@code spark.sql.streaming.stopTimeout}.
+   * Returns whether it has ended.
+   */
+  public static boolean end(StreamingQuery query) {
+    try {
+      query.stop();
+    } catch (TimeoutException late) {
+      return false;
+    }
+    RunningQuery.HELD.remove(query.runId());
+    return true;
+  }
+
+  /** What the thread of a query does at present: its stack, the innermost call first. */
+  public static String stackOf(StreamingQuery query) {
+    return Arrays.stream(RunningQuery.stackOf(query)).limit(MOST_FRAMES).map(StackTraceElement::toString)
+        .collect(Collectors.joining(" < "));
+  }
+
+  /** This thread begins to start the query of a task. {@link #interruptStart} may interrupt it until {@link #started}. */
+  public static void starts(SparkContext context, String task) {
+    context.setJobGroup(startGroup(task), "start of " + task, true);
+    synchronized (STARTS) {
+      STARTS.put(task, Thread.currentThread());
+    }
+  }
+
+  /** The start has ended, well or not. */
+  public static void started(SparkContext context, String task) {
+    synchronized (STARTS) {
+      STARTS.remove(task);
+      Thread.interrupted();
+    }
+    context.clearJobGroup();
+  }
+
+  /** Interrupts the start of a task and cancels its jobs. Returns whether one was under way. */
+  public static boolean interruptStart(SparkContext context, String task) {
+    synchronized (STARTS) {
+      Thread starting = STARTS.get(task);
+      if (starting == null) {
+        return false;
+      }
+      context.cancelJobGroup(startGroup(task));
+      starting.interrupt();
+      return true;
+    }
+  }
+
+  private static String startGroup(String task) {
+    return "start of " + task;
   }
 }

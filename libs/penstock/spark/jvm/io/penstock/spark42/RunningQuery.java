@@ -30,8 +30,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * lists every internal method used here and fails by name when Spark no longer has one.
  */
 public final class RunningQuery {
-  /** Runs of queries that are about to be stopped. They get no more rows; the batch in progress runs to its end. */
-  public static final Set<UUID> STOPPING = ConcurrentHashMap.newKeySet();
+  /** Runs of queries that get no more rows: those that are held, or about to be stopped. Their batches run to the end. */
+  public static final Set<UUID> HELD = ConcurrentHashMap.newKeySet();
 
   private final StreamExecution execution;
 
@@ -65,6 +65,13 @@ public final class RunningQuery {
     return Optional.ofNullable(properties).map(all -> all.getProperty(StreamExecution.QUERY_ID_KEY()));
   }
 
+  /** The stack of the thread that runs the query's batches; empty when the query is not a classic Spark query. */
+  public static StackTraceElement[] stackOf(StreamingQuery query) {
+    return query instanceof StreamingQueryWrapper wrapper
+        ? wrapper.streamingQuery().queryExecutionThread().getStackTrace()
+        : new StackTraceElement[0];
+  }
+
   /** The Java thread that plans the batches of {@code query}. Empty when {@code query} is not a classic Spark query. */
   public static OptionalLong threadIdOf(StreamingQuery query) {
     return query instanceof StreamingQueryWrapper wrapper
@@ -72,13 +79,18 @@ public final class RunningQuery {
         : OptionalLong.empty();
   }
 
+  /** The id in the checkpoint's metadata, the same in all runs of the query. */
+  public String id() {
+    return execution.id().toString();
+  }
+
   public String runId() {
     return execution.runId().toString();
   }
 
-  /** Whether the query is about to be stopped and must get no more rows. */
-  public boolean isStopping() {
-    return STOPPING.contains(execution.runId());
+  /** Whether the query must get no more rows. */
+  public boolean isHeld() {
+    return HELD.contains(execution.runId());
   }
 
   /** The sources in the order of the checkpoint's offset log. */
@@ -105,6 +117,17 @@ public final class RunningQuery {
       Object first = start.isEmpty() ? ((MicroBatchStream) source).initialOffset() : start.get();
       return ((Offset) first).json();
     }).toList();
+  }
+
+  /** A batch that has ended: its id, the rows of all sources, and how long all of it took. */
+  public record EndedBatch(long id, long rows, long millis) {}
+
+  /** The last batch of this run that has ended. Empty before the first one, and when the last trigger ran no batch. */
+  public Optional<EndedBatch> lastBatch() {
+    return Optional.ofNullable(execution.lastProgress())
+        .filter(progress -> progress.durationMs().containsKey("addBatch"))
+        .map(progress -> new EndedBatch(progress.batchId(), progress.numInputRows(),
+            progress.durationMs().get("triggerExecution")));
   }
 
   /** Milliseconds since 1970; 0 before the first row. Only for queries from {@link #ofThisThread}. */

@@ -20,6 +20,7 @@ class RunningQueryInternalsTest {
   @ParameterizedTest(name = "{0}.{1}")
   @CsvSource({
     "StreamExecution, QUERY_ID_KEY, java.lang.String",
+    "StreamExecution, id, java.util.UUID",
     "StreamExecution, runId, java.util.UUID",
     "StreamExecution, sources, scala.collection.immutable.Seq",
     "StreamExecution, getLatestExecutionContext, " + RUNTIME + "StreamExecutionContext",

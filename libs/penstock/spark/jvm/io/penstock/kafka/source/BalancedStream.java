@@ -4,6 +4,7 @@ import io.penstock.host.QueryUse;
 import io.penstock.kafka.source.broker.KafkaLogs;
 import io.penstock.kafka.source.idle.IdleInput;
 import io.penstock.kafka.source.limits.ReadLimits;
+import io.penstock.kafka.source.limits.SourcePace;
 import io.penstock.kafka.source.offsets.LeaderOffsetLog;
 import io.penstock.kafka.source.offsets.OffsetsJson;
 import io.penstock.kafka.source.plan.BalanceMode;
@@ -52,6 +53,7 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
   private final SkewGauge skew;
   private final Optional<IdleInput> idle;
   private final Optional<LeaderOffsetLog> leader;
+  private final Optional<SourcePace> pace;
   private boolean availableNow;
   private String startText = "";
 
@@ -65,14 +67,18 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
         ? Optional.empty()
         : Optional.of(new IdleInput(options.idleTimeoutMillis().getAsLong()));
     this.leader = options.followOffsetLog().map(this::leaderLog);
+    this.pace = options.targetBatchMillis().isEmpty() || options.stopAt().isPresent()
+        ? Optional.empty()
+        : Optional.of(new SourcePace(options.targetBatchMillis().getAsLong()));
   }
 
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
-    if (RunningQuery.ofThisThread().map(RunningQuery::isStopping).orElse(false)) {
+    Optional<RunningQuery> query = RunningQuery.ofThisThread();
+    if (query.map(RunningQuery::isHeld).orElse(false)) {
       return noNewRows(start, false);
     }
-    ReadLimits limits = ReadLimits.of(limit);
+    ReadLimits limits = paced(ReadLimits.of(limit), query);
     Offset sparksEnd = spark.latestOffset(start, sparkLimit(limit, limits));
     if (sparksEnd == null) {
       return null;
@@ -81,6 +87,7 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
     Map<TopicPartition, Long> available = parse(sparksEnd);
     addNewPartitions(starts, available.keySet());
     Map<TopicPartition, Long> ends = ends(starts, available, limits);
+    pace.ifPresent(own -> query.ifPresent(running -> own.planned(running, rowsBetween(starts, ends))));
     if (skew.isOn()) {
       skew.afterPlan(starts, ends, latest(available));
     }
@@ -103,7 +110,8 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
 
   @Override
   public ReadLimit getDefaultReadLimit() {
-    return ReadLimits.with(spark.getDefaultReadLimit(), options.maxBytes());
+    ReadLimit limit = ReadLimits.with(spark.getDefaultReadLimit(), options.maxBytes());
+    return pace.isPresent() ? ReadLimits.ofOwn(limit) : limit;
   }
 
   @Override
@@ -165,8 +173,21 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
 
   /** Spark's stream applies the whole limit when no option of this source changes the ends of batches. */
   private ReadLimit sparkLimit(ReadLimit limit, ReadLimits limits) {
-    boolean plain = options.balance() == BalanceMode.OFF && limits.maxBytes().isEmpty() && options.stopAt().isEmpty();
+    boolean plain = options.balance() == BalanceMode.OFF && limits.maxBytes().isEmpty() && options.stopAt().isEmpty()
+        && pace.isEmpty();
     return plain ? limit : limits.least();
+  }
+
+  /** A limit that asks for all that is available, as {@code Trigger.Once} does, stays as it is. */
+  private ReadLimits paced(ReadLimits limits, Optional<RunningQuery> query) {
+    if (pace.isEmpty() || query.isEmpty() || limits.isUnlimited()) {
+      return limits;
+    }
+    return pace.get().limit(limits, query.get(), query.get().sources().indexOf(this));
+  }
+
+  private static long rowsBetween(Map<TopicPartition, Long> starts, Map<TopicPartition, Long> ends) {
+    return ends.entrySet().stream().mapToLong(end -> end.getValue() - starts.get(end.getKey())).sum();
   }
 
   private Map<TopicPartition, Long> ends(

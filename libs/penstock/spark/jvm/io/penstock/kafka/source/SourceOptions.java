@@ -19,6 +19,7 @@ record SourceOptions(
     BalanceMode balance,
     EventTimes times,
     OptionalLong maxBytes,
+    OptionalLong targetBatchMillis,
     long skewEveryBatches,
     OptionalLong skewWarningMillis,
     Optional<StopOffsets> stopAt,
@@ -27,7 +28,8 @@ record SourceOptions(
     OptionalLong idleTimeoutMillis) {
   private static final long DEFAULT_TOLERANCE_MILLIS = 10_000;
   private static final List<String> NOT_FOR_FOLLOWERS =
-      List.of("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "stopAtOffsets");
+      List.of(
+          "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "targetBatchMillis", "stopAtOffsets");
 
   /** Raises IllegalArgumentException that names the option and its rule. {@code zone} is the session's time zone. */
   static SourceOptions of(CaseInsensitiveStringMap options, ZoneId zone) {
@@ -42,6 +44,7 @@ record SourceOptions(
         asked == BalanceMode.AUTO && hasField ? BalanceMode.FIELD : asked,
         hasField ? field(options, zone) : EventTimes.OF_RECORD,
         positive(options, "maxBytesPerTrigger"),
+        positive(options, "targetBatchMillis"),
         count(options, "skewEveryBatches"),
         positive(options, "skewWarningMillis"),
         Optional.ofNullable(options.get("stopAtOffsets")).map(SourceOptions::stopOffsets),

@@ -31,6 +31,11 @@ public record ReadLimits(OptionalLong maxRows, OptionalLong maxBytes, ReadLimit 
     return new ReadLimits(maxRows, maxBytes, least);
   }
 
+  /** {@code limit}, or one that Spark does not take for "all available": the source limits its batches by itself. */
+  public static ReadLimit ofOwn(ReadLimit limit) {
+    return limit instanceof ReadAllAvailable ? ReadLimit.maxRows(Long.MAX_VALUE) : limit;
+  }
+
   /** Adds a limit of bytes to {@code limit}, Spark's own limit of a source. */
   public static ReadLimit with(ReadLimit limit, OptionalLong maxBytes) {
     if (maxBytes.isEmpty()) {

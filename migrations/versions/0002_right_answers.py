@@ -1,7 +1,4 @@
-"""Sync states no longer say which revision ran before; removals of savepoints pause.
-
-The statements are in the SQL file of the same name.
-"""
+"""What keeps answers right: outputs of one job, proven packages, jobs that quiesce. The SQL file has the statements."""
 
 from __future__ import annotations
 

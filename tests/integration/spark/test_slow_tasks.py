@@ -1,0 +1,173 @@
+"""Tasks whose batches or starts take long, on one host: it ends those that do not stop, and the others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import psycopg
+import pytest
+
+from penstock.control.process import wait_until
+from penstock.local.kafka import EmbeddedKafka
+from penstock.spark.channel import Live, Stop
+from penstock.spark.packages import pack
+from penstock.tasks.spec import TaskSpec
+from tests.support.spark.hosts import (
+    REPLY_SECONDS,
+    Supervisor,
+    job_config,
+    make_topic,
+    produce,
+    running_host,
+    settings_for,
+    task_spec,
+)
+from tests.support.store.database import fresh_database
+
+PACKAGE = '''
+import time
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
+
+def endless(session, inputs, args):
+    """Its Python worker never returns."""
+    def sleep(word):
+        open(args["mark"], "w").close()
+        time.sleep(600)
+    return inputs["events"].select("n", F.udf(sleep, StringType())("word").alias("word"))
+
+def two_millis(session, inputs, args):
+    """Each row takes two milliseconds."""
+    def sleep(word):
+        time.sleep(0.002)
+        return word
+    return inputs["events"].select("n", F.udf(sleep, StringType())("word").alias("word"))
+
+def slow_start(session, inputs, args):
+    """Its start runs a Spark job of ten minutes."""
+    open(args["mark"], "w").close()
+    session.range(1).selectExpr("reflect('java.lang.Thread', 'sleep', 600000L)").collect()
+    return inputs["events"]
+'''
+LONGEST_STOP_SECONDS = 20.0
+"""Well below the time after which a Task Manager gives the host up (30 s)."""
+WAITERS = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+
+
+class Slow:
+    """A host, a package of slow queries, and a database."""
+
+    def __init__(self, host: Supervisor, folder: Path, bootstrap: str, database: str) -> None:
+        self.host = host
+        self.folder = folder
+        self.bootstrap = bootstrap
+        self.database = database
+        source = folder / "source"
+        source.mkdir()
+        (source / "slow.py").write_text(PACKAGE)
+        _, digest = pack(source, "slow", "1.0", folder / "packages")
+        self.package = {"name": "slow", "version": "1.0", "digest": digest}
+
+    def topic(self, rows: int) -> str:
+        topic = make_topic(self.bootstrap, 1)
+        self.produce(topic, rows)
+        return topic
+
+    def produce(self, topic: str, rows: int) -> None:
+        produce(self.bootstrap, topic, ({"n": n, "word": "w", "at": "2024-01-01T00:00:00Z"} for n in range(rows)), 1)
+
+    def spec(self, job: str, topic: str, **more: Any) -> TaskSpec:
+        """A task that runs a function of the package, or else plain SQL."""
+        if "function" in more:
+            args = {"mark": str(self.mark(job))}
+            more |= {"query": {"python": f"slow:{more.pop('function')}"}, "args": args, "package": self.package}
+        output = more.pop("output", {"type": "files", "path": str(self.folder / "out" / job)})
+        return task_spec(job, job_config(topic, 1, output, **more))
+
+    def mark(self, job: str) -> Path:
+        """A file that the slow function of a job makes when it begins."""
+        return self.folder / f"{job}.mark"
+
+    def live(self, spec: TaskSpec) -> None:
+        assert self.host.host.send(Live(id=0, spec=spec)).result(REPLY_SECONDS).ok
+
+    def seconds_to_stop(self, *jobs: str) -> float:
+        begun = monotonic()
+        for reply in [self.host.host.send(Stop(id=0, task_id=f"{job}/0")) for job in jobs]:
+            assert reply.result(REPLY_SECONDS).ok
+        return monotonic() - begun
+
+
+@pytest.fixture(scope="module")
+def slow(kafka: EmbeddedKafka, postgres_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slow]:
+    folder = tmp_path_factory.mktemp("slow")
+    with fresh_database(postgres_url) as database:
+        own: dict[str, Any] = {"boundary_wait_seconds": 0.5, "max_concurrent_starts": 2, "spark_master": "local[6]"}
+        settings = settings_for(folder, kafka.bootstrap, connections={"default": database}, **own)
+        with running_host("slow", settings, folder) as host:
+            yield Slow(host, folder, kafka.bootstrap, database)
+
+
+def test_tasks_that_do_not_stop_are_ended_and_the_others_go_on(slow: Slow) -> None:
+    """
+    1. A Python worker never returns, a sink waits for a lock in Postgres, and two starts fill the host's threads.
+    2. All are told to stop, and have stopped in time. Another task reads on.
+    """
+    quiet, waiting = slow.topic(3), slow.topic(0)
+    assert slow.host.start(slow.spec("quiet", quiet)).ok
+    assert slow.host.start(slow.spec("waits", waiting, output={"type": "postgres", "table": "late"})).ok
+    assert slow.host.start(slow.spec("endless", slow.topic(1), function="endless")).ok
+    with psycopg.connect(slow.database) as lock, psycopg.connect(slow.database, autocommit=True) as look:
+        lock.execute("LOCK TABLE late")
+        slow.produce(waiting, 1)
+        starts = [slow.host.send_start(slow.spec(job, quiet, function="slow_start")) for job in ("first", "second")]
+        wait_until(lambda: all(slow.mark(job).exists() for job in ("endless", "first", "second")), 60, "them to begin")
+        wait_until(lambda: look.execute(WAITERS).fetchone() == (1,), 60, "the sink to wait")
+        assert slow.seconds_to_stop("endless", "waits", "first", "second") < LONGEST_STOP_SECONDS
+    assert not any(start.result(REPLY_SECONDS).ok for start in starts)
+    slow.produce(quiet, 3)
+    slow.host.wait_for_records("quiet/0", 6)
+    assert slow.seconds_to_stop("quiet") < LONGEST_STOP_SECONDS
+
+
+def test_a_catch_up_makes_batches_of_about_the_asked_time(slow: Slow) -> None:
+    """5,000 rows of 2 ms in batches of two seconds: the first shows what rows cost, and none after it is long."""
+    spec = slow.spec("catch-up", slow.topic(5_000), function="two_millis", max_batch_seconds=2.0)
+    checkpoint = Path(slow.host.start(spec).result["checkpoint"])
+    slow.host.wait_for_records(spec.task_id, 5_000)
+    assert slow.host.stop(spec.task_id, finish_pending=True).ok
+    later = [batch_seconds(path) for path in checkpoint.glob("commits/[0-9]*") if path.name != "0"]
+    assert len(later) >= 3, "the first has 2,000 rows"
+    assert max(later) < 4.0, later
+
+
+def batch_seconds(commit: Path) -> float:
+    return commit.stat().st_mtime - (commit.parent.parent / "offsets" / commit.name).stat().st_mtime
+
+
+def test_a_quiescing_task_finishes_its_batch_and_takes_no_more_rows_until_it_is_released(slow: Slow) -> None:
+    """1. A task reads. 2. It is to take no more rows: rows that come wait. It says that it is quiet, and runs on.
+    3. Released, it reads on. 4. Started again as quiescing, it reads nothing."""
+    spec = slow.spec("held", slow.topic(3))
+    quiescing = spec.model_copy(update={"quiescing": True})
+    assert slow.host.start(spec).ok
+    slow.host.wait_for_records(spec.task_id, 3)
+    slow.live(quiescing)
+    wait_until(lambda: slow.host.progress[spec.task_id].quiesced, 30, "the task to be quiet")
+    (topic,) = [source.topic for source in spec.config.inputs.values()]
+    slow.produce(topic, 3)
+    slow.live(spec)
+    slow.host.wait_for_records(spec.task_id, 6)
+    wait_until(lambda: not slow.host.progress[spec.task_id].quiesced, 30, "the task to be busy again")
+    slow.live(quiescing)
+    wait_until(lambda: slow.host.progress[spec.task_id].quiesced, 30, "the task to be quiet")
+    assert slow.seconds_to_stop("held") < LONGEST_STOP_SECONDS
+    checkpoint = Path(slow.host.start(quiescing).result["checkpoint"])
+    slow.host.progress.clear()
+    wait_until(lambda: slow.host.progress.get(spec.task_id), 30, "the task to tell that it is quiet")
+    assert slow.host.progress[spec.task_id].quiesced
+    assert {path.name for path in checkpoint.glob("offsets/[0-9]*")} == {"0", "1"}
+    assert slow.seconds_to_stop("held") < LONGEST_STOP_SECONDS
