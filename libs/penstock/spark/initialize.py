@@ -1,8 +1,9 @@
-"""Creates the output of a job before its tasks start, with the code that a task runs at its start."""
+"""Checks a job and creates its output before its tasks start, with the code that a task runs at its start."""
 
 from __future__ import annotations
 
 from penstock.control.logs import logger
+from penstock.spark.analysis.analyse import analyse, require_no_problem
 from penstock.spark.sinks import writer
 from penstock.spark.task import Runtime, make_frame
 from penstock.tasks.sinks import SinkRequest
@@ -12,11 +13,14 @@ log = logger(__name__)
 
 
 def initialize(runtime: Runtime, request: SinkRequest) -> None:
-    """Builds the query of the first task and creates the output for its rows. Starts nothing. Safe to repeat.
+    """Analyses the job, builds the query of the first task and creates the output for its rows. Starts nothing. Safe to
+    repeat.
 
-    Raises BrokenTask when query or output cannot work as configured, Unavailable when a server does not answer.
+    Raises BrokenTask when the job cannot work as configured, Unavailable when a server does not answer. An input topic
+    that another job makes later is waited for by the tasks.
     """
     config = request.config
+    require_no_problem(analyse(runtime.spark, runtime.settings, config).problems)
     spec = TaskSpec(
         job=request.job,
         index=0,

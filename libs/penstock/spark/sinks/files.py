@@ -8,13 +8,14 @@ each generation has a folder of its own: `<path>/g<generation>/task-<index>`. `r
 from __future__ import annotations
 
 from functools import reduce
+from typing import Any
 
 from py4j.java_gateway import JavaObject
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from penstock.config.model import FilesOutput
+from penstock.config.model import FilesOutput, JobConfig
 from penstock.control.errors import NotFound
 from penstock.spark.sinks.context import JSON_OPTIONS, TIMESTAMP_OPTIONS, require_output_mode
 from penstock.tasks.spec import TaskSpec
@@ -29,13 +30,29 @@ _READ_OPTIONS = {"parquet": {}, "json": {}, "csv": {"header": "true"}}
 
 def writer(frame: DataFrame, spec: TaskSpec, output: FilesOutput) -> DataStreamWriter:
     """Writes `frame` below the task's own folder. Raises BrokenTask unless the output mode is append."""
-    require_output_mode(spec, ("append",))
+    require_output_mode(spec.config, ("append",))
     return (
         frame.writeStream.outputMode("append")
         .format(output.format)
         .options(**_WRITE_OPTIONS[output.format])
         .option("path", task_folder(output.path, spec.generation, spec.index))
     )
+
+
+def check(frame: DataFrame, config: JobConfig, output: FilesOutput) -> None:
+    """Checks the output mode, and with Spark that the format takes the types of the columns.
+
+    Raises BrokenTask, and Spark's error for a type.
+    """
+    require_output_mode(config, ("append",))
+    jvm: Any = frame.sparkSession._jvm
+    sources = jvm.org.apache.spark.sql.execution.datasources
+    formats = {
+        "parquet": sources.parquet.ParquetFileFormat,
+        "json": sources.json.JsonFileFormat,
+        "csv": sources.csv.CSVFileFormat,
+    }
+    sources.DataSourceUtils.verifySchema(formats[output.format](), frame._jdf.schema(), False)
 
 
 def task_folder(path: str, generation: int, index: int) -> str:
