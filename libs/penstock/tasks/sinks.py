@@ -10,7 +10,6 @@ from pydantic import Field
 from penstock.config.model import JobConfig
 from penstock.tasks.host_request import HostRequest
 
-
 _DECIDES_PLACEMENT = ("package", "query", "args", "inputs", "tables", "spark_settings")
 
 

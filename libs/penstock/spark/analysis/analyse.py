@@ -5,6 +5,7 @@ The query is built as a task builds it, in a session of its own. No query is sta
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,7 +26,8 @@ from penstock.spark.session import task_session
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import check
 from penstock.spark.sources import read_input, read_table
-from penstock.tasks.analysis import MAY_COME_LATER, AnalysisReport, Operator
+from penstock.spark.task import Runtime
+from penstock.tasks.analysis import MAY_COME_LATER, AnalysisReport, AnalysisRequest, Operator
 
 Check = Callable[[JobConfig, SparkSettings], Iterable[Problem]]
 CHECKS: tuple[Check, ...] = ()
@@ -66,6 +68,15 @@ class Analysis:
             self.unchecked.append(error.detail)
         except Exception as error:  # noqa: BLE001 -- what a query or schema raises is the job's
             self.problems.append(problem_of(error, where, rule, self.query))
+
+
+def analyse_job(runtime: Runtime, request: AnalysisRequest) -> AnalysisReport:
+    """The findings about a job, for who writes it. The tasks of the host go on."""
+    try:
+        return analyse(runtime.spark, runtime.settings, request.config).report()
+    finally:
+        # A frame and its session refer to each other; without this the JVM would keep them until a task stops.
+        gc.collect()
 
 
 def analyse(spark: SparkSession, settings: SparkSettings, config: JobConfig) -> Analysis:

@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock.config.declare import Model
 from penstock.control.errors import Conflict
+from penstock.spark.analysis.analyse import analyse_job
 from penstock.spark.collect import collect
 from penstock.spark.initialize import initialize
 from penstock.spark.redistribute.engine import redistribute
@@ -17,6 +18,7 @@ from penstock.spark.redistribute.seal import seal
 from penstock.spark.savepoint.take import remove, take
 from penstock.spark.task import Runtime
 from penstock.tasks.host_task import (
+    ANALYSE,
     INITIALIZE_SINK,
     REDISTRIBUTE,
     REMOVE_GENERATION,
@@ -35,6 +37,7 @@ HANDLERS: Mapping[str, Handler] = {
     TAKE_SAVEPOINT: take,
     REMOVE_SAVEPOINT: remove,
     REMOVE_GENERATION: collect,
+    ANALYSE: analyse_job,
 }
 """By kind. Each is given the runtime and the kind's request, may be repeated, and returns the kind's `Report`."""
 
