@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Engine
 
 from penstock.config.classify import Config, classify
 from penstock.config.model import JobConfig
@@ -16,8 +16,9 @@ from penstock.control.errors import PenstockError
 from penstock.control.logs import logger
 from penstock.store.engine import snapshot
 from penstock.tasks.analysis import AnalysisReport, AnalysisRequest
-from penstock.tasks.selectors import meets, offered, selector_of
+from penstock.tasks.selectors import selector_of
 from penstock.wire.analyses import AnalysisCall, AnalysisClient
+from services.job_service.store.analyses import is_written, live_urls
 
 log = logger(__name__)
 
@@ -32,13 +33,6 @@ _UNRELATED = frozenset(
         "resources", "slo", "threads_per_task", "trigger_interval_seconds",
     }
 )  # fmt: skip
-_LIVE = text("SELECT name, url, region, labels FROM containers WHERE state = 'live' ORDER BY name")
-_WRITES_TOPIC = text(
-    """
-    SELECT EXISTS (SELECT FROM expected_configs
-        WHERE job <> :job AND config->'output'->>'type' = 'kafka' AND config->'output'->>'topic' = :topic)
-    """
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +58,7 @@ class Analyses:
     def ask(self, job: str, config: JobConfig, *, wait_seconds: float, start_host: bool) -> Verdict:
         """The analysis of a job's configuration, within `wait_seconds`."""
         with snapshot(self._engine) as connection:
-            urls = _urls(connection, job, config)
+            urls = _in_turn(job, live_urls(connection, selector_of(config.model_dump(mode="json"))))
         if not urls:
             return Verdict(None, "no container is live")
         until = monotonic() + wait_seconds
@@ -89,8 +83,7 @@ class Analyses:
             return report
         topics = {source.topic for source in config.inputs.values()}
         with snapshot(self._engine) as connection:
-            asked = {topic: connection.execute(_WRITES_TOPIC, {"job": job, "topic": topic}) for topic in topics}
-            made = {topic for topic, rows in asked.items() if rows.scalar_one()}
+            made = {topic for topic in topics if is_written(connection, topic, besides=job)}
         fields = {f"inputs.{name}.topic" for name, source in config.inputs.items() if source.topic in made}
         return report.model_copy(update={"problems": without(report.problems, fields)})
 
@@ -114,9 +107,7 @@ def must_be_asked(before: Config, after: JobConfig) -> bool:
     return False
 
 
-def _urls(connection: Connection, job: str, config: JobConfig) -> list[str]:
-    """Of the containers on which the job may run, in an order that differs from job to job."""
-    selector = selector_of(config.model_dump(mode="json"))
-    rows = [row for row in connection.execute(_LIVE) if meets(offered(row.region, row.labels), selector)]
-    first = sum(job.encode()) % len(rows) if rows else 0
-    return [str(row.url) for row in (*rows[first:], *rows[:first])]
+def _in_turn(job: str, urls: Sequence[str]) -> list[str]:
+    """The addresses in an order that differs from job to job, so that not all ask one container."""
+    first = sum(job.encode()) % len(urls) if urls else 0
+    return [*urls[first:], *urls[:first]]

@@ -133,7 +133,8 @@ def _hidden(values: list[HiddenValueView]) -> str:
 def plan(job: Job, layer: Layer, config: Config, as_json: AsJson = False, verify: Verify = True) -> None:
     """Show what a change would do, without making it.
 
-    The job need not exist: `plan JOB base FILE`. Prints the fields that change, the steps, the tasks that restart, for how long they are down, and what Spark says.
+    The job need not exist: `plan JOB base FILE`. Prints the fields that change, the steps, the tasks that restart, for
+    how long they are down, and what Spark says.
     """
     content = json_object(config, names={"data_dir": str(CliSettings.read().data_dir.absolute())})
     answer = client().plan(job, content, layer=layer, verify=verify)
