@@ -42,9 +42,11 @@ def nothing_done(job: StoredJob) -> Written:
     return Written(job=job.name, action="none", revision=job.revision)
 
 
-def answer(status: int, view: View, done: Written | None = None) -> Answer:
+def answer(status: int, view: View, done: Written | None = None, *, verified: bool | None = None) -> Answer:
     """The answer to a write; its ETag is the version that the write `done`, or `view` itself, made."""
     made = view if isinstance(view, Written) else done
+    if verified is not None:
+        view = view.model_copy(update={"verified": verified})
     headers = {} if made is None or made.version is None else {"ETag": etag(made.version)}
     return Answer(status, view.model_dump(mode="json"), headers)
 

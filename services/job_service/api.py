@@ -9,8 +9,10 @@ from sqlalchemy import Engine, text
 
 from penstock.control.clock import Clock
 from penstock.store.engine import transaction
+from penstock.wire.analyses import AnalysisClient
 from penstock.wire.app import PROBLEM, create_app
 from penstock.wire.jobs import Problem
+from services.job_service.analyses import Analyses
 from services.job_service.authentication import Authenticator
 from services.job_service.requests import Parts
 from services.job_service.routes import (
@@ -54,6 +56,7 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings) -> Fa
         authenticator,
         settings.job_service_largest_body_bytes,
         settings.state_syncer_rollout_share,
+        Analyses(engine, AnalysisClient()),
     )
     _document_problems(app)
     return app

@@ -10,7 +10,7 @@ from penstock.config.model import ChangeKind, DesiredState, JobConfig
 from penstock.tasks.host_task import INITIALIZE_SINK, REDISTRIBUTE, SEAL
 from penstock.tasks.rates import Rates, catch_up_seconds
 from penstock.tasks.rollout import ROLLOUT_SHARE, is_upgrade, wave_ends
-from penstock.tasks.sinks import needs_sink
+from penstock.tasks.sinks import prepared_part
 from penstock.tasks.spec import task_id
 from penstock.wire.jobs import FieldChangeView, PlanView
 
@@ -54,7 +54,8 @@ def plan(
     rolls = kind is ChangeKind.RESTART and old and new and is_upgrade(tuple(each.path for each in difference.fields))
     waves = _waves(job, new, rollout_share) if rolls else []
     steps = tuple(f"wave_{number}" for number in range(1, len(waves) + 1)) or _steps(kind, old, new)
-    remade = needs_sink(wanted) and wanted["output"] != running["output"]
+    prepared = prepared_part(wanted)
+    remade = prepared and prepared != prepared_part(running)
     undisturbed = kind in (ChangeKind.NONE, ChangeKind.LIVE) or old == 0
     downtime = rescale_seconds if kind is ChangeKind.RESCALE else None
     return PlanView(
@@ -72,7 +73,7 @@ def plan(
 
 def _first_start(job: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
     count = _task_count(wanted)
-    made = [INITIALIZE_SINK] if count and needs_sink(wanted) else []
+    made = [INITIALIZE_SINK] if count and prepared_part(wanted) else []
     return {
         "kind": ChangeKind.NONE.name.lower(),
         "allowed": True,

@@ -22,6 +22,7 @@ from penstock.control.errors import NotFound
 from penstock.model.jobs import StoredJob
 from penstock.wire.jobs import WithReason
 from services.job_service.access import Principal
+from services.job_service.analyses import Analyses
 from services.job_service.answers import Answer
 from services.job_service.authentication import Authenticator
 from services.job_service.cursors import Page
@@ -48,6 +49,7 @@ class Parts:
     authenticator: Authenticator
     largest_body_bytes: int
     rollout_share: float
+    analyses: Analyses
 
 
 class StrictRequest(Request):
@@ -122,7 +124,7 @@ async def _call(
     idempotency_key: Annotated[str | None, Header(pattern=_PRINTABLE)] = None,
 ) -> Call:
     fingerprint = _fingerprint(request, await request.body())
-    return Call(parts.engine, parts.clock, principal, idempotency_key, fingerprint)
+    return Call(parts.engine, parts.clock, principal, idempotency_key, fingerprint, parts.analyses)
 
 
 CallOf = Annotated[Call, Depends(_call)]
@@ -152,6 +154,10 @@ Limit = Annotated[int, Query(ge=1, le=1000, description="most items of the page"
 Cursor = Annotated[str | None, Query(max_length=1000, description="`next` of the page before")]
 Text = Annotated[str, Query(max_length=2000, pattern=_NO_NUL)]
 OptionalText = Annotated[str | None, Query(max_length=2000, pattern=_NO_NUL)]
+Verify = Annotated[
+    bool,
+    Query(description="false: write without Spark's analysis, as for a table or topic that another job makes later"),
+]
 ReasonBody = Annotated[WithReason, Body(default_factory=WithReason)]
 
 

@@ -9,17 +9,21 @@ from datetime import datetime
 from sqlalchemy import Connection, Engine
 
 from penstock.config.basis import merge_basis
+from penstock.config.problems import refusal
+from penstock.config.validate import check_merged
 from penstock.control.clock import Clock
 from penstock.control.errors import InvalidConfig, UserError
 from penstock.control.logs import logger
 from penstock.model.jobs import Action, Change, Committed, StoredJob
-from penstock.store.engine import transaction
+from penstock.store.engine import snapshot, transaction
 from penstock.wire.jobs import Written
 from services.job_service.access import Principal
+from services.job_service.analyses import WRITE_SECONDS, Analyses, must_be_asked
 from services.job_service.answers import Answer, answer, nothing_done, written
 from services.job_service.store import expected, flows, idempotency
 from services.job_service.store.layers import all_layers
-from services.job_service.writes import Write, batches, decide
+from services.job_service.writes import Write, batches, decide, unknown_job
+from services.job_service.writes import expected as merged_of
 
 log = logger(__name__)
 Outcome = Written | UserError
@@ -34,6 +38,7 @@ class Call:
     principal: Principal
     key: str | None
     fingerprint: str
+    analyses: Analyses
 
     @property
     def author(self) -> str:
@@ -58,9 +63,37 @@ class Call:
             )
             return done
 
-    def write(self, status: int, write: Write) -> Answer:
+    def write(self, status: int, write: Write, *, verified: bool | None = None) -> Answer:
         """Does one write. Raises the UserError that refuses it."""
-        return self.run(lambda connection: answer(status, self.write_in(connection, write)))
+        return self.run(lambda connection: answer(status, self.write_in(connection, write), verified=verified))
+
+    def verified(self, write: Write, *, verify: bool) -> bool | None:
+        """Whether Spark's analysis found nothing against the write, as the job is stored now; None when there is
+        nothing to verify.
+
+        It is asked before the write's transaction, which nothing may hold up. Without a host that is ready the write
+        goes on unverified. Raises InvalidConfig with what the analysis found.
+        """
+        with snapshot(self.engine) as connection:
+            if self.key is not None and idempotency.is_known(connection, self.author, self.key):
+                return None
+            stored = expected.read(connection, [write.job]).get(write.job, unknown_job(write.job))
+            layers = all_layers(connection)
+        try:
+            change = decide(write, stored, layers, self.clock.now())
+        except UserError:
+            return None  # the write itself is refused by it
+        if change is None or change.merged is None:
+            return None
+        config = check_merged(change.merged)
+        if stored.exists and not must_be_asked(merged_of(stored, layers), config):
+            return None
+        if not verify:
+            return False
+        verdict = self.analyses.ask(write.job, config, wait_seconds=WRITE_SECONDS, start_host=False)
+        if verdict.report is not None and verdict.report.problems:
+            raise refusal(verdict.report.problems)
+        return verdict.verified
 
     def write_in(self, connection: Connection, write: Write) -> Written:
         """Does one write in the transaction of `run`. Raises the UserError that refuses it."""

@@ -78,6 +78,11 @@ def decide(write: Write, job: StoredJob | None, layers: Layers, now: datetime) -
     return _job_change(write, job) if write.action in ON_JOBS else _layer_change(write, job, layers, now)
 
 
+def unknown_job(name: str) -> StoredJob:
+    """A job that does not exist, as a write that creates it finds it."""
+    return StoredJob(name, 0, 0, deleting=False, owner="", created_at=datetime.min, has_run=False)
+
+
 def new_content(write: Write, job: StoredJob) -> Mapping[str, Any] | None:
     """The content of the layer after the write; None when the write drops the layer."""
     if write.action in (Action.DROP, Action.EXPIRE):

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Query
 
 from penstock.control.errors import Conflict, Unavailable
+from penstock.tasks.analysis import AnalysisReport
 from penstock.tasks.host_task import HostTask
+from penstock.wire.analyses import AnalysisCall
 from penstock.wire.app import create_app
 from penstock.wire.cluster import ShardAnswers, ShardOrders, as_json
 from penstock.wire.host_tasks import MOST_WAIT_SECONDS, HostTaskAnswer
@@ -24,6 +26,7 @@ def build_app(container: Container) -> FastAPI:
     app = create_app("task_manager", ready=lambda: readiness(container.summary()))
     _add_orders(app, container)
     _add_host_tasks(app, container)
+    _add_analyses(app, container)
 
     @app.get("/v1/tasks", tags=["tasks"])
     def tasks() -> dict[str, Any]:
@@ -57,6 +60,13 @@ def _add_host_tasks(app: FastAPI, container: Container) -> None:
     def cancel_host_task(key: str, leader_epoch: Annotated[int, Query(ge=0)]) -> None:
         """Drops a host task that has not begun. One under way claims no more checkpoints."""
         container.cancel_host_task(key, leader_epoch)
+
+
+def _add_analyses(app: FastAPI, container: Container) -> None:
+    @app.post("/v1/analyses", tags=["analyses"])
+    def analyse(call: AnalysisCall) -> AnalysisReport:
+        """Has a Spark host say what is wrong with a job. Nothing of the job is started or made."""
+        return container.analyse(call)
 
 
 def readiness(summary: Summary) -> dict[str, Any]:

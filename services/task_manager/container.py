@@ -16,14 +16,17 @@ from penstock.control.errors import Conflict, Unavailable
 from penstock.control.logs import logger
 from penstock.model.reports import TaskReportBatch
 from penstock.spark.channel import Event
+from penstock.tasks.analysis import AnalysisReport
 from penstock.tasks.host_request import HostRequest
 from penstock.tasks.host_task import HostTask
 from penstock.tasks.ownership import OwnedShards
 from penstock.tasks.shards import Sharding
+from penstock.wire.analyses import AnalysisCall
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest, Identity, ShardAnswers, ShardOrders
-from penstock.wire.host_tasks import HostTaskAnswer
+from penstock.wire.host_tasks import HostTaskAnswer, HostTaskState
 from services.task_manager.decide.actions import Action
-from services.task_manager.decide.model import DesiredTask, Limits
+from services.task_manager.decide.host_choice import host_key_for
+from services.task_manager.decide.model import DesiredTask, HostPhase, Limits
 from services.task_manager.decide.reconcile import Desired, reconcile
 from services.task_manager.hosts.host_pool import HostPool
 from services.task_manager.hosts.host_tasks import place, refusal
@@ -191,6 +194,29 @@ class Container:
         with self._changed:
             self._changed.wait_for(lambda: self._state.host_tasks.is_over(task.key), wait_seconds)
             return self._state.host_tasks.answer(task.key)
+
+    def analyse(self, call: AnalysisCall) -> AnalysisReport:
+        """Has a host with the job's package analyse it. With `start_host` one is started where none is ready.
+
+        Raises Unavailable without a lease or a host, and when the analysis does not end in time."""
+        with self._locked() as now:
+            if not self._membership.has_lease(now) or self._shutting_down:
+                raise Unavailable("this container has no lease or is shutting down")
+            key = host_key_for(call.request, self._identity.capacity.memory_bytes)
+            hosts = self._state.observed.hosts.values()
+            if not call.start_host and not any(host.key == key and host.phase is HostPhase.READY for host in hosts):
+                raise Unavailable("no host with the job's package is ready here")
+            tasks = self._state.host_tasks
+            task = HostTask(leader_epoch=tasks.leader_epoch, request=call.request)
+            tasks.ask(task, self._identity.capacity.memory_bytes)
+        self.wake.set()
+        with self._changed:
+            self._changed.wait_for(lambda: tasks.is_over(task.key), call.wait_seconds)
+            answer = tasks.answer_and_forget(task.key)
+        if answer.state is not HostTaskState.DONE:
+            self.wake.set()
+            raise Unavailable(answer.error or f"not analysed within {call.wait_seconds:g} s")
+        return AnalysisReport.model_validate(answer.report)
 
     def cancel_host_task(self, key: str, leader_epoch: int) -> None:
         """Drops a host task that has not begun. If a host has it, the host is told not to begin. Raises Conflict when a

@@ -300,3 +300,30 @@ def test_what_is_written_while_an_output_is_made_replaces_it(cell: Cell) -> None
     revision = write(cell, output={"topic": "free"})
     cell.round()
     assert (cell.running()["revision"], cell.sync()["state"]) == (revision, "synced")
+
+
+PYTHON = {"query": {"sql": None, "python": "m:f"}, "package": {"name": "p", "version": "1"}}
+
+
+def test_a_query_that_only_spark_sees_through_is_checked_before_several_tasks_run_it(cell: Cell) -> None:
+    """1. One task runs: nothing is asked. 2. A second one is refused by Spark: the job runs on, and says why. 3. With
+    another version it is right: checked, then rescaled."""
+    cell.restart()
+    write(cell, task_count=1, **PYTHON)
+    cell.rounds(2)
+    before = cell.running()
+    assert (cell.sync()["state"], steps(cell)) == ("synced", [])
+    why = "task_count: GROUP BY in query.python brings rows with equal (carrier) together"
+    cell.containers.works = lambda _: Failed(why)
+    write(cell, task_count=2, **PYTHON)
+    cell.rounds(3)
+    assert (cell.sync()["state"], cell.sync()["plan"], cell.running()) == ("failed", None, before)
+    assert why in cell.sync()["detail"]
+    assert set(steps(cell)) == {"initialize_sink"}
+    cell.containers.asked.clear()
+    cell.containers.works = everything_works
+    cell.restart()
+    write(cell, task_count=2, **PYTHON | {"package": {"name": "p", "version": "2"}})
+    cell.rounds(7)
+    assert steps(cell) == ["initialize_sink", "redistribute", "seal"]
+    assert cell.running()["config"]["task_count"] == 2

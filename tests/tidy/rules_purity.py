@@ -17,6 +17,7 @@ PURE_MODULES = ("penstock.control.errors",)
 SHELL_NAMES = ("__init__.py", "__main__.py", "settings.py", "loop.py", "api.py", "dispatcher.py")
 SERVICE_SHELLS: frozenset[str] = frozenset(
     [
+        "services/job_service/analyses.py",
         "services/job_service/authentication.py",
         "services/job_service/expiry.py",
         "services/job_service/requests.py",

@@ -11,6 +11,10 @@ Layer = Annotated[str, typer.Argument(help="name of the layer: base, provisioner
 Config = Annotated[str, typer.Argument(help="a JSON object, or a file that contains one")]
 Reason = Annotated[str, typer.Option("--reason", "-r", help="why; kept in the history")]
 IfMatch = Annotated[int | None, typer.Option("--if-match", help="refuse unless the layer has this version")]
+Verify = Annotated[
+    bool,
+    typer.Option("--verify/--no-verify", help="ask Spark what is wrong with the job; not for what another job makes"),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="print the whole answer as JSON")]
 ForTime = Annotated[
     str | None, typer.Option("--for", help="after this time the change is undone: 30m, 2h, 1d; default: never")

@@ -27,6 +27,8 @@ def say_written(written: Written) -> None:
     layer = "" if written.layer is None else f" {written.layer}"
     ends = "" if written.expires_at is None else f", ends {cell(written.expires_at)}"
     say(f"{written.action} {written.job}{layer}: revision {written.revision}{version}{ends}")
+    if written.verified is False:
+        say("not verified by Spark: the job is checked before its first task starts")
 
 
 def say_more(cursor: str | None) -> None:

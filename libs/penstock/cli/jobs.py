@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.arguments import AsJson, Config, Job, Reason
+from penstock.cli.arguments import AsJson, Config, Job, Reason, Verify
 from penstock.cli.connection import client, say_written
 from penstock.cli.output import figure, show_json, table
 from penstock.cli.parse import json_object
@@ -34,13 +34,13 @@ def show(job: Job) -> None:
     show_json(client().get_job(job))
 
 
-def apply(job: Job, config: Config, reason: Reason = "") -> None:
+def apply(job: Job, config: Config, reason: Reason = "", verify: Verify = True) -> None:
     """Create a job, or replace its base layer.
 
     In a file, `${data_dir}` is replaced by the data folder of `penstock up`, and `${job}` by the job's name.
     """
     definition = json_object(config, names={"data_dir": str(CliSettings.read().data_dir.absolute()), "job": job})
-    say_written(client().put_job(job, definition, reason=reason))
+    say_written(client().put_job(job, definition, reason=reason, verify=verify))
 
 
 def delete(job: Job, reason: Reason = "") -> None:

@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.arguments import AsJson, Config, IfMatch, Job, Layer, Reason
+from penstock.cli.arguments import AsJson, Config, IfMatch, Job, Layer, Reason, Verify
 from penstock.cli.connection import client, say_more, say_written
 from penstock.cli.errors import required
 from penstock.cli.output import cell, changes, say, show_json, table
 from penstock.cli.parse import expiry_seconds, json_object
+from penstock.cli.settings import CliSettings
 from penstock.wire.job_client import JobClient
-from penstock.wire.jobs import ExplainedLeafView, HiddenValueView, PlanView
+from penstock.wire.jobs import AnalysisView, ExplainedLeafView, HiddenValueView, PlanView
 
 DEFAULT_LAYER = "default"
 _WATERMARKS = {
@@ -27,11 +28,13 @@ def show(job: Job, layer: Layer) -> None:
     show_json(client().get_layer(job, layer))
 
 
-def patch(job: Job, layer: Layer, config: Config, reason: Reason = "", if_match: IfMatch = None) -> None:
+def patch(
+    job: Job, layer: Layer, config: Config, reason: Reason = "", if_match: IfMatch = None, verify: Verify = True
+) -> None:
     """Merge a change into a layer. A null removes a key."""
     change, connection = json_object(config), client()
     version = _version(connection, job, layer, if_match)
-    say_written(connection.patch_layer(job, layer, change, if_match=version, reason=reason))
+    say_written(connection.patch_layer(job, layer, change, if_match=version, reason=reason, verify=verify))
 
 
 def drop(job: Job, layer: Layer, reason: Reason = "", if_match: IfMatch = None) -> None:
@@ -127,17 +130,19 @@ def _hidden(values: list[HiddenValueView]) -> str:
     return ", ".join(f"{hidden.layer}={cell(hidden.value)}" for hidden in values)
 
 
-def plan(job: Job, layer: Layer, config: Config, as_json: AsJson = False) -> None:
+def plan(job: Job, layer: Layer, config: Config, as_json: AsJson = False, verify: Verify = True) -> None:
     """Show what a change would do, without making it.
 
-    Prints the fields that change, the steps, the tasks that restart, and for how long they are down.
+    The job need not exist: `plan JOB base FILE`. Prints the fields that change, the steps, the tasks that restart, for
+    how long they are down, and what Spark says.
     """
-    answer = client().plan(job, json_object(config), layer=layer)
+    content = json_object(config, names={"data_dir": str(CliSettings.read().data_dir.absolute())})
+    answer = client().plan(job, content, layer=layer, verify=verify)
     if as_json:
         return show_json(answer)
     rows = [(change.field, change.old, change.new, change.kind) for change in answer.fields]
     table(("field", "old", "new", "change kind"), rows, title=f"{job}: change kind {answer.kind}")
-    for sentence in plan_outcome(answer):
+    for sentence in (*plan_outcome(answer), *analysis_outcome(answer.analysis)):
         say(sentence)
     return None
 
@@ -153,3 +158,19 @@ def plan_outcome(answer: PlanView) -> Iterator[str]:
         yield f"watermarks: {_WATERMARKS[answer.completeness]}"
     if not answer.allowed:
         yield "NOT ALLOWED: the write would be refused"
+
+
+def analysis_outcome(analysis: AnalysisView | None) -> Iterator[str]:
+    """What Spark says of a job, a line for each finding."""
+    if analysis is None:
+        return
+    for problem in analysis.problems:
+        yield f"PROBLEM {problem['field']} ({problem['rule']}): {problem['detail']}"
+    for operator in analysis.operators:
+        by = f" by ({', '.join(operator['by'])})" if operator["by"] else ""
+        where = "in one task" if operator["colocated"] else "perhaps in several tasks"
+        yield f"state: {operator['operation']}{by} over {', '.join(operator['inputs'])}; rows that meet are {where}"
+    if analysis.columns is not None:
+        yield f"result: {', '.join(f'{name} {kind}' for name, kind in analysis.columns.items())}"
+    if not analysis.verified and not analysis.problems:
+        yield f"not verified by Spark: {analysis.why or 'nobody could be asked'}"

@@ -19,6 +19,8 @@ from typing import NamedTuple
 
 # A column may be passed on under several names; of the many combinations for a wide key a few are enough.
 MAX_NAMINGS = 16
+OTHER_STREAM = ""
+"""Stands for a stream that is none of the job's inputs."""
 
 
 class ColumnRef(NamedTuple):

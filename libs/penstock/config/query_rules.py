@@ -1,18 +1,20 @@
-"""The rules for a SQL query: what it may be and read, and when its state allows more than one task.
+"""The rules for a query: what SQL may be and read, and when a query's state allows more than one task.
 
-Nothing can be seen of a Python query here, so none of these rules is kept for it: whoever writes one that keeps
-state with several tasks must see to it that rows which meet have the same input key.
+Only the text of SQL is seen here, without types. Spark's analysis of SQL and Python queries gives steps, too
+(`penstock.config.plan_dataflow`): a plan, a write and each start of a task apply `placement_problems` to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from penstock.config.colocation import Relation, StatefulStep
+from penstock.config.colocation import OTHER_STREAM, Relation, StatefulStep
 from penstock.config.dataflow import input_relation, read_dataflow
 from penstock.config.model import Input, JobConfig
+from penstock.config.plan_dataflow import InputColumns, PlanFacts
 from penstock.config.problems import Problem
 from penstock.config.sql import SQL_FIELD, argument_names, parse_query, sql_problem
 
@@ -41,10 +43,22 @@ def query_problems(config: JobConfig) -> Iterator[Problem]:
     yield from facts.problems
     for name in sorted(facts.arguments - config.args.keys()):
         yield Problem(f"args.{name}", "unknown_argument", f"{SQL_FIELD} has :{name}, but args has no {name}")
-    if config.task_count > 1:
-        yield from (_stateful_problem(step, config) for step in facts.steps if not step.colocated)
-        keyed = {name for step in facts.steps for name in step.inputs}
-        yield from (_kafka_key_problem(name, config.inputs[name]) for name in sorted(keyed) if _has_parts(config, name))
+    yield from placement_problems(config, facts.steps)
+
+
+def placement_problems(
+    config: JobConfig, steps: Sequence[StatefulStep], types: Mapping[str, Mapping[str, str]] | None = None
+) -> Iterator[Problem]:
+    """Why the rows that the steps of a job's query bring together may be in several tasks; none for one task.
+
+    `types`: by input, Spark's types of its columns by their lower case names, where Spark has analysed the query.
+    """
+    if config.task_count == 1:
+        return
+    steps = [replace(step, inputs=step.inputs & config.inputs.keys()) for step in steps]
+    yield from (_stateful_problem(step, config, types or {}) for step in steps if step.inputs and not step.colocated)
+    keyed = {name for step in steps for name in step.inputs}
+    yield from (_kafka_key_problem(name, config.inputs[name]) for name in sorted(keyed) if _has_parts(config, name))
 
 
 def _facts(sql: str, config: JobConfig) -> QueryFacts:
@@ -74,13 +88,30 @@ def query_facts(sql: str, inputs: tuple[InputKeys, ...], tables: tuple[str, ...]
     return QueryFacts(tuple(dataflow.problems), argument_names(query), tuple(dataflow.steps))
 
 
-def _stateful_problem(step: StatefulStep, config: JobConfig) -> Problem:
+def plan_problems(config: JobConfig, facts: PlanFacts, inputs: Mapping[str, InputColumns]) -> Iterator[Problem]:
+    """`placement_problems` of the plan that Spark made of the job's query."""
+    if config.task_count > 1 and OTHER_STREAM in facts.result.inputs:
+        yield _other_stream(config)
+    types = {name: {column.lower(): kind for column, kind in found.columns} for name, found in inputs.items()}
+    yield from placement_problems(config, facts.steps, types)
+
+
+def _other_stream(config: JobConfig) -> Problem:
+    detail = (
+        f"the query reads a stream that is none of the job's inputs, and each of the {config.task_count} tasks would "
+        "read all of it: make it an input, or set task_count to 1"
+    )
+    return Problem("task_count", "reads_other_stream", detail)
+
+
+def _stateful_problem(step: StatefulStep, config: JobConfig, types: Mapping[str, Mapping[str, str]]) -> Problem:
     inputs = {name: config.inputs[name] for name in sorted(step.inputs)}
     meets = f"with equal ({', '.join(step.by)})" if step.by else "of all tasks"
+    query = SQL_FIELD if config.query.sql is not None else "query.python"
+    keys = "; ".join(_keyed(name, source, types.get(name, {})) for name, source in inputs.items())
     detail = (
-        f"{step.operation} in query.sql brings rows {meets} together, but with task_count {config.task_count} they are "
-        f"not sure to be in one task: {'; '.join(_keyed(name, source) for name, source in inputs.items())}. "
-        f"{_remedy(step, inputs)}"
+        f"{step.operation} in {query} brings rows {meets} together, but with task_count {config.task_count} they are "
+        f"not sure to be in one task: {keys}. {_remedy(step, inputs)}"
     )
     return Problem("task_count", "stateful_needs_keys", detail)
 
@@ -99,10 +130,11 @@ def _kafka_key_problem(name: str, source: Input) -> Problem:
     return Problem(field, "kafka_key_of_one_column", detail)
 
 
-def _keyed(name: str, source: Input) -> str:
+def _keyed(name: str, source: Input, types: Mapping[str, str]) -> str:
     if source.key_function == "none":
         return f"inputs.{name} has key_function none"
-    return f"inputs.{name} is keyed by ({', '.join(source.key_columns)}) with {source.key_function}"
+    columns = (f"{column} {types.get(column.lower(), '')}".strip() for column in source.key_columns)
+    return f"inputs.{name} is keyed by ({', '.join(columns)}) with {source.key_function}"
 
 
 def _remedy(step: StatefulStep, inputs: dict[str, Input]) -> str:

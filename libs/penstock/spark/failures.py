@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 from py4j.protocol import Py4JJavaError
@@ -41,11 +42,26 @@ _BROKEN_TYPES = {
 }
 # An error that a sink raised in `foreachBatch` arrives as text: the Python traceback inside a Java exception.
 _RAISED_IN_BATCH = re.compile(r"^penstock\.control\.errors\.(\w+): ", re.MULTILINE)
+# Errors of Penstock, whose text is complete.
+_OWN_TYPES = {"BrokenCheckpoint", "BrokenTask", "Conflict", "Fenced", "LeaseLost", "Unavailable"}
 _MEMORY_MARK = "OutOfMemoryError"
 _LONGEST_ERROR = 2000
 # What Spark appends to its messages: the plan, the text of the query, the stack of the JVM.
-_APPENDIX = re.compile(r"(?<=SQLSTATE: \w{5})(; line \d+ pos \d+| ?\(line \d+, pos \d+\))?;?\s*\n.*", re.DOTALL)
-_STACK = re.compile(r"\n\s*at [\w.$]+\(.*", re.DOTALL)
+_APPENDIX = re.compile(
+    r"\.? ?SQLSTATE: \w{5}(?:; line (\d+) pos (\d+)| ?\(line (\d+), pos (\d+)\))?;?\s*(\n.*)?$", re.DOTALL
+)
+_STACK = re.compile(r"\n\s*(at [\w.$/]+\(|JVM stacktrace:|Driver stacktrace:).*", re.DOTALL)
+_PLAN = re.compile(r"\n\s*(?:[~'!]*(?:\+- |:- )|[~'!]+[A-Z]\w+ |== \w+).*", re.DOTALL)
+# What Spark shows of the query where an expression failed at run time.
+_FRAGMENT = re.compile(r"== SQL.*?==\n(.+?)\n\s*\^|== DataFrame ==\n(.+?)(?:\n\n|$)", re.DOTALL)
+# Words of outer exceptions that say nothing of the reason.
+_EMPTY_WORDS = re.compile(
+    r"\[STREAM_FAILED\]|Job aborted|An exception was raised by the Python Proxy|An error occurred while calling"
+)
+TRACEBACK = "Traceback (most recent call last):"
+_FRAME = re.compile(r'  File "([^"]+)", line (\d+), in (.+)')
+_LIBRARY = re.compile(r"/(?:pyspark|py4j|site-packages|lib/python[\d.]+|penstock/spark)(?:\.zip)?/|^<")
+_MOST_FRAMES = 10
 
 
 class Cause(NamedTuple):
@@ -105,12 +121,53 @@ def _kind(causes: Sequence[Cause]) -> ErrorKind:
     return "broken_task" if names & _BROKEN_TYPES else "retryable"
 
 
+def reason_of(error: BaseException) -> str:
+    """Why an exception was raised, for people."""
+    return failure_of(error).error
+
+
 def _text(causes: Sequence[Cause]) -> str:
-    """The outermost message, and the innermost if it differs. Java stacks are only in the log."""
-    outer, inner = _plain(causes[0].message), _plain(causes[-1].message)
-    text = outer if inner in outer else f"{outer}: {causes[-1].name}: {inner}"
-    return text[:_LONGEST_ERROR]
+    """The reason with its class, then where: frames of the user's own code, or what was being done.
+
+    Java stacks, plans and frames of libraries are only in the log.
+    """
+    if causes[0].type in _OWN_TYPES:
+        return _plain(causes[0].message)[:_LONGEST_ERROR]
+    raised = next((cause.message for cause in reversed(causes) if TRACEBACK in cause.message), None)
+    if raised is not None:
+        return python_reason(raised)[:_LONGEST_ERROR]
+    told = [cause for cause in causes if _plain(cause.message) not in ("", "None")] or list(causes[:1])
+    outer, inner = _plain(told[0].message), _plain(told[-1].message)
+    reason = inner if inner.startswith("[") else f"{inner} ({told[-1].name})"
+    if len(told) == 1 or _EMPTY_WORDS.search(outer):
+        return reason[:_LONGEST_ERROR]
+    return (outer if inner in outer else f"{reason}: {outer}")[:_LONGEST_ERROR]
+
+
+def python_reason(trace: str) -> str:
+    """The last line of a Python traceback, and below it the frames of the user's own files, the innermost first. Pure.
+
+    What Penstock raised itself is told without its class.
+    """
+    lines = trace.rpartition(TRACEBACK)[2].split("\n")
+    frames, reason = [], ""
+    for line, after in pairwise([*lines, ""]):
+        frame = _FRAME.match(line)
+        if frame is not None and not _LIBRARY.search(frame[1]):
+            code = f": {after.strip()}" if after.startswith("    ") else ""
+            frames.append(f"  at {frame[1].rpartition('/')[2]}:{frame[2]} in {frame[3]}{code}")
+        elif line and not line[0].isspace() and not reason:
+            reason = _RAISED_IN_BATCH.sub("", line).strip()
+    return "\n".join([reason or _plain(trace), *reversed(frames[-_MOST_FRAMES:])])
 
 
 def _plain(message: str) -> str:
-    return _STACK.sub("", _APPENDIX.sub(r"\1", message)).strip()
+    """A message of Spark with the place in the query, without the plan, the rest of the query and stacks."""
+    place = _FRAGMENT.search(message)
+    text = _STACK.sub("", _PLAN.sub("", _APPENDIX.sub(_position, message))).strip().rstrip(".;")
+    return text if place is None else f"{text}: {' '.join((place[1] or place[2]).split())}"
+
+
+def _position(match: re.Match[str]) -> str:
+    line, position = match[1] or match[3], match[2] or match[4]
+    return "" if line is None else f" (line {line}, position {position})"

@@ -1,13 +1,15 @@
-"""Creates the output of a job before its tasks start, with the code that a task runs at its start."""
+"""Checks a job and creates its output before its tasks start, with the code that a task runs at its start."""
 
 from __future__ import annotations
 
 from penstock.config.model import FilesOutput
 from penstock.control.logs import logger
-from penstock.spark.inputs.checks import TOPIC_EXISTS, check_inputs, require_no_problem
+from penstock.spark.analysis.analyse import analyse
+from penstock.spark.inputs.checks import require_no_problem
 from penstock.spark.sinks import writer
 from penstock.spark.sinks.files import claim_output
 from penstock.spark.task import Runtime, make_frame
+from penstock.tasks.analysis import MAY_COME_LATER
 from penstock.tasks.sinks import SinkRequest
 from penstock.tasks.spec import TaskSpec, key_group_ranges
 
@@ -15,15 +17,14 @@ log = logger(__name__)
 
 
 def initialize(runtime: Runtime, request: SinkRequest) -> None:
-    """Checks the inputs, builds the query of the first task and creates the output for its rows. Starts nothing. Safe
-    to repeat. A topic to read may be missing: another job may make it.
+    """Analyses the job, builds the query of the first task and creates the output for its rows. Starts nothing. Safe to
+    repeat.
 
-    Raises BrokenTask when an input, query or output cannot work as configured, Unavailable when a server does not
-    answer.
+    Raises BrokenTask when the job cannot work as configured, Unavailable when a server does not answer. An input topic
+    that another job makes later is waited for by the tasks.
     """
     config = request.config
-    found = check_inputs(config, runtime.settings.kafka_bootstrap, sample=True)
-    require_no_problem(found, ignored=[TOPIC_EXISTS])
+    require_no_problem(analyse(runtime.spark, runtime.settings, config).problems, ignored=MAY_COME_LATER)
     spec = TaskSpec(
         job=request.job,
         index=0,

@@ -48,12 +48,13 @@ def ensure(package: Package, root: Path) -> Path | None:
         raise BrokenTask(f"{error.field}: {error}") from error
     if not path.is_file():
         raise BrokenTask(
-            f"package: {package.name} {package.version} is missing: there is no file {path.name} in {root}"
+            f"package: {package.name} {package.version} is missing: there is no file {path.name} in {root}",
+            rule="package_exists",
         )
     if package.digest is not None:
         _require_digest(path, package.digest)
     if not zipfile.is_zipfile(path):
-        raise BrokenTask(f"package: {path.name} is no zip file")
+        raise BrokenTask(f"package: {path.name} is no zip file", rule="package_is_zip")
     return path
 
 
@@ -84,7 +85,7 @@ def digest_of(path: Path) -> str:
 def _require_digest(path: Path, expected: str) -> None:
     actual = digest_of(path)
     if actual != expected:
-        raise BrokenTask(f"package.digest: {path.name} has the digest {actual}, not {expected}")
+        raise BrokenTask(f"package.digest: {path.name} has the digest {actual}, not {expected}", rule="package_digest")
 
 
 def _files_below(folder: Path) -> Iterator[str]:

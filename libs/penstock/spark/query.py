@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.config.model import JobConfig
+from penstock.config.plan_dataflow import INPUT_MARK
 from penstock.control.errors import BrokenTask, PenstockError
+from penstock.spark.failures import python_reason, reason_of
 from penstock.spark.packages import ensure
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sources import read_table
@@ -26,6 +29,7 @@ def result_of(
     Raises BrokenTask, with Spark's message where there is one, when the query cannot run as written, and Spark's own
     errors for a table, e.g. when there is nothing at its path.
     """
+    inputs = {name: frame.alias(f"{INPUT_MARK}{name}") for name, frame in inputs.items()}
     for name, frame in inputs.items():
         frame.createOrReplaceTempView(name)
     for name, table in config.tables.items():
@@ -33,9 +37,9 @@ def result_of(
     try:
         frame = _frame(session, inputs, config, settings)
     except PySparkException as error:
-        raise BrokenTask(f"query: {error}") from error
+        raise BrokenTask(f"query: {reason_of(error)}{_frames(error)}") from error
     if not frame.isStreaming:
-        raise BrokenTask("query: the result does not depend on any input")
+        raise BrokenTask("query: the result does not depend on any input", rule="reads_an_input")
     return frame
 
 
@@ -51,9 +55,10 @@ def _frame(
     except (PenstockError, PySparkException):
         raise
     except Exception as error:
-        raise BrokenTask(f"query: {config.query.python} failed: {type(error).__name__}: {error}") from error
+        raise BrokenTask(f"query: {config.query.python} failed: {_told(error)}", rule="python_runs") from error
     if not isinstance(frame, DataFrame):
-        raise BrokenTask(f"query: {config.query.python} returned {type(frame).__name__}, not a DataFrame")
+        what = f"query: {config.query.python} returned {type(frame).__name__}, not a DataFrame"
+        raise BrokenTask(what, rule="returns_a_frame")
     return frame
 
 
@@ -70,9 +75,19 @@ def _function(config: JobConfig, settings: SparkSettings, session: SparkSession)
         module = importlib.import_module(module_name)
         function: Callable[..., Any] = getattr(module, function_name)
     except Exception as error:
-        raise BrokenTask(f"query: {config.query.python}: {type(error).__name__}: {error}") from error
+        raise BrokenTask(f"query: {config.query.python}: {_told(error)}", rule="python_imports") from error
     _require_origin(module, package)
     return function
+
+
+def _told(error: Exception) -> str:
+    """The error of a package's code, with the frames of its own files."""
+    return python_reason("".join(traceback.format_exception(error, chain=False)))
+
+
+def _frames(error: PySparkException) -> str:
+    """The frames of the package's files in which Spark refused something, each on a line."""
+    return "".join(f"\n{frame}" for frame in _told(error).split("\n")[1:] if frame.startswith("  at "))
 
 
 def _make_importable(entry: str, session: SparkSession) -> None:

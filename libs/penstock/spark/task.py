@@ -20,6 +20,7 @@ from penstock.control.errors import Fenced, Unavailable
 from penstock.control.logs import logger
 from penstock.control.process import wait_until
 from penstock.model.reports import TaskProgress, TaskState
+from penstock.spark.analysis.placement import Placements
 from penstock.spark.balance import Ends
 from penstock.spark.checkpoint import COLLECTED, is_clean, last_commit, last_offset, task_checkpoint
 from penstock.spark.fence import FENCE, Mark
@@ -79,6 +80,7 @@ class Runtime:
     holder: str
     before_claim: Callable[[], None] = lambda: None
     pools: SchedulerPools = field(default_factory=SchedulerPools)
+    placements: Placements = field(default_factory=Placements)
 
     @cached_property
     def watch(self) -> Any:
@@ -325,13 +327,14 @@ def make_frame(runtime: Runtime, spec: TaskSpec, checkpoint: str, token: str, st
     """The frame of a task's query, in a session of its own (`Runtime.session`).
 
     With `stop_at`, offsets by topic and key group, it reads its inputs exactly to there. Raises BrokenTask or Spark's
-    errors when the query cannot run as written.
+    errors when the query cannot run as written, or would bring rows together that are in several tasks.
     """
     config, settings = spec.config, runtime.settings
     session = runtime.session(config, checkpoint, token)
     malformed = MalformedRecords(session, spec.job, config, connection_options(settings))
     inputs = read_inputs(session, config, spec.key_groups, settings, stop_at, malformed)
     result = result_of(session, inputs, config, settings)
+    runtime.placements.require(result, inputs, config)
     malformed.refuse_null_keys(result)
     return TaskFrame(result, malformed)
 

@@ -5,8 +5,9 @@ determines, without reading a configuration, whether a job needs a plan and whic
 lists the fields that differ, when somebody asks.
 
 There is one digest for each change kind, of the leaves that the field table gives this kind, and two more. `package` is
-that of the leaves whose change is a rollout. `output` is that of an output which must be made before tasks write to it;
-it is empty for an output that tasks make themselves.
+that of the leaves whose change is a rollout. `output` is that of what a host makes or checks before tasks start
+(`prepared_part`): an output, and a query of several tasks that only Spark sees through. It is empty where there is
+neither.
 
 For two valid configurations the greatest kind whose digests differ is the kind that `classify` gives. A leaf that is
 absent counts as its default. The fingerprint of the model and the number of the rules are part of each digest: releases
@@ -26,11 +27,11 @@ from penstock.config.classify import ARGS
 from penstock.config.declare import ChangeKind
 from penstock.config.tree import Path, entries
 from penstock.tasks.rollout import PACKAGE
-from penstock.tasks.sinks import needs_sink
+from penstock.tasks.sinks import prepared_part
 
 OUTPUT = "output"
 RULES = 2
-"""Raise this number when digests come to another result for the same configuration: a change of `needs_sink`, of
+"""Raise this number when digests come to another result for the same configuration: a change of `prepared_part`, of
 `_plain` or of what a digest covers. Digests of other rules are never equal to these."""
 ChangedLeaf = tuple[Path, ChangeKind, Any]
 
@@ -40,7 +41,8 @@ def digests_of(config: Mapping[str, Any]) -> dict[str, str]:
     leaves = sorted(_leaves(config), key=lambda leaf: leaf[0])
     digests = {kind.name.lower(): _digest([leaf for leaf in leaves if leaf[1] is kind]) for kind in ChangeKind}
     digests[PACKAGE] = _digest([leaf for leaf in leaves if leaf[0][0] == PACKAGE])
-    digests[OUTPUT] = _digest([leaf for leaf in leaves if leaf[0][0] == OUTPUT]) if needs_sink(config) else ""
+    prepared = prepared_part(config)
+    digests[OUTPUT] = _digest([leaf for leaf in leaves if leaf[0][0] in prepared]) if prepared else ""
     return digests
 
 

@@ -13,12 +13,19 @@ from typing import Annotated
 from pydantic import Field
 
 from penstock.config.declare import Model
+from penstock.tasks.analysis import AnalysisRequest
 from penstock.tasks.redistribution import GenerationRemoval, RedistributionRequest, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
 from penstock.tasks.sinks import SinkRequest
 
 Request = Annotated[
-    RedistributionRequest | SealRequest | SinkRequest | SavepointRequest | SavepointRemoval | GenerationRemoval,
+    RedistributionRequest
+    | SealRequest
+    | SinkRequest
+    | SavepointRequest
+    | SavepointRemoval
+    | GenerationRemoval
+    | AnalysisRequest,
     Field(discriminator="kind"),
 ]
 
@@ -28,6 +35,7 @@ INITIALIZE_SINK = "initialize_sink"
 TAKE_SAVEPOINT = "take_savepoint"
 REMOVE_SAVEPOINT = "remove_savepoint"
 REMOVE_GENERATION = "remove_generation"
+ANALYSE = "analyse"
 
 
 class HostTask(Model):
@@ -77,4 +85,6 @@ POLICIES: Mapping[str, Policy] = {
     TAKE_SAVEPOINT: Policy(attempts=5, losses=5, at_once=20, own_host=True),
     REMOVE_SAVEPOINT: Policy(backs_off=True, at_once=20),
     REMOVE_GENERATION: Policy(backs_off=True),
+    # The Job Service asks for it, and waits only for a short time.
+    ANALYSE: Policy(attempts=1, losses=1, own_room=True, longest_seconds=60.0),
 }

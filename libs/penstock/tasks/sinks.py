@@ -10,6 +10,8 @@ from pydantic import Field
 from penstock.config.model import JobConfig
 from penstock.tasks.host_request import HostRequest
 
+_DECIDES_PLACEMENT = ("package", "query", "args", "inputs", "tables", "spark_settings")
+
 
 class SinkRequest(HostRequest):
     """Make what `config.output` names, unless it is there, and check that it takes the rows of the query.
@@ -32,6 +34,23 @@ class SinkRequest(HostRequest):
     def host_config(self) -> JobConfig:
         """The output is made for the rows of the job's query."""
         return self.config
+
+
+def prepared_part(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a complete configuration, as JSON, that a host makes or checks before tasks start; empty: nothing.
+
+    Besides an output that must be made, it is the query of a job with several tasks whose key only Spark can follow:
+    a Python query, or one over several inputs, whose keys may differ in type. A host refuses it before a task starts.
+    """
+    part = {"output": config["output"]} if needs_sink(config) else {}
+    if _needs_placement(config):
+        part |= {name: config.get(name) for name in _DECIDES_PLACEMENT}
+    return part
+
+
+def _needs_placement(config: Mapping[str, Any]) -> bool:
+    query, inputs = config.get("query") or {}, config.get("inputs") or {}
+    return config.get("task_count", 1) > 1 and (query.get("python") is not None or len(inputs) > 1)
 
 
 def needs_sink(config: Mapping[str, Any]) -> bool:

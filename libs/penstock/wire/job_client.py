@@ -16,6 +16,8 @@ from penstock.wire.savepoints import SavepointPage, SavepointView
 ViewType = TypeVar("ViewType", bound=jobs.View)
 PageType = TypeVar("PageType", jobs.JobPage, ContainerPage)
 
+_PLAN_SECONDS = 40.0
+
 
 class Noted(TypedDict, total=False):
     """Options of most writes. `reason`: kept in the history. `idempotency_key`: makes the write safe to send again."""
@@ -51,12 +53,13 @@ class JobClient(HttpClient):
         *,
         if_match: int | None = None,
         create_only: bool = False,
+        verify: bool = True,
         **noted: Unpack[Noted],
     ) -> jobs.Written:
-        """Creates a job, or replaces its base layer."""
+        """Creates a job, or replaces its base layer. Without `verify` Spark is not asked what is wrong with it."""
         headers = {"If-None-Match": "*"} if create_only else {}
         body = {"config": config, **noted}
-        return self._write("PUT", _job(job), jobs.Written, body, if_match=if_match, headers=headers)
+        return self._write("PUT", _job(job), jobs.Written, body, if_match=if_match, headers=headers, **_unless(verify))
 
     def get_job(self, job: str) -> jobs.JobView:
         """A job with its merged configuration."""
@@ -155,18 +158,34 @@ class JobClient(HttpClient):
         return self._read(jobs.LayerView, _job(job, "layers", layer), revision=revision)
 
     def put_layer(
-        self, job: str, layer: str, config: Mapping[str, Any], *, if_match: int, **given: Unpack[Expiring]
+        self,
+        job: str,
+        layer: str,
+        config: Mapping[str, Any],
+        *,
+        if_match: int,
+        verify: bool = True,
+        **given: Unpack[Expiring],
     ) -> jobs.Written:
         """Replaces a layer."""
         body = {"config": config, **given}
-        return self._write("PUT", _job(job, "layers", layer), jobs.Written, body, if_match=if_match)
+        where = _job(job, "layers", layer)
+        return self._write("PUT", where, jobs.Written, body, if_match=if_match, **_unless(verify))
 
     def patch_layer(
-        self, job: str, layer: str, patch: Mapping[str, Any], *, if_match: int, **given: Unpack[Expiring]
+        self,
+        job: str,
+        layer: str,
+        patch: Mapping[str, Any],
+        *,
+        if_match: int,
+        verify: bool = True,
+        **given: Unpack[Expiring],
     ) -> jobs.Written:
         """Changes a layer by a merge patch: None drops a key."""
         body = {"config": patch, **given}
-        return self._write("PATCH", _job(job, "layers", layer), jobs.Written, body, if_match=if_match)
+        where = _job(job, "layers", layer)
+        return self._write("PATCH", where, jobs.Written, body, if_match=if_match, **_unless(verify))
 
     def drop_layer(self, job: str, layer: str, *, if_match: int, **noted: Unpack[Noted]) -> jobs.Written:
         """Drops a layer, which brings the values below it back."""
@@ -194,12 +213,16 @@ class JobClient(HttpClient):
         job: str,
         config: Mapping[str, Any],
         *,
-        layer: str = "oncall",
+        layer: str | None = None,
         action: Literal["put", "patch", "drop"] = "patch",
+        verify: bool = True,
     ) -> jobs.PlanView:
-        """What a layer write would do; writes nothing."""
-        body = {"config": config, "layer": layer, "action": action}
-        return self._write("POST", _job(job, "plans"), jobs.PlanView, body)
+        """What a layer write would do; writes nothing. The layer is `oncall`, and `base` of a job that does not exist.
+
+        Spark is asked what is wrong with the job, which may take half a minute, unless `verify` is false.
+        """
+        body: dict[str, Any] = {"config": config, "action": action, "verify": verify, "layer": layer}
+        return self._write("POST", _job(job, "plans"), jobs.PlanView, body, timeout=_PLAN_SECONDS)
 
     def history(self, job: str, *, layer: str | None = None, **page: Unpack[Paging]) -> jobs.HistoryPage:
         """A page of the job's history, newest first."""
@@ -315,8 +338,10 @@ class JobClient(HttpClient):
         *,
         if_match: int | None = None,
         headers: Mapping[str, str] | None = None,
+        **options: Any,
     ) -> ViewType:
-        """`content` becomes the body, or the query of a DELETE; the options in it go where the API wants them."""
+        """`content` becomes the body, or the query of a DELETE; the options in it go where the API wants them.
+        `options` are httpx's."""
         sent = dict(content)
         key = sent.pop("idempotency_key", None)
         if sent.get("expires_in_seconds") == "default":
@@ -324,7 +349,11 @@ class JobClient(HttpClient):
         named = {"If-Match": None if if_match is None else f'"{if_match}"', "Idempotency-Key": key, **(headers or {})}
         given = {name: value for name, value in named.items() if value is not None}
         where = "params" if method == "DELETE" else "json"
-        return kind.model_validate_json(self.send(method, path, headers=given, **{where: sent}).content)
+        return kind.model_validate_json(self.send(method, path, headers=given, **{where: sent}, **options).content)
+
+
+def _unless(verify: bool) -> dict[str, Any]:
+    return {} if verify else {"params": {"verify": "false"}}
 
 
 def _path(*parts: str) -> str:

@@ -93,9 +93,13 @@ class RescaleWrite(Expiring):
 
 
 class PlanRequest(LayerWrite):
-    """A layer write whose effect is asked for; nothing is written. `action` as in a batch."""
+    """A layer write whose effect is asked for; nothing is written. `action` as in a batch.
 
-    layer: Name = "oncall"
+    Without `layer` it is `oncall`, and `base` for a job that does not exist. `verify` false: Spark is not asked.
+    """
+
+    layer: Name | None = None
+    verify: bool = True
     action: Literal["put", "patch", "drop"] = "patch"
     config: JsonObject = Field(default_factory=dict)
 
@@ -147,7 +151,11 @@ class LayerAdd(Model):
 
 
 class Written(View):
-    """A write that was done. `layer` and `version` are null for writes to the job as a whole."""
+    """A write that was done. `layer` and `version` are null for writes to the job as a whole.
+
+    `verified`: whether Spark's analysis found nothing against it; false when nobody could be asked, null when there was
+    nothing to verify. What was not verified is checked before the first task starts.
+    """
 
     job: str
     action: str
@@ -155,6 +163,7 @@ class Written(View):
     layer: str | None = None
     version: int | None = None
     expires_at: datetime | None = None
+    verified: bool | None = None
 
 
 class BatchResult(View):
@@ -263,11 +272,28 @@ class FieldChangeView(View):
     kind: str
 
 
+class AnalysisView(View):
+    """What Spark says of the job as it would be, asked of a container's host.
+
+    `verified`: every check was made and found nothing. `why`: what could not be checked.
+
+    `columns`: the types of the query's result. `operators`: what brings rows together, by which columns, and whether
+    such rows are sure to be in one task.
+    """
+
+    verified: bool
+    why: str = ""
+    problems: list[JsonObject] = Field(default_factory=list)
+    columns: dict[str, str] | None = None
+    operators: list[JsonObject] = Field(default_factory=list)
+
+
 class PlanView(View):
     """What a write would do. Null is unknown, never zero.
 
     `fields` are the leaves that the write changes. `kind` and `steps` describe the way from the running configuration
     to the expected one, so changes that do not run yet count too. `allowed` false: the write would be refused.
+    `analysis`: what Spark says; null when the write changes nothing that Spark looks at.
     `waves`: the tasks that get a new package in each of the steps `wave_1`, `wave_2` and so on; empty without one.
     `completeness` of a rescale of a job with watermarks: tasks that lag read on first (`wait`), or late rows are
     dropped (`drop_late`). `downtime_seconds` of a rescale is the duration of the job's last rescale, up to the commit.
@@ -287,6 +313,7 @@ class PlanView(View):
     downtime_seconds: float | None
     catch_up_seconds: float | None
     config: JsonObject
+    analysis: AnalysisView | None = None
 
 
 class HistoryEntry(View):

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from penstock.config.classify import Config, classify
 from penstock.config.merge import LayerConfig, merge
+from penstock.config.model import JobConfig
 from penstock.config.validate import check_merged
 from penstock.control.errors import InvalidConfig, NotFound
 from penstock.model.jobs import Action, JobState, StoredJob, layer_configs
@@ -18,22 +19,25 @@ from penstock.store import cluster
 from penstock.store.engine import snapshot
 from penstock.store.loads import read_loads
 from penstock.tasks.rates import Rates
-from penstock.wire.jobs import Explanation, HistoryPage, JobSummary, PlanRequest, PlanView
+from penstock.wire.jobs import AnalysisView, Explanation, HistoryPage, JobSummary, PlanRequest, PlanView
 from penstock.wire.overview import DecisionPage, Series, SyncView, Tasks
 from services.job_service import requests, views
+from services.job_service.analyses import PLAN_SECONDS, must_be_asked
 from services.job_service.explain import explain
 from services.job_service.flows import flow_of
 from services.job_service.plans import plan
 from services.job_service.requests import JobName, PageOf100, PartsOf, known_job
-from services.job_service.store import flows, history, jobs, overview
+from services.job_service.store import expected, flows, history, jobs, overview
 from services.job_service.store.layers import all_layers
 from services.job_service.store.rates import read_rates
-from services.job_service.writes import Layers, Write, merged_with, new_content, require_layer_row
+from services.job_service.writes import BASE, Layers, Write, merged_with, new_content, require_layer_row, unknown_job
 from services.job_service.writes import expected as merged_of
 
 router = APIRouter(tags=["one job"], route_class=requests.StrictRoute)
 Minutes = Annotated[int, Query(ge=1, le=14 * 1440, description="how far back to look")]
 _MOST_SAMPLES = 10_000
+DEFAULT_LAYER = "oncall"
+"""Of a plan for a job that exists."""
 _MEASURED = timedelta(minutes=10)
 _NO_CHANGE = "none"
 
@@ -49,27 +53,49 @@ def explain_job(job: JobName, parts: PartsOf) -> Explanation:
 
 @router.post("/v1/jobs/{job}/plans", response_model=PlanView)
 def plan_write(job: JobName, body: PlanRequest, parts: PartsOf) -> PlanView:
-    """What a layer write would do: change kind, fields, steps, tasks touched. Writes nothing."""
+    """What a layer write would do: change kind, fields, steps, tasks touched, what Spark says. Writes nothing.
+
+    The job need not exist.
+    """
     with snapshot(parts.engine) as connection:
-        stored = known_job(connection, job)
+        stored = expected.read(connection, [job]).get(job, unknown_job(job))
         layers = all_layers(connection)
         running = overview.running_job(connection, job)
         rates = None if running is None else _rates(connection, job, running)
-        require_layer_row(layers, body.layer)
-        content = new_content(Write(Action(body.action), job, "", body.layer, body.config), stored)
-        after = merged_with(stored, layers, body.layer, content)
+        layer = body.layer or (DEFAULT_LAYER if stored.exists else BASE)
+        require_layer_row(layers, layer)
+        content = new_content(Write(Action(body.action), job, "", layer, body.config), stored)
+        after = merged_with(stored, layers, layer, content)
         flows.check(connection, flow_of(job, after.model_dump(mode="json")))
     has_run = running is not None and running.started
-    return plan(
+    found = plan(
         job,
-        body.layer,
-        stored.version(body.layer),
+        layer,
+        stored.version(layer),
         running=running.config if running is not None and has_run else None,
         before=_before(stored, layers),
         after=after,
         rescale_seconds=None if running is None else (running.rescale_seconds or {}).get("total"),
         rates=rates,
         rollout_share=parts.rollout_share,
+    )
+    if not body.verify or (stored.exists and not must_be_asked(merged_of(stored, layers), after)):
+        return found
+    analysis = _analysed(parts, job, after)
+    return found.model_copy(update={"analysis": analysis, "allowed": found.allowed and not analysis.problems})
+
+
+def _analysed(parts: requests.Parts, job: str, config: JobConfig) -> AnalysisView:
+    verdict = parts.analyses.ask(job, config, wait_seconds=PLAN_SECONDS, start_host=True)
+    if verdict.report is None:
+        return AnalysisView(verified=False, why=verdict.why)
+    report = verdict.report
+    return AnalysisView(
+        verified=verdict.verified and not report.problems,
+        why="; ".join(report.unchecked),
+        problems=[problem._asdict() for problem in report.problems],
+        columns=report.columns,
+        operators=[operator.model_dump(mode="json") for operator in report.operators],
     )
 
 

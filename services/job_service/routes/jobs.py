@@ -12,7 +12,7 @@ from penstock.store.engine import snapshot
 from penstock.wire.jobs import JobPage, JobView, JobWrite, Written
 from services.job_service import access, requests
 from services.job_service.answers import Answer, answer, etag, layer_versions
-from services.job_service.requests import CallOf, JobName, PageOf100, PartsOf, ReasonBody, respond
+from services.job_service.requests import CallOf, JobName, PageOf100, PartsOf, ReasonBody, Verify, respond
 from services.job_service.store import expected, jobs
 from services.job_service.store.layers import all_layers
 from services.job_service.writes import BASE, Write
@@ -22,14 +22,18 @@ router = APIRouter(tags=["jobs"], route_class=requests.StrictRoute)
 
 
 @router.put("/v1/jobs/{job}", response_model=Written, responses={201: {"model": Written}})
-def put_job(job: JobName, body: JobWrite, call: CallOf, precondition: requests.JobPrecondition) -> Response:
+def put_job(
+    job: JobName, body: JobWrite, call: CallOf, precondition: requests.JobPrecondition, verify: Verify = True
+) -> Response:
     """Creates a job, or replaces its base layer. `If-None-Match: *` creates only; `If-Match` is the base's version."""
     access.require_layer(call.principal, BASE)
     write = Write(Action.CREATE, job, call.author, BASE, body.config, body.reason, precondition)
 
+    verified = call.verified(write, verify=verify)
+
     def work(connection: Connection) -> Answer:
         done = call.write_in(connection, write)
-        return answer(201 if done.action == Action.CREATE else 200, done)
+        return answer(201 if done.action == Action.CREATE else 200, done, verified=verified)
 
     return respond(call.run(work))
 

@@ -14,7 +14,16 @@ from penstock.store.engine import snapshot
 from penstock.wire.jobs import LayerView, LayerWrite, RevertWrite, Written
 from services.job_service import access, requests
 from services.job_service.answers import Answer, answer, etag, layer_view
-from services.job_service.requests import CallOf, JobName, LayerName, LayerPrecondition, PartsOf, known_job, respond
+from services.job_service.requests import (
+    CallOf,
+    JobName,
+    LayerName,
+    LayerPrecondition,
+    PartsOf,
+    Verify,
+    known_job,
+    respond,
+)
 from services.job_service.store import history
 from services.job_service.store.layers import all_layers
 from services.job_service.writes import Write, expiry_of, require_layer_row
@@ -38,31 +47,49 @@ def get_layer(job: JobName, layer: LayerName, parts: PartsOf, response: Response
 
 @router.put("/v1/jobs/{job}/layers/{layer}", response_model=Written)
 def put_layer(
-    job: JobName, layer: LayerName, body: LayerWrite, call: CallOf, precondition: LayerPrecondition
+    job: JobName,
+    layer: LayerName,
+    body: LayerWrite,
+    call: CallOf,
+    precondition: LayerPrecondition,
+    verify: Verify = True,
 ) -> Response:
     """Replaces a layer. `If-Match` is the version that was read; 0 when there was none."""
     access.require_layer(call.principal, layer)
     given = (body.config, body.reason, precondition, expiry_of(body))
-    return respond(call.write(200, Write(Action.PUT, job, call.author, layer, *given)))
+    write = Write(Action.PUT, job, call.author, layer, *given)
+    return respond(call.write(200, write, verified=call.verified(write, verify=verify)))
 
 
 @router.patch("/v1/jobs/{job}/layers/{layer}", response_model=Written)
 def patch_layer(
-    job: JobName, layer: LayerName, body: LayerWrite, call: CallOf, precondition: LayerPrecondition
+    job: JobName,
+    layer: LayerName,
+    body: LayerWrite,
+    call: CallOf,
+    precondition: LayerPrecondition,
+    verify: Verify = True,
 ) -> Response:
     """Changes a layer by a merge patch (RFC 7386): null drops a key. Its expiry stays unless a new one is given."""
     access.require_layer(call.principal, layer)
     given = (body.config, body.reason, precondition, expiry_of(body))
-    return respond(call.write(200, Write(Action.PATCH, job, call.author, layer, *given)))
+    write = Write(Action.PATCH, job, call.author, layer, *given)
+    return respond(call.write(200, write, verified=call.verified(write, verify=verify)))
 
 
 @router.delete("/v1/jobs/{job}/layers/{layer}", response_model=Written)
 def drop_layer(
-    job: JobName, layer: LayerName, call: CallOf, precondition: LayerPrecondition, reason: requests.Text = ""
+    job: JobName,
+    layer: LayerName,
+    call: CallOf,
+    precondition: LayerPrecondition,
+    reason: requests.Text = "",
+    verify: Verify = True,
 ) -> Response:
     """Drops a layer: the values below it apply again. The version keeps counting."""
     access.require_layer(call.principal, layer)
-    return respond(call.write(200, Write(Action.DROP, job, call.author, layer, None, reason, precondition)))
+    write = Write(Action.DROP, job, call.author, layer, None, reason, precondition)
+    return respond(call.write(200, write, verified=call.verified(write, verify=verify)))
 
 
 @router.post("/v1/jobs/{job}/layers/{layer}/revert", response_model=Written)

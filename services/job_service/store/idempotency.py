@@ -53,6 +53,11 @@ def begin(connection: Connection, principal: str, key: str, fingerprint: str) ->
     return read_first(connection, Kept, _READ, {"principal": principal, "key": key})
 
 
+def is_known(connection: Connection, principal: str, key: str) -> bool:
+    """Whether the key was used before."""
+    return read_first(connection, Kept, _READ, {"principal": principal, "key": key}) is not None
+
+
 def finish(
     connection: Connection, principal: str, key: str, *, status: int, headers: Mapping[str, str], body: Any
 ) -> None:

@@ -12,7 +12,7 @@ from penstock.config.classify import Difference, classify
 from penstock.config.model import ChangeKind, DesiredState
 from penstock.model.jobs import JobState
 from penstock.tasks.rollout import RunningRollout, is_upgrade
-from penstock.tasks.sinks import needs_sink
+from penstock.tasks.sinks import prepared_part
 from services.state_syncer.decide.decisions import (
     AwaitStopped,
     BackingOff,
@@ -67,13 +67,14 @@ def is_backing_off(sync: SyncRecord | None, revision: int, now: datetime) -> boo
 
 
 def awaits_sink(view: JobView, commit: Commit) -> bool:
-    """Whether the output of a commit may not exist yet, so that it must be made first. A job that never started has
-    made none. A job that started has made the output of its running configuration."""
-    if commit.stopping or not needs_sink(commit.config):
+    """Whether a host must first make the output of a commit, or check its query. A job that never started has neither.
+    A job that started has the output of its running configuration, and its query was checked."""
+    part = prepared_part(commit.config)
+    if commit.stopping or not part:
         return False
     if view.running is None or not view.running.started:
         return commit.asks_for_tasks
-    return bool(commit.config["output"] != view.running.config["output"])
+    return part != prepared_part(view.running.config)
 
 
 def _delete(view: JobView) -> Commit | AwaitStopped | Forget:

@@ -85,6 +85,11 @@ class AcceptedHostTasks:
         self._never_again: dict[str, None] = {}
         self._leader_epoch = 0
 
+    @property
+    def leader_epoch(self) -> int:
+        """The newest that was heard."""
+        return self._leader_epoch
+
     def require_newest_leader(self, leader_epoch: int) -> None:
         """Raises Conflict when a newer leader was heard."""
         if leader_epoch < self._leader_epoch:
@@ -123,6 +128,15 @@ class AcceptedHostTasks:
         """Whether there is nothing to wait for."""
         entry = self._entries.get(key)
         return entry is None or entry.answer is not None
+
+    def answer_and_forget(self, key: str) -> HostTaskAnswer:
+        """The answer of a task that nobody asks for again; one that goes on is cancelled."""
+        entry = self._entries.get(key)
+        if entry is None or entry.answer is None:
+            self.cancel(key, self._leader_epoch)
+            return HostTaskAnswer(state=HostTaskState.RUNNING)
+        del self._entries[key]
+        return entry.answer
 
     def answer(self, key: str) -> HostTaskAnswer:
         """The progress of a task. A failure is forgotten once it was answered, so that the task may be asked for

@@ -18,6 +18,7 @@ from penstock.spark.channel import Exit, Live, Reply, Stop
 from penstock.spark.checkpoint import is_clean, last_commit, planned_batch
 from penstock.spark.host.exits import ExitReason
 from penstock.spark.packages import pack
+from penstock.tasks.analysis import AnalysisReport, AnalysisRequest
 from tests.support.spark.hosts import (
     REPLY_SECONDS,
     Supervisor,
@@ -26,6 +27,7 @@ from tests.support.spark.hosts import (
     make_topic,
     produce,
     rows_of_files,
+    run_host_task,
     running_host,
     settings_for,
     task_spec,
@@ -143,7 +145,20 @@ def test_a_bad_query_is_refused_with_the_words_of_spark(host: Supervisor, topic:
     assert not reply.ok
     assert reply.error_kind == "broken_task"
     assert "`nowhere` cannot be resolved" in str(reply.error)
+    assert "Project" not in str(reply.error)
     assert host.host.is_alive
+
+
+def test_a_job_is_analysed_without_starting_it(host: Supervisor, topic: str, folder: Path) -> None:
+    wrong, right = ({"sql": f"SELECT {column} FROM events"} for column in ("nowhere", "n"))
+    for query, rules, columns in ((wrong, ["unresolved_column"], None), (right, [], {"n": "int"})):
+        config = files_job(topic, folder, "analysed", query=query)
+        command = run_host_task(AnalysisRequest(job="analysed", number=7, config=config))
+        reply = host.host.send(command).result(REPLY_SECONDS)
+        report = AnalysisReport.model_validate(reply.result)
+        assert [problem.rule for problem in report.problems] == rules
+        assert (report.columns, report.unchecked) == (columns, ())
+    assert not (folder / "analysed").exists()
 
 
 def test_a_query_that_fails_later_ends_alone(host: Supervisor, kafka: EmbeddedKafka, topic: str, folder: Path) -> None:

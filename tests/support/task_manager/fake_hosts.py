@@ -20,11 +20,12 @@ from penstock.spark.channel import (
     TaskEnded,
 )
 from penstock.spark.channel import Lease as LeaseCommand
-from penstock.tasks.host_task import REDISTRIBUTE, TAKE_SAVEPOINT
+from penstock.tasks.host_task import ANALYSE, REDISTRIBUTE, TAKE_SAVEPOINT
 from services.task_manager.decide.model import HostExit, HostKey
 
 REPORTS: Mapping[str, dict[str, Any]] = {
     REDISTRIBUTE: {"state_rows": 3},
+    ANALYSE: {"columns": {"dest": "string"}},
     TAKE_SAVEPOINT: {"tasks": [{"index": 0, "batch": 7}], "bytes": 11},
 }
 

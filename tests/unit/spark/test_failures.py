@@ -63,9 +63,11 @@ def test_out_of_memory_anywhere_in_the_chain(cause: Cause) -> None:
     assert failure.error_kind == "retryable"
 
 
-def test_the_innermost_message_is_told_where_it_says_more() -> None:
+def test_the_innermost_message_comes_first() -> None:
     failure = classify([Cause(STREAM_FAILED, "Job aborted"), Cause("java.io.IOException", "disk full")])
-    assert failure.error == "Job aborted: IOException: disk full"
+    assert failure.error == "disk full (IOException)"
+    written = [Cause("A", "the log cannot be written"), Cause("java.io.IOException", "disk full")]
+    assert classify(written).error == "disk full (IOException): the log cannot be written"
     assert classify([Cause("A", "it failed: disk full"), Cause("B", "disk full")]).error == "it failed: disk full"
 
 
@@ -73,17 +75,50 @@ def test_plans_and_stacks_are_left_out() -> None:
     analysis = (
         "[UNRESOLVED_COLUMN] no `x`. SQLSTATE: 42703; line 1 pos 7;\n'Project ['x]\n+- Relation kafka, password=p"
     )
-    assert (
-        classify([Cause("AnalysisException", analysis)]).error
-        == "[UNRESOLVED_COLUMN] no `x`. SQLSTATE: 42703; line 1 pos 7"
-    )
+    assert classify([Cause("AnalysisException", analysis)]).error == "[UNRESOLVED_COLUMN] no `x` (line 1, position 7)"
     parse = "\n[PARSE_SYNTAX_ERROR] near 'x'. SQLSTATE: 42601 (line 1, pos 3)\n\n== SQL ==\nSEL x"
-    assert (
-        classify([Cause("ParseException", parse)]).error
-        == "[PARSE_SYNTAX_ERROR] near 'x'. SQLSTATE: 42601 (line 1, pos 3)"
-    )
+    assert classify([Cause("ParseException", parse)]).error == "[PARSE_SYNTAX_ERROR] near 'x' (line 1, position 3)"
     stack = "it broke\n\tat org.x.Y.z(Y.java:1)\n\tat org.x.Y.w(Y.java:2)"
-    assert classify([Cause("E", stack)]).error == "it broke"
+    assert classify([Cause("E", stack)]).error == "it broke (E)"
+    plan = "it broke;\nProject [x#1]\n+- ~Relation kafka, password=p"
+    assert "password" not in classify([Cause("E", plan)]).error
+
+
+WORKER = """Job aborted due to stage failure: Task 0 in stage 9.0 failed 1 times, most recent failure: \
+Lost task 0.0 in stage 9.0 (TID 9): org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/venv/lib/python3.11/site-packages/pyspark/python/lib/pyspark.zip/pyspark/worker.py", line 1979, in main
+    process()
+  File "/packages/flights-1.zip/flights/rules.py", line 12, in late
+    return minutes(delay) / 0
+  File "/packages/flights-1.zip/flights/rules.py", line 20, in minutes
+ZeroDivisionError: division by zero
+
+\tat org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:1)
+"""
+
+
+def test_an_error_of_python_code_is_told_with_the_frames_of_its_own_files() -> None:
+    failure = classify([Cause(STREAM_FAILED, "[STREAM_FAILED] Query terminated"), Cause("SparkException", WORKER)])
+    assert failure.error == (
+        "ZeroDivisionError: division by zero\n"
+        "  at rules.py:20 in minutes\n"
+        "  at rules.py:12 in late: return minutes(delay) / 0"
+    )
+
+
+def test_what_a_sink_raised_is_told_without_its_class() -> None:
+    batch = BATCH.replace("Traceback:", "Return Message: Traceback (most recent call last):")
+    raised = Cause("py4j.Py4JException", batch.format("BrokenTask: output.table: the table t has no column x"))
+    assert classify([Cause(STREAM_FAILED, "x"), raised]).error == "output.table: the table t has no column x"
+
+
+def test_the_place_in_the_query_is_kept() -> None:
+    divided = (
+        "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide`. SQLSTATE: 22012\n"
+        "== SQL (line 1, position 8) ==\nSELECT delay / 0 FROM f\n       ^^^^^^^^^\n"
+    )
+    failure = classify([Cause(STREAM_FAILED, "[STREAM_FAILED] x"), Cause("SparkArithmeticException", divided)])
+    assert failure.error == "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide`: SELECT delay / 0 FROM f"
 
 
 def test_long_messages_are_cut() -> None:

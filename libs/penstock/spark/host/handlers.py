@@ -13,6 +13,7 @@ from penstock.config.declare import Model
 from penstock.control.clock import Clock
 from penstock.control.errors import Conflict, Unavailable
 from penstock.control.logs import logger
+from penstock.spark.analysis.analyse import analyse_job
 from penstock.spark.collect import collect
 from penstock.spark.host.queues import Done, TaskQueues
 from penstock.spark.initialize import initialize
@@ -21,6 +22,7 @@ from penstock.spark.redistribute.seal import seal
 from penstock.spark.savepoint.take import remove, take
 from penstock.spark.task import Runtime
 from penstock.tasks.host_task import (
+    ANALYSE,
     INITIALIZE_SINK,
     POLICIES,
     REDISTRIBUTE,
@@ -42,6 +44,7 @@ HANDLERS: Mapping[str, Handler] = {
     TAKE_SAVEPOINT: take,
     REMOVE_SAVEPOINT: remove,
     REMOVE_GENERATION: collect,
+    ANALYSE: analyse_job,
 }
 """By kind. Each is given the runtime and the kind's request, may be repeated, and returns the kind's `Report`."""
 

@@ -8,11 +8,29 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from penstock.config.model import DeltaOutput, FilesOutput, KafkaOutput, PostgresOutput
+from penstock.config.model import DeltaOutput, FilesOutput, JobConfig, KafkaOutput, PostgresOutput
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import delta, files, kafka, postgres
 from penstock.spark.sinks.context import require_distinct_columns
 from penstock.tasks.spec import TaskSpec
+
+
+def check(frame: DataFrame, config: JobConfig, settings: SparkSettings) -> None:
+    """Checks what `writer` does for the rows of a job's query. Nothing is created.
+
+    Raises BrokenTask or Spark's errors when the output cannot take the rows, Unavailable when its server does not
+    answer.
+    """
+    require_distinct_columns(frame)
+    match config.output:
+        case KafkaOutput() as output:
+            kafka.check(frame, output, settings.kafka_bootstrap)
+        case DeltaOutput() as output:
+            delta.check(frame, config, output)
+        case FilesOutput() as output:
+            files.check(frame, config, output)
+        case PostgresOutput() as output:
+            postgres.check(frame, config, output, settings.connections)
 
 
 def writer(frame: DataFrame, spec: TaskSpec, settings: SparkSettings) -> DataStreamWriter:

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from penstock.config.model import JobConfig
 from penstock.control.errors import BrokenTask
-from penstock.tasks.spec import TaskSpec
 
 # Of timestamps in JSON and CSV. Spark's own defaults cut to milliseconds.
 TIMESTAMP_OPTIONS = {
@@ -33,7 +33,10 @@ def require_columns(frame: DataFrame, names: Iterable[str], field: str) -> None:
     """Raises BrokenTask when a column that the configuration's `field` names is not in the query's result."""
     missing = [name for name in names if name not in frame.columns]
     if missing:
-        raise BrokenTask(f"{field}: the query has no column {', '.join(missing)}; it has {', '.join(frame.columns)}")
+        raise BrokenTask(
+            f"{field}: the query has no column {', '.join(missing)}; it has {', '.join(frame.columns)}",
+            rule="known_column",
+        )
 
 
 def require_distinct_columns(frame: DataFrame) -> None:
@@ -41,12 +44,14 @@ def require_distinct_columns(frame: DataFrame) -> None:
     counts = Counter(name.lower() for name in frame.columns)
     repeated = sorted(name for name, count in counts.items() if count > 1)
     if repeated:
-        raise BrokenTask(f"query: the column {', '.join(repeated)} is there more than once; give each its own alias")
+        raise BrokenTask(
+            f"query: the column {', '.join(repeated)} is there more than once; give each its own alias",
+            rule="distinct_columns",
+        )
 
 
-def require_output_mode(spec: TaskSpec, allowed: tuple[str, ...]) -> None:
+def require_output_mode(config: JobConfig, allowed: tuple[str, ...]) -> None:
     """Raises BrokenTask when the sink cannot take the job's output mode."""
-    config = spec.config
     if config.output_mode not in allowed:
         raise BrokenTask(
             f"output_mode: the {config.output.type} sink takes {' or '.join(allowed)}, not {config.output_mode}"

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructType
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
 
-from penstock.config.model import DeltaOutput
+from penstock.config.model import DeltaOutput, JobConfig
 from penstock.control.errors import BrokenTask, Unavailable
 from penstock.spark.sinks.context import require_columns, require_output_mode
 from penstock.tasks.spec import TaskSpec
@@ -34,7 +34,7 @@ def writer(frame: DataFrame, spec: TaskSpec, output: DeltaOutput) -> DataStreamW
 
     Raises BrokenTask when the table has other columns or partitions, or the output mode cannot be served.
     """
-    _require_supported(frame, spec, output)
+    _require_supported(frame, spec.config, output)
     ensure_table(frame, output)
     stream = (
         frame.writeStream.outputMode(spec.config.output_mode)
@@ -54,6 +54,18 @@ def ensure_table(frame: DataFrame, output: DeltaOutput) -> None:
     session = frame.sparkSession
     if not DeltaTable.isDeltaTable(session, output.path):
         _create(session, frame.schema.toNullable(), output)
+    _require_fit(frame, output)
+
+
+def check(frame: DataFrame, config: JobConfig, output: DeltaOutput) -> None:
+    """Checks what `writer` does, and creates nothing. Raises BrokenTask."""
+    _require_supported(frame, config, output)
+    if DeltaTable.isDeltaTable(frame.sparkSession, output.path):
+        _require_fit(frame, output)
+
+
+def _require_fit(frame: DataFrame, output: DeltaOutput) -> None:
+    session = frame.sparkSession
     problems = schema_problems(DeltaTable.forPath(session, output.path).toDF().schema, frame.schema)
     if problems:
         raise BrokenTask(f"output.path: the Delta table does not fit the query: {'; '.join(problems)}")
@@ -78,10 +90,10 @@ def schema_problems(table: StructType, rows: StructType) -> list[str]:
     return problems + [f"the query does not give {name}, which the table requires" for name in missing]
 
 
-def _require_supported(frame: DataFrame, spec: TaskSpec, output: DeltaOutput) -> None:
-    require_output_mode(spec, ("append", "complete"))
+def _require_supported(frame: DataFrame, config: JobConfig, output: DeltaOutput) -> None:
+    require_output_mode(config, ("append", "complete"))
     require_columns(frame, output.partition_columns, "output.partition_columns")
-    if spec.config.output_mode == "complete" and spec.config.task_count > 1:
+    if config.output_mode == "complete" and config.task_count > 1:
         raise BrokenTask("output_mode: complete replaces the whole Delta table, so the job must have one task")
 
 

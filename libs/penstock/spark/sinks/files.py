@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from functools import reduce
+from typing import Any
 
 from py4j.java_gateway import JavaObject
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from penstock.config.model import FilesOutput
+from penstock.config.model import FilesOutput, JobConfig
 from penstock.control.errors import NotFound
 from penstock.spark.checkpoint import METADATA, last_offset, new_id, parsed, task_checkpoint
 from penstock.spark.files import CheckpointWriter, Files, files_of
@@ -33,7 +34,7 @@ _READ_OPTIONS = {"parquet": {}, "json": {}, "csv": {"header": "true"}}
 
 def writer(frame: DataFrame, spec: TaskSpec, output: FilesOutput) -> DataStreamWriter:
     """Writes `frame` below the task's own folder. Raises BrokenTask unless the output mode is append."""
-    require_output_mode(spec, ("append",))
+    require_output_mode(spec.config, ("append",))
     return (
         frame.writeStream.outputMode("append")
         .format(output.format)
@@ -57,6 +58,20 @@ def bind_output(session: SparkSession, root: str, spec: TaskSpec, output: FilesO
     checkpoint = task_checkpoint(root, spec.job, spec.generation, spec.index)
     folder = task_folder(output.path, spec.generation, spec.index)
     bind(files, folder, _query_id(session, checkpoints, checkpoint), last_offset(checkpoint, checkpoints))
+def check(frame: DataFrame, config: JobConfig, output: FilesOutput) -> None:
+    """Checks the output mode, and with Spark that the format takes the types of the columns.
+
+    Raises BrokenTask, and Spark's error for a type.
+    """
+    require_output_mode(config, ("append",))
+    jvm: Any = frame.sparkSession._jvm
+    sources = jvm.org.apache.spark.sql.execution.datasources
+    formats = {
+        "parquet": sources.parquet.ParquetFileFormat,
+        "json": sources.json.JsonFileFormat,
+        "csv": sources.csv.CSVFileFormat,
+    }
+    sources.DataSourceUtils.verifySchema(formats[output.format](), frame._jdf.schema(), False)
 
 
 def task_folder(path: str, generation: int, index: int) -> str:

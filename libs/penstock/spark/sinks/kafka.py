@@ -78,13 +78,28 @@ def ensure_topic(bootstrap: str, topic: str, key_groups: int | None) -> None:
     None takes any number of partitions. Raises BrokenTask when the topic has another number, Unavailable when no
     broker answers.
     """
-    admin = AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": int(_TIMEOUT_SECONDS * 1000)})
-    found = _partition_count(admin, topic)
-    if found is None:
+    admin = _admin(bootstrap)
+    if not _is_there(admin, topic, key_groups):
         _create(admin, topic, key_groups)
-        return
-    if key_groups is not None and found != key_groups:
+
+
+def check(frame: DataFrame, output: KafkaOutput, bootstrap: str) -> None:
+    """Checks what `writer` does, and creates nothing. Raises as it does."""
+    require_columns(frame, output.key_columns, "output.key_columns")
+    records(frame, output)
+    _is_there(_admin(bootstrap), output.topic, output.key_groups)
+
+
+def _admin(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": int(_TIMEOUT_SECONDS * 1000)})
+
+
+def _is_there(admin: AdminClient, topic: str, key_groups: int | None) -> bool:
+    """Whether the topic exists. Raises BrokenTask when it has another number of partitions than `key_groups`."""
+    found = _partition_count(admin, topic)
+    if found is not None and key_groups is not None and found != key_groups:
         raise BrokenTask(f"output.key_groups: the topic {topic} has {found} partitions, not {key_groups}")
+    return found is not None
 
 
 def _key(frame: DataFrame, names: tuple[str, ...]) -> Column:

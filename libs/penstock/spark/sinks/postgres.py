@@ -21,7 +21,7 @@ import psycopg
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from penstock.config.model import PostgresOutput
+from penstock.config.model import JobConfig, PostgresOutput
 from penstock.control.errors import BrokenTask
 from penstock.control.logs import logger
 from penstock.spark.sinks.batch_marker import Marker, is_written
@@ -48,17 +48,28 @@ def writer(
     Raises BrokenTask when the connection is not configured, a column has no Postgres type or the table does not take
     the rows; Unavailable when the database cannot be reached.
     """
-    url = _url(output, connections)
-    _require_supported(frame, spec, output)
-    columns = {field.name: postgres_type(field.dataType, field.name) for field in frame.schema.fields}
-    sink = PostgresSink(
-        pool_of(url),
-        Target(output.table, columns, output.upsert_columns),
-        MarkerKey(spec.job, spec.index, spec.generation),
-        copy_line(frame.schema),
-    )
+    pool, target = _pool_and_target(frame, spec.config, output, connections)
+    sink = PostgresSink(pool, target, MarkerKey(spec.job, spec.index, spec.generation), copy_line(frame.schema))
     sink.prepare()
     return frame.writeStream.outputMode(spec.config.output_mode).foreachBatch(sink.write)
+
+
+def check(frame: DataFrame, config: JobConfig, output: PostgresOutput, connections: Mapping[str, str]) -> None:
+    """Has Postgres check all that `writer` does, in a transaction that is rolled back. Raises as it does."""
+    pool, target = _pool_and_target(frame, config, output, connections)
+    with pool.link() as link, link.transaction(force_rollback=True):
+        target.ensure(link)
+        target.make_stage(link)
+        target.check_insert(link)
+
+
+def _pool_and_target(
+    frame: DataFrame, config: JobConfig, output: PostgresOutput, connections: Mapping[str, str]
+) -> tuple[ConnectionPool, Target]:
+    url = _url(output, connections)
+    _require_supported(frame, config, output)
+    columns = {field.name: postgres_type(field.dataType, field.name) for field in frame.schema.fields}
+    return pool_of(url), Target(output.table, columns, output.upsert_columns)
 
 
 class PostgresSink:
@@ -143,11 +154,14 @@ def _url(output: PostgresOutput, connections: Mapping[str, str]) -> str:
     url = connections.get(output.connection)
     if url is None:
         known = ", ".join(sorted(connections)) or "none"
-        raise BrokenTask(f"output.connection: the container has no connection {output.connection} (it has: {known})")
+        raise BrokenTask(
+            f"output.connection: the container has no connection {output.connection} (it has: {known})",
+            rule="known_connection",
+        )
     return url
 
 
-def _require_supported(frame: DataFrame, spec: TaskSpec, output: PostgresOutput) -> None:
+def _require_supported(frame: DataFrame, config: JobConfig, output: PostgresOutput) -> None:
     require_columns(frame, output.upsert_columns, "output.upsert_columns")
-    if spec.config.output_mode == "complete" and not output.upsert_columns:
+    if config.output_mode == "complete" and not output.upsert_columns:
         raise BrokenTask("output_mode: complete repeats all rows in every batch, so output.upsert_columns is needed")

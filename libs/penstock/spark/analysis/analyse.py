@@ -1,0 +1,148 @@
+"""All that can be said against a job before a task of it runs.
+
+The query is built as a task builds it, in a session of its own. No query is started, and nothing is created.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.config.keygroups import KeyGroupRange
+from penstock.config.model import JobConfig
+from penstock.config.plan_dataflow import PlanFacts
+from penstock.config.problems import Problem
+from penstock.control.errors import Unavailable
+from penstock.spark.analysis.placement import placement
+from penstock.spark.analysis.problem_of import problem_of
+from penstock.spark.balance import limit_options
+from penstock.spark.inputs.checks import check_inputs
+from penstock.spark.query import result_of
+from penstock.spark.session import task_session
+from penstock.spark.settings import SparkSettings
+from penstock.spark.sinks import check
+from penstock.spark.sources import read_input, read_table
+from penstock.spark.task import Runtime
+from penstock.tasks.analysis import AnalysisReport, AnalysisRequest, Operator
+
+Check = Callable[[JobConfig, SparkSettings], Iterable[Problem]]
+
+
+def inputs_as_kafka_has_them(config: JobConfig, settings: SparkSettings) -> Iterable[Problem]:
+    """Topics, their partitions, and a sample of their keys."""
+    return check_inputs(config, settings.kafka_bootstrap, sample=True)
+
+
+CHECKS: tuple[Check, ...] = (inputs_as_kafka_has_them,)
+"""Checks that need no query. Each may raise Unavailable; then it is reported as not made."""
+_ANY_PART = KeyGroupRange(0, 1)
+
+
+@dataclass
+class Analysis:
+    """What was found of a job. `query`: the field of its query. `frame`: the query's result; None when it could not be
+    analysed."""
+
+    query: str
+    problems: list[Problem] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    frame: DataFrame | None = None
+    facts: PlanFacts = field(default_factory=PlanFacts)
+
+    def report(self) -> AnalysisReport:
+        """The findings as data."""
+        columns = None
+        if self.frame is not None:
+            columns = {column.name: column.dataType.simpleString() for column in self.frame.schema.fields}
+        steps = (
+            Operator(operation=step.operation, inputs=tuple(sorted(step.inputs)), by=step.by, colocated=step.colocated)
+            for step in self.facts.steps
+        )
+        return AnalysisReport(
+            problems=tuple(self.problems), unchecked=tuple(self.unchecked), columns=columns, operators=tuple(steps)
+        )
+
+    @contextmanager
+    def catching(self, where: str, rule: str = "can_run") -> Iterator[None]:
+        """An error in the body is a problem with the field `where`, unless it says another."""
+        try:
+            yield
+        except Unavailable as error:
+            self.unchecked.append(error.detail)
+        except Exception as error:  # noqa: BLE001 -- what a query or schema raises is the job's
+            self.problems.append(problem_of(error, where, rule, self.query))
+
+
+def analyse_job(runtime: Runtime, request: AnalysisRequest) -> AnalysisReport:
+    """The findings about a job, for who writes it. The tasks of the host go on."""
+    try:
+        return analyse(runtime.spark, runtime.settings, request.config).report()
+    finally:
+        # A frame and its session refer to each other; without this the JVM would keep them until a task stops.
+        gc.collect()
+
+
+def analyse(spark: SparkSession, settings: SparkSettings, config: JobConfig) -> Analysis:
+    """Analyses a job in a session of its own. Raises nothing that is the job's fault."""
+    found = Analysis("query.sql" if config.query.sql is not None else "query.python")
+    for make in CHECKS:
+        with found.catching("inputs"):
+            found.problems += make(config, settings)
+    with found.catching("spark_settings", "spark_setting"):
+        session = task_session(spark, config, checkpoint="", token="", unlocked=True)
+        inputs = _inputs(session, config, settings, found)
+        tables = _tables(session, config, found)
+        if len(inputs) == len(config.inputs) and tables:
+            _query(session, inputs, config, settings, found)
+    return found
+
+
+def _inputs(session: SparkSession, config: JobConfig, settings: SparkSettings, found: Analysis) -> dict[str, DataFrame]:
+    """The frames of the inputs that can be read."""
+    frames = {}
+    limits = limit_options(config)
+    for name, source in config.inputs.items():
+        with found.catching(f"inputs.{name}.value_schema"):
+            frames[name] = read_input(session, name, source, _ANY_PART, settings, limits)
+    return frames
+
+
+def _tables(session: SparkSession, config: JobConfig, found: Analysis) -> bool:
+    """Whether all tables can be read."""
+    before = len(found.problems) + len(found.unchecked)
+    for name, table in config.tables.items():
+        with found.catching(f"tables.{name}.path"):
+            read_table(session, table, config.args)
+    return len(found.problems) + len(found.unchecked) == before
+
+
+def _query(
+    session: SparkSession, inputs: dict[str, DataFrame], config: JobConfig, settings: SparkSettings, found: Analysis
+) -> None:
+    with found.catching(found.query):
+        found.frame = result_of(session, inputs, config, settings)
+    if found.frame is None:
+        return
+    with found.catching(found.query):
+        problems, found.facts = placement(found.frame, inputs, config)
+        found.problems += problems
+    with found.catching("output_mode", "unsupported_operation"):
+        require_supported(found.frame, config.output_mode)
+    with found.catching("output"):
+        check(found.frame, config, settings)
+
+
+def require_supported(frame: DataFrame, output_mode: str) -> None:
+    """Has Spark check, as it does at the start of a query, that it can run the operators as a stream.
+
+    Raises AnalysisException.
+    """
+    jvm: Any = frame.sparkSession._jvm
+    catalyst = jvm.org.apache.spark.sql.catalyst
+    mode = catalyst.streaming.InternalOutputModes.apply(output_mode)
+    catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(frame._jdf.queryExecution().analyzed(), mode)

@@ -1,0 +1,61 @@
+"""What is asked of a host that analyses a job without running it, and what it answers."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from penstock.config.declare import Model
+from penstock.config.model import JobConfig
+from penstock.config.problems import Problem
+from penstock.tasks.host_request import HostRequest
+
+MAY_COME_LATER = frozenset({"topic_exists", "table_exists"})
+"""The rules of problems that end by themselves, when another job has made its output."""
+
+
+class Operator(Model):
+    """An operator of the query that brings rows together. `by`: the columns that the rows share."""
+
+    operation: str
+    inputs: tuple[str, ...]
+    by: tuple[str, ...]
+    colocated: bool
+
+
+class AnalysisReport(Model):
+    """`columns`: the types of the query's result by name; None when it could not be analysed.
+
+    `unchecked`: why a check could not be made, as when a server did not answer.
+    """
+
+    problems: tuple[Problem, ...] = ()
+    unchecked: tuple[str, ...] = ()
+    columns: dict[str, str] | None = None
+    operators: tuple[Operator, ...] = ()
+
+
+class AnalysisRequest(HostRequest):
+    """Analyse the job as it would start. `number` tells one request from another."""
+
+    Report: ClassVar[type[Model] | None] = AnalysisReport
+
+    kind: Literal["analyse"] = "analyse"
+    job: str
+    number: int = Field(ge=1)
+    config: JobConfig
+
+    @property
+    def key_number(self) -> int:
+        return self.number
+
+    @property
+    def host_config(self) -> JobConfig:
+        """The query needs the job's package."""
+        return self.config
+
+    @property
+    def queue(self) -> str:
+        """An analysis waits for nothing else of the job."""
+        return f"analyse/{self.number}"

@@ -1,0 +1,49 @@
+"""What the Job Service asks of a Task Manager: Spark's analysis of a job that is to be written.
+
+Task Manager (7100+): POST /v1/analyses  (AnalysisCall -> AnalysisReport; 503 when no host can answer in time)
+"""
+
+from __future__ import annotations
+
+import httpx
+from pydantic import Field
+
+from penstock.config.declare import Model
+from penstock.control.errors import Unavailable
+from penstock.tasks.analysis import AnalysisReport, AnalysisRequest
+from penstock.wire.cluster import as_json
+from penstock.wire.endpoints import read_answer
+from penstock.wire.http import certificates, error_of
+
+_MARGIN_SECONDS = 2.0
+_CONNECT_SECONDS = 0.5
+
+
+class AnalysisCall(Model):
+    """`start_host`: a host is started when none with the job's package is ready."""
+
+    request: AnalysisRequest
+    wait_seconds: float = Field(ge=0, le=60)
+    start_host: bool = False
+
+
+class AnalysisClient:
+    """Asks containers. Safe from any thread."""
+
+    def __init__(self) -> None:
+        self._http = httpx.Client(trust_env=False, verify=certificates(trust_env=False))
+
+    def analyse(self, url: str, call: AnalysisCall) -> AnalysisReport:
+        """The analysis by the container at `url`. Raises Unavailable, and UserError when it refuses the call."""
+        timeout = httpx.Timeout(call.wait_seconds + _MARGIN_SECONDS, connect=_CONNECT_SECONDS)
+        try:
+            response = self._http.post(f"{url.rstrip('/')}/v1/analyses", json=as_json(call), timeout=timeout)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise Unavailable(f"{url} cannot be reached: {error!r}") from error
+        if response.is_error:
+            raise error_of(response)
+        return read_answer(AnalysisReport, response, url)
+
+    def close(self) -> None:
+        """Closes connections."""
+        self._http.close()

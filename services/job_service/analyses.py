@@ -1,0 +1,113 @@
+"""Spark's analysis of what is written: asked of a container, and what follows from the answer."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from time import monotonic
+
+from sqlalchemy import Engine
+
+from penstock.config.classify import Config, classify
+from penstock.config.model import JobConfig
+from penstock.config.problems import Problem
+from penstock.control.errors import PenstockError
+from penstock.control.logs import logger
+from penstock.store.engine import snapshot
+from penstock.tasks.analysis import AnalysisReport, AnalysisRequest
+from penstock.tasks.selectors import selector_of
+from penstock.wire.analyses import AnalysisCall, AnalysisClient
+from services.job_service.store.analyses import is_written, live_urls
+
+log = logger(__name__)
+
+PLAN_SECONDS = 30.0
+WRITE_SECONDS = 4.0
+_MOST_ASKED = 3
+# What no analysis depends on.
+_UNRELATED = frozenset(
+    {
+        "completeness", "container_labels", "desired_state", "isolation", "key_group_bounds", "labels",
+        "max_bytes_per_trigger", "max_records_per_trigger", "max_task_count", "owner", "priority", "region",
+        "resources", "slo", "threads_per_task", "trigger_interval_seconds",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`report` None: nobody could be asked; `why` then says it."""
+
+    report: AnalysisReport | None
+    why: str = ""
+
+    @property
+    def verified(self) -> bool:
+        """Whether every check was made."""
+        return self.report is not None and not self.report.unchecked
+
+
+class Analyses:
+    """Asks live containers, one after the other until one answers. Safe from any thread."""
+
+    def __init__(self, engine: Engine, client: AnalysisClient) -> None:
+        self._engine = engine
+        self._client = client
+
+    def ask(self, job: str, config: JobConfig, *, wait_seconds: float, start_host: bool) -> Verdict:
+        """The analysis of a job's configuration, within `wait_seconds`."""
+        with snapshot(self._engine) as connection:
+            urls = _in_turn(job, live_urls(connection, selector_of(config.model_dump(mode="json"))))
+        if not urls:
+            return Verdict(None, "no container is live")
+        until = monotonic() + wait_seconds
+        why: list[str] = []
+        for url in urls[:_MOST_ASKED]:
+            left = until - monotonic()
+            if left <= 0:
+                break
+            request = AnalysisRequest(job=job, number=secrets.randbelow(2**53) + 1, config=config)
+            call = AnalysisCall(request=request, wait_seconds=round(left, 3), start_host=start_host)
+            try:
+                return Verdict(self._later_made(job, config, self._client.analyse(url, call)))
+            except PenstockError as error:
+                why.append(error.detail)
+        log.info("job not analysed", job=job, why=why)
+        return Verdict(None, "; ".join(dict.fromkeys(why)) or "no container answered in time")
+
+    def _later_made(self, job: str, config: JobConfig, report: AnalysisReport) -> AnalysisReport:
+        """The report without missing topics that another job writes."""
+        missing = [problem for problem in report.problems if problem.rule == "topic_exists"]
+        if not missing:
+            return report
+        topics = {source.topic for source in config.inputs.values()}
+        with snapshot(self._engine) as connection:
+            made = {topic for topic in topics if is_written(connection, topic, besides=job)}
+        fields = {f"inputs.{name}.topic" for name, source in config.inputs.items() if source.topic in made}
+        return report.model_copy(update={"problems": without(report.problems, fields)})
+
+
+def without(problems: Sequence[Problem], fields: Collection[str]) -> tuple[Problem, ...]:
+    """The problems but those of missing topics in these fields."""
+    return tuple(each for each in problems if each.rule != "topic_exists" or each.field not in fields)
+
+
+def must_be_asked(before: Config, after: JobConfig) -> bool:
+    """Whether a write may bring a problem that an analysis finds.
+
+    The number of tasks counts only where one becomes several.
+    """
+    for change in classify(before, after).fields:
+        if change.path[0] == "task_count":
+            if (change.old or 1) <= 1 < change.new:
+                return True
+        elif change.path[0] not in _UNRELATED:
+            return True
+    return False
+
+
+def _in_turn(job: str, urls: Sequence[str]) -> list[str]:
+    """The addresses in an order that differs from job to job, so that not all ask one container."""
+    first = sum(job.encode()) % len(urls) if urls else 0
+    return [*urls[first:], *urls[:first]]

@@ -1,0 +1,175 @@
+"""Plans and writes ask a container what Spark says; the container's answers are given here, the rest is real."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from sqlalchemy import text
+
+from penstock.config.problems import Problem
+from penstock.control.errors import InvalidConfig, Unavailable
+from penstock.store.engine import transaction
+from penstock.tasks.analysis import AnalysisReport, Operator
+from penstock.wire.analyses import AnalysisCall
+from penstock.wire.app import create_app
+from penstock.wire.job_client import JobClient
+from penstock.wire.jobs import PlanView
+from tests.support.cli.shell import Shell
+from tests.support.control.serving import serving
+from tests.support.job_service.service import CONFIG, RunningJobService
+
+WRONG = Problem("query.sql", "unresolved_column", "query.sql: `orgin` cannot be resolved. Did you mean `origin`?")
+NO_TOPIC = Problem("inputs.flights.topic", "topic_exists", "inputs.flights: there is no topic flights")
+STATE = Operator(operation="GROUP BY", inputs=("flights",), by=("dest",), colocated=True)
+RIGHT = AnalysisReport(columns={"dest": "string"}, operators=(STATE,))
+
+
+@dataclass
+class Container:
+    """What it answers, None when no host is ready; and what it was asked."""
+
+    report: AnalysisReport | None = RIGHT
+    asked: list[AnalysisCall] = field(default_factory=list)
+
+    def app(self) -> FastAPI:
+        """The one route of a Task Manager that counts here."""
+        app = create_app("task_manager", ready=dict)
+
+        @app.post("/v1/analyses")
+        def analyse(call: AnalysisCall) -> AnalysisReport:
+            self.asked.append(call)
+            if self.report is None:
+                raise Unavailable("no host with the job's package is ready here")
+            return self.report
+
+        return app
+
+
+@pytest.fixture
+def container(service: RunningJobService) -> Iterator[Container]:
+    """A live container, and one that is listed but does not answer."""
+    container = Container()
+    with serving(container.app()) as url:
+        statement = text(
+            "INSERT INTO containers (name, incarnation, url, region, cpu_cores, memory_bytes, disk_bytes, state)"
+            " VALUES (:name, 'i', :url, 'r', 1, 1, 1, 'live')"
+        )
+        with transaction(service.engine) as connection:
+            for name, where in (("c0", "http://127.0.0.1:1"), ("c1", url)):
+                connection.execute(statement, {"name": name, "url": where})
+        yield container
+
+
+def refused(client: JobClient, config: Any) -> InvalidConfig:
+    with pytest.raises(InvalidConfig) as error:
+        client.put_job("etl", config)
+    return error.value
+
+
+def test_a_plan_of_a_job_that_does_not_exist_says_all(client: JobClient, container: Container) -> None:
+    planned = client.plan("etl", CONFIG)
+    assert (planned.job, planned.layer, planned.version, planned.kind) == ("etl", "base", 0, "none")
+    assert (planned.allowed, planned.steps, planned.tasks_touched) == (True, ["commit", "start_tasks"], ["etl/0"])
+    assert planned.analysis is not None
+    assert (planned.analysis.verified, planned.analysis.columns) == (True, {"dest": "string"})
+    assert planned.analysis.operators == [STATE.model_dump(mode="json")]
+    (asked,) = container.asked
+    assert (asked.start_host, asked.request.config.query.sql) == (True, CONFIG["query"]["sql"])
+    assert list(client.list_jobs()) == []
+
+
+def test_a_plan_tells_every_problem_and_is_not_allowed(client: JobClient, container: Container) -> None:
+    container.report = AnalysisReport(problems=(WRONG, NO_TOPIC))
+    planned = client.plan("etl", CONFIG)
+    assert not planned.allowed
+    assert planned.analysis is not None
+    assert [problem["rule"] for problem in planned.analysis.problems] == ["unresolved_column", "topic_exists"]
+
+
+def test_a_plan_without_a_host_says_why_nothing_is_verified(client: JobClient, container: Container) -> None:
+    container.report = None
+    planned = client.plan("etl", CONFIG)
+    assert planned.allowed
+    assert planned.analysis is not None
+    assert (planned.analysis.verified, "no host" in planned.analysis.why) == (False, True)
+
+
+def test_a_plan_of_an_unknown_job_still_obeys_the_rules(client: JobClient, container: Container) -> None:
+    with pytest.raises(InvalidConfig) as error:
+        client.plan("etl", {"priority": 2})
+    assert error.value.rule == "required"
+    assert container.asked == []
+
+
+def test_a_write_is_refused_by_what_spark_says(client: JobClient, container: Container) -> None:
+    container.report = AnalysisReport(problems=(WRONG,))
+    error = refused(client, CONFIG)
+    assert (error.field, error.rule, error.detail) == tuple(WRONG)
+    assert list(client.list_jobs()) == []
+    assert client.put_job("etl", CONFIG, verify=False).verified is False
+    assert len(container.asked) == 1
+
+
+def test_a_write_goes_on_without_a_host(client: JobClient, container: Container) -> None:
+    container.report = None
+    assert client.put_job("etl", CONFIG).verified is False
+    assert [call.start_host for call in container.asked] == [False]
+
+
+def test_a_write_goes_on_when_a_check_could_not_be_made(client: JobClient, container: Container) -> None:
+    container.report = AnalysisReport(unchecked=("kafka cannot be reached",))
+    assert client.put_job("etl", CONFIG).verified is False
+
+
+def test_only_what_spark_looks_at_is_asked(client: JobClient, container: Container) -> None:
+    """1. A job is made and verified. 2. Priority and fewer limits are not its business. 3. A query is. 4. So is a
+    second task, and no third."""
+    made = client.put_job("etl", CONFIG)
+    assert (made.verified, len(container.asked)) == (True, 1)
+    patches = (
+        ({"priority": 2}, None),
+        ({"args": {"x": 1}}, True),
+        ({"task_count": 2}, True),
+        ({"task_count": 3}, None),
+    )
+    for patch, verified in patches:
+        version = client.get_layer("etl", "oncall").version
+        assert client.patch_layer("etl", "oncall", patch, if_match=version).verified is verified
+    assert len(container.asked) == 3
+    assert client.plan("etl", {"priority": 3}).analysis is None
+    assert len(container.asked) == 3
+
+
+def test_a_topic_that_another_job_writes_may_come_later(client: JobClient, container: Container) -> None:
+    container.report = AnalysisReport(problems=(NO_TOPIC,))
+    assert refused(client, CONFIG).rule == "topic_exists"
+    writer = {**CONFIG, "output": {"type": "kafka", "topic": "flights"}}
+    client.put_job("writer", writer, verify=False)
+    assert client.put_job("etl", CONFIG).verified is True
+
+
+def test_the_same_call_gets_the_same_answer_whatever_spark_says_later(client: JobClient, container: Container) -> None:
+    first = client.put_job("etl", CONFIG, idempotency_key="k")
+    container.report = AnalysisReport(problems=(WRONG,))
+    assert client.put_job("etl", CONFIG, idempotency_key="k") == first
+
+
+def test_the_commands_tell_it(shell: Shell, container: Container) -> None:
+    config = (
+        '{"query": {"sql": "SELECT 1 AS x FROM f"}, "inputs": {"f": {"topic": "f", "key_groups": 2, "format": "raw"}}, '
+    )
+    config += '"output": {"type": "kafka", "topic": "g"}}'
+    said = " ".join(shell("plan", "etl", "base", config).ok().split())
+    assert "state: GROUP BY by (dest) over flights; rows that meet are in one task" in said
+    assert "result: dest string" in said
+    container.report = AnalysisReport(problems=(WRONG,))
+    assert "PROBLEM query.sql (unresolved_column)" in shell("plan", "etl", "base", config).ok()
+    assert "Did you mean" in shell("jobs", "apply", "etl", config).refusal()
+    assert "not verified by Spark" in shell("jobs", "apply", "etl", config, "--no-verify").ok()
+    assert (
+        PlanView.model_validate_json(shell("plan", "etl", "oncall", '{"priority": 1}', "--json").ok()).analysis is None
+    )

@@ -1,0 +1,113 @@
+"""Wrong jobs (`tests.support.spark`: `wrong_jobs`, `wrong_queries`): each is caught before a task runs, and why."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from pyspark.sql import SparkSession
+
+from penstock.config.merge import apply_merge_patch
+from penstock.config.problems import Problem
+from penstock.config.validate import check_merged
+from penstock.control.errors import BrokenTask, InvalidConfig
+from penstock.local.kafka import EmbeddedKafka
+from penstock.spark.analysis.analyse import analyse
+from penstock.spark.packages import pack
+from penstock.spark.settings import SparkSettings
+from penstock.spark.task import Runtime, make_frame
+from penstock.tasks.spec import TaskSpec, key_group_ranges
+from tests.support import spark as support
+from tests.support.spark.session import unique
+from tests.support.spark.wrong_jobs import RULES, WrongJob, right_job
+from tests.support.spark.wrong_queries import RIGHT, SPARK
+
+PLAN = re.compile(r"\+- |'Project|Relation|\tat |SQLSTATE|JVM stacktrace|jvmId")
+
+
+@pytest.fixture(scope="module")
+def settings(kafka: EmbeddedKafka, postgres_url: str, tmp_path_factory: pytest.TempPathFactory) -> SparkSettings:
+    """What a host has: Kafka with a topic of three partitions, Postgres with a narrow table, the package."""
+    folder = tmp_path_factory.mktemp("wrong")
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC].result(10)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("DROP TABLE IF EXISTS narrow; CREATE TABLE narrow (dest text)")
+    pack(Path(support.__file__).parent / "wrong_package", "wrong", "1", folder / "packages")
+    return SparkSettings(
+        checkpoint_root=str(folder),
+        kafka_bootstrap=kafka.bootstrap,
+        connections={"default": postgres_url},
+        packages_root=folder / "packages",
+    )
+
+
+TOPIC = unique("three")
+
+
+def changed(change: dict[str, Any], settings: SparkSettings) -> dict[str, Any]:
+    """The right job with a change. `{topic}` and `{folder}` are this run's."""
+    merged = json.dumps(apply_merge_patch(right_job(), change))
+    found: dict[str, Any] = json.loads(merged.replace("{topic}", TOPIC).replace("{folder}", settings.checkpoint_root))
+    return found
+
+
+def told(wrong: WrongJob, problems: list[Problem]) -> str:
+    """What is told of the problem that the table names; no plan and no stack is in any."""
+    assert all(PLAN.search(problem.detail) is None for problem in problems), problems
+    found = {(problem.field, problem.rule): problem.detail for problem in problems}
+    assert (wrong.field, wrong.rule) in found, problems
+    return found[wrong.field, wrong.rule]
+
+
+def test_the_table_is_long_enough() -> None:
+    assert len(RULES) + len(SPARK) >= 60
+    assert len({wrong.name for wrong in RULES + SPARK}) == len(RULES + SPARK)
+
+
+@pytest.mark.parametrize("wrong", RULES, ids=lambda wrong: wrong.name)
+def test_caught_by_the_rules_of_a_write(wrong: WrongJob) -> None:
+    with pytest.raises(InvalidConfig) as refused:
+        check_merged(apply_merge_patch(right_job(), wrong.change))
+    problems = [Problem(**error) for error in refused.value.extra["errors"]]
+    assert wrong.text in told(wrong, problems)
+
+
+@pytest.mark.parametrize("wrong", SPARK, ids=lambda wrong: wrong.name)
+def test_caught_by_the_analysis(wrong: WrongJob, spark: SparkSession, settings: SparkSettings) -> None:
+    config = check_merged(changed(wrong.change, settings))
+    found = analyse(spark, settings, config)
+    assert wrong.text in told(wrong, found.problems)
+    assert not found.unchecked
+
+
+@pytest.mark.parametrize("change", [change for _, change in RIGHT], ids=[name for name, _ in RIGHT])
+def test_a_right_job_has_no_problem(change: dict[str, Any], spark: SparkSession, settings: SparkSettings) -> None:
+    found = analyse(spark, settings, check_merged(changed(change, settings)))
+    assert (found.problems, found.unchecked) == ([], [])
+    assert found.report().columns
+
+
+UNSEEN_BY_THE_RULES = ("a join of INT and BIGINT", "Python by another key")
+
+
+@pytest.mark.parametrize("wrong", [wrong for wrong in SPARK if wrong.name in UNSEEN_BY_THE_RULES])
+def test_a_task_that_would_give_wrong_numbers_does_not_start(
+    wrong: WrongJob, spark: SparkSession, settings: SparkSettings
+) -> None:
+    config = check_merged(changed(wrong.change, settings))
+    runtime = Runtime(spark, settings, holder="test")
+    for task_count in (4, 4, 2):
+        several = config.model_copy(update={"task_count": task_count})
+        part = key_group_ranges(several)[1]
+        spec = TaskSpec(job="j", index=1, revision=1, generation=1, restarts=0, key_groups=part, config=several)
+        with pytest.raises(BrokenTask, match="not sure to be in one task"):
+            make_frame(runtime, spec, checkpoint="", token="")
+    alone = spec.model_copy(update={"config": config.model_copy(update={"task_count": 1}), "index": 0})
+    assert make_frame(runtime, alone, checkpoint="", token="").isStreaming

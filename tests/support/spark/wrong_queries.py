@@ -1,0 +1,370 @@
+"""Wrong jobs that Spark's analysis catches: by a plan, a write with a warm host, and at the latest before the first
+task starts; and right jobs that are near them."""
+
+from __future__ import annotations
+
+from tests.support.spark.wrong_jobs import (
+    AGGREGATED,
+    BOTH,
+    BY_INT,
+    NO_TIME,
+    SEVERAL,
+    TWO,
+    UPDATE,
+    WrongJob,
+    python,
+    sql,
+)
+
+SPARK = [
+    WrongJob("an unknown column", sql("SELECT dset FROM flights"), "query.sql", "unresolved_column", "`dset`"),
+    WrongJob("a misspelt function", sql("SELECT lowr(dest) FROM flights"), "query.sql", "unresolved_routine", "`lowr`"),
+    WrongJob(
+        "types that do not fit",
+        sql("SELECT sqrt(time) FROM flights"),
+        "query.sql",
+        "datatype_mismatch",
+        'requires the "DOUBLE" type',
+    ),
+    WrongJob(
+        "a column that is not grouped",
+        sql("SELECT dest, delay, count(*) FROM flights GROUP BY dest", **UPDATE),
+        "query.sql",
+        "missing_aggregation",
+        "delay",
+    ),
+    WrongJob(
+        "an ambiguous column",
+        sql("SELECT dest FROM flights f JOIN weather w ON f.dest = w.dest", **TWO),
+        "query.sql",
+        "ambiguous_reference",
+        "`dest` is ambiguous",
+    ),
+    WrongJob(
+        "a union of different widths",
+        sql("SELECT dest FROM flights UNION ALL SELECT dest, n FROM flights"),
+        "query.sql",
+        "num_columns_mismatch",
+        "number of columns",
+    ),
+    WrongJob(
+        "a window of a number",
+        sql("SELECT window(n, '1 hour') FROM flights"),
+        "query.sql",
+        "datatype_mismatch",
+        "",
+    ),
+    WrongJob(
+        "an aggregation that never ends",
+        sql(AGGREGATED, inputs={"flights": NO_TIME}),
+        "output_mode",
+        "streaming_output_mode",
+        "watermark_delay",
+    ),
+    WrongJob(
+        "an aggregation by no event time",
+        sql("SELECT dest, count(*) FROM flights GROUP BY dest"),
+        "output_mode",
+        "streaming_output_mode",
+        "append",
+    ),
+    WrongJob("DISTINCT for ever", sql("SELECT DISTINCT dest FROM flights"), "output_mode", "streaming_output_mode", ""),
+    WrongJob(
+        "complete without an aggregation", {"output_mode": "complete"}, "output_mode", "streaming_output_mode", ""
+    ),
+    WrongJob(
+        "a sorted stream",
+        sql("SELECT * FROM flights ORDER BY n"),
+        "output_mode",
+        "unsupported_operation",
+        "Sorting is not supported",
+    ),
+    WrongJob(
+        "a limit in update mode",
+        sql("SELECT * FROM flights LIMIT 3", **UPDATE),
+        "output_mode",
+        "unsupported_operation",
+        "Limits",
+    ),
+    WrongJob(
+        "an outer join that never ends",
+        sql("SELECT f.n FROM flights f LEFT JOIN weather w ON f.dest = w.dest", **TWO),
+        "output_mode",
+        "unsupported_operation",
+        "watermark",
+    ),
+    WrongJob(
+        "a ranking over a stream",
+        sql("SELECT row_number() OVER (PARTITION BY dest ORDER BY n) FROM flights"),
+        "output_mode",
+        "non_time_window_not_supported_in_streaming",
+        "",
+    ),
+    WrongJob(
+        "a subquery over a stream",
+        sql("SELECT * FROM flights WHERE dest IN (SELECT dest FROM weather)", **TWO),
+        "query.sql",
+        "invalid_subquery_expression",
+        "Join the stream instead",
+    ),
+    WrongJob(
+        "a distinct count over a stream",
+        sql("SELECT window(time, '1 hour'), count(DISTINCT n) FROM flights GROUP BY 1"),
+        "output_mode",
+        "unsupported_operation",
+        "Distinct aggregations are not supported",
+    ),
+    WrongJob(
+        "an event time that is text",
+        {"inputs": {"flights": {"event_time_column": "dest"}}},
+        "inputs.flights.value_schema",
+        "event_time_is_not_on_timestamp_type",
+        "dest",
+    ),
+    WrongJob(
+        "an Avro schema of an unknown type",
+        {
+            "inputs": {
+                "flights": NO_TIME
+                | {"format": "avro", "value_schema": '{"type": "nope"}', "key_columns": [], "key_function": "none"}
+            }
+        },
+        "inputs.flights.value_schema",
+        "can_run",
+        "Unknown schema",
+    ),
+    WrongJob(
+        "a setting of a wrong type",
+        {"spark_settings": {"spark.sql.session.timeZone": "Mars/Olympus"}},
+        "spark_settings",
+        "invalid_conf_value",
+        "Mars/Olympus",
+    ),
+    # ---- where rows are
+    WrongJob(
+        "a join of INT and BIGINT",
+        sql("SELECT i.n, b.late FROM ints i JOIN bigints b ON i.n = b.n AND i.time = b.time", **SEVERAL, **BOTH),
+        "task_count",
+        "stateful_needs_keys",
+        "inputs.bigints is keyed by (n bigint) with spark; inputs.ints is keyed by (n int) with spark",
+    ),
+    WrongJob(
+        "a union of INT and BIGINT",
+        sql(
+            "SELECT n, count(*) FROM (SELECT n FROM ints UNION ALL SELECT n FROM bigints) GROUP BY n",
+            **SEVERAL,
+            **BOTH,
+            **UPDATE,
+        ),
+        "task_count",
+        "stateful_needs_keys",
+        "(n int)",
+    ),
+    WrongJob(
+        "Python by another key",
+        python("by_another_key", **SEVERAL, **UPDATE),
+        "task_count",
+        "stateful_needs_keys",
+        "GROUP BY in query.python brings rows with equal (carrier) together",
+    ),
+    WrongJob("Python by lower(key)", python("by_lower", **SEVERAL, **UPDATE), "task_count", "stateful_needs_keys", ""),
+    WrongJob(
+        "Python by a cast of the key",
+        python("by_cast", inputs={"flights": BY_INT}, **SEVERAL, **UPDATE),
+        "task_count",
+        "stateful_needs_keys",
+        "(n int)",
+    ),
+    WrongJob(
+        "Python duplicates by another key",
+        python("distinct_carriers", **SEVERAL),
+        "task_count",
+        "stateful_needs_keys",
+        "dropDuplicates",
+    ),
+    WrongJob(
+        "Python duplicates within the watermark",
+        python("within_watermark", **SEVERAL),
+        "task_count",
+        "stateful_needs_keys",
+        "dropDuplicatesWithinWatermark",
+    ),
+    WrongJob(
+        "Python functions over whole frames",
+        python("after_pandas", **SEVERAL, **UPDATE),
+        "task_count",
+        "stateful_needs_keys",
+        "",
+    ),
+    WrongJob(
+        "Python state by another key",
+        python("own_state", **SEVERAL),
+        "task_count",
+        "stateful_needs_keys",
+        "applyInPandasWithState",
+    ),
+    WrongJob(
+        "transformWithState by another key",
+        python("transformed", state_backend="rocksdb", **SEVERAL),
+        "task_count",
+        "stateful_needs_keys",
+        "transformWithState in query.python brings rows with equal (carrier)",
+    ),
+    WrongJob(
+        "a stream that is no input", python("other_stream", **SEVERAL), "task_count", "reads_other_stream", "make it"
+    ),
+    # ---- packages
+    WrongJob(
+        "a column that Python misspelt",
+        python("unknown_column"),
+        "query.python",
+        "unresolved_column",
+        "at wrong_queries.py:",
+    ),
+    WrongJob("Python that raises", python("raises"), "query.python", "python_runs", "KeyError: 'missing'\n  at wrong_"),
+    WrongJob("Python without a result", python("nothing"), "query.python", "returns_a_frame", "returned NoneType"),
+    WrongJob("Python without a stream", python("static"), "query.python", "reads_an_input", "does not depend on any"),
+    WrongJob("a function that is missing", python("absent"), "query.python", "python_imports", "'absent'"),
+    WrongJob(
+        "a module that is missing",
+        python("x") | {"query": {"sql": None, "python": "absent:x"}},
+        "query.python",
+        "python_imports",
+        "No module named 'absent'",
+    ),
+    WrongJob(
+        "a package that is missing",
+        python("static") | {"package": {"name": "absent", "version": "3"}},
+        "package",
+        "package_exists",
+        "absent 3 is missing",
+    ),
+    WrongJob(
+        "another package than was meant",
+        python("static") | {"package": {"name": "wrong", "version": "1", "digest": f"sha256:{'0' * 64}"}},
+        "package.digest",
+        "package_digest",
+        "has the digest",
+    ),
+    # ---- tables and outputs
+    WrongJob(
+        "a table that is missing",
+        {"tables": {"planes": {"path": "file:/nowhere/planes"}}},
+        "tables.planes.path",
+        "table_exists",
+        "nowhere/planes",
+    ),
+    WrongJob(
+        "a Delta table that is missing",
+        {"tables": {"planes": {"path": "file:/nowhere/planes", "format": "delta"}}},
+        "tables.planes.path",
+        "table_exists",
+        "nowhere/planes",
+    ),
+    WrongJob(
+        "a table schema with a typo",
+        {"tables": {"planes": {"path": "file:/nowhere", "table_schema": "a STRNG"}}},
+        "tables.planes.path",
+        "unsupported_datatype",
+        "STRNG",
+    ),
+    WrongJob(
+        "a table on an unknown file system",
+        {"tables": {"planes": {"path": "s4://bucket/planes"}}},
+        "tables.planes.path",
+        "can_run",
+        "s4",
+    ),
+    WrongJob(
+        "an output key that the query lacks",
+        {"output": {"key_columns": ["to"], "key_groups": 4}},
+        "output.key_columns",
+        "known_column",
+        "no column to; it has dest",
+    ),
+    WrongJob(
+        "a topic of another size",
+        {"output": {"topic": "{topic}", "key_columns": ["dest"], "key_groups": 5}},
+        "output.key_groups",
+        "can_run",
+        "has 3 partitions, not 5",
+    ),
+    WrongJob(
+        "two columns of one name",
+        sql("SELECT dest, carrier AS DEST FROM flights"),
+        "query.sql",
+        "distinct_columns",
+        "dest is there more than once",
+    ),
+    WrongJob(
+        "an array in CSV",
+        sql(
+            "SELECT array(dest) AS dests FROM flights",
+            output={"type": "files", "path": "/x", "format": "csv", "topic": None},
+        ),
+        "output",
+        "unsupported_data_type_for_datasource",
+        "dests",
+    ),
+    WrongJob(
+        "a Delta partition that the query lacks",
+        {"output": {"type": "delta", "path": "/nowhere", "partition_columns": ["day"], "topic": None}},
+        "output.partition_columns",
+        "known_column",
+        "no column day",
+    ),
+    WrongJob(
+        "an unknown connection",
+        {"output": {"type": "postgres", "connection": "prod", "table": "t", "topic": None}},
+        "output.connection",
+        "known_connection",
+        "no connection prod",
+    ),
+    WrongJob(
+        "a type that Postgres lacks",
+        sql("SELECT INTERVAL 1 DAY AS i FROM flights", output={"type": "postgres", "table": "t", "topic": None}),
+        "query.sql",
+        "can_run",
+        "no Postgres type",
+    ),
+    WrongJob(
+        "a table without the columns",
+        {"output": {"type": "postgres", "table": "narrow", "topic": None}},
+        "output.table",
+        "can_run",
+        "has no column carrier",
+    ),
+    WrongJob(
+        "an upsert without a unique key",
+        sql(
+            "SELECT dest FROM flights",
+            output={"type": "postgres", "table": "narrow", "upsert_columns": ["dest"], "topic": None},
+        ),
+        "output",
+        "can_run",
+        "no unique or exclusion constraint",
+    ),
+]
+
+RIGHT = [
+    ("the job itself", {}),
+    ("grouped by the key, renamed", python("by_its_key", **SEVERAL, **UPDATE)),
+    ("Python state by its key", python("own_state_by_its_key", **SEVERAL)),
+    ("transformWithState by its key", python("transformed_by_its_key", state_backend="rocksdb", **SEVERAL)),
+    ("the other key in one task", python("by_another_key", **UPDATE)),
+    (
+        "windows that slide",
+        sql("SELECT window(time, '1 hour', '5 minutes') w, dest, count(*) c FROM flights GROUP BY 1, 2", **SEVERAL),
+    ),
+    (
+        "a join of equal types",
+        sql(
+            "SELECT a.n FROM ints a JOIN others b ON a.n = b.n AND a.time = b.time",
+            **SEVERAL,
+            inputs={"ints": BY_INT, "others": BY_INT | {"topic": "others"}},
+        ),
+    ),
+    ("a total in one task", sql("SELECT count(*) c FROM flights", **UPDATE)),
+    ("a table", {"output": {"type": "postgres", "table": "fresh", "topic": None}}),
+    ("a Delta table", {"output": {"type": "delta", "path": "{folder}/delta", "topic": None}}),
+]
