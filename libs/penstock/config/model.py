@@ -229,6 +229,11 @@ class JobConfig(DeclaredModel):
     """What a rescale does when the watermarks of the tasks differ. `wait`: the tasks that are behind first read up to
     the others; the rescale is put off when they do not get there. `drop_late`: state moves at once, and rows behind the
     greatest watermark are late."""
+    completeness_wait_seconds: float = Field(
+        600.0, ge=1, le=604_800, **declare(RESTART, DECLARED_BY_USER, unit="seconds")
+    )
+    """With `completeness: drop_late`: how long a reader of a topic that jobs write waits for a producer that is behind
+    and says nothing. After that the producer's rows may be late. With `wait` it waits for ever."""
     slo: Slo = Field(default_factory=Slo)
     priority: int = Field(0, ge=-1000, le=1000, **declare(LIVE))
     """When capacity is short, jobs with a higher priority get it first."""

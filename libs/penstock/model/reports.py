@@ -31,7 +31,11 @@ class KeyGroupRates(Model):
 
 
 class TaskProgress(Model):
-    """Measurements of a task's last micro-batches; None is unknown, never zero."""
+    """Measurements of a task's last micro-batches; None is unknown, never zero.
+
+    `held_back_by`: the producer (`job/index/generation`) of an input that the watermark waits for, and since when it
+    has said nothing; None when it waits for none.
+    """
 
     batch_id: int | None = None
     batch_seconds: float | None = None
@@ -47,6 +51,8 @@ class TaskProgress(Model):
     state_memory_bytes: int | None = None
     late_rows_dropped: int | None = None
     event_time_skew_seconds: float | None = None
+    held_back_by: str | None = None
+    held_back_seconds: float | None = None
     offsets: dict[str, dict[str, int]] = Field(default_factory=dict)
     key_group_rates: KeyGroupRates | None = None
     observed_at: str | None = None

@@ -22,6 +22,7 @@ from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig, Table
 from penstock.control.errors import BrokenTask
 from penstock.spark.balance import Ends, balance_options, bounded, limit_options
+from penstock.spark.producers import reader_options
 from penstock.spark.settings import SparkSettings
 
 Argument = str | int | float | bool | None
@@ -43,7 +44,8 @@ def read_inputs(
     """
     limits = limit_options(config)
     return {
-        name: read_input(session, source, part, settings, limits, stop_at) for name, source in config.inputs.items()
+        name: read_input(session, source, part, settings, limits | reader_options(config, source), stop_at)
+        for name, source in config.inputs.items()
     }
 
 
@@ -52,11 +54,14 @@ def read_input(
     source: Input,
     part: KeyGroupRange,
     settings: SparkSettings,
-    limits: Mapping[str, str],
+    more: Mapping[str, str],
     stop_at: Ends | None = None,
 ) -> DataFrame:
-    """A streaming frame of one input: its decoded columns, or Kafka's for `raw`, with its watermark."""
-    options = kafka_options(source, part, settings, limits)
+    """A streaming frame of one input: its decoded columns, or Kafka's for `raw`, with its watermark.
+
+    `more`: options of the job, for this input.
+    """
+    options = kafka_options(source, part, settings, more)
     if stop_at is not None:
         options = bounded(options, source, part, stop_at)
     frame = decode(session.readStream.format("penstock-kafka").options(**options).load(), source)
@@ -66,7 +71,7 @@ def read_input(
 
 
 def kafka_options(
-    source: Input, part: KeyGroupRange, settings: SparkSettings, limits: Mapping[str, str]
+    source: Input, part: KeyGroupRange, settings: SparkSettings, more: Mapping[str, str]
 ) -> dict[str, str]:
     """The options of the Kafka source. `startingOffsets` counts only for a checkpoint without offsets."""
     options = {
@@ -75,7 +80,7 @@ def kafka_options(
         "startingOffsets": source.starting_position,
         "failOnDataLoss": "true",
     }
-    return {**options, **limits, **balance_options(source)}
+    return {**options, **more, **balance_options(source)}
 
 
 def connection_options(settings: SparkSettings) -> dict[str, str]:

@@ -35,6 +35,10 @@ public final class ProducerMarks {
 
   /** Adds the mark at {@code offset} of the marks topic, where it follows all that were added before. */
   public void add(long offset, Mark mark) {
+    if (mark.ended()) {
+      groups.getOrDefault(mark.producer().group(), new TreeMap<>()).values().forEach(Generation::end);
+      return;
+    }
     TreeMap<Integer, Generation> group = groups.computeIfAbsent(mark.producer().group(), name -> new TreeMap<>());
     Generation generation = group.get(mark.producer().generation());
     if (generation == null) {
@@ -127,12 +131,16 @@ public final class ProducerMarks {
     }
 
     void add(Mark mark, long worth) {
-      if (!mark.ended()) {
-        for (ProducerQueue member : members) {
-          member.revive();
-        }
+      for (ProducerQueue member : members) {
+        member.setEnded(false);
       }
       member(mark.producer()).add(mark, worth);
+    }
+
+    void end() {
+      for (ProducerQueue member : members) {
+        member.setEnded(true);
+      }
     }
 
     private ProducerQueue member(Mark.Producer producer) {

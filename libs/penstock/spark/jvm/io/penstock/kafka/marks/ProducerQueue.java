@@ -45,10 +45,6 @@ final class ProducerQueue {
   }
 
   void add(Mark mark, long worth) {
-    if (mark.ended()) {
-      ended = true;
-      return;
-    }
     newestMillis = worth;
     newestAtEnd = mark.readBefore() != Mark.UNREAD;
     Waiting next = new Waiting(mark.ends(), worth, 1);
@@ -62,9 +58,9 @@ final class ProducerQueue {
     }
   }
 
-  /** A producer of the group writes again, so this one may do so too. */
-  void revive() {
-    ended = false;
+  /** The group writes no more; or it does again, when one of its producers says something. */
+  void setEnded(boolean isEnded) {
+    ended = isEnded;
   }
 
   void advance(Map<Integer, Long> read) {
