@@ -32,12 +32,14 @@ class TemplateCache:
         waiters: Waiters,
         *,
         expiry_seconds: float,
+        held_back_alert_seconds: float,
         keep_samples_days: int,
     ) -> None:
         self._store = store
         self._clock = clock
         self._waiters = waiters
         self._expiry_seconds = expiry_seconds
+        self._held_back_alert_seconds = held_back_alert_seconds
         self._keep_samples_days = keep_samples_days
         self.templates: Templates | None = None
         self.reads = 0
@@ -101,6 +103,7 @@ class TemplateCache:
         is_expired = asked_at - self._read_all_at >= self._expiry_seconds
         if known is None or is_expired:
             fresh = everything(known, self._store.read())
+            self._store.alert_held_back(self._held_back_alert_seconds)
             self._read_all_at = asked_at
         else:
             fresh = updated(known, self._store.read(known.commit_number))

@@ -46,6 +46,7 @@ def build(settings: TaskServiceSettings, clock: Clock | None = None) -> TaskServ
         clock or SystemClock(),
         waiters,
         expiry_seconds=settings.task_service_cache_seconds,
+        held_back_alert_seconds=settings.held_back_alert_seconds,
         keep_samples_days=settings.keep_samples_days,
     )
     listener = Listener(settings.database_url, (CHANGED_RUNNING,), cache.wake)

@@ -181,7 +181,14 @@ def task_service(around: Surroundings, process: Process) -> None:
     database = around.database
     waiters: Any = servers.Waiters(around.ground.scheduler)
     store = database.port(MemoryTemplateStore(database.memory), process)
-    cache = TemplateCache(store, process.machine.clock, waiters, expiry_seconds=90.0, keep_samples_days=14)
+    cache = TemplateCache(
+        store,
+        process.machine.clock,
+        waiters,
+        expiry_seconds=90.0,
+        held_back_alert_seconds=300.0,
+        keep_samples_days=14,
+    )
     specs = SpecAnswers(cache, waiters, longest_wait_seconds=60.0)
     reports = database.port(MemoryTaskService(database.memory), process)
 

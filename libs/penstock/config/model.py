@@ -252,6 +252,11 @@ class JobConfig(DeclaredModel):
     rescale_within_seconds: float | None = Field(None, gt=0, le=86_400, **declare(NONE, unit="seconds"))
     """How long tasks may take to finish their batches before a rescale stops them. A rescale that would need longer is
     taken back without a stop, and tried again later. Default: 600 seconds."""
+    completeness_wait_seconds: float = Field(
+        600.0, ge=1, le=604_800, **declare(RESTART, DECLARED_BY_USER, unit="seconds")
+    )
+    """With `completeness: drop_late`: how long a reader of a topic that jobs write waits for a producer that is behind
+    and says nothing. After that the producer's rows may be late. With `wait` it waits for ever."""
     slo: Slo = Field(default_factory=Slo)
     priority: int = Field(0, ge=-1000, le=1000, **declare(LIVE))
     """When capacity is short, jobs with a higher priority get it first."""

@@ -43,6 +43,8 @@ class TaskProgress(Model):
     """Measurements of a task's last micro-batches; None is unknown, never zero.
 
     `malformed_records`: since the task's start. `input_problems`: by `INPUT_ALERTS` what is wrong with the inputs now.
+    `held_back_by`: the producer (`job/index/generation`) of an input that the watermark waits for, and since when it
+    has said nothing; None when it waits for none.
     """
 
     batch_id: int | None = None
@@ -61,6 +63,8 @@ class TaskProgress(Model):
     event_time_skew_seconds: float | None = None
     malformed_records: int | None = None
     input_problems: dict[str, str] = Field(default_factory=dict)
+    held_back_by: str | None = None
+    held_back_seconds: float | None = None
     offsets: dict[str, dict[str, int]] = Field(default_factory=dict)
     key_group_rates: KeyGroupRates | None = None
     observed_at: str | None = None

@@ -17,7 +17,7 @@ Ends = Mapping[str, Mapping[int, int]]
 
 SKEW_EVERY_BATCHES = 10
 DEFAULT_BATCH_SECONDS = 10.0
-_NOT_BOUNDED = ("idleTimeoutMillis", "targetBatchMillis")
+_NOT_BOUNDED = ("idleTimeoutMillis", "targetBatchMillis", "announce")
 _SECONDS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
 
 
@@ -51,8 +51,8 @@ def balance_options(source: Input) -> dict[str, str]:
 def bounded(options: Mapping[str, str], source: Input, part: KeyGroupRange, stop_at: Ends) -> dict[str, str]:
     """`options` of a source that reads exactly to `stop_at`, which may lack topics that the query does not read.
 
-    Its watermark comes from rows only: the clock must not carry it beyond what these offsets allow. Batches keep the
-    job's own limits only.
+    Its watermark comes from rows only: the clock must not carry it beyond what these offsets allow. It runs no batch
+    without rows. Batches keep the job's own limits only.
     """
     kept = {name: value for name, value in options.items() if name not in _NOT_BOUNDED}
     ends = stop_at.get(source.topic)

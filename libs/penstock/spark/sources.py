@@ -19,6 +19,7 @@ from penstock.config.model import Input, JobConfig, Table
 from penstock.control.errors import BrokenTask
 from penstock.spark.balance import Ends, balance_options, bounded, limit_options
 from penstock.spark.inputs.malformed import DECODED, MalformedRecords, columns, decoded, is_whole
+from penstock.spark.producers import reader_options
 from penstock.spark.settings import SparkSettings
 
 Argument = str | int | float | bool | None
@@ -42,7 +43,9 @@ def read_inputs(
     """
     limits = limit_options(config)
     return {
-        name: read_input(session, name, source, part, settings, limits, stop_at, malformed)
+        name: read_input(
+            session, name, source, part, settings, limits | reader_options(config, source), stop_at, malformed
+        )
         for name, source in config.inputs.items()
     }
 
@@ -53,12 +56,15 @@ def read_input(
     source: Input,
     part: KeyGroupRange,
     settings: SparkSettings,
-    limits: Mapping[str, str],
+    more: Mapping[str, str],
     stop_at: Ends | None = None,
     malformed: MalformedRecords | None = None,
 ) -> DataFrame:
-    """A streaming frame of one input: its decoded columns, or Kafka's for `raw`, with its watermark."""
-    options = kafka_options(source, part, settings, limits)
+    """A streaming frame of one input: its decoded columns, or Kafka's for `raw`, with its watermark.
+
+    `more`: options of the job, for this input.
+    """
+    options = kafka_options(source, part, settings, more)
     if stop_at is not None:
         options = bounded(options, source, part, stop_at)
     frame = _rows(session.readStream.format("penstock-kafka").options(**options).load(), name, source, malformed)
@@ -68,7 +74,7 @@ def read_input(
 
 
 def kafka_options(
-    source: Input, part: KeyGroupRange, settings: SparkSettings, limits: Mapping[str, str]
+    source: Input, part: KeyGroupRange, settings: SparkSettings, more: Mapping[str, str]
 ) -> dict[str, str]:
     """The options of the Kafka source. `startingOffsets` counts only for a checkpoint without offsets."""
     options = {
@@ -77,7 +83,7 @@ def kafka_options(
         "startingOffsets": source.starting_position,
         "failOnDataLoss": "true",
     }
-    return {**options, **limits, **balance_options(source)}
+    return {**options, **more, **balance_options(source)}
 
 
 def connection_options(settings: SparkSettings) -> dict[str, str]:

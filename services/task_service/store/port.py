@@ -6,13 +6,14 @@ from collections.abc import Collection, Mapping
 
 from sqlalchemy import Engine, text
 
-from penstock.store.alerts import clear_alerts, raise_alert
+from penstock.store.alerts import clear_alerts, raise_alert, replace_alerts
 from penstock.store.cluster import read_facts
 from penstock.store.engine import transaction
 from services.task_service.store.reports import purge_samples
 from services.task_service.store.rows import Changes, StoredTemplate
 
 BROKEN_ALERT = "broken_running_row"
+HELD_BACK_ALERT = "held_back"
 
 # One statement reads one moment, so no commit up to the counter's value is missed. `forgotten` is never purged (it also
 # keeps the generations that were used), so a delta can name every removal.
@@ -25,6 +26,13 @@ _CHANGES = text(
     SELECT job, NULL, NULL, NULL, NULL, NULL, commit_number, NULL, NULL FROM forgotten WHERE commit_number > :after
     UNION ALL
     SELECT NULL, NULL, NULL, NULL, NULL, NULL, value, NULL, NULL FROM counters WHERE name = 'running_commit'
+    """
+)
+
+_HELD_BACK = text(
+    """
+    SELECT job, index, progress->>'held_back_by' AS producer, (progress->>'held_back_seconds')::float AS seconds
+    FROM tasks WHERE state = 'running' AND (progress->>'held_back_seconds')::float >= :seconds
     """
 )
 
@@ -54,6 +62,20 @@ class TemplateStore:
                 message = f"the running configuration of {job} does not validate: its tasks stay as they are"
                 raise_alert(connection, BROKEN_ALERT, job, message, {"reason": reason})
             clear_alerts(connection, BROKEN_ALERT, mended)
+
+    def alert_held_back(self, after_seconds: float) -> None:
+        """Makes the alerts about tasks that wait for a silent producer those about waits of at least `after_seconds`."""
+        with transaction(self._engine) as connection:
+            rows = connection.execute(_HELD_BACK, {"seconds": after_seconds}).all()
+            found = {
+                (HELD_BACK_ALERT, f"{row.job}/{row.index}"): (
+                    f"the results of {row.job}/{row.index} wait for {row.producer}, which writes to its input and is"
+                    " behind or dead",
+                    {"held_back_by": row.producer},
+                )
+                for row in rows
+            }
+            replace_alerts(connection, [HELD_BACK_ALERT], found)
 
     def purge_samples(self, keep_days: int) -> int:
         """Deletes samples and loads older than `keep_days`. Returns the number of samples."""

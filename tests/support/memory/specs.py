@@ -73,6 +73,10 @@ class MemoryTemplateStore(MemoryPort):
             kept = {job: reason for job, reason in self.alerts.items() if job not in mended}
             self.alerts = {**kept, **broken}
 
+    def alert_held_back(self, after_seconds: float) -> None:
+        with self._transaction():
+            return
+
     def purge_samples(self, keep_days: int) -> int:
         with self._transaction():
             return 0

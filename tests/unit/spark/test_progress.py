@@ -62,6 +62,15 @@ def test_the_greatest_skew_of_the_sources_that_measure_it(skews: list[str | None
     assert task_progress(record).event_time_skew_seconds == seconds
 
 
+def test_the_producer_that_has_been_waited_for_longest() -> None:
+    record = copy.deepcopy(RECORDED["stateless, behind"])
+    waits = [("a/0/1", "1500"), ("b/1/2", "90000"), (None, None)]
+    metrics = [{} if by is None else {"heldBackBy": by, "heldBackMillis": millis} for by, millis in waits]
+    record["sources"] = [record["sources"][0] | {"metrics": measured} for measured in metrics]
+    progress = task_progress(record)
+    assert (progress.held_back_by, progress.held_back_seconds) == ("b/1/2", 90.0)
+
+
 def test_an_empty_record_is_unknown_in_everything() -> None:
     assert task_progress({}) == TaskProgress()
 

@@ -42,6 +42,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "trigger_interval_seconds": st.sampled_from([5, 5.0, 1]),
     "state_backend": st.sampled_from(["heap", "rocksdb"]),
     "completeness": st.sampled_from(["wait", "drop_late"]),
+    "completeness_wait_seconds": st.sampled_from([600.0, 1.0]),
     "priority": st.sampled_from([0, 5]),
     "owner": st.sampled_from(["", "ann"]),
     "region": st.sampled_from([None, "eu"]),

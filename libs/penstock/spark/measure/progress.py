@@ -14,6 +14,7 @@ Record = Mapping[str, Any]
 Offsets = dict[str, dict[str, int]]
 _OFFSETS = TypeAdapter(Offsets)
 _BYTES_BEHIND = "estimatedTotalBytesBehindLatest"
+_HELD_BY, _HELD_MILLIS = "heldBackBy", "heldBackMillis"
 _SKEW_MILLIS = "eventTimeSkewMillis"
 
 
@@ -42,6 +43,7 @@ def task_progress(record: Record) -> TaskProgress:
         late_rows_dropped=_total(_integer(operator.get("numRowsDroppedByWatermark")) for operator in operators),
         event_time_skew_seconds=_greatest(_thousandth(_metric(source, _SKEW_MILLIS)) for source in sources),
         offsets=_offsets_read(sources),
+        **_held_back(sources),
         observed_at=record.get("timestamp"),
     )
 
@@ -55,6 +57,16 @@ def newest_offsets(record: Record) -> Offsets | None:
             return None
         newest |= found
     return newest or None
+
+
+def _held_back(sources: Iterable[Record]) -> dict[str, Any]:
+    """Who has been waited for longest."""
+    waits = [(_thousandth(_metric(source, _HELD_MILLIS)), _metric(source, _HELD_BY)) for source in sources]
+    known = [(seconds, by) for seconds, by in waits if seconds is not None and isinstance(by, str)]
+    if not known:
+        return {}
+    seconds, by = max(known)
+    return {"held_back_by": by, "held_back_seconds": seconds}
 
 
 def _backlog_records(source: Record) -> int | None:

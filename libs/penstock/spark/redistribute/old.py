@@ -17,6 +17,7 @@ from penstock.spark.fence import Mark
 from penstock.spark.redistribute.level import Span, cuts, furthest, offsets_left
 from penstock.spark.redistribute.positions import Generation, Position, task_specs, trace
 from penstock.spark.redistribute.seal import is_sealed
+from penstock.spark.sinks.kafka import is_marked
 from penstock.spark.sources import first_beyond
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.redistribution import Layout
@@ -95,6 +96,9 @@ class OldGeneration(Generation):
     def _cuts_of(self, source: Input, goal: int, begins: Mapping[int, int], deadline: float) -> dict[int, int]:
         ends = self._ends.ends(source)
         if source.event_time_column is None or source.watermark_delay is None:
+            return ends
+        if is_marked(self._runtime.settings.kafka_bootstrap, source.topic):
+            # Rows of several producers interleave, so rows before the goal may follow a row beyond it.
             return ends
         # With the settings of the job, as its query reads the input with.
         session = self._runtime.session(self.tasks[0].spec.config, self.tasks[0].checkpoint, self.tasks[0].token)

@@ -23,11 +23,17 @@ from pyspark.sql.types import StringType
 
 from penstock.config.model import KafkaOutput
 from penstock.control.errors import BrokenTask, Unavailable
+from penstock.spark.producers import marks_topic, writer_options
 from penstock.spark.sinks.context import column, json_text, require_columns
 from penstock.tasks.spec import TaskSpec
 
 _TIMEOUT_SECONDS = 15.0
 _BROKER_DEFAULT = -1
+_MARKS = {
+    "cleanup.policy": "compact",
+    "min.compaction.lag.ms": str(24 * 3_600_000),
+    "segment.ms": str(3_600_000),
+}
 
 
 def writer(frame: DataFrame, spec: TaskSpec, output: KafkaOutput, bootstrap: str) -> DataStreamWriter:
@@ -42,7 +48,10 @@ def writer(frame: DataFrame, spec: TaskSpec, output: KafkaOutput, bootstrap: str
     if output.delivery == "at_least_once":
         return stream.format("kafka")
     prefix = transactional_id_prefix(spec.job, spec.index, spec.generation)
-    return stream.format("penstock-kafka").option("transactionalIdPrefix", prefix)
+    marks = writer_options(spec, output.topic)
+    if marks:
+        ensure_marks(bootstrap, marks["marksTopic"])
+    return stream.format("penstock-kafka").option("transactionalIdPrefix", prefix).options(**marks)
 
 
 def transactional_id_prefix(job: str, index: int, generation: int) -> str:
@@ -102,6 +111,19 @@ def _is_there(admin: AdminClient, topic: str, key_groups: int | None) -> bool:
     return found is not None
 
 
+def ensure_marks(bootstrap: str, topic: str) -> None:
+    """Creates a topic of marks unless it is there. Of each producer its newest mark is kept, and all of a day."""
+    admin = _admin(bootstrap)
+    if _partition_count(admin, topic) is None:
+        _create(admin, topic, 1, _MARKS)
+
+
+def is_marked(bootstrap: str, topic: str) -> bool:
+    """Whether producers of `topic` say how far they have come. Raises Unavailable when no broker answers."""
+    marks = marks_topic(topic)
+    return marks is not None and _partition_count(_admin(bootstrap), marks) is not None
+
+
 def _key(frame: DataFrame, names: tuple[str, ...]) -> Column:
     only = column(names[0])
     if len(names) == 1 and isinstance(frame.schema[names[0]].dataType, StringType):
@@ -122,8 +144,13 @@ def _partition_count(admin: AdminClient, topic: str) -> int | None:
     raise Unavailable(f"kafka did not describe the topic {topic}: {metadata.error}")
 
 
-def _create(admin: AdminClient, topic: str, key_groups: int | None) -> None:
-    new = NewTopic(topic, num_partitions=key_groups or _BROKER_DEFAULT, replication_factor=_BROKER_DEFAULT)
+def _create(admin: AdminClient, topic: str, key_groups: int | None, settings: dict[str, str] | None = None) -> None:
+    new = NewTopic(
+        topic,
+        num_partitions=key_groups or _BROKER_DEFAULT,
+        replication_factor=_BROKER_DEFAULT,
+        config=settings or {},
+    )
     try:
         admin.create_topics([new], operation_timeout=_TIMEOUT_SECONDS)[topic].result(_TIMEOUT_SECONDS)
     except KafkaException as error:

@@ -8,16 +8,20 @@ import java.util.Properties;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.LongSupplier;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter;
 import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution;
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.apache.spark.sql.execution.streaming.runtime.StreamProgress;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper;
+import org.apache.spark.sql.execution.streaming.runtime.WatermarkTracker;
 import org.apache.spark.sql.streaming.StateOperatorProgress;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.streaming.StreamingQueryProgress;
@@ -162,6 +166,57 @@ public final class RunningQuery {
       return true;
     }
     return Arrays.stream(progress.stateOperators()).mapToLong(StateOperatorProgress::numRowsTotal).sum() > 0;
+  }
+
+  /**
+   * Makes {@code bound} a limit of every later watermark. To be called by a source before its first batch ends, as often
+   * as it likes. Only for queries from {@link #ofThisThread}.
+   */
+  public BoundedWatermark boundWatermark(LongSupplier bound) {
+    MicroBatchExecution batches = (MicroBatchExecution) execution;
+    if (batches.watermarkTracker() instanceof BoundedWatermark bounded) {
+      return bounded;
+    }
+    String policy = execution.sparkSessionForStream().conf().get(BoundedWatermark.POLICY, "min");
+    BoundedWatermark bounded = new BoundedWatermark(policy, execution.logicalPlan(), bound);
+    bounded.setWatermark(batches.watermarkTracker().currentWatermark());
+    batches.watermarkTracker_$eq(bounded);
+    return bounded;
+  }
+
+  /** Whether the query declares event times. Only for queries of micro-batches. */
+  public boolean hasWatermark() {
+    return !((MicroBatchExecution) execution).watermarkTracker().watermarkMap().isEmpty();
+  }
+
+  /** The watermark that the rows of the current batch are held against, in milliseconds since 1970. */
+  public long watermarkOfBatchMillis() {
+    return execution.getLatestExecutionContext().offsetSeqMetadata().batchWatermarkMs();
+  }
+
+  /**
+   * The watermark after the batch whose tasks have just ended. Spark itself takes it when the sink has committed; taking
+   * it twice changes nothing.
+   */
+  public long watermarkAfterBatchMillis() {
+    WatermarkTracker tracker = ((MicroBatchExecution) execution).watermarkTracker();
+    tracker.updateWatermark(execution.lastExecution().executedPlan());
+    return tracker.currentWatermark();
+  }
+
+  /** Whether the current batch has an operator with state. */
+  public boolean isStateful() {
+    return execution.lastExecution() != null && isStateful(execution.lastExecution().executedPlan());
+  }
+
+  /** The table that the query writes to. */
+  public String sinkName() {
+    return execution.sink().name();
+  }
+
+  private static boolean isStateful(SparkPlan plan) {
+    return plan instanceof StateStoreWriter
+        || CollectionConverters.asJava(plan.children()).stream().anyMatch(RunningQuery::isStateful);
   }
 
   private static Optional<RunningQuery> find(SparkSession session, String queryId) {

@@ -47,7 +47,7 @@ final class KafkaStreamingWrite implements StreamingWrite {
     }
     runId = query.runId();
     batch = Marker.ofBatch(queryId, query.batchId(), query.endOffsets(), each ? info.numPartitions() : 0);
-    run = SinkRuns.of(runId, options);
+    run = SinkRuns.of(query, options);
     decision = run.start(batch);
     return new RowWriterFactory(options, columns, runId, batch, decision);
   }
@@ -57,7 +57,7 @@ final class KafkaStreamingWrite implements StreamingWrite {
     if (decision == Decision.SKIP) {
       run.skipped();
     } else if (options.scope() == TransactionScope.PARTITION) {
-      run.partitionsCommitted(batch);
+      run.partitionsCommitted(batch, RowWriterFactory.endsOf(messages));
     } else {
       run.commit(batch, Arrays.stream(messages).map(RowWriterFactory::attemptOf).collect(Collectors.toSet()));
     }

@@ -1,7 +1,9 @@
 package io.penstock.kafka.source;
 
 import io.penstock.host.QueryUse;
+import io.penstock.kafka.marks.InputProgress;
 import io.penstock.kafka.source.broker.KafkaLogs;
+import io.penstock.kafka.source.hold.ProducerHold;
 import io.penstock.kafka.source.idle.IdleInput;
 import io.penstock.kafka.source.limits.ReadLimits;
 import io.penstock.kafka.source.limits.SourcePace;
@@ -12,6 +14,7 @@ import io.penstock.kafka.source.plan.BatchHorizon;
 import io.penstock.kafka.source.plan.BatchPlanner;
 import io.penstock.kafka.source.plan.OtherSources;
 import io.penstock.kafka.source.skew.SkewGauge;
+import io.penstock.spark42.BoundedWatermark;
 import io.penstock.spark42.RunningQuery;
 import java.util.Arrays;
 import java.util.Comparator;
@@ -20,6 +23,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.stream.Stream;
 import org.apache.kafka.common.TopicPartition;
@@ -40,7 +44,8 @@ import org.apache.spark.sql.kafka010.KafkaOffsetRange;
  * Spark's Kafka stream with other ends of batches. The checkpoint has Spark's own form, so Spark's source and this one
  * can continue each other's queries. State that is kept from batch to batch only saves look-ups.
  */
-final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
+final class BalancedStream
+    implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics, InputProgress {
   private static final Comparator<KafkaOffsetRange> BY_OFFSET =
       Comparator.<KafkaOffsetRange, String>comparing(range -> range.topicPartition().topic())
           .thenComparingInt(range -> range.topicPartition().partition())
@@ -54,6 +59,8 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
   private final Optional<IdleInput> idle;
   private final Optional<LeaderOffsetLog> leader;
   private final Optional<SourcePace> pace;
+  private final Optional<ProducerHold> producers;
+  private volatile OptionalLong readAllNanos = OptionalLong.empty();
   private boolean availableNow;
   private String startText = "";
 
@@ -66,6 +73,8 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
     this.idle = options.idleTimeoutMillis().isEmpty()
         ? Optional.empty()
         : Optional.of(new IdleInput(options.idleTimeoutMillis().getAsLong()));
+    this.producers = options.producers().marks().map(topic -> new ProducerHold(
+        logs, topic, options.producers().delayMillis(), options.producers().patienceMillis()));
     this.leader = options.followOffsetLog().map(this::leaderLog);
     this.pace = options.targetBatchMillis().isEmpty() || options.stopAt().isPresent()
         ? Optional.empty()
@@ -78,6 +87,8 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
     if (query.map(RunningQuery::isHeld).orElse(false)) {
       return noNewRows(start, false);
     }
+    long asked = System.nanoTime();
+    readAllNanos = OptionalLong.empty();
     ReadLimits limits = paced(ReadLimits.of(limit), query);
     Offset sparksEnd = spark.latestOffset(start, sparkLimit(limit, limits));
     if (sparksEnd == null) {
@@ -86,10 +97,14 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
     Map<TopicPartition, Long> starts = parse(start);
     Map<TopicPartition, Long> available = parse(sparksEnd);
     addNewPartitions(starts, available.keySet());
+    followProducers(starts);
     Map<TopicPartition, Long> ends = ends(starts, available, limits);
     pace.ifPresent(own -> query.ifPresent(running -> own.planned(running, rowsBetween(starts, ends))));
     if (skew.isOn()) {
       skew.afterPlan(starts, ends, latest(available));
+    }
+    if (available.equals(starts)) {
+      readAllNanos = OptionalLong.of(asked);
     }
     if (ends.equals(starts)) {
       return noNewRows(start, available.equals(starts));
@@ -133,6 +148,8 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
+    producers.ifPresent(hold -> hold.batchEndsAt(parse(end)));
+    boundWatermark();
     return inOrder(spark.planInputPartitions(start, toSparks(end)));
   }
 
@@ -150,6 +167,7 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
 
   @Override
   public void stop() {
+    producers.ifPresent(ProducerHold::close);
     logs.close();
     spark.stop();
   }
@@ -161,14 +179,79 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
     if (planner.lastHorizon().isPresent()) {
       metrics.put("eventTimeHorizonMillis", Long.toString(planner.lastHorizon().horizonMillis()));
     }
+    producers.ifPresent(hold -> boundWatermark().ifPresent(
+        watermark -> hold.report(metrics, watermark.ofRowsMillis())));
     metrics.put("balanceLookups", Long.toString(logs.lookups()));
     metrics.put("balanceLookupMillis", Long.toString(logs.millis()));
     return metrics;
   }
 
   @Override
+  public long delayMillis() {
+    return options.producers().delayMillis();
+  }
+
+  @Override
+  public OptionalLong producersMillis() {
+    return producers.map(ProducerHold::producersMillis).orElse(OptionalLong.empty());
+  }
+
+  @Override
+  public OptionalLong producersAfterBatchMillis() {
+    producers.ifPresent(ProducerHold::watermarkBound);
+    return producersMillis();
+  }
+
+  @Override
+  public boolean producersAreAtEnd() {
+    return producers.map(ProducerHold::isAtEnd).orElse(true);
+  }
+
+  @Override
+  public OptionalLong readAllNanos() {
+    return readAllNanos;
+  }
+
+  @Override
   public String toString() {
     return "Penstock" + spark;
+  }
+
+  /** Advances the watermark that was held back, if the producers of all inputs have come further since. */
+  private void followProducers(Map<TopicPartition, Long> starts) {
+    if (producers.isEmpty()) {
+      return;
+    }
+    producers.get().batchEndsAt(starts);
+    producers.get().follow();
+    boundWatermark().ifPresent(watermark -> {
+      RunningQuery query = RunningQuery.ofThisThread().orElseThrow();
+      long next = Math.min(watermark.ofRowsMillis(), watermarkBound(query));
+      if (next > watermark.currentWatermark()) {
+        query.setWatermark(next);
+      }
+    });
+  }
+
+  /** Empty when the input has no producers to follow, or outside a running query. */
+  private Optional<BoundedWatermark> boundWatermark() {
+    return producers.isEmpty()
+        ? Optional.empty()
+        : RunningQuery.ofThisThread().map(query -> query.boundWatermark(() -> watermarkBound(query)));
+  }
+
+  /** The bound of the watermark by the producers of all inputs. */
+  private static long watermarkBound(RunningQuery query) {
+    return holds(query).mapToLong(ProducerHold::watermarkBound).min().orElse(Long.MAX_VALUE);
+  }
+
+  private static long idleWatermarkBound(RunningQuery query) {
+    return holds(query).mapToLong(ProducerHold::idleWatermarkBound).min().orElse(Long.MAX_VALUE);
+  }
+
+  private static Stream<ProducerHold> holds(RunningQuery query) {
+    return query.sources().stream().flatMap(
+        source -> source instanceof BalancedStream other ? other.producers.stream() : Stream.empty());
   }
 
   /** Spark's stream applies the whole limit when no option of this source changes the ends of batches. */
@@ -226,8 +309,10 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
   private Offset noNewRows(Offset start, boolean allRead) {
     boolean mustRun = allRead && !availableNow && idle.isPresent()
         && RunningQuery.ofThisThread().map(this::advancesWatermark).orElse(false);
+    boolean announces = allRead && !availableNow && options.producers().announce()
+        && RunningQuery.ofThisThread().map(query -> !query.hasRunBatches()).orElse(false);
     String text = startText.isBlank() ? start.json() : startText;
-    if (mustRun) {
+    if (mustRun || announces) {
       return new RewrittenOffset(otherTextOf(text));
     }
     return text.equals(start.json()) ? start : new RewrittenOffset(text);
@@ -239,7 +324,7 @@ final class BalancedStream implements MicroBatchStream, SupportsTriggerAvailable
     List<IdleInput> inputs = sources.stream()
         .flatMap(source -> source instanceof BalancedStream other ? other.idle.stream() : Stream.empty())
         .toList();
-    return sources.get(0) == this && inputs.size() == sources.size() && inputs.get(0).advance(inputs, query);
+    return sources.get(0) == this && inputs.size() == sources.size() && inputs.get(0).advance(inputs, query, idleWatermarkBound(query));
   }
 
   private Offset toSparks(Offset offset) {

@@ -25,11 +25,23 @@ record SourceOptions(
     Optional<StopOffsets> stopAt,
     Optional<String> followOffsetLog,
     int followSource,
-    OptionalLong idleTimeoutMillis) {
+    OptionalLong idleTimeoutMillis,
+    ProducerOptions producers) {
   private static final long DEFAULT_TOLERANCE_MILLIS = 10_000;
   private static final List<String> NOT_FOR_FOLLOWERS =
       List.of(
           "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "targetBatchMillis", "stopAtOffsets");
+
+  /**
+   * How the source follows the producers of its topic.
+   *
+   * @param marks the topic with their marks; empty: they are not followed
+   * @param delayMillis the watermark delay
+   * @param patienceMillis how long a silent producer is waited for; empty: for ever
+   * @param announce whether the query runs a batch without rows when it starts and has none to read
+   */
+  record ProducerOptions(
+      Optional<String> marks, long delayMillis, OptionalLong patienceMillis, boolean announce) {}
 
   /** Raises IllegalArgumentException that names the option and its rule. {@code zone} is the session's time zone. */
   static SourceOptions of(CaseInsensitiveStringMap options, ZoneId zone) {
@@ -50,12 +62,21 @@ record SourceOptions(
         Optional.ofNullable(options.get("stopAtOffsets")).map(SourceOptions::stopOffsets),
         leader,
         (int) count(options, "followSource"),
-        count(options, "idleTimeoutMillis") == 0 ? OptionalLong.empty() : positive(options, "idleTimeoutMillis"));
+        count(options, "idleTimeoutMillis") == 0 ? OptionalLong.empty() : positive(options, "idleTimeoutMillis"),
+        producers(options));
   }
 
   /** How much the event times at which partitions end may differ: a tenth of the watermark delay, 10 s at most. */
   long toleranceMillis() {
     return Math.min(DEFAULT_TOLERANCE_MILLIS, skewWarningMillis.orElse(Long.MAX_VALUE) / 10);
+  }
+
+  private static ProducerOptions producers(CaseInsensitiveStringMap options) {
+    return new ProducerOptions(
+        Optional.ofNullable(options.get("producerMarks")),
+        count(options, "watermarkDelayMillis"),
+        positive(options, "producerPatienceMillis"),
+        options.getBoolean("announce", false));
   }
 
   private static void requireConsistentField(BalanceMode asked, boolean hasField) {

@@ -4,9 +4,15 @@ import io.penstock.kafka.sink.errors.BrokenSinkException;
 import io.penstock.kafka.sink.errors.KafkaErrors;
 import io.penstock.kafka.sink.options.SinkOptions;
 import io.penstock.kafka.sink.series.Marker;
+import io.penstock.kafka.marks.Mark;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Function;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
+import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -29,6 +35,12 @@ public final class FencedProducer implements AutoCloseable {
   private volatile boolean open;
   private volatile long begunNanos;
   private volatile int knownPartitions;
+  private final Map<Integer, Long> ends = new ConcurrentHashMap<>();
+  private final Callback noteEnd = (metadata, error) -> {
+    if (error == null) {
+      ends.merge(metadata.partition(), metadata.offset() + 1, Math::max);
+    }
+  };
 
   public FencedProducer(SinkOptions options, String transactionalId, Producer<byte[], byte[]> producer) {
     this.options = options;
@@ -52,6 +64,7 @@ public final class FencedProducer implements AutoCloseable {
   public void begin() {
     perform("beginning a transaction", producer::beginTransaction);
     begunNanos = System.nanoTime();
+    ends.clear();
     open = true;
   }
 
@@ -61,15 +74,27 @@ public final class FencedProducer implements AutoCloseable {
     if (partition != null && partition >= knownPartitions) {
       requirePartition(partition);
     }
-    perform("a write", () -> producer.send(record));
+    perform("a write", () -> producer.send(record, noteEnd));
+  }
+
+  /** The offset after the last row of the newest transaction, by partition. Complete once it is committed. */
+  public Map<Integer, Long> ends() {
+    return Map.copyOf(ends);
   }
 
   /** Commits the rows sent since {@code begin}, and the markers by group. */
   public void commit(Map<String, Marker> markers) {
+    commit(markers, rows -> Optional.empty());
+  }
+
+  /** The same, with a mark that is made from the ends of the rows by partition. */
+  public void commit(Map<String, Marker> markers, Function<Map<Integer, Long>, Optional<Mark>> marked) {
     TopicPartition place = new TopicPartition(options.topic(), MARKER_PARTITION);
     perform("the commit", () -> {
       // Without the flush, a producer that is fenced while it sends would wait max.block.ms for its marker.
       Uninterrupted.run(producer::flush);
+      marked.apply(ends()).ifPresent(mark -> producer.send(new ProducerRecord<>(
+          options.marks().topic(), 0, mark.producer().name().getBytes(StandardCharsets.UTF_8), mark.toBytes())));
       markers.forEach((group, marker) -> Uninterrupted.run(() -> producer.sendOffsetsToTransaction(
           Map.of(place, marker.toOffset()), new ConsumerGroupMetadata(group))));
       Uninterrupted.run(producer::commitTransaction);

@@ -46,9 +46,11 @@ public final class SeriesAdmin {
     errors = new KafkaErrors(options.topic(), options.prefix(), options.prefix());
   }
 
-  /** Raises BrokenSinkException when the topic is missing. Without this check the producer would retry for a minute. */
-  public void requireTopic() {
-    wait("reading the topic", client().describeTopics(List.of(options.topic())).allTopicNames());
+  /** Raises BrokenSinkException when a topic is missing. Without this check the producer would retry for a minute. */
+  public void requireTopics() {
+    List<String> topics =
+        options.marks().areOn() ? List.of(options.topic(), options.marks().topic()) : List.of(options.topic());
+    wait("reading the topic", client().describeTopics(topics).allTopicNames());
   }
 
   /** Fences the producers of these transactional ids and aborts their open transactions. */
@@ -83,6 +85,10 @@ public final class SeriesAdmin {
   }
 
   private Admin client() {
+    return client(options);
+  }
+
+  static Admin client(SinkOptions options) {
     return CLIENTS.asMap().computeIfAbsent(options.kafka(), kafka -> Admin.create(SinkOptions.admin(kafka)));
   }
 

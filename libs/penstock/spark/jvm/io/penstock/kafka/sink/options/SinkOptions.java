@@ -20,6 +20,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  *
  * @param prefix the name of the series; transactional ids and marker groups begin with it
  * @param kafka the {@code kafka.*} options without that prefix
+ * @param marks where the sink says how far in event time it has come
  */
 public record SinkOptions(
     String topic,
@@ -27,7 +28,8 @@ public record SinkOptions(
     TransactionScope scope,
     Duration producerIdle,
     Duration markerRefresh,
-    TreeMap<String, String> kafka)
+    TreeMap<String, String> kafka,
+    MarkOptions marks)
     implements Serializable {
   private static final String KAFKA = "kafka.";
   private static final long PRODUCER_IDLE_SECONDS = 600;
@@ -84,7 +86,8 @@ public record SinkOptions(
         TransactionScope.of(options.get("transactionScope"), master),
         seconds(options, "producerIdleSeconds", PRODUCER_IDLE_SECONDS),
         seconds(options, "markerRefreshSeconds", MARKER_REFRESH_SECONDS),
-        kafka(options));
+        kafka(options),
+        MarkOptions.of(options));
   }
 
   public Map<String, Object> producer(String transactionalId) {
@@ -115,7 +118,7 @@ public record SinkOptions(
     return prefix;
   }
 
-  private static String required(CaseInsensitiveStringMap options, String name) {
+  static String required(CaseInsensitiveStringMap options, String name) {
     String value = options.get(name);
     if (value == null || value.isBlank()) {
       throw new BrokenSinkException("option " + name + ": is required");
@@ -123,7 +126,7 @@ public record SinkOptions(
     return value;
   }
 
-  private static Duration seconds(CaseInsensitiveStringMap options, String name, long otherwise) {
+  static Duration seconds(CaseInsensitiveStringMap options, String name, long otherwise) {
     String text = options.getOrDefault(name, Long.toString(otherwise));
     long value = NumberUtils.toLong(text);
     if (value < 1) {

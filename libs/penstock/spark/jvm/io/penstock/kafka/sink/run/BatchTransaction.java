@@ -3,9 +3,12 @@ package io.penstock.kafka.sink.run;
 import io.penstock.kafka.sink.clients.FencedProducer;
 import io.penstock.kafka.sink.errors.RetryableSinkException;
 import io.penstock.kafka.sink.series.Marker;
+import io.penstock.kafka.marks.Mark;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
+import java.util.function.Function;
 import org.apache.kafka.clients.producer.ProducerRecord;
 
 /**
@@ -48,7 +51,8 @@ public final class BatchTransaction {
   }
 
   /** Commits rows and markers. Returns false when no attempt had a row; then nothing is written. */
-  synchronized boolean commit(Map<String, Marker> markers, Set<Long> finished) {
+  synchronized boolean commit(
+      Map<String, Marker> markers, Set<Long> finished, Function<Map<Integer, Long>, Optional<Mark>> marked) {
     if (refused || !finished.containsAll(attempts.values())) {
       refused = true;
       throw new RetryableSinkException(
@@ -58,7 +62,7 @@ public final class BatchTransaction {
     if (attempts.isEmpty()) {
       return false;
     }
-    producer.commit(markers);
+    producer.commit(markers, marked);
     return true;
   }
 }

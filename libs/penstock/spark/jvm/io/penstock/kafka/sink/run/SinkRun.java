@@ -1,5 +1,6 @@
 package io.penstock.kafka.sink.run;
 
+import io.penstock.kafka.marks.Mark;
 import io.penstock.kafka.sink.clients.FencedProducer;
 import io.penstock.kafka.sink.clients.SeriesAdmin;
 import io.penstock.kafka.sink.errors.RetryableSinkException;
@@ -8,9 +9,11 @@ import io.penstock.kafka.sink.series.Marker;
 import io.penstock.kafka.sink.series.ReplayCheck.Decision;
 import io.penstock.kafka.sink.series.ReplayCheck;
 import io.penstock.kafka.sink.series.SeriesNames;
+import io.penstock.spark42.RunningQuery;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -28,9 +31,11 @@ public final class SinkRun {
   private Map<String, Marker> newest = Map.of();
   private long committedNanos;
   private RuntimeException failure;
+  private final RunMarks marks;
 
-  SinkRun(SinkOptions options) {
+  SinkRun(SinkOptions options, RunningQuery query) {
     this.options = options;
+    marks = new RunMarks(options, query);
     driver = options.prefix();
   }
 
@@ -57,15 +62,21 @@ public final class SinkRun {
   /** Commits the one transaction of a batch. {@code attempts} are the attempts that finished. */
   public synchronized void commit(Marker batch, Set<Long> attempts) {
     Marker marker = batch.withPartitions(driverMarker.partitions());
-    if (transaction.commit(Map.of(driver, marker), attempts)) {
+    marks.batchEnded();
+    if (transaction.commit(Map.of(driver, marker), attempts, marks::ofBatch)) {
       driverMarker = marker;
       committed(Map.of(driver, marker));
+      marks.ofBatch(Map.of()).ifPresent(marks::written);
+    } else if (marks.isFirst()) {
+      marks.ofBatch(Map.of()).ifPresent(this::write);
     }
     writing = false;
   }
 
-  /** Records that all partitions have committed their transactions of a batch. */
-  public synchronized void partitionsCommitted(Marker batch) {
+  /** Records that all partitions have committed their transactions of a batch, with these ends of the rows. */
+  public synchronized void partitionsCommitted(Marker batch, Map<Integer, Long> ends) {
+    marks.batchEnded();
+    marks.ofBatch(ends).ifPresent(this::write);
     Map<String, Marker> markers = new HashMap<>();
     SeriesNames.ofPartitions(options.prefix(), batch.partitions()).forEach(group -> markers.put(group, batch));
     markers.put(driver, driverMarker);
@@ -75,6 +86,7 @@ public final class SinkRun {
 
   /** Ends a batch that was in Kafka already and was not written. */
   public synchronized void skipped() {
+    marks.batchEnded();
     writing = false;
   }
 
@@ -91,8 +103,8 @@ public final class SinkRun {
   }
 
   /**
-   * Commits the markers again when the query was idle for long, so that the brokers keep them
-   * (offsets.retention.minutes). An error is thrown by the next batch: opening another producer here could fence a
+   * Writes the marks of an idle query, and commits the markers again when it was idle for long, so that the brokers keep
+   * them (offsets.retention.minutes). An error is thrown by the next batch: opening another producer here could fence a
    * newer run of the query.
    */
   void refresh(long nowNanos) {
@@ -102,24 +114,33 @@ public final class SinkRun {
   }
 
   private synchronized void refreshIdle(long nowNanos) {
-    boolean due = nowNanos - committedNanos >= options.markerRefresh().toNanos();
-    if (producer == null || writing || newest.isEmpty() || failure != null || !due) {
+    if (producer == null || writing || failure != null) {
       return;
     }
     try {
-      producer.begin();
-      producer.commit(newest);
-      committedNanos = nowNanos;
-      LOG.info("markers of {} committed again", driver);
+      marks.whileIdle(nowNanos).ifPresent(this::write);
+      if (!newest.isEmpty() && nowNanos - committedNanos >= options.markerRefresh().toNanos()) {
+        producer.begin();
+        producer.commit(newest);
+        committedNanos = nowNanos;
+        LOG.info("markers of {} committed again", driver);
+      }
     } catch (RuntimeException error) {
-      LOG.warn("the markers of {} could not be committed again", driver, error);
+      LOG.warn("the marks or markers of {} could not be committed while it is idle", driver, error);
       failure = error;
     }
   }
 
+  /** Writes a mark by itself, after the rows that it speaks of. */
+  private void write(Mark mark) {
+    producer.begin();
+    producer.commit(Map.of(), rows -> Optional.of(mark));
+    marks.written(mark);
+  }
+
   private Decision open(Marker batch) {
     SeriesAdmin admin = new SeriesAdmin(options);
-    admin.requireTopic();
+    admin.requireTopics();
     producer = FencedProducer.open(options, driver);
     driverMarker = admin.markers(List.of(driver), batch.queryId()).stream().findFirst()
         .orElse(Marker.none(batch.queryId()));

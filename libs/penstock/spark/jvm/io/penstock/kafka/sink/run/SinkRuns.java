@@ -4,6 +4,7 @@ import io.penstock.kafka.sink.clients.ClientHousekeeper;
 import io.penstock.kafka.sink.clients.PartitionProducer;
 import io.penstock.kafka.sink.errors.RetryableSinkException;
 import io.penstock.kafka.sink.options.SinkOptions;
+import io.penstock.spark42.RunningQuery;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
@@ -24,9 +25,9 @@ public final class SinkRuns {
 
   private SinkRuns() {}
 
-  public static SinkRun of(String runId, SinkOptions options) {
+  public static SinkRun of(RunningQuery query, SinkOptions options) {
     listen(SparkContext.getOrCreate());
-    return RUNS.computeIfAbsent(runId, id -> new SinkRun(options));
+    return RUNS.computeIfAbsent(query.runId(), id -> new SinkRun(options, query));
   }
 
   /** The run for a task that runs inside the driver's JVM. */

@@ -7,6 +7,8 @@ import io.penstock.kafka.sink.run.SinkRuns;
 import io.penstock.kafka.sink.series.Marker;
 import io.penstock.kafka.sink.series.ReplayCheck.Decision;
 import io.penstock.kafka.sink.series.ReplayCheck;
+import java.util.Map;
+import java.util.TreeMap;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.spark.TaskContext;
 import org.apache.spark.executor.OutputMetrics;
@@ -39,7 +41,17 @@ public record RowWriterFactory(
     return ((WrittenAttempt) message).attempt;
   }
 
-  private record WrittenAttempt(long attempt) implements WriterCommitMessage {}
+  /** The offset after the last row in each partition of the topic, by the messages of all tasks. */
+  public static Map<Integer, Long> endsOf(WriterCommitMessage[] messages) {
+    Map<Integer, Long> ends = new TreeMap<>();
+    for (WriterCommitMessage message : messages) {
+      ((WrittenAttempt) message).ends.forEach((partition, end) -> ends.merge(partition, end, Math::max));
+    }
+    return ends;
+  }
+
+  /** {@code ends}: of a transaction of its own. */
+  private record WrittenAttempt(long attempt, Map<Integer, Long> ends) implements WriterCommitMessage {}
 
   /** Counts the records and the bytes of keys and values that it sends, before compression. */
   private abstract class RowWriter implements DataWriter<InternalRow> {
@@ -47,6 +59,7 @@ public record RowWriterFactory(
     final long attempt;
     private long records;
     private long bytes;
+    Map<Integer, Long> ends = Map.of();
 
     RowWriter(int partition, long attempt) {
       this.partition = partition;
@@ -73,7 +86,7 @@ public record RowWriterFactory(
         metrics.setRecordsWritten(metrics.recordsWritten() + records);
         metrics.setBytesWritten(metrics.bytesWritten() + bytes);
       }
-      return new WrittenAttempt(attempt);
+      return new WrittenAttempt(attempt, ends);
     }
 
     @Override
@@ -131,6 +144,7 @@ public record RowWriterFactory(
       begin();
       if (!skip) {
         producer.commit(batch);
+        ends = producer.kafka.ends();
       }
       giveBack();
       return super.commit();

@@ -1,5 +1,6 @@
 package io.penstock.kafka.source.broker;
 
+import io.penstock.kafka.marks.MarksTopic;
 import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
 import java.util.HashMap;
@@ -130,8 +131,14 @@ public final class KafkaLogs implements PartitionLogs, AutoCloseable {
     return timed(() -> spark.admin().listOffsets(specs, new ListOffsetsOptions(isolation)).all().get());
   }
 
+  /** The marks of producers in this topic, read with the same Kafka settings. */
+  public MarksTopic marks(String topic) {
+    return new MarksTopic(spark::admin, spark.driverKafkaParams(), topic, Long.MAX_VALUE);
+  }
+
+  /** A question to Kafka. */
   @FunctionalInterface
-  private interface Lookup<T> {
+  public interface Lookup<T> {
     T run() throws InterruptedException, ExecutionException;
   }
 
@@ -139,7 +146,7 @@ public final class KafkaLogs implements PartitionLogs, AutoCloseable {
    * Spark stops a query by interrupting its thread, and then expects one of Java's own exceptions. Kafka's {@code
    * InterruptException} would make the stopped query a failed one.
    */
-  private <T> T timed(Lookup<T> lookup) {
+  public <T> T timed(Lookup<T> lookup) {
     long start = System.nanoTime();
     try {
       return lookup.run();

@@ -26,19 +26,20 @@ public final class IdleInput {
 
   /**
    * Sets the watermark when it is time. Returns whether the source must make Spark run a batch for it. {@code inputs}
-   * are all inputs of the query, this one among them.
+   * are all inputs of the query, this one among them; {@code bound} is the latest watermark that their producers allow.
    */
-  public boolean advance(List<IdleInput> inputs, RunningQuery query) {
+  public boolean advance(List<IdleInput> inputs, RunningQuery query, long bound) {
     if (!query.mayHoldState()) {
       return false;
     }
     long lastRows = inputs.stream().mapToLong(input -> input.lastRowsMillis).max().orElse(lastRowsMillis);
     OptionalLong next = watermark.next(System.currentTimeMillis() - lastRows, query.watermarkMillis());
-    if (next.isEmpty()) {
+    if (next.isEmpty() || Math.min(next.getAsLong(), bound) <= query.watermarkMillis()) {
       return false;
     }
-    query.setWatermark(next.getAsLong());
-    LOG.info("all inputs are idle: the watermark advances to {}", next.getAsLong());
+    long reached = Math.min(next.getAsLong(), bound);
+    query.setWatermark(reached);
+    LOG.info("all inputs are idle: the watermark advances to {}", reached);
     return !query.hasRunBatches();
   }
 }

@@ -12,6 +12,7 @@ import io.penstock.kafka.sink.options.SinkOptions;
 import io.penstock.kafka.sink.series.Marker;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import org.apache.kafka.clients.producer.MockProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -41,14 +42,14 @@ class BatchTransactionTest {
     write(0, 100);
     write(1, 101);
     assertTrue(kafka.history().isEmpty());
-    assertTrue(transaction.commit(MARKERS, Set.of(100L, 101L, 102L)));
+    assertTrue(commit(Set.of(100L, 101L, 102L)));
     assertEquals(2, kafka.history().size());
     assertEquals(6, kafka.consumerGroupOffsetsHistory().get(0).get("jobs/1").values().iterator().next().offset());
   }
 
   @Test
   void aBatchWithoutRowsWritesNothing() {
-    assertFalse(transaction.commit(MARKERS, Set.of(100L)));
+    assertFalse(commit(Set.of(100L)));
     assertFalse(kafka.transactionInFlight());
     assertEquals(0, kafka.commitCount());
   }
@@ -57,7 +58,7 @@ class BatchTransactionTest {
   void rowsOfAnAttemptThatDidNotFinishAreNotCommitted() {
     write(0, 100);
     write(1, 101);
-    assertThrows(RetryableSinkException.class, () -> transaction.commit(MARKERS, Set.of(100L)));
+    assertThrows(RetryableSinkException.class, () -> commit(Set.of(100L)));
     producer.abort();
     assertTrue(kafka.transactionAborted());
     assertTrue(kafka.history().isEmpty());
@@ -67,20 +68,20 @@ class BatchTransactionTest {
   void aSecondAttemptAfterRowsOfTheFirstEndsTheBatch() {
     write(0, 100);
     assertThrows(RetryableSinkException.class, () -> transaction.join(0, 200));
-    assertThrows(RetryableSinkException.class, () -> transaction.commit(MARKERS, Set.of(100L, 200L)));
+    assertThrows(RetryableSinkException.class, () -> commit(Set.of(100L, 200L)));
     assertEquals(0, kafka.commitCount());
   }
 
   @Test
   void aSecondAttemptIsWelcomeWhereTheFirstHadNoRow() {
     write(0, 200);
-    assertTrue(transaction.commit(MARKERS, Set.of(200L)));
+    assertTrue(commit(Set.of(200L)));
   }
 
   @Test
   void anAttemptThatIsLateWritesNothing() {
     write(0, 100);
-    assertTrue(transaction.commit(MARKERS, Set.of(100L)));
+    assertTrue(commit(Set.of(100L)));
     assertThrows(RetryableSinkException.class, () -> transaction.join(1, 300));
   }
 
@@ -89,7 +90,7 @@ class BatchTransactionTest {
     write(0, 100);
     kafka.fenceProducer();
     FencedSinkException fenced =
-        assertThrows(FencedSinkException.class, () -> transaction.commit(MARKERS, Set.of(100L)));
+        assertThrows(FencedSinkException.class, () -> commit(Set.of(100L)));
     assertTrue(fenced.getMessage().startsWith("FENCED"), fenced.getMessage());
   }
 
@@ -106,5 +107,9 @@ class BatchTransactionTest {
   private void write(int partition, long attempt) {
     transaction.join(partition, attempt);
     transaction.send(new ProducerRecord<>("t", "row".getBytes(StandardCharsets.UTF_8)));
+  }
+
+  private boolean commit(Set<Long> finished) {
+    return transaction.commit(MARKERS, finished, rows -> Optional.empty());
   }
 }

@@ -31,6 +31,14 @@ class IdleWatermarkTest {
     IdleWatermark idle = new IdleWatermark(100);
     assertEquals(NONE, idle.next(500, 0));
     assertEquals(OptionalLong.of(9_000 + 600), idle.next(600, 9_000));
-    assertEquals(OptionalLong.of(20_000), idle.next(800, 20_000));
+    assertEquals(NONE, idle.next(800, 20_000));
+  }
+
+  @Test
+  void itGoesOnFromWhereProducersLetItGo() {
+    IdleWatermark idle = new IdleWatermark(100);
+    assertEquals(OptionalLong.of(5_100), idle.next(100, 5_000));
+    assertEquals(NONE, idle.next(150, 60_000));
+    assertEquals(OptionalLong.of(60_110), idle.next(260, 60_000));
   }
 }

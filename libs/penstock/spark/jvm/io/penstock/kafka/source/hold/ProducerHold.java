@@ -1,0 +1,162 @@
+package io.penstock.kafka.source.hold;
+
+import io.penstock.kafka.marks.MarksTopic;
+import io.penstock.kafka.marks.ProducerMarks;
+import io.penstock.kafka.marks.ProducerMarks.Bound;
+import io.penstock.kafka.source.broker.KafkaLogs;
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.stream.Collectors;
+import org.apache.kafka.common.TopicPartition;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Holds the watermark of a query back until all producers of an input have come as far. Only the query's thread changes
+ * it; any thread may ask for {@code producersMillis}.
+ */
+public final class ProducerHold implements AutoCloseable {
+  private static final Logger LOG = LoggerFactory.getLogger(ProducerHold.class);
+
+  private final KafkaLogs logs;
+  private final MarksTopic topic;
+  private final long delayMillis;
+  private final ProducerMarks marks = new ProducerMarks();
+  private final Patience patience;
+  private Map<Integer, Long> read = Map.of();
+  private boolean fresh;
+  private Optional<Bound> bound = Optional.empty();
+  private Optional<Bound> idleBound = Optional.empty();
+  private volatile OptionalLong producersMillis = OptionalLong.empty();
+  private volatile boolean atEnd = true;
+
+  /** {@code patienceMillis}: how long a silent producer is waited for; empty for ever. */
+  public ProducerHold(KafkaLogs logs, String topic, long delayMillis, OptionalLong patienceMillis) {
+    this.logs = logs;
+    this.topic = logs.marks(topic);
+    this.delayMillis = delayMillis;
+    this.patience = new Patience(patienceMillis);
+  }
+
+  /** The batch in progress reads up to these offsets. */
+  public void batchEndsAt(Map<TopicPartition, Long> ends) {
+    read = ends.entrySet().stream()
+        .collect(Collectors.toMap(end -> end.getKey().partition(), Map.Entry::getValue));
+    fresh = false;
+  }
+
+  /** Reads the marks that came since the last call, if there were any before. */
+  public void follow() {
+    if (topic.isOpen()) {
+      readOn();
+    }
+  }
+
+  private void readOn() {
+    logs.timed(() -> {
+      topic.readOn(marks::add);
+      return null;
+    });
+    fresh = true;
+    marks.advance(read);
+    bound = patience.apply(marks, System.nanoTime());
+    idleBound = marks.boundWhenIdle(patience::isGivenUp);
+    atEnd = idleBound.isEmpty();
+    producersMillis = marks.isEmpty()
+        ? OptionalLong.empty()
+        : bound.map(Bound::millis).map(OptionalLong::of).orElse(marks.latestMillis());
+  }
+
+  /**
+   * The watermark that is safe after the batch in progress: no unread row and no row to come is late against it, unless
+   * it is late among the rows of its own producer. The marks must be read after the batch's ends were chosen, so that no
+   * producer of a row in it is unknown.
+   */
+  public long watermarkBound() {
+    if (!fresh) {
+      readOn();
+    }
+    return lessDelay(bound);
+  }
+
+  /** The latest watermark for a query without rows to read: producers that are idle too do not hold it back. */
+  public long idleWatermarkBound() {
+    return lessDelay(idleBound);
+  }
+
+  /** Whether all producers had read all their own inputs. */
+  public boolean isAtEnd() {
+    return atEnd;
+  }
+
+  private long lessDelay(Optional<Bound> least) {
+    if (least.isEmpty()) {
+      return Long.MAX_VALUE;
+    }
+    long millis = least.get().millis();
+    return millis == ProducerMarks.NOTHING_YET ? millis : millis - delayMillis;
+  }
+
+  /** Empty when no producer of the input is known, or none has an event time. */
+  public OptionalLong producersMillis() {
+    return producersMillis;
+  }
+
+  /** Adds who is awaited, and for how long, if the watermark {@code ofRows} had to be held back. */
+  public void report(Map<String, String> metrics, long ofRows) {
+    if (bound.isPresent() && bound.get().silent() && watermarkBound() < ofRows) {
+      metrics.put("heldBackBy", bound.get().producer());
+      metrics.put("heldBackMillis", Long.toString(patience.waitedMillis(System.nanoTime())));
+    }
+  }
+
+  @Override
+  public void close() {
+    topic.close();
+  }
+
+  /** How long the same producer has been waited for at the same time, and who is not waited for any more. */
+  static final class Patience {
+    private final OptionalLong limitMillis;
+    private final Map<String, Long> given = new LinkedHashMap<>();
+    private Bound awaited;
+    private long sinceNanos;
+
+    Patience(OptionalLong limitMillis) {
+      this.limitMillis = limitMillis;
+    }
+
+    Optional<Bound> apply(ProducerMarks marks, long nowNanos) {
+      given.entrySet().removeIf(gone -> hasMoved(marks, gone.getKey(), gone.getValue()));
+      while (true) {
+        Optional<Bound> bound = marks.bound(this::isGivenUp);
+        if (bound.isEmpty() || !bound.get().equals(awaited)) {
+          awaited = bound.orElse(null);
+          sinceNanos = nowNanos;
+        }
+        if (bound.isEmpty() || !bound.get().silent() || limitMillis.isEmpty()
+            || waitedMillis(nowNanos) < limitMillis.getAsLong()) {
+          return bound;
+        }
+        LOG.warn("{} has been silent for {} ms and is not waited for any more: rows that it writes later may be late",
+            awaited.producer(), waitedMillis(nowNanos));
+        given.put(awaited.producer(), awaited.millis());
+      }
+    }
+
+    boolean isGivenUp(String producer) {
+      return given.containsKey(producer);
+    }
+
+    long waitedMillis(long nowNanos) {
+      return awaited == null ? 0 : Duration.ofNanos(nowNanos - sinceNanos).toMillis();
+    }
+
+    private static boolean hasMoved(ProducerMarks marks, String producer, long millis) {
+      return marks.bound(name -> !name.equals(producer)).filter(bound -> bound.millis() == millis).isEmpty();
+    }
+  }
+}

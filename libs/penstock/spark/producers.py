@@ -1,0 +1,51 @@
+"""How the tasks of a chain of jobs agree on event time: options of the format `penstock-kafka`. Pure.
+
+The producers of a topic say in its topic of marks how far they have come (`jvm/.../kafka/README.md`).
+"""
+
+from __future__ import annotations
+
+from penstock.config.model import Input, JobConfig, KafkaOutput
+from penstock.spark.balance import delay_millis
+from penstock.tasks.spec import TaskSpec, key_group_ranges
+
+_SUFFIX = ".penstock-marks"
+_LONGEST_TOPIC = 249
+
+
+def marks_topic(topic: str) -> str | None:
+    """The topic of marks beside `topic`; None when its name would be too long for Kafka."""
+    name = topic + _SUFFIX
+    return name if len(name) <= _LONGEST_TOPIC else None
+
+
+def reader_options(config: JobConfig, source: Input) -> dict[str, str]:
+    """Options of a source that waits for the producers of its topic."""
+    marks = marks_topic(source.topic)
+    if marks is None:
+        return {}
+    options = {"producerMarks": marks, "announce": str(writes_marks(config)).lower()}
+    if source.watermark_delay is not None:
+        options["watermarkDelayMillis"] = str(delay_millis(source.watermark_delay))
+    if config.completeness == "drop_late":
+        options["producerPatienceMillis"] = str(max(1, round(config.completeness_wait_seconds * 1000)))
+    return options
+
+
+def writer_options(spec: TaskSpec, topic: str) -> dict[str, str]:
+    """Options of a sink that says how far its task has come."""
+    marks = marks_topic(topic)
+    if marks is None:
+        return {}
+    return {
+        "marksTopic": marks,
+        "marksGroup": spec.job,
+        "marksGeneration": str(spec.generation),
+        "marksMember": f"{spec.index}/{len(key_group_ranges(spec.config))}",
+    }
+
+
+def writes_marks(config: JobConfig) -> bool:
+    """Whether the job's tasks say how far they have come."""
+    output = config.output
+    return isinstance(output, KafkaOutput) and output.delivery == "exactly_once" and marks_topic(output.topic) is not None
