@@ -88,4 +88,4 @@ def _write(connection: Connection, flows: Sequence[Flow]) -> None:
 
 
 def _flows(rows: Iterable[Sequence[object]]) -> list[Flow]:
-    return [Flow(job, tuple(reads), *rest) for job, reads, *rest in rows]  # type: ignore[arg-type, misc]
+    return [Flow(job, tuple(reads), *rest) for job, reads, *rest in rows]  # type: ignore[arg-type]

@@ -142,7 +142,9 @@ class Target:
         return row is not None and None not in row
 
     def _require_columns(self, connection: psycopg.Connection) -> None:
-        found = dict(connection.execute(_READ_COLUMNS, (self._identifier.as_string(connection),)).fetchall())
+        found: dict[str, str] = dict(
+            connection.execute(_READ_COLUMNS, (self._identifier.as_string(connection),)).fetchall()
+        )
         missing = sorted(self._columns.keys() - found.keys())
         if missing:
             raise BrokenTask(f"output.table: the table {self.table} has no column {', '.join(missing)}")
