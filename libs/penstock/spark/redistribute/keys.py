@@ -56,7 +56,7 @@ def keyed_operators(
     """
     part = KeyGroupRange(0, 1)
     frames = {
-        name: _tagged(read_input(session, _with_tags(source), part, settings, limits={}), source)
+        name: _tagged(read_input(session, _with_tags(source), part, settings, more={}), source)
         for name, source in config.inputs.items()
     }
     result = result_of(session, frames, config, settings)
