@@ -103,7 +103,7 @@ class TemplateCache:
         is_expired = asked_at - self._read_all_at >= self._expiry_seconds
         if known is None or is_expired:
             fresh = everything(known, self._store.read())
-            self._store.alert_held_back(self._held_back_alert_seconds)
+            self._store.alert_waiting_tasks(self._held_back_alert_seconds)
             self._read_all_at = asked_at
         else:
             fresh = updated(known, self._store.read(known.commit_number))

@@ -15,11 +15,13 @@ from sqlalchemy import Engine, text
 from penstock.control.process import wait_until
 from penstock.local.postgres import EmbeddedPostgres
 from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskState
+from penstock.store.alerts import open_subjects
 from penstock.store.engine import REPORTED_STOP, connect, listen, notify, transaction
 from penstock.store.migrate import upgrade
 from penstock.tasks.ownership import Member
 from penstock.wire.cluster import Snapshot, as_json
 from services.shard_manager.store.members import register
+from services.task_service.store.port import HELD_BACK_ALERT, TemplateStore
 from services.task_service.store.reports import purge_samples
 from tests.support.store.running import break_row, commit_job, forget_job
 from tests.support.task_service.service import RunningTaskService, task_service
@@ -195,6 +197,20 @@ def test_a_report_replaces_the_containers_last_one_and_no_other(engine, client):
     with transaction(engine) as connection:
         newest = connection.execute(text("SELECT * FROM reports WHERE container = 'x'")).one()
     assert (newest.incarnation, newest.commit_number, newest.version) == ("1", 7, 4)
+
+
+def test_a_task_that_waits_long_for_a_producer_is_told(engine, client):
+    """1. Two tasks wait, one of them for long: one alert. 2. It waits no more: none."""
+    join(engine, "x", "1")
+    store = TemplateStore(engine)
+    for seconds, alerts in [((10.0, 400.0), {"a/1"}), ((20.0, None), set())]:
+        sent = batch("x", "1", 0, 1)
+        waits = [TaskProgress(held_back_by="shuf/1/3" if wait else None, held_back_seconds=wait) for wait in seconds]
+        tasks = tuple(task.model_copy(update={"progress": wait}) for task, wait in zip(sent.tasks, waits, strict=True))
+        assert post(client, sent.model_copy(update={"tasks": tasks})).status_code == 204
+        store.alert_waiting_tasks(300.0)
+        with transaction(engine) as connection:
+            assert open_subjects(connection, HELD_BACK_ALERT) == alerts
 
 
 def test_a_report_of_a_former_life_is_refused(engine, client):

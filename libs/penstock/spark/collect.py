@@ -9,13 +9,16 @@ from the beginning of their input. Savepoints and later generations refer to no 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from penstock.control.errors import Conflict
 from penstock.control.logs import logger
 from penstock.spark.checkpoint import COLLECTED, generation_folder
 from penstock.spark.fence import FENCE, parse_fence
 from penstock.spark.files import Files
+from penstock.spark.producers import NOTED_MARKS
 from penstock.spark.redistribute.seal import is_sealed
+from penstock.spark.sinks.kafka import end_marks
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import GenerationRemoval
 
@@ -29,7 +32,8 @@ def collect(runtime: Runtime, request: GenerationRemoval) -> None:
     """Deletes the checkpoints of a generation. Safe to repeat and to kill at any point.
 
     Raises Conflict when the files do not show that the generation is over: a task started in it, it is not sealed, and
-    no task of a later generation ever started. For a forgotten job this is not checked. Raises what
+    no task of a later generation ever started. For a forgotten job this is not checked, and the readers of its topics
+    are told that it writes no more. Raises what
     `Runtime.before_claim` raises between two checkpoints.
     """
     files, root = runtime.files, runtime.settings.checkpoint_root
@@ -41,10 +45,20 @@ def collect(runtime: Runtime, request: GenerationRemoval) -> None:
         if not request.forgotten:
             _require_over(files, root, request, folder)
         files.write(f"{folder}/{COLLECTED}", b"its checkpoints were deleted\n")
+    if request.forgotten:
+        _end_marks(runtime, request, names)
     for checkpoint in _tasks(folder, files):
         runtime.before_claim()
         files.delete(checkpoint)
     log.info("generation collected", job=request.job, generation=request.generation)
+
+
+def _end_marks(runtime: Runtime, request: GenerationRemoval, names: Iterable[str]) -> None:
+    """Readers of what a forgotten job wrote wait for it no more."""
+    for name in names:
+        if name.startswith(NOTED_MARKS):
+            topic = name.removeprefix(NOTED_MARKS)
+            end_marks(runtime.settings.kafka_bootstrap, topic, request.job, request.generation)
 
 
 def _require_over(files: Files, root: str, request: GenerationRemoval, folder: str) -> None:

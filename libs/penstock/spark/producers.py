@@ -5,10 +5,14 @@ The producers of a topic say in its topic of marks how far they have come (`jvm/
 
 from __future__ import annotations
 
+import json
+
 from penstock.config.model import Input, JobConfig, KafkaOutput
 from penstock.spark.balance import delay_millis
 from penstock.tasks.spec import TaskSpec, key_group_ranges
 
+NOTED_MARKS = "MARKS-"
+"""In the folder of a generation: begins the name of a file for each topic that its tasks wrote marks for."""
 _SUFFIX = ".penstock-marks"
 _LONGEST_TOPIC = 249
 
@@ -48,4 +52,11 @@ def writer_options(spec: TaskSpec, topic: str) -> dict[str, str]:
 def writes_marks(config: JobConfig) -> bool:
     """Whether the job's tasks say how far they have come."""
     output = config.output
-    return isinstance(output, KafkaOutput) and output.delivery == "exactly_once" and marks_topic(output.topic) is not None
+    return (
+        isinstance(output, KafkaOutput) and output.delivery == "exactly_once" and marks_topic(output.topic) is not None
+    )
+
+
+def ended(job: str, generation: int) -> str:
+    """The mark (`jvm/.../kafka/marks/Mark.java`): no task of `job` writes any more, up to this generation."""
+    return json.dumps({"g": job, "gen": generation, "i": 0, "n": 1, "end": True, "at": {}})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
@@ -29,6 +30,7 @@ from penstock.spark.inputs.checks import check_inputs, require_no_problem
 from penstock.spark.inputs.malformed import MalformedRecords
 from penstock.spark.measure.malformed import Counts
 from penstock.spark.measure.traffic import Samples
+from penstock.spark.producers import NOTED_MARKS, writes_marks
 from penstock.spark.query import result_of
 from penstock.spark.session import detach_unused_listeners, task_session
 from penstock.spark.settings import SparkSettings
@@ -184,6 +186,7 @@ class RunningTask:
     def claim(self) -> None:
         """Takes the checkpoint: no earlier owner publishes anything from now on. Raises Fenced for a newer owner."""
         self.token = self.runtime.claim(self.checkpoint, self.epoch, self._mark)
+        note_marks(self.runtime, self.spec, self.checkpoint)
 
     def _require_inputs(self) -> None:
         """Keys are sampled before the first batch only: later starts must be quick, and the host goes on sampling."""
@@ -314,6 +317,17 @@ class RunningTask:
             # With the exception of the JVM, for the kind of a failure is told by the classes of its causes.
             raise StreamingQueryException(origin=failure.get())
         return False
+
+
+def note_marks(runtime: Runtime, spec: TaskSpec, checkpoint: str) -> None:
+    """Notes in the folder of the generation to which topic the job writes marks, for the end of the job."""
+    if not writes_marks(spec.config):
+        return
+    folder, _, _ = checkpoint.rpartition("/")
+    name = f"{NOTED_MARKS}{spec.config.output.topic}"  # type: ignore[union-attr]
+    if name not in runtime.files.names(folder):
+        with suppress(FileExistsError):
+            runtime.files.write(f"{folder}/{name}", b"")
 
 
 class TaskFrame(NamedTuple):

@@ -63,8 +63,8 @@ class TemplateStore:
                 raise_alert(connection, BROKEN_ALERT, job, message, {"reason": reason})
             clear_alerts(connection, BROKEN_ALERT, mended)
 
-    def alert_held_back(self, after_seconds: float) -> None:
-        """Makes the alerts about tasks that wait for a silent producer those about waits of at least `after_seconds`."""
+    def alert_waiting_tasks(self, after_seconds: float) -> None:
+        """Makes tasks that have waited so long for a silent producer the open alerts of that kind."""
         with transaction(self._engine) as connection:
             rows = connection.execute(_HELD_BACK, {"seconds": after_seconds}).all()
             found = {

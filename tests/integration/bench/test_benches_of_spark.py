@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.local.kafka import EmbeddedKafka
-from tests.bench import connectors, hosts, hosts_stateful, hosts_turnover, loss_table, many_series, rescale
+from tests.bench import connectors, hops, hosts, hosts_stateful, hosts_turnover, loss_table, many_series, rescale
 from tests.bench.hosts import HostBench, bench_on
 from tests.support.bench.figures import unmeasured
 from tests.support.kafka.loss_table import SHAPES, Case
@@ -100,3 +100,11 @@ def test_loss_table(spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
     assert figures["own_rows_lost"] == 0
     assert figures["spark_rows_lost"] > 0.03 * figures["rows"]
     assert figures["own_batches"] <= 1.5 * figures["spark_batches"] + 2
+
+
+def test_hops(spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
+    """Rows of a task that is behind are lost with Spark's source, and are not with Penstock's."""
+    figures = hops.measure(spark, kafka.bootstrap, tmp_path, rows=2_400, rounds=1)
+    assert unmeasured(figures, may_be_zero={"lost_rows"}) == set()
+    assert figures["lost_rows"] == 0
+    assert figures["lost_rows_spark"] > 0.1 * 2_400

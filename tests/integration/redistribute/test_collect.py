@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,15 +11,17 @@ from penstock.control.errors import Conflict, Fenced
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.checkpoint import COLLECTED
 from penstock.spark.collect import collect
+from penstock.spark.producers import NOTED_MARKS, ended
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.redistribute.seal import seal
 from penstock.spark.savepoint.take import take
+from penstock.spark.sinks.kafka import ensure_marks
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.redistribution import GenerationRemoval, RedistributionRequest, SavepointName, SealRequest
 from penstock.tasks.savepoint import SavepointRequest
 from tests.support.spark.hosts import make_topic
-from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
+from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic, rows_of_topic
 from tests.support.spark.session import unique
 
 SUM = {"sql": "SELECT k, count(*) AS c, sum(v) AS s FROM events GROUP BY k"}
@@ -52,11 +55,12 @@ def test_of_three_rescales_the_last_goes_on_and_a_savepoint_of_the_first_too(
     job.rescale(task_count=1)
     with pytest.raises(Conflict, match="not sealed"):
         collect(runtime, GenerationRemoval(job=job.name, generation=1))
-    assert contents(job, 1) == ["task-0", "task-1"]
+    noted = f"{NOTED_MARKS}{job.config.output.topic}"
+    assert contents(job, 1) == [noted, "task-0", "task-1"]
     seal(runtime, SealRequest(job=job.name, layout=first))
     for _ in range(2):
         collect(runtime, GenerationRemoval(job=job.name, generation=1))
-        assert contents(job, 1) == MARK
+        assert contents(job, 1) == [COLLECTED, noted]
     with pytest.raises(Fenced, match="was collected"):
         RunningTask(runtime, task_specs(job.name, first)[0], epoch=99).claim()
     with pytest.raises(Fenced, match="was collected"):
@@ -71,7 +75,7 @@ def test_of_three_rescales_the_last_goes_on_and_a_savepoint_of_the_first_too(
     job.rescale(task_count=1)
     seal(runtime, SealRequest(job=job.name, layout=third))
     collect(runtime, GenerationRemoval(job=job.name, generation=3))
-    assert [contents(job, generation) for generation in (1, 2, 3)] == [MARK] * 3
+    assert [contents(job, generation) for generation in (1, 2, 3)] == [[COLLECTED, noted]] * 3
     events.add_range(400, 500)
     job.run()
     unsplit = job.unsplit().last_rows("k")
@@ -115,9 +119,13 @@ def test_an_attempt_that_no_task_started_goes_whatever_it_has(root: Runtime, tmp
 
 
 def test_a_forgotten_jobs_goes_unsealed_and_what_is_not_there_is_gone(root: Runtime, tmp_path: Path) -> None:
+    topic = unique("out")
+    ensure_marks(root.settings.kafka_bootstrap, f"{topic}.penstock-marks")
     make(tmp_path / "j/g1/task-0", "7.1", "v1")
+    (tmp_path / f"j/g1/{NOTED_MARKS}{topic}").touch()
     collect(root, GenerationRemoval(job="j", generation=1, forgotten=True))
-    assert names(tmp_path / "j/g1") == MARK
+    assert names(tmp_path / "j/g1") == [COLLECTED, f"{NOTED_MARKS}{topic}"]
+    assert rows_of_topic(root.settings.kafka_bootstrap, f"{topic}.penstock-marks") == [json.loads(ended("j", 1))]
     for job in ("j", "other"):
         collect(root, GenerationRemoval(job=job, generation=2))
         assert not (tmp_path / job / "g2").exists()

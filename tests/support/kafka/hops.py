@@ -15,7 +15,6 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tests.support.kafka.windowed import Emitted, counts_of, windowed
 from tests.support.spark.hosts import make_topic
-from tests.support.spark.session import unique
 
 DELAY = "10 seconds"
 DELAY_MILLIS = 10_000
@@ -52,21 +51,25 @@ class Shuffle:
     group: str = "shuf"
     generation: int = 0
     marked: bool = True
+    limit: int | None = None
+    name: str = ""
 
-    def run_to_end(self) -> None:
+    def run_to_end(self) -> float:
+        """The seconds that its batches took."""
         query = self._stream().trigger(availableNow=True).start()
         assert query.awaitTermination(_TIMEOUT_S), "the producer did not come to its end in time"
+        return sum(batch.durationMs["triggerExecution"] for batch in query.recentProgress) / 1000
 
     def start(self, interval: str = "100 milliseconds") -> StreamingQuery:
         return self._stream().trigger(processingTime=interval).start()
 
     def _stream(self) -> DataStreamWriter:
-        frame = event_times(
-            source(self.session, self.topics.bootstrap, {self.topics.first: [self.partition]}, announce=True)
-        )
-        partitions = 2
-        place = (F.col("at").cast("long") % partitions).cast("int").alias("partition")
-        rows = frame.select(F.to_json(F.struct(F.col("at").cast("double").alias("at"))).alias("value"), place)
+        limit = {} if self.limit is None else {"maxOffsetsPerTrigger": self.limit}
+        place = {self.topics.first: [self.partition]}
+        frame = event_times(source(self.session, self.topics.bootstrap, place, announce=True, **limit))
+        target = (F.col("at").cast("long") % 2).cast("int").alias("partition")
+        value = F.to_json(F.struct(F.col("at").cast("double").alias("at"), F.lit("x" * 100).alias("pad")))
+        rows = frame.select(value.alias("value"), target)
         stream = rows.writeStream.format("penstock-kafka").option("kafka.bootstrap.servers", self.topics.bootstrap)
         stream = stream.option("topic", self.topics.second).option("transactionalIdPrefix", self._prefix())
         if self.marked:
@@ -80,7 +83,7 @@ class Shuffle:
         return stream.option("checkpointLocation", str(self.folder / self._prefix()))
 
     def _prefix(self) -> str:
-        return f"{self.topics.second}-{self.group}-{self.partition}-{self.generation}"
+        return f"{self.topics.second}-{self.group}-{self.partition}-{self.generation}{self.name}"
 
 
 @dataclass(frozen=True)
@@ -113,8 +116,11 @@ class Reader:
 
     def rows(self) -> int:
         """The rows that were counted, in windows that have come out or are still open."""
-        held = counts_of(self.session, self.checkpoint)
-        return sum(self.emitted.counts().values()) + sum(held.values())
+        return sum(self.emitted.counts().values()) + self.open_rows()
+
+    def open_rows(self) -> int:
+        """The rows that were counted in windows that are still open."""
+        return sum(counts_of(self.session, self.checkpoint).values())
 
     def _frame(self) -> DataFrame:
         options = dict(self.options)
@@ -124,7 +130,11 @@ class Reader:
 
 
 def source(
-    session: SparkSession, bootstrap: str, partitions: dict[str, list[int]], form: str = "penstock-kafka", **options: Any
+    session: SparkSession,
+    bootstrap: str,
+    partitions: dict[str, list[int]],
+    form: str = "penstock-kafka",
+    **options: Any,
 ) -> DataFrame:
     """A stream of these partitions from their beginning, as a task reads them."""
     chosen = {

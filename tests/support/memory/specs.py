@@ -73,7 +73,7 @@ class MemoryTemplateStore(MemoryPort):
             kept = {job: reason for job, reason in self.alerts.items() if job not in mended}
             self.alerts = {**kept, **broken}
 
-    def alert_held_back(self, after_seconds: float) -> None:
+    def alert_waiting_tasks(self, after_seconds: float) -> None:
         with self._transaction():
             return
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -23,7 +23,7 @@ from pyspark.sql.types import StringType
 
 from penstock.config.model import KafkaOutput
 from penstock.control.errors import BrokenTask, Unavailable
-from penstock.spark.producers import marks_topic, writer_options
+from penstock.spark.producers import ended, marks_topic, writer_options
 from penstock.spark.sinks.context import column, json_text, require_columns
 from penstock.tasks.spec import TaskSpec
 
@@ -116,6 +116,20 @@ def ensure_marks(bootstrap: str, topic: str) -> None:
     admin = _admin(bootstrap)
     if _partition_count(admin, topic) is None:
         _create(admin, topic, 1, _MARKS)
+
+
+def end_marks(bootstrap: str, topic: str, job: str, generation: int) -> None:
+    """Says that the tasks of `job` up to a generation write to `topic` no more, so that nobody waits for them.
+
+    Raises Unavailable.
+    """
+    marks = marks_topic(topic)
+    if marks is None or not is_marked(bootstrap, topic):
+        return
+    producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": int(_TIMEOUT_SECONDS * 1000)})
+    producer.produce(marks, key=job, value=ended(job, generation), partition=0)
+    if producer.flush(_TIMEOUT_SECONDS):
+        raise Unavailable(f"kafka did not take the last mark of {job}")
 
 
 def is_marked(bootstrap: str, topic: str) -> bool:

@@ -18,7 +18,7 @@ import java.util.TreeMap;
  *     have no event time that it knows, so nobody can wait for it
  * @param readBefore it had read all its inputs after all marks below this offset of the marks topic were there; -1: it
  *     does not say so
- * @param ended its group, whichever producer says so, writes no more
+ * @param ended no producer of its group writes any more, up to its generation
  * @param ends the offset after its last row, by partition that the transaction wrote to
  */
 public record Mark(

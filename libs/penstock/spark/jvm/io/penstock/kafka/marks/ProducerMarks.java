@@ -36,7 +36,8 @@ public final class ProducerMarks {
   /** Adds the mark at {@code offset} of the marks topic, where it follows all that were added before. */
   public void add(long offset, Mark mark) {
     if (mark.ended()) {
-      groups.getOrDefault(mark.producer().group(), new TreeMap<>()).values().forEach(Generation::end);
+      groups.getOrDefault(mark.producer().group(), new TreeMap<>())
+          .headMap(mark.producer().generation(), true).values().forEach(Generation::end);
       return;
     }
     TreeMap<Integer, Generation> group = groups.computeIfAbsent(mark.producer().group(), name -> new TreeMap<>());

@@ -89,6 +89,14 @@ class ProducerMarksTest {
   }
 
   @Test
+  void theEndOfAnOldGenerationIsNotThatOfANewerOne() {
+    add("a", 1, 0, 1, 100, Map.of());
+    add("a", 2, 0, 1, 120, Map.of());
+    end("a");
+    assertBound("a/0/2", 120);
+  }
+
+  @Test
   void aProducerWithoutEventTimeHoldsBackNobody() {
     add("a", 1, 0, 1, 100, Map.of());
     marks.add(offset++, new Mark(producer("b", 0, 0, 1), OptionalLong.empty(), Mark.UNREAD, false, Map.of()));
@@ -111,7 +119,7 @@ class ProducerMarksTest {
   }
 
   private void end(String group) {
-    Mark.Producer producer = producer(group, 0, 0, 1);
+    Mark.Producer producer = producer(group, 1, 0, 1);
     marks.add(offset++, new Mark(producer, OptionalLong.empty(), Mark.UNREAD, true, Map.of()));
   }
 

@@ -16,6 +16,7 @@ final class RunMarks {
   private Mark written;
   private long writtenNanos;
   private MarksTail.Reading asked;
+  private long coveredMillis;
 
   RunMarks(SinkOptions options, RunningQuery query) {
     this.options = options;
@@ -30,9 +31,9 @@ final class RunMarks {
     }
   }
 
-  /** The mark of the batch with these ends of its rows. Empty when the sink writes no marks. */
+  /** The mark of the batch with these ends of its rows. A run without event times says so once. */
   Optional<Mark> ofBatch(Map<Integer, Long> ends) {
-    return options.marks().areOn() ? Optional.of(mark(Mark.UNREAD, ends)) : Optional.empty();
+    return saysNothing() ? Optional.empty() : Optional.of(mark(Mark.UNREAD, ends));
   }
 
   /** Whether the time of a batch that wrote no rows must be said at once: no mark of this run was written yet. */
@@ -42,7 +43,7 @@ final class RunMarks {
 
   /** The mark that an idle query has to write now, if any. */
   Optional<Mark> whileIdle(long nowNanos) {
-    if (!options.marks().areOn() || nowNanos - writtenNanos < options.marks().every().toNanos()) {
+    if (saysNothing() || nowNanos - writtenNanos < options.marks().every().toNanos()) {
       return Optional.empty();
     }
     time = ProducerTime.whileIdle(query, time);
@@ -71,16 +72,18 @@ final class RunMarks {
     if (asked == null || !ProducerTime.hadReadAll(query, asked.nanos())) {
       return Mark.UNREAD;
     }
-    covered = asked.latestMillis();
+    coveredMillis = asked.latestMillis();
     long position = asked.position();
     asked = null;
     return position;
   }
 
-  private long covered;
-
   private long saidMillis() {
-    return Math.max(covered, time.orElse(0));
+    return Math.max(coveredMillis, time.orElse(0));
+  }
+
+  private boolean saysNothing() {
+    return !options.marks().areOn() || (written != null && time.isEmpty() && written.time().isEmpty());
   }
 
   private Mark mark(long readBefore, Map<Integer, Long> ends) {

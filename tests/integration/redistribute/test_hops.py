@@ -1,0 +1,109 @@
+"""Chains of jobs whose tasks run apart, stop, and are rescaled: the results are those of a batch query."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from penstock.config.model import JobConfig
+from penstock.local.kafka import EmbeddedKafka
+from penstock.spark.task import Runtime
+from tests.support.spark.hosts import make_topic
+from tests.support.spark.redistribution import (
+    BEGIN,
+    KEY_GROUPS,
+    Events,
+    Job,
+    Keys,
+    job_config,
+    output_topic,
+    rows_of_topic,
+)
+
+_WINDOW_S = 20
+_ROWS = 240
+_SHUFFLE = {"sql": "SELECT k, v, at FROM events"}
+_WINDOW = {
+    "sql": "SELECT window.end AS until, v, count(*) AS c FROM events GROUP BY window(at, '20 seconds'), v",
+}
+_FAR_S = 1_000_000
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("hops", [2, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_chain_is_exact_whatever_its_tasks_do(runtime: Runtime, kafka: EmbeddedKafka, seed: int, hops: int) -> None:
+    """Tasks of each job run or stand still by chance, far beyond the delay; jobs are rescaled up and down meanwhile."""
+    dice = random.Random(seed)
+    events = Events(kafka.bootstrap, make_topic(kafka.bootstrap, KEY_GROUPS), Keys(runtime.spark, "spark"))
+    chain = _chain(runtime, kafka.bootstrap, events.topic, hops)
+    rows: list[tuple[str, int, float]] = []
+    for step in range(6):
+        fresh = [_row(events, dice, n) for n in range(step * _ROWS, (step + 1) * _ROWS)]
+        events.add(fresh)
+        rows += fresh
+        for job in chain:
+            tasks = range(job.config.task_count)
+            job.run(dice.sample(tasks, dice.randint(0, len(tasks))))
+            if dice.random() < 0.3:
+                job.rescale(task_count=dice.randint(1, 3))
+    events.add(_closing(events))
+    for job in chain:
+        job.run()
+    assert _counts(kafka.bootstrap, chain[-1]) == _expected(rows)
+
+
+def _chain(runtime: Runtime, bootstrap: str, topic: str, hops: int) -> list[Job]:
+    """Shuffles by turns of the key, then a windowed count; all of two tasks."""
+    jobs = []
+    for hop in range(hops - 1):
+        key = ("v", "k")[hop % 2] if hops % 2 == 0 else ("k", "v")[hop % 2]
+        output = {
+            "type": "kafka",
+            "topic": make_topic(bootstrap, KEY_GROUPS),
+            "key_columns": [key],
+            "key_groups": KEY_GROUPS,
+        }
+        config = job_config({"events": topic}, "spark", output, query=_SHUFFLE, task_count=2)
+        jobs.append(Job(runtime, _keyed(config, ("k", "v")[key == "k"] if hop else "k")))
+        topic = output["topic"]
+    last = job_config({"events": topic}, "spark", output_topic(bootstrap), query=_WINDOW, task_count=2)
+    return [*jobs, Job(runtime, _keyed(last, "v"))]
+
+
+def _keyed(config: JobConfig, column: str) -> JobConfig:
+    """The job with another key of its input."""
+    fields: dict[str, Any] = config.model_dump(mode="json")
+    fields["inputs"]["events"]["key_columns"] = [column]
+    return JobConfig.model_validate(fields)
+
+
+def _row(events: Events, dice: random.Random, n: int) -> tuple[str, int, float]:
+    return dice.choice(events.keys.names), n % 12, n * 0.25 + dice.uniform(-3, 3) + 10
+
+
+def _closing(events: Events) -> list[tuple[str, int, float]]:
+    """Rows that close every window of every task, whatever the key."""
+    return [(key, v, _FAR_S) for key in events.keys.one_of_each_group() for v in range(12)]
+
+
+def _expected(rows: Sequence[tuple[str, int, float]]) -> Counter[tuple[float, int]]:
+    return Counter(((at // _WINDOW_S + 1) * _WINDOW_S, v) for _, v, at in rows)
+
+
+def _counts(bootstrap: str, job: Job) -> Counter[tuple[float, int]]:
+    far = (BEGIN + timedelta(seconds=_FAR_S)).isoformat()
+    begin = BEGIN.timestamp()
+    found = [row for row in rows_of_topic(bootstrap, job.config.output.topic) if row["until"] < far]
+    counts = {(_seconds(row["until"]) - begin, row["v"]): row["c"] for row in found}
+    assert len(counts) == len(found), "a window was written twice"
+    return Counter(counts)
+
+
+def _seconds(text: str) -> float:
+    return type(BEGIN).fromisoformat(text.replace("Z", "+00:00")).timestamp()
