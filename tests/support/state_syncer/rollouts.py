@@ -85,6 +85,7 @@ class RolloutCell(Cell):
 
     def _report_task(self, spec: TaskSpec) -> None:
         is_bad = spec.config.package.version in self.bad
+        progress = {"batch_id": 1, "input_rows": 5, "quiesced": spec.quiescing}
         self.do(
             """
             INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch, crashes, error,
@@ -96,7 +97,7 @@ class RolloutCell(Cell):
             state="crashed" if is_bad else "running",
             crashes=3 if is_bad else 0,
             error="no module" if is_bad else None,
-            progress=None if is_bad else orjson.dumps({"batch_id": 1, "input_rows": 5}).decode(),
+            progress=None if is_bad else orjson.dumps(progress).decode(),
         )
 
     def rejected(self, job: str = "j") -> Any:
