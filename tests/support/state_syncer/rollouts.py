@@ -89,6 +89,7 @@ class RolloutCell(Cell):
 
     def _report_task(self, spec: TaskSpec) -> None:
         is_bad = spec.config.package.version in self.bad
+        progress = WORKED | {"quiesced": spec.quiescing}
         self.do(
             """
             INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch, crashes, error,
@@ -100,7 +101,7 @@ class RolloutCell(Cell):
             state="crashed" if is_bad else "running",
             crashes=3 if is_bad else 0,
             error="no module" if is_bad else None,
-            progress=None if is_bad else orjson.dumps(WORKED).decode(),
+            progress=None if is_bad else orjson.dumps(progress).decode(),
         )
         if not is_bad:
             ran = spec.model_dump(include={"job", "index", "revision", "generation", "restarts"})
