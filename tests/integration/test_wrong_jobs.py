@@ -14,6 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
 from penstock.config.merge import apply_merge_patch
+from penstock.config.model import JobConfig
 from penstock.config.problems import Problem
 from penstock.config.validate import check_merged
 from penstock.control.errors import BrokenTask, InvalidConfig
@@ -24,9 +25,11 @@ from penstock.spark.settings import SparkSettings
 from penstock.spark.task import Runtime, make_frame
 from penstock.tasks.spec import TaskSpec, key_group_ranges
 from tests.support import spark as support
+from tests.support.config.jobs import job
 from tests.support.spark.session import unique
 from tests.support.spark.wrong_jobs import RULES, WrongJob, right_job
 from tests.support.spark.wrong_queries import RIGHT, SPARK
+from tests.unit.config.test_query_rules import INPUTS, SPLIT, STATELESS_OR_COLOCATED
 
 PLAN = re.compile(r"\+- |'Project|Relation|\tat |SQLSTATE|JVM stacktrace|jvmId")
 
@@ -111,3 +114,27 @@ def test_a_task_that_would_give_wrong_numbers_does_not_start(
             make_frame(runtime, spec, checkpoint="", token="")
     alone = spec.model_copy(update={"config": config.model_copy(update={"task_count": 1}), "index": 0})
     assert make_frame(runtime, alone, checkpoint="", token="").isStreaming
+
+
+MORE_EXACT_BY_THE_PLAN = ("PIVOT", "(SELECT * FROM flights UNION ALL")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("sql", "apart"), [(sql, False) for sql in STATELESS_OR_COLOCATED] + [(s, True) for s, _ in SPLIT]
+)
+def test_the_plan_and_the_text_agree_where_rows_are(
+    sql: str, apart: bool, spark: SparkSession, settings: SparkSettings, tmp_path: Path
+) -> None:
+    """What the text of SQL shows to be in one task, Spark's plan shows, too; and the plan refuses what the text does,
+    but for two forms that only the plan sees through."""
+    path = str(tmp_path / "planes")
+    spark.createDataFrame([("AA", 3)], "carrier string, seats int").write.parquet(path)
+    config = JobConfig.model_validate(
+        job({"query": {"sql": sql}, "inputs": INPUTS, "task_count": 4, "tables": {"planes": {"path": path}}})
+    )
+    rules = {problem.rule for problem in analyse(spark, settings, config).problems}
+    if apart and not any(form in sql for form in MORE_EXACT_BY_THE_PLAN):
+        assert rules & {"stateful_needs_keys", "unresolved_column", "invalid_subquery_expression"}
+    else:
+        assert "stateful_needs_keys" not in rules

@@ -35,7 +35,8 @@ def rescale_job(job: JobName, body: RescaleWrite, call: CallOf) -> Response:
     unless `expires_in_seconds` is given. 409 when the layer has an expiry and the call gives none (null: never).
     With `balance` the call also sets `key_group_bounds` by the measured traffic; 409 when too little is measured. With
     `within_seconds` it sets `rescale_within_seconds`: how long tasks may take to finish their batches.
-    `/sync` shows the plan."""
+    `/sync` shows the plan. Spark is asked before a job gets several tasks."""
+    _verify(call, job, body.task_count)
 
     def work(connection: Connection) -> Answer:
         layer = access.highest_layer(call.principal, all_layers(connection))
@@ -75,6 +76,17 @@ def rebalance_job(job: JobName, body: RebalanceWrite, call: CallOf) -> Response:
         return answer(202, Rebalanced(**dict(balance.view(job, config, rates, found)), written=written), written)
 
     return respond(call.run(work))
+
+
+def _verify(call: Call, job: str, task_count: int) -> None:
+    """Raises InvalidConfig when Spark finds that the job cannot have so many tasks."""
+    with snapshot(call.engine) as connection:
+        layer = access.highest_layer(call.principal, all_layers(connection))
+        stored = expected.read(connection, [job]).get(job)
+    if stored is not None:
+        precondition = Precondition(if_match=stored.version(layer))
+        patch = {"task_count": task_count}
+        call.verified(Write(Action.PATCH, job, call.author, layer, patch, "", precondition), verify=True)
 
 
 def write_patch(

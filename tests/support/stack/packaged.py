@@ -15,7 +15,13 @@ GOOD = """
 def read(session, inputs, args):
     return inputs["rows"].select("id")
 """
-BROKEN = "import no_such_module\n" + GOOD
+BROKEN = """
+def read(session, inputs, args):
+    # An analysis has no checkpoint, so only a task of this version fails.
+    if session.conf.get("penstock.fence.token"):
+        raise RuntimeError("this version does not start")
+    return inputs["rows"].select("id")
+"""
 
 
 class PackagedJob(RowJob):

@@ -58,6 +58,8 @@ def bind_output(session: SparkSession, root: str, spec: TaskSpec, output: FilesO
     checkpoint = task_checkpoint(root, spec.job, spec.generation, spec.index)
     folder = task_folder(output.path, spec.generation, spec.index)
     bind(files, folder, _query_id(session, checkpoints, checkpoint), last_offset(checkpoint, checkpoints))
+
+
 def check(frame: DataFrame, config: JobConfig, output: FilesOutput) -> None:
     """Checks the output mode, and with Spark that the format takes the types of the columns.
 
