@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import dropwhile, pairwise, takewhile
 from typing import Any, Literal, NamedTuple
 
 from py4j.protocol import Py4JJavaError
@@ -145,20 +145,20 @@ def _text(causes: Sequence[Cause]) -> str:
 
 
 def python_reason(trace: str) -> str:
-    """The last line of a Python traceback, and below it the frames of the user's own files, the innermost first. Pure.
+    """What a Python traceback ends with, and below it the frames of the user's own files, the innermost first. Pure.
 
     What Penstock raised itself is told without its class.
     """
     lines = trace.rpartition(TRACEBACK)[2].split("\n")
-    frames, reason = [], ""
+    frames: list[str] = []
     for line, after in pairwise([*lines, ""]):
         frame = _FRAME.match(line)
         if frame is not None and not _LIBRARY.search(frame[1]):
             code = f": {after.strip()}" if after.startswith("    ") else ""
             frames.append(f"  at {frame[1].rpartition('/')[2]}:{frame[2]} in {frame[3]}{code}")
-        elif line and not line[0].isspace() and not reason:
-            reason = _RAISED_IN_BATCH.sub("", line).strip()
-    return "\n".join([reason or _plain(trace), *reversed(frames[-_MOST_FRAMES:])])
+    said = list(dropwhile(lambda line: not line or line[0].isspace(), lines))
+    reason = _RAISED_IN_BATCH.sub("", "\n".join(takewhile(str.strip, said)))
+    return "\n".join([_plain(reason or trace), *reversed(frames[-_MOST_FRAMES:])])
 
 
 def _plain(message: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.spark.failures import Cause, classify
+from penstock.spark.failures import Cause, classify, python_reason
 
 STREAM_FAILED = "org.apache.spark.sql.streaming.StreamingQueryException"
 BATCH = "An exception was raised by the Python Proxy. Traceback:\n  File x\npenstock.control.errors.{}\n"
@@ -104,6 +104,13 @@ def test_an_error_of_python_code_is_told_with_the_frames_of_its_own_files() -> N
         "  at rules.py:20 in minutes\n"
         "  at rules.py:12 in late: return minutes(delay) / 0"
     )
+
+
+def test_a_python_error_of_several_lines_is_told_whole() -> None:
+    raised = (
+        'Traceback (most recent call last):\n  File "/p/m.py", line 3, in f\nValueError: two things:\n  one\n  two\n\n'
+    )
+    assert python_reason(f"{raised}\tat org.x.Y") == "ValueError: two things:\n  one\n  two\n  at m.py:3 in f"
 
 
 def test_what_a_sink_raised_is_told_without_its_class() -> None:
