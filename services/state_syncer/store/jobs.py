@@ -87,7 +87,7 @@ _READ = text(
     SELECT j.name, j.revision, j.restarts, j.deleting,
         r.config AS running_config, r.digests AS running_digests, r.revision AS running_revision, r.generation,
         r.restarts AS running_restarts, r.stopping, r.started, r.commit_number, r.rollout,
-        r.quiescing_commit IS NOT DISTINCT FROM r.commit_number AS quiescing,
+        coalesce(r.quiescing_commit = r.commit_number, false) AS quiescing,
         s.plan, GREATEST(r.generation, r.newest_generation) AS newest_generation,
         s.state, s.detail, s.revision AS sync_revision, s.change_kind, s.changed_fields, s.failures, s.next_attempt_at,
         coalesce(f.generation, 0) AS forgotten_generation,
