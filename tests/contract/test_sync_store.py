@@ -222,6 +222,8 @@ def test_tasks_are_quiet_only_when_every_container_has_said_so(form: Any) -> Non
     found.append(view(form).quiet)
     assert found == [Quiet(), Quiet(), Quiet(1), Quiet(0), Quiet(0, unheard=False)]
     assert [each.is_certain for each in found] == [False] * 4 + [True]
+    form.layer("new", "base", make_layer())
+    assert view(form, "new").quiet == Quiet(), "a job that never ran is read beside it"
     form.container("c", "lost")
     form.report_task("c", told(3, TaskState.RUNNING))
     assert view(form).quiet.is_certain, "a lost container has stopped its tasks"

@@ -23,6 +23,7 @@ from penstock.spark.analysis.analyse import analyse
 from penstock.spark.packages import pack
 from penstock.spark.settings import SparkSettings
 from penstock.spark.task import Runtime, make_frame
+from penstock.tasks.analysis import MAY_COME_LATER
 from penstock.tasks.spec import TaskSpec, key_group_ranges
 from tests.support import spark as support
 from tests.support.config.jobs import job
@@ -93,7 +94,8 @@ def test_caught_by_the_analysis(wrong: WrongJob, spark: SparkSession, settings: 
 @pytest.mark.parametrize("change", [change for _, change in RIGHT], ids=[name for name, _ in RIGHT])
 def test_a_right_job_has_no_problem(change: dict[str, Any], spark: SparkSession, settings: SparkSettings) -> None:
     found = analyse(spark, settings, check_merged(changed(change, settings)))
-    assert (found.problems, found.unchecked) == ([], [])
+    # The topics of the table do not exist, which another job may end.
+    assert ([p for p in found.problems if p.rule not in MAY_COME_LATER], found.unchecked) == ([], [])
     assert found.report().columns
 
 
@@ -113,7 +115,7 @@ def test_a_task_that_would_give_wrong_numbers_does_not_start(
         with pytest.raises(BrokenTask, match="not sure to be in one task"):
             make_frame(runtime, spec, checkpoint="", token="")
     alone = spec.model_copy(update={"config": config.model_copy(update={"task_count": 1}), "index": 0})
-    assert make_frame(runtime, alone, checkpoint="", token="").isStreaming
+    assert make_frame(runtime, alone, checkpoint="", token="").frame.isStreaming
 
 
 MORE_EXACT_BY_THE_PLAN = ("PIVOT", "(SELECT * FROM flights UNION ALL")

@@ -50,7 +50,7 @@ CASES: dict[Mutation, Case] = {
     mutations.releases_interleave: Case(0),
     placement_mutations.capacity_is_ignored: Case(2),
     placement_mutations.the_budget_is_ignored: Case(1),
-    placement_mutations.a_cordon_is_ignored: Case(0),
+    placement_mutations.a_cordon_is_ignored: Case(4),
     placement_mutations.regions_are_ignored: Case(2),
     placement_mutations.labels_are_ignored: Case(4),
     placement_mutations.all_moves_at_once: Case(1),

@@ -44,6 +44,7 @@ _BROKEN_TYPES = {
 _RAISED_IN_BATCH = re.compile(r"^penstock\.control\.errors\.(\w+): ", re.MULTILINE)
 # Errors of Penstock, whose text is complete.
 _OWN_TYPES = {"BrokenCheckpoint", "BrokenTask", "Conflict", "Fenced", "LeaseLost", "Unavailable"}
+_OWN_CLASSES = "io.penstock."
 _MEMORY_MARK = "OutOfMemoryError"
 _LONGEST_ERROR = 2000
 # What Spark appends to its messages: the plan, the text of the query, the stack of the JVM.
@@ -131,8 +132,9 @@ def _text(causes: Sequence[Cause]) -> str:
 
     Java stacks, plans and frames of libraries are only in the log.
     """
-    if causes[0].type in _OWN_TYPES:
-        return _plain(causes[0].message)[:_LONGEST_ERROR]
+    own = next((cause for cause in causes if cause.type in _OWN_TYPES or cause.type.startswith(_OWN_CLASSES)), None)
+    if own is not None:
+        return _plain(own.message)[:_LONGEST_ERROR]
     raised = next((cause.message for cause in reversed(causes) if TRACEBACK in cause.message), None)
     if raised is not None:
         return python_reason(raised)[:_LONGEST_ERROR]

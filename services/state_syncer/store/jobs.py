@@ -87,7 +87,7 @@ _READ = text(
     SELECT j.name, j.revision, j.restarts, j.deleting,
         r.config AS running_config, r.digests AS running_digests, r.revision AS running_revision, r.generation,
         r.restarts AS running_restarts, r.stopping, r.started, r.commit_number, r.rollout, r.first_generation,
-        r.quiescing_commit IS NOT DISTINCT FROM r.commit_number AS quiescing,
+        coalesce(r.quiescing_commit = r.commit_number, false) AS quiescing,
         EXISTS (SELECT FROM proven p WHERE p.job = r.job AND p.code = code_of(CASE
             WHEN r.rollout->>'revision' = r.revision::text THEN r.rollout->'before'->'config' ELSE r.config END)
         ) AS is_proven,

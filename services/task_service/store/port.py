@@ -20,7 +20,7 @@ HELD_BACK_ALERT = "held_back"
 _CHANGES = text(
     """
     SELECT job, config::text AS config, revision, generation, restarts, stopping, commit_number,
-        rollout::text AS rollout, quiescing_commit IS NOT DISTINCT FROM commit_number AS quiescing
+        rollout::text AS rollout, coalesce(quiescing_commit = commit_number, false) AS quiescing
     FROM running WHERE commit_number > :after
     UNION ALL
     SELECT job, NULL, NULL, NULL, NULL, NULL, commit_number, NULL, NULL FROM forgotten WHERE commit_number > :after

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection
 from concurrent.futures import Future
 from functools import cache
@@ -22,8 +23,9 @@ def partition_counts(bootstrap: str, topics: Collection[str]) -> dict[str, int |
     """
     if not topics:
         return {}
+    admin = _admin(bootstrap)
     try:
-        asked: dict[str, Future[Any]] = _admin(bootstrap).describe_topics(
+        asked: dict[str, Future[Any]] = admin.describe_topics(
             TopicCollection(sorted(topics)), request_timeout=_TIMEOUT_SECONDS
         )
         return {topic: _count(answer) for topic, answer in asked.items()}
@@ -40,9 +42,18 @@ def _count(answer: Future[Any]) -> int | None:
         raise
 
 
-@cache
+_opening = threading.Lock()
+
+
 def _admin(bootstrap: str) -> AdminClient:
-    """One client a process: opening one costs more than the question."""
+    """One client a process: opening one costs more than the question. Safe in several threads: a second client would be
+    closed, and its question with it."""
+    with _opening:
+        return _open(bootstrap)
+
+
+@cache
+def _open(bootstrap: str) -> AdminClient:
     # It would log each failed attempt to connect while Kafka is away.
     quiet = {"log_level": 2}
     return AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": int(_TIMEOUT_SECONDS * 1000), **quiet})
