@@ -42,8 +42,8 @@ def balance_options(source: Input) -> dict[str, str]:
 def bounded(options: Mapping[str, str], source: Input, part: KeyGroupRange, stop_at: Ends) -> dict[str, str]:
     """`options` of a source that reads exactly to `stop_at`, which may lack topics that the query does not read.
 
-    Its watermark comes from these rows only: marks of producers count to where `stop_at` has their topic, and the clock must not carry it beyond what these offsets allow. It runs no batch
-    without rows.
+    Its watermark comes from these rows only: marks of producers count to where `stop_at` has their topic, and the clock
+    must not carry it beyond what these offsets allow. It runs no batch without rows.
     """
     kept = {name: value for name, value in options.items() if name not in ("idleTimeoutMillis", "announce")}
     marks = stop_at.get(kept.get("producerMarks", ""))
