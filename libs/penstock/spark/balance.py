@@ -51,10 +51,14 @@ def balance_options(source: Input) -> dict[str, str]:
 def bounded(options: Mapping[str, str], source: Input, part: KeyGroupRange, stop_at: Ends) -> dict[str, str]:
     """`options` of a source that reads exactly to `stop_at`, which may lack topics that the query does not read.
 
-    Its watermark comes from rows only: the clock must not carry it beyond what these offsets allow. It runs no batch
-    without rows. Batches keep the job's own limits only.
+    Its watermark comes from these rows only: marks of producers count to where `stop_at` has their topic, and the clock
+    must not carry it beyond what these offsets allow. It runs no batch without rows. Batches keep the job's own limits
+    only.
     """
     kept = {name: value for name, value in options.items() if name not in _NOT_BOUNDED}
+    marks = stop_at.get(kept.get("producerMarks", ""))
+    if marks is not None:
+        kept["producerMarksUntil"] = str(marks[0])
     ends = stop_at.get(source.topic)
     if ends is None:
         return kept

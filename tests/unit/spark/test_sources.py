@@ -44,6 +44,9 @@ def test_a_bounded_source_stops_at_its_offsets_and_its_watermark_does_not_follow
     stopped = bounded(options, source, KeyGroupRange(1, 3), stop_at)
     assert stopped == {"balance": "auto", "stopAtOffsets": '{"flights": {"1": 6, "2": 7}}'}
     assert bounded(options, source, KeyGroupRange(1, 3), {"other": {0: 1}}) == {"balance": "auto"}
+    marked = {"producerMarks": "flights.marks", "announce": "true"}
+    until = bounded(marked, source, KeyGroupRange(1, 3), {"flights.marks": {0: 9}})
+    assert until == {"producerMarks": "flights.marks", "producerMarksUntil": "9"}
 
 
 @pytest.mark.parametrize(

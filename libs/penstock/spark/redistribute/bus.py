@@ -13,7 +13,9 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input
 from penstock.control.errors import Unavailable
+from penstock.spark.producers import marks_topic
 from penstock.spark.redistribute.offsets import SourceOffsets
+from penstock.spark.sinks.kafka import is_marked
 
 _TIMEOUT_SECONDS = 15.0
 
@@ -28,6 +30,16 @@ class InputEnds:
     def ends(self, source: Input) -> dict[int, int]:
         """By key group: the offset after the last record of a committed transaction. Raises Unavailable."""
         return self._offsets(source.topic, source.key_groups, True)
+
+    def marks(self, source: Input) -> dict[str, dict[int, int]]:
+        """The topic of marks of the producers of an input and its end; empty when there is none. Raises Unavailable.
+
+        To be asked before `ends`: then the ends have all rows that these marks speak of.
+        """
+        topic = marks_topic(source.topic)
+        if topic is None or not is_marked(self._bootstrap, source.topic):
+            return {}
+        return {topic: self._offsets(topic, 1, True)}
 
     def starts(self, source: Input, part: KeyGroupRange) -> SourceOffsets:
         """Where a task without a checkpoint begins. Raises Unavailable."""

@@ -14,10 +14,10 @@ from penstock.control.logs import logger
 from penstock.spark.balance import Ends, delay_millis
 from penstock.spark.checkpoint import is_clean, last_commit, last_offset
 from penstock.spark.fence import Mark
+from penstock.spark.producers import marks_topic
 from penstock.spark.redistribute.level import Span, cuts, furthest, offsets_left
 from penstock.spark.redistribute.positions import Generation, Position, task_specs, trace
 from penstock.spark.redistribute.seal import is_sealed
-from penstock.spark.sinks.kafka import is_marked
 from penstock.spark.sources import first_beyond
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.redistribution import Layout
@@ -35,6 +35,7 @@ class OldGeneration(Generation):
     def __init__(self, runtime: Runtime, job: str, layout: Layout, mark: Mark | None = None) -> None:
         self.tasks = [RunningTask(runtime, spec, epoch=None, mark=mark) for spec in task_specs(job, layout)]
         super().__init__(runtime, layout, self.tasks)
+        self._marks: dict[str, dict[int, int]] = {}
 
     def take_over(self) -> None:
         """Claims all checkpoints."""
@@ -57,6 +58,7 @@ class OldGeneration(Generation):
         Returns the number of tasks that read on, `levelled`, or that were left behind it, `behind`. Raises Unavailable
         when they do not get there in the time that the settings allow.
         """
+        self._marks = self._ends_of_marks()
         positions = self.positions()
         behind = self.lagging(positions, lambda index: self._at_end(positions[index]))
         if not behind:
@@ -79,6 +81,13 @@ class OldGeneration(Generation):
             levelled |= self._read_to(self._input_ends(stop_at), range(len(self.tasks)), positions, deadline)
         return {"levelled": len(levelled)}
 
+    def _ends_of_marks(self) -> dict[str, dict[int, int]]:
+        """Asked before the ends of the inputs, so that these have all rows that the marks speak of."""
+        timed = [source for source in self._inputs.values() if source.watermark_delay is not None]
+        if len(self.tasks) == 1:
+            return {}
+        return {topic: ends for source in timed for topic, ends in self._ends.marks(source).items()}
+
     def _at_end(self, position: Position) -> bool:
         """A job that has not begun does not say what it reads: then nothing is read."""
         topics = {source.topic for source in position.sources}
@@ -97,7 +106,7 @@ class OldGeneration(Generation):
         ends = self._ends.ends(source)
         if source.event_time_column is None or source.watermark_delay is None:
             return ends
-        if is_marked(self._runtime.settings.kafka_bootstrap, source.topic):
+        if marks_topic(source.topic) in self._marks:
             # Rows of several producers interleave, so rows before the goal may follow a row beyond it.
             return ends
         # With the settings of the job, as its query reads the input with.
@@ -126,7 +135,9 @@ class OldGeneration(Generation):
         own = {topic: {group: ends[group] for group in members} for topic, ends in stop_at.items()}
         log.info("task reads on to the common watermark", task=task.spec.task_id, stop_at=own)
         try:
-            task.run_until(lambda: not self._left(task, topics, own), max(0.0, deadline - monotonic()), own)
+            task.run_until(
+                lambda: not self._left(task, topics, own), max(0.0, deadline - monotonic()), {**own, **self._marks}
+            )
         except TimeoutError as error:
             detail = f"{task.spec.task_id} has {self._left(task, topics, own)} offsets left to the common watermark"
             raise Unavailable(f"{detail}: not read in time") from error

@@ -30,6 +30,7 @@ public final class MarksTopic implements AutoCloseable {
   private final Map<String, Object> kafka;
   private final TopicPartition place;
   private final long newest;
+  private final long until;
   private KafkaConsumer<byte[], byte[]> consumer;
   private long position;
 
@@ -40,12 +41,13 @@ public final class MarksTopic implements AutoCloseable {
   }
 
   /**
-   * Reads all marks, or about so many of the newest.
+   * Reads all marks below the offset {@code until}, or about so many of the newest.
    *
    * @param admin a client of the same brokers
    * @param kafka settings of a client, bootstrap.servers among them
    */
-  public MarksTopic(Supplier<Admin> admin, Map<String, ?> kafka, String topic, long newest) {
+  public MarksTopic(Supplier<Admin> admin, Map<String, ?> kafka, String topic, long newest, long until) {
+    this.until = until;
     this.admin = admin;
     this.kafka = new HashMap<>(kafka);
     this.place = new TopicPartition(topic, 0);
@@ -67,11 +69,13 @@ public final class MarksTopic implements AutoCloseable {
     if (consumer == null && !open()) {
       return;
     }
-    long end = consumer.endOffsets(Set.of(place)).get(place);
+    long end = Math.min(until, consumer.endOffsets(Set.of(place)).get(place));
     long deadline = System.nanoTime() + PATIENCE.toNanos();
     while (position < end) {
       for (ConsumerRecord<byte[], byte[]> record : consumer.poll(POLL)) {
-        reader.add(record.offset(), Mark.of(record.value()));
+        if (record.offset() < until) {
+          reader.add(record.offset(), Mark.of(record.value()));
+        }
       }
       position = consumer.position(place);
       if (position < end && System.nanoTime() > deadline) {

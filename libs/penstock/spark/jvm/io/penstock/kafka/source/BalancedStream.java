@@ -74,7 +74,7 @@ final class BalancedStream
         ? Optional.empty()
         : Optional.of(new IdleInput(options.idleTimeoutMillis().getAsLong()));
     this.producers = options.producers().marks().map(topic -> new ProducerHold(
-        logs, topic, options.producers().delayMillis(), options.producers().patienceMillis()));
+        logs, logs.marks(topic, options.producers().until()), options.producers().delayMillis(), options.producers().patienceMillis()));
     this.leader = options.followOffsetLog().map(this::leaderLog);
     this.pace = options.targetBatchMillis().isEmpty() || options.stopAt().isPresent()
         ? Optional.empty()

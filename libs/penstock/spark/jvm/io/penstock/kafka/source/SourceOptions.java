@@ -36,12 +36,13 @@ record SourceOptions(
    * How the source follows the producers of its topic.
    *
    * @param marks the topic with their marks; empty: they are not followed
+   * @param until the offset of that topic from which on marks are not read
    * @param delayMillis the watermark delay
    * @param patienceMillis how long a silent producer is waited for; empty: for ever
    * @param announce whether the query runs a batch without rows when it starts and has none to read
    */
   record ProducerOptions(
-      Optional<String> marks, long delayMillis, OptionalLong patienceMillis, boolean announce) {}
+      Optional<String> marks, long until, long delayMillis, OptionalLong patienceMillis, boolean announce) {}
 
   /** Raises IllegalArgumentException that names the option and its rule. {@code zone} is the session's time zone. */
   static SourceOptions of(CaseInsensitiveStringMap options, ZoneId zone) {
@@ -74,6 +75,7 @@ record SourceOptions(
   private static ProducerOptions producers(CaseInsensitiveStringMap options) {
     return new ProducerOptions(
         Optional.ofNullable(options.get("producerMarks")),
+        options.containsKey("producerMarksUntil") ? number(options, "producerMarksUntil", 0) : Long.MAX_VALUE,
         count(options, "watermarkDelayMillis"),
         positive(options, "producerPatienceMillis"),
         options.getBoolean("announce", false));

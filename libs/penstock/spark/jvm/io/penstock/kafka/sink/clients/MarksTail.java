@@ -42,7 +42,8 @@ public final class MarksTail {
 
   private MarksTail(SinkOptions options) {
     topic = new MarksTopic(
-        () -> SeriesAdmin.client(options), SinkOptions.admin(options.kafka()), options.marks().topic(), NEWEST);
+        () -> SeriesAdmin.client(options), SinkOptions.admin(options.kafka()), options.marks().topic(), NEWEST,
+        Long.MAX_VALUE);
   }
 
   /** A reading that is about a second old at most. */

@@ -131,9 +131,9 @@ public final class KafkaLogs implements PartitionLogs, AutoCloseable {
     return timed(() -> spark.admin().listOffsets(specs, new ListOffsetsOptions(isolation)).all().get());
   }
 
-  /** The marks of producers in this topic, read with the same Kafka settings. */
-  public MarksTopic marks(String topic) {
-    return new MarksTopic(spark::admin, spark.driverKafkaParams(), topic, Long.MAX_VALUE);
+  /** The marks of producers in this topic below an offset, read with the same Kafka settings. */
+  public MarksTopic marks(String topic, long until) {
+    return new MarksTopic(spark::admin, spark.driverKafkaParams(), topic, Long.MAX_VALUE, until);
   }
 
   /** A question to Kafka. */

@@ -34,9 +34,9 @@ public final class ProducerHold implements AutoCloseable {
   private volatile boolean atEnd = true;
 
   /** {@code patienceMillis}: how long a silent producer is waited for; empty for ever. */
-  public ProducerHold(KafkaLogs logs, String topic, long delayMillis, OptionalLong patienceMillis) {
+  public ProducerHold(KafkaLogs logs, MarksTopic topic, long delayMillis, OptionalLong patienceMillis) {
     this.logs = logs;
-    this.topic = logs.marks(topic);
+    this.topic = topic;
     this.delayMillis = delayMillis;
     this.patience = new Patience(patienceMillis);
   }
