@@ -165,8 +165,8 @@ def test_a_quiescing_task_finishes_its_batch_and_takes_no_more_rows_until_it_is_
     slow.live(quiescing)
     wait_until(lambda: slow.host.progress[spec.task_id].quiesced, 30, "the task to be quiet")
     assert slow.seconds_to_stop("held") < LONGEST_STOP_SECONDS
-    checkpoint = Path(slow.host.start(quiescing).result["checkpoint"])
     slow.host.progress.clear()
+    checkpoint = Path(slow.host.start(quiescing).result["checkpoint"])
     wait_until(lambda: slow.host.progress.get(spec.task_id), 30, "the task to tell that it is quiet")
     assert slow.host.progress[spec.task_id].quiesced
     assert {path.name for path in checkpoint.glob("offsets/[0-9]*")} == {"0", "1"}
