@@ -1,10 +1,13 @@
-"""Rows of a slow producer are not late: the watermark of a reader waits for all producers of its topic."""
+"""Rows of a slow producer are not late: the watermark of a reader waits for all producers of its topic.
+
+The short form of the first test is that of the bench (`tests/integration/bench`)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -20,6 +23,7 @@ _BEGUN = range(0, 10 * _MINUTE, 1_000)
 _REST = range(10 * _MINUTE, 40 * _MINUTE, 1_000)
 
 
+@pytest.mark.long
 def test_a_producer_ten_minutes_behind_loses_no_row(spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
     """1. The first task has read 40 minutes, the second one 10, and stops. 2. Both readers read that. 3. The second
     task goes on. 4. The reader that waits for producers has counted all rows; Spark's own has dropped the late ones.

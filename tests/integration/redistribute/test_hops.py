@@ -49,7 +49,9 @@ def test_a_chain_is_exact_whatever_its_tasks_do(runtime: Runtime, kafka: Embedde
         rows += fresh
         for job in chain:
             tasks = range(job.config.task_count)
-            job.run(dice.sample(tasks, dice.randint(0, len(tasks))))
+            # At first one task of the first job stands still while all others run: without marks its rows are late.
+            first = [0] if job is chain[0] else tasks
+            job.run(first if step == 0 else dice.sample(tasks, dice.randint(0, len(tasks))))
             if dice.random() < 0.3:
                 job.rescale(task_count=dice.randint(1, 3))
     events.add(_closing(events))
