@@ -196,9 +196,8 @@ class Container:
             return self._state.host_tasks.answer(task.key)
 
     def analyse(self, call: AnalysisCall) -> AnalysisReport:
-        """Has a host with the job's package analyse it. With `start_host` one is started where none is ready.
-
-        Raises Unavailable without a lease or a host, and when the analysis does not end in time."""
+        """Has a host with the job's package analyse it; with `start_host` one is started where none is ready. Raises
+        Unavailable without a lease or a host, and when the analysis does not end in time."""
         with self._locked() as now:
             if not self._membership.has_lease(now) or self._shutting_down:
                 raise Unavailable("this container has no lease or is shutting down")

@@ -386,19 +386,6 @@ def test_a_python_query_that_cannot_run_says_why(
     assert words in str(reply.error)
 
 
-def test_a_schema_that_is_none_is_refused(host: Supervisor, topic: str, folder: Path) -> None:
-    for name, schema in (("avro", "{}"), ("json", "n NO_SUCH_TYPE")):
-        config = files_job(topic, folder, "schema", source={"format": name, "value_schema": schema})
-        reply = host.start(task_spec("schema", config))
-        assert (reply.ok, reply.error_kind) == (False, "broken_task")
-
-
-def test_a_query_without_an_input_is_refused(host: Supervisor, topic: str, folder: Path) -> None:
-    reply = host.start(task_spec("still", files_job(topic, folder, "still", query={"sql": "SELECT 1 AS n"})))
-    assert (reply.ok, reply.error_kind) == (False, "broken_task")
-    assert "does not depend on any input" in str(reply.error)
-
-
 def test_asked_to_exit(host: Supervisor) -> None:
     """The last test of the file."""
     jvm = jvm_pid(host)
