@@ -32,7 +32,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     with broker_and_session() as (kafka, session, folder):
-        finish(measure(session, kafka.bootstrap, folder, arguments.rows, arguments.rounds), places=5)
+        figures = measure(session, kafka.bootstrap, folder, arguments.rows, arguments.rounds)
+    finish(figures, places=5)
 
 
 def measure(session: SparkSession, bootstrap: str, folder: Path, rows: int, rounds: int) -> dict[str, float]:
