@@ -178,7 +178,13 @@ class RunningTask:
         an input is not as declared, Unavailable when Kafka does not answer.
         """
         self.claim()
-        self._require_inputs()
+        try:
+            # First what needs no Kafka: a query that cannot run is told also while Kafka is away.
+            self._built()
+            self._require_inputs()
+        except BaseException:
+            self.forget()
+            raise
         self._run(trigger_interval(self.spec.config.trigger_interval_seconds, self.spec.task_id))
         self.hold(self.spec.quiescing)
         log.info("task started", task=self.spec.task_id, revision=self.spec.revision, token=self.token)
@@ -261,10 +267,10 @@ class RunningTask:
             raise
         finally:
             watch.started(context, task_id)
-        watch.add(task_id, self._query._jsq, self._task_frame.malformed.java)
+        watch.add(task_id, self._query._jsq, self._built().malformed.java)
 
     def _started(self, interval: str) -> StreamingQuery:
-        frame, malformed = self._task_frame
+        frame, malformed = self._built()
         session = frame.sparkSession
         if isinstance(self.spec.config.output, FilesOutput):
             bind_output(session, self.runtime.settings.checkpoint_root, self.spec, self.spec.config.output)
@@ -275,8 +281,7 @@ class RunningTask:
         self.runtime.hooks.put(f"{self.checkpoint}/{FENCE}", self.token, malformed.java)
         return stream.trigger(processingTime=interval).start()
 
-    @property
-    def _task_frame(self) -> TaskFrame:
+    def _built(self) -> TaskFrame:
         if self._frame is None:
             self._frame = make_frame(self.runtime, self.spec, self.checkpoint, self.token)
         return self._frame
