@@ -90,6 +90,7 @@ def connect(
         max_overflow=0,
         pool_timeout=_WAIT_FOR_A_CONNECTION_SECONDS,
         pool_pre_ping=True,
+        hide_parameters=True,
         connect_args={"connect_timeout": 5, "options": options, **_VANISHED},
         execution_options={_LIMIT: statement_timeout_seconds},
         json_serializer=as_json,

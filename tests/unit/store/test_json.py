@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from penstock.store.engine import connect
 from penstock.store.json import as_json, as_jsonb
 
 
@@ -31,3 +32,9 @@ def test_a_parameter_is_made_in_the_same_way() -> None:
 def test_what_is_no_json_is_refused() -> None:
     with pytest.raises(TypeError):
         as_json({"a": object()})
+
+
+def test_errors_of_the_store_show_no_parameters() -> None:
+    engine = connect("postgresql://127.0.0.1:1/none")
+    assert engine.hide_parameters
+    engine.dispose()
