@@ -37,7 +37,7 @@ CALLS: dict[str, Call] = {
     "delete": lambda client: client.delete_job("etl"),
 }
 MAY: dict[Role, set[str]] = {
-    "reader": {"read", "plan"},
+    "reader": {"read"},
     "provisioner": {"read", "plan", "base", "provisioner", "delete"},
     "scaler": {"read", "plan", "scaler"},
     "oncall": {"read", "plan", "oncall", "restart"},
