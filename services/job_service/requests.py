@@ -36,6 +36,8 @@ from services.job_service.writes import expected as merged_of
 NAME = r"^[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?$"
 _PRINTABLE = r"^[!-~]{1,200}$"
 _NO_NUL = r"^[^\x00]*$"
+_SMALL_BYTES = 64 * 1024
+_LONGEST_NUMBER = 18
 _VERSION = r'^"(0|[1-9][0-9]{0,17})"$'
 _VERSION_OR_ANY = r'^(\*|"(0|[1-9][0-9]{0,17})")$'
 
@@ -59,10 +61,13 @@ class StrictRequest(Request):
         """The body. Raises HTTPException 413 when it is too large."""
         if not hasattr(self, "_body"):
             most, read = self.app.state.parts.largest_body_bytes, bytearray()
+            said = self.headers.get("content-length", "")
+            if said.isdecimal() and (len(said) > _LONGEST_NUMBER or int(said) > most):
+                raise _too_large(most)
             async for chunk in self.stream():
                 read += chunk
                 if len(read) > most:
-                    raise HTTPException(413, f"a body may have at most {most} bytes")
+                    raise _too_large(most)
             self._body = bytes(read)
         return self._body
 
@@ -70,20 +75,30 @@ class StrictRequest(Request):
         """The body. Raises json.JSONDecodeError, which becomes a 422."""
         if not hasattr(self, "_strict"):
             try:
-                self._strict = strict_json(await self.body())
+                self._strict = await _read(await self.body())
             except ValueError as error:
                 raise json.JSONDecodeError(str(error), "", 0) from error
         return self._strict
 
 
+def _too_large(most: int) -> HTTPException:
+    return HTTPException(413, f"a body may have at most {most} bytes")
+
+
+async def _read(body: bytes) -> Any:
+    """The value of a body. A large one is read on a thread, so that other calls need not wait for it."""
+    return strict_json(body) if len(body) <= _SMALL_BYTES else await run_in_threadpool(strict_json, body)
+
+
 class StrictRoute(APIRoute):
-    """A route that reads its body strictly."""
+    """A route of callers with a token, which reads its body strictly. Without a token no body is read."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """FastAPI's handler on a StrictRequest."""
         handler = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
+            request.state.principal = await _caller(request)
             return await handler(StrictRequest(request.scope, request.receive))
 
         return handle
@@ -98,13 +113,21 @@ async def _parts(request: Request) -> Parts:
     return parts
 
 
-async def _principal(
-    parts: Annotated[Parts, Depends(_parts)],
-    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
-) -> Principal:
+async def _caller(request: Request) -> Principal:
+    """Who calls. Raises Unauthenticated."""
+    parts: Parts = request.app.state.parts
+    credentials = await _bearer(request)
     token = None if credentials is None else credentials.credentials
     known = parts.authenticator.remembered(token)
     return await run_in_threadpool(parts.authenticator.principal, token) if known is None else known
+
+
+async def _principal(
+    request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+) -> Principal:
+    """What `StrictRoute` found out before it read the body."""
+    principal: Principal = request.state.principal
+    return principal
 
 
 PrincipalOf = Annotated[Principal, Depends(_principal)]

@@ -40,3 +40,18 @@ def test_replaced_alerts_count_changes_where_that_is_asked_for(engine: Engine) -
             replace_alerts(connection, ["slow"], {("slow", "a"): ("a is very slow", {})}, refresh=True)
         (alert,) = alerts_page(connection, limit=9)
         assert (alert.message, alert.times) == ("a is very slow", 2)
+
+
+def test_a_text_that_is_none_for_the_store_refuses_no_alert(engine: Engine) -> None:
+    """The same alert again is no change, since the replaced text is compared."""
+    bad = {("slow", "a\x00"): ("\ud800 is slow", {"of": ["\x00"]})}
+    with transaction(engine) as connection:
+        for _ in range(2):
+            replace_alerts(connection, ["slow"], bad, refresh=True)
+        (alert,) = alerts_page(connection, limit=9)
+    assert (alert.subject, alert.message, alert.details, alert.times) == (
+        "a\ufffd",
+        "\ufffd is slow",
+        {"of": ["\ufffd"]},
+        1,
+    )

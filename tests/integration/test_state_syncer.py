@@ -6,13 +6,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
 from penstock.control.errors import Fenced, Unavailable
+from penstock.model.jobs import JobState
 from penstock.store.engine import connect, listen, transaction
 from penstock.store.running import CommitRow, commit_many
+from penstock.tasks.rollout import LeafChange, Rejected
+from services.state_syncer.decide.effects import PlanWrite
+from services.state_syncer.decide.view import SyncRecord
 from services.state_syncer.round.loop import StateSyncer
+from services.state_syncer.store.plans import write_plans
 from services.state_syncer.store.port import SyncStore
+from services.state_syncer.store.rollouts import raise_rejected
+from services.state_syncer.store.states import SyncWrite, alert_of_quarantines, write_sync_states
 from tests.support.state_syncer.cell import Cell, Interfering, Killed, depose, die, elect
 from tests.support.state_syncer.containers import NobodyToAsk
 from tests.support.store.jobs import delete_job, make_config, make_layer, release_job, restart_job, write_layer
@@ -159,6 +166,32 @@ def test_one_broken_job_does_not_hold_up_the_others(cell: Cell) -> None:
     assert cell.running("broken") is None
     assert cell.sync("broken")["state"] == "failed"
     assert cell.running()["revision"] == 2
+
+
+def test_a_detail_that_is_no_text_for_the_store_holds_up_no_other_job(engine: Engine) -> None:
+    """States, plans and alerts of all jobs of a round go into one statement each."""
+    leaf = LeafChange(path=("package", "version"), old="1", new="2")
+    error = "12\x00x"
+    rejected = Rejected.model_construct(revision=1, leaves=(leaf,), wave=1, waves=1, task=None, error=error)
+    for job in ("j", "k"):
+        write_layer(engine, job, make_layer())
+    records = {
+        "j": SyncRecord(JobState.QUARANTINED, 1, "12\x00\ud800x", failures=5),
+        "k": SyncRecord(JobState.SYNCED, 1),
+    }
+    writes = [SyncWrite(job, record, None) for job, record in records.items()]
+    with transaction(engine) as connection:
+        write_sync_states(connection, writes)
+        alert_of_quarantines(connection, writes)
+        write_plans(connection, [PlanWrite("j", None, rejected=rejected)])
+        raise_rejected(connection, "j", rejected)
+        states = connection.execute(text("SELECT job, detail, rejected->>'error' FROM sync_state ORDER BY job")).all()
+        messages = set(connection.execute(text("SELECT message FROM alerts")).scalars())
+    assert states == [("j", "12\ufffd\ufffdx", "12\ufffdx"), ("k", "", None)]
+    assert messages == {
+        "the job is quarantined: 12\ufffd\ufffdx",
+        "the package is rolled back: package.version 2: wave 1 of 1: j: 12\ufffdx",
+    }
 
 
 def test_deletion_waits_for_every_container_then_forgets(cell: Cell) -> None:

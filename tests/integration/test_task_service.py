@@ -213,6 +213,18 @@ def test_a_task_that_waits_long_for_a_producer_is_told(engine, client):
             assert open_subjects(connection, HELD_BACK_ALERT) == alerts
 
 
+def test_an_error_that_is_no_text_for_the_store_refuses_no_report(engine, client):
+    """A container of an older release sends a NUL as Spark has it."""
+    join(engine, "x", "1")
+    report = as_json(batch("x", "1", 0, 1))
+    report["tasks"][1] |= {"state": "crashed", "error": "The value '12\x00x'", "load": {"cpu\x00": 1.0}}
+    report["tasks"][1]["progress"]["input_problems"] = {"malformed_records": "\x00"}
+    assert client.post("/v1/reports", json=report).status_code == 204
+    assert stored_tasks(engine) == [("x", 0), ("x", 1)]
+    with transaction(engine) as connection:
+        assert connection.execute(text("SELECT error FROM tasks WHERE index = 1")).scalar() == "The value '12\ufffdx'"
+
+
 def test_a_report_of_a_former_life_is_refused(engine, client):
     join(engine, "x", "1")
     post(client, batch("x", "1", 0))

@@ -41,6 +41,7 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?$")]
+NAME = r"^[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?$"
+Name = Annotated[str, Field(pattern=NAME)]
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]

@@ -17,6 +17,7 @@ from penstock.config.declare import ChangeKind as ChangeKind
 from penstock.config.declare import Model as Model
 
 NONE, LIVE, RESTART, RESCALE, FORBIDDEN = ChangeKind
+PACKAGE_VERSION = r"^[A-Za-z0-9][A-Za-z0-9.+!_-]{0,99}$"
 ShortText = Annotated[str, Field(max_length=1000)]
 Bound = Annotated[int, Field(ge=1, le=9_999)]
 ArgumentText = Annotated[str, Field(max_length=100_000)]
@@ -162,8 +163,8 @@ class Package(DeclaredModel):
 
     name: Name = Field("builtin", **declare(RESTART, OF_THE_PACKAGE))
     """Name of the package with the job's Python code; `builtin` for a job that has only SQL."""
-    version: str = Field("0", min_length=1, max_length=100, **declare(RESTART, OF_THE_PACKAGE))
-    """Version of the package."""
+    version: str = Field("0", pattern=PACKAGE_VERSION, **declare(RESTART, OF_THE_PACKAGE))
+    """Version of the package: up to 100 letters, digits and `.+!_-`, the first one a letter or digit."""
     digest: str | None = Field(None, pattern=r"^sha256:[0-9a-f]{64}$", **declare(RESTART, OF_THE_PACKAGE))
     """SHA-256 of the package file as `sha256:<hex>`; checked before the code runs."""
 

@@ -16,6 +16,11 @@ from penstock.config.problems import Problem
 
 SQL_FIELD = "query.sql"
 SPARK = Dialect.get_or_raise("spark")
+MOST_TOKENS = 10_000
+"""A text of so many tokens takes the parser about a third of a second."""
+_STEPS = 30_000
+_STEPS_A_TOKEN = 10
+"""Most texts are read in 1 to 5 steps a token."""
 
 # Aggregates of Spark 4.2 that sqlglot reads as functions it does not know, besides those with `_agg` in their names.
 # Found by parsing all 86 functions that Spark's FunctionRegistry has in the group `agg_funcs`.
@@ -33,8 +38,36 @@ MORE_AGGREGATES = frozenset(
         "try_sum",
     }
 )
+_TOO_COMPLEX = (
+    " has too many possible readings: write ON or USING after each JOIN (or CROSS JOIN), and nest fewer calls of "
+    "functions named as types, such as struct(...)"
+)
 # They run any method of the JVM; a job that needs other code names a package.
 FOREIGN_CODE = frozenset({"reflect", "java_method", "try_reflect"})
+
+
+class _TooManySteps(Exception):
+    """The parser tries too many readings of a text."""
+
+
+class _BoundedParser(SPARK.parser_class):  # type: ignore[misc, name-defined]
+    """sqlglot's parser with a limit to its steps.
+
+    It reads what follows a JOIN without ON twice, also what follows `struct(`: the time would double with each one.
+    """
+
+    steps_left = 0
+
+    def _advance(self, times: int = 1) -> None:
+        self.steps_left -= 1
+        if self.steps_left < 0:
+            raise _TooManySteps
+        super()._advance(times)
+
+    def read(self, tokens: list[Token], sql: str) -> list[exp.Expr]:
+        """The statements of a text. Raises _TooManySteps."""
+        self.steps_left = _STEPS + _STEPS_A_TOKEN * len(tokens)
+        return [found for found in self.parse(tokens, sql) if found is not None]
 
 
 def sql_problem(rule: str, text: str) -> Problem:
@@ -51,7 +84,12 @@ def parse_query(sql: str) -> exp.Query | Problem:
         # Spark would put session settings and environment variables here, even inside a string.
         return sql_problem("sql_variable", " may not have ${...}: write :name for an argument")
     try:
-        statements = [found for found in SPARK.parser().parse(_tokens(sql), sql) if found is not None]
+        tokens = _tokens(sql)
+        if len(tokens) > MOST_TOKENS:
+            return sql_problem("sql_too_long", f" may have at most {MOST_TOKENS} words and signs, not {len(tokens)}")
+        statements = _BoundedParser(dialect=SPARK).read(tokens, sql)
+    except _TooManySteps:
+        return sql_problem("sql_too_complex", _TOO_COMPLEX)
     except SqlglotError as error:
         return sql_problem("sql_syntax", f": {_plain(str(error))}")
     if len(statements) != 1:

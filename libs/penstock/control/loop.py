@@ -229,5 +229,11 @@ class LeaderLoop:
 
     def _count(self, error: Exception) -> None:
         self.failures += 1
-        self.round_error = f"{type(error).__name__}: {error}"
+        self.round_error = _shown(error)
         ROUND_FAILURES.labels(self._name, type(error).__name__).inc()
+
+
+def _shown(error: Exception) -> str:
+    """The error's type and the first line of its text. Anybody may read `/readyz`: the rest is only in the log."""
+    first, *_ = str(error).splitlines() or [""]
+    return f"{type(error).__name__}: {first}"

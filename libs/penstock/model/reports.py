@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from penstock.config.declare import Model
+from penstock.control.texts import Text
 
 
 class TaskState(StrEnum):
@@ -56,18 +57,18 @@ class TaskProgress(Model):
     backlog_records: int | None = None
     backlog_bytes: int | None = None
     oldest_unread_seconds: float | None = None
-    watermark: str | None = None
+    watermark: Text | None = None
     state_rows: int | None = None
     state_memory_bytes: int | None = None
     late_rows_dropped: int | None = None
     event_time_skew_seconds: float | None = None
     malformed_records: int | None = None
-    input_problems: dict[str, str] = Field(default_factory=dict)
-    held_back_by: str | None = None
+    input_problems: dict[Text, Text] = Field(default_factory=dict)
+    held_back_by: Text | None = None
     held_back_seconds: float | None = None
-    offsets: dict[str, dict[str, int]] = Field(default_factory=dict)
+    offsets: dict[Text, dict[Text, int]] = Field(default_factory=dict)
     key_group_rates: KeyGroupRates | None = None
-    observed_at: str | None = None
+    observed_at: Text | None = None
     quiesced: bool = False
     """Whether the task takes no more rows and has finished its last batch."""
 
@@ -93,10 +94,10 @@ class TaskReport(Model):
     restarts: int
     epoch: int
     crashes: int = 0
-    error: str | None = None
+    error: Text | None = None
     out_of_memory: bool = False
     progress: TaskProgress | None = None
-    load: dict[str, float] | None = None
+    load: dict[Text, float] | None = None
 
 
 class TaskReportBatch(Model):

@@ -16,6 +16,8 @@ from typing import Any, Literal, NamedTuple
 from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 
+from penstock.control.texts import clean
+
 ErrorKind = Literal["fenced", "broken_task", "retryable"]
 _MOST_CAUSES = 20
 # The last is of the files sink (`ManifestFileCommitProtocol`): another owner has written the batch meanwhile.
@@ -112,7 +114,7 @@ def _java_causes(error: BaseException) -> list[Cause]:
 
 def classify(causes: Sequence[Cause]) -> Failure:
     """Classifies a chain of at least one exception, outermost first. Pure."""
-    return Failure(_text(causes), _kind(causes), any(_MEMORY_MARK in f"{c.type} {c.message}" for c in causes))
+    return Failure(clean(_text(causes)), _kind(causes), any(_MEMORY_MARK in f"{c.type} {c.message}" for c in causes))
 
 
 def _kind(causes: Sequence[Cause]) -> ErrorKind:
@@ -160,7 +162,7 @@ def python_reason(trace: str) -> str:
             frames.append(f"  at {frame[1].rpartition('/')[2]}:{frame[2]} in {frame[3]}{code}")
     said = list(dropwhile(lambda line: not line or line[0].isspace(), lines))
     reason = _RAISED_IN_BATCH.sub("", "\n".join(takewhile(str.strip, said)))
-    return "\n".join([_plain(reason or trace), *reversed(frames[-_MOST_FRAMES:])])
+    return clean("\n".join([_plain(reason or trace), *reversed(frames[-_MOST_FRAMES:])]))
 
 
 def _plain(message: str) -> str:

@@ -14,12 +14,13 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.config.model import Package
+from penstock.config.declare import NAME
+from penstock.config.model import PACKAGE_VERSION, Package
 from penstock.control.errors import BrokenTask, Conflict, InvalidConfig
 
 BUILTIN = "builtin"
-_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,98}[a-z0-9])?")
-_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+!_-]{0,99}")
+_NAME = re.compile(NAME)
+_VERSION = re.compile(PACKAGE_VERSION)
 _REGULAR_FILE = 0o100644 << 16
 _LEFT_OUT_FOLDERS = {"__pycache__"}
 _LEFT_OUT_SUFFIXES = {".pyc", ".pyo"}

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from psycopg.types.json import Jsonb
 from sqlalchemy import Connection, text
+
+from penstock.control.texts import clean, cleaned
+from penstock.store.json import as_jsonb
 
 _RAISE = text(
     """
@@ -28,7 +30,7 @@ def raise_alert(
     connection: Connection, kind: str, subject: str, message: str, details: Mapping[str, Any] | None = None
 ) -> None:
     """Opens the alert, or counts one more. `message` is a sentence for people, `details` JSON."""
-    row = {"kind": kind, "subject": subject, "message": message, "details": Jsonb(dict(details or {}))}
+    row = {"kind": kind, "subject": clean(subject), "message": clean(message), "details": as_jsonb(dict(details or {}))}
     connection.execute(_RAISE, row)
 
 
@@ -59,9 +61,13 @@ def replace_alerts(
     known = {
         (row.kind, row.subject): (row.message, row.details) for row in connection.execute(_OPEN, {"kinds": list(kinds)})
     }
+    found = {
+        (kind, clean(subject)): (clean(message), cleaned(details))
+        for (kind, subject), (message, details) in found.items()
+    }
     for kind, subject in sorted(known.keys() - found.keys()):
         if subject not in keep:
             clear_alerts(connection, kind, [subject])
     for (kind, subject), (message, details) in sorted(found.items(), key=lambda item: item[0]):
-        if (kind, subject) not in known or (refresh and known[kind, subject] != (message, dict(details))):
+        if (kind, subject) not in known or (refresh and known[kind, subject] != (message, details)):
             raise_alert(connection, kind, subject, message, details)

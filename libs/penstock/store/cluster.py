@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from psycopg.types.json import Jsonb
 from sqlalchemy import Connection, text
 
 from penstock.control.errors import Conflict
+from penstock.store.json import as_jsonb
 from penstock.tasks.selectors import in_words
 from penstock.tasks.shards import Sharding
 
@@ -88,4 +88,4 @@ def ask_for_shards(connection: Connection, count: int) -> ShardingFacts:
 
 def write_fact(connection: Connection, key: str, value: Any) -> None:
     """Writes a fact, as JSON."""
-    connection.execute(_WRITE, {"key": key, "value": Jsonb(value)})
+    connection.execute(_WRITE, {"key": key, "value": as_jsonb(value)})

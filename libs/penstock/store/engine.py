@@ -19,6 +19,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from penstock.control.errors import StatementTimedOut, Unavailable
 from penstock.control.settings import CommonSettings
+from penstock.store.json import as_json
 
 CHANGED_EXPECTED = "penstock_expected"
 CHANGED_RUNNING = "penstock_running"
@@ -89,9 +90,10 @@ def connect(
         max_overflow=0,
         pool_timeout=_WAIT_FOR_A_CONNECTION_SECONDS,
         pool_pre_ping=True,
+        hide_parameters=True,
         connect_args={"connect_timeout": 5, "options": options, **_VANISHED},
         execution_options={_LIMIT: statement_timeout_seconds},
-        json_serializer=lambda value: orjson.dumps(value).decode(),
+        json_serializer=as_json,
         json_deserializer=orjson.loads,
     )
 

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, text
 
 from penstock.store import leases
 from penstock.store.engine import CHANGED_RUNNING, next_number, notify
+from penstock.store.json import as_json
 from penstock.tasks.digests import digests_of
 
 STATE_SYNCER = "state_syncer"
@@ -110,15 +111,14 @@ def commit_many(
         return None
     leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
     number = next_number(connection, RUNNING_COMMIT)
-    connection.execute(_COMMIT, {"rows": _as_json(commits), "commit_number": number, "leader_epoch": leader_epoch})
+    connection.execute(
+        _COMMIT,
+        {"rows": as_json([_row(commit) for commit in commits]), "commit_number": number, "leader_epoch": leader_epoch},
+    )
     if remade:
         connection.execute(_REMEMBER, {"jobs": list(remade)})
     notify(connection, CHANGED_RUNNING, str(number))
     return number
-
-
-def _as_json(commits: Sequence[CommitRow]) -> str:
-    return orjson.dumps([_row(commit) for commit in commits]).decode()
 
 
 def _row(commit: CommitRow) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from penstock.config.classify import Difference
 from penstock.config.model import Model
+from penstock.control.texts import Text
 
 ROLLOUT_SHARE = 0.25
 """A wave's share of the tasks, unless a cell is set up otherwise."""
@@ -53,7 +54,7 @@ class Rejected(Model):
     wave: int
     waves: int
     task: str | None
-    error: str
+    error: Text
     layer_version: int = 0
     goes_back: bool = True
 

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from penstock.config.declare import Model
+from penstock.control.texts import Text
 from penstock.tasks.host_request import HostRequest
 from penstock.tasks.redistribution import Layout
 
@@ -20,7 +21,7 @@ class SavedTask(Model):
     index: int
     batch: int | None
     taken_from: str | None = None
-    why: str | None = None
+    why: Text | None = None
 
 
 class SavepointReport(Model):

@@ -50,7 +50,8 @@ def create_app(service: str, *, ready: Callable[[], dict[str, Any]], **kwargs: A
     `ready` gives the body of `/readyz`, or raises a PenstockError when the service cannot work now. These three calls
     have threads of their own, so they are answered even while all other threads wait for the store.
     """
-    app = FastAPI(title=f"penstock {service}", **kwargs)
+    # A redirect would lead to whatever host the request names.
+    app = FastAPI(title=f"penstock {service}", redirect_slashes=False, **kwargs)
     _add_error_handlers(app)
     threads = OwnThreads(_OPERATIONS_THREADS)
 

@@ -11,9 +11,9 @@ asks work under way to stop before it takes a checkpoint over. Both are refused 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
 
 from penstock.config.declare import Model
+from penstock.control.texts import Json, Text
 
 MOST_WAIT_SECONDS = 5.0
 LOST = "lost"
@@ -36,6 +36,6 @@ class HostTaskAnswer(Model):
     """
 
     state: HostTaskState
-    report: dict[str, Any] | None = None
-    error: str | None = None
+    report: Json | None = None
+    error: Text | None = None
     error_kind: str | None = None

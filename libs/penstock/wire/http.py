@@ -11,6 +11,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from penstock.control import errors
 from penstock.control.errors import PenstockError, Unavailable, UserError, VersionConflict
+from penstock.control.texts import clean
 
 _STATUS_OF_GATEWAYS = (502, 503, 504)
 _READ_ATTEMPTS = 3
@@ -81,7 +82,7 @@ class HttpClient:
 def error_of(response: httpx.Response) -> PenstockError:
     """The error that a refusal stands for: by its problem's title where it has one, else by its status."""
     problem = problem_of(response)
-    detail = str(problem.pop("detail", "") or f"{response.status_code} {response.reason_phrase}")
+    detail = clean(str(problem.pop("detail", "") or f"{response.status_code} {response.reason_phrase}"))
     kind = _BY_NAME.get(str(problem.pop("title", "")))
     field, rule = problem.pop("field", None), problem.pop("rule", None)
     extra = {name: value for name, value in problem.items() if name not in ("type", "status")}

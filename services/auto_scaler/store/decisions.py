@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-import orjson
 from sqlalchemy import Connection, text
 
 from penstock.store import leases
+from penstock.store.json import as_json
 
 AUTO_SCALER = "auto_scaler"
 # The outcome of a decision that is being carried out. It stays if the process ends meanwhile.
@@ -46,7 +46,7 @@ def insert_decisions(connection: Connection, decisions: Sequence[NewDecision], l
     if not decisions:
         return []
     rows = [{"position": position, **decision._asdict()} for position, decision in enumerate(decisions)]
-    parameters = {"rows": orjson.dumps(rows).decode(), "leader_epoch": leader_epoch}
+    parameters = {"rows": as_json(rows), "leader_epoch": leader_epoch}
     # The ids come from one sequence in the order of the rows, but RETURNING promises no order.
     return sorted(connection.execute(_INSERT, parameters).scalars())
 

@@ -21,12 +21,12 @@ from penstock.store.loads import read_loads
 from penstock.tasks.rates import Rates
 from penstock.wire.jobs import AnalysisView, Explanation, HistoryPage, JobSummary, PlanRequest, PlanView
 from penstock.wire.overview import DecisionPage, Series, SyncView, Tasks
-from services.job_service import requests, views
+from services.job_service import access, requests, views
 from services.job_service.analyses import PLAN_SECONDS, must_be_asked
 from services.job_service.explain import explain
 from services.job_service.flows import flow_of
 from services.job_service.plans import plan
-from services.job_service.requests import JobName, PageOf100, PartsOf, known_job
+from services.job_service.requests import JobName, PageOf100, PartsOf, PrincipalOf, known_job
 from services.job_service.store import expected, flows, history, jobs, overview
 from services.job_service.store.layers import all_layers
 from services.job_service.store.rates import read_rates
@@ -36,8 +36,6 @@ from services.job_service.writes import expected as merged_of
 router = APIRouter(tags=["one job"], route_class=requests.StrictRoute)
 Minutes = Annotated[int, Query(ge=1, le=14 * 1440, description="how far back to look")]
 _MOST_SAMPLES = 10_000
-DEFAULT_LAYER = "oncall"
-"""Of a plan for a job that exists."""
 _MEASURED = timedelta(minutes=10)
 _NO_CHANGE = "none"
 
@@ -52,18 +50,20 @@ def explain_job(job: JobName, parts: PartsOf) -> Explanation:
 
 
 @router.post("/v1/jobs/{job}/plans", response_model=PlanView)
-def plan_write(job: JobName, body: PlanRequest, parts: PartsOf) -> PlanView:
+def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, principal: PrincipalOf) -> PlanView:
     """What a layer write would do: change kind, fields, steps, tasks touched, what Spark says. Writes nothing.
 
-    The job need not exist.
+    The job need not exist. The token must be one that may write the layer. Default: `oncall` or the token's highest
+    layer; `base` for a new job.
     """
     with snapshot(parts.engine) as connection:
         stored = expected.read(connection, [job]).get(job, unknown_job(job))
         layers = all_layers(connection)
         running = overview.running_job(connection, job)
         rates = None if running is None else _rates(connection, job, running)
-        layer = body.layer or (DEFAULT_LAYER if stored.exists else BASE)
+        layer = body.layer or (access.highest_layer(principal, layers) if stored.exists else BASE)
         require_layer_row(layers, layer)
+        access.require_layer(principal, layer)
         content = new_content(Write(Action(body.action), job, "", layer, body.config), stored)
         after = merged_with(stored, layers, layer, content)
         flows.check(connection, flow_of(job, after.model_dump(mode="json")))

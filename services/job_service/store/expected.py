@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-import orjson
 from sqlalchemy import Connection, text
 
 from penstock.model.jobs import Change, Committed, StoredJob, StoredLayer
 from penstock.store.engine import CHANGED_EXPECTED
+from penstock.store.json import as_json
 from penstock.store.rows import columns
 from penstock.tasks.digests import digests_of
 
@@ -114,7 +114,7 @@ def commit(connection: Connection, changes: Sequence[Change], basis: str) -> lis
     if not changes:
         return []
     given = [_as_row(position, change) for position, change in enumerate(changes, start=1)]
-    parameters = {"count": len(given), "changes": orjson.dumps(given).decode(), "basis": basis}
+    parameters = {"count": len(given), "changes": as_json(given), "basis": basis}
     rows = connection.execute(_COMMIT, parameters).all()
     return [Committed(change, int(row.revision), row.version) for change, row in zip(changes, rows, strict=True)]
 

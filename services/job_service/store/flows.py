@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-import orjson
 from sqlalchemy import Connection, text
 
 from penstock.control.errors import UserError
 from penstock.model.jobs import Change
+from penstock.store.json import as_json
 from services.job_service.flows import Flow, Flows, flow_of
 
 # Two jobs that are written at once may close a loop together. Any constant will do.
@@ -84,7 +84,7 @@ def _read(connection: Connection, jobs: Collection[str]) -> list[Flow]:
 
 def _write(connection: Connection, flows: Sequence[Flow]) -> None:
     if flows:
-        connection.execute(_WRITE, {"rows": orjson.dumps([flow._asdict() for flow in flows]).decode()})
+        connection.execute(_WRITE, {"rows": as_json([flow._asdict() for flow in flows])})
 
 
 def _flows(rows: Iterable[Sequence[object]]) -> list[Flow]:

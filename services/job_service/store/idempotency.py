@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from psycopg.types.json import Jsonb
 from sqlalchemy import Connection, text
 
+from penstock.store.json import as_jsonb
 from penstock.store.rows import columns, read_first
 
 _UNDER_WAY = 0
@@ -62,7 +62,7 @@ def finish(
     connection: Connection, principal: str, key: str, *, status: int, headers: Mapping[str, str], body: Any
 ) -> None:
     """Keeps the answer to a write that `begin` allowed."""
-    answer = {"status": status, "headers": Jsonb(dict(headers)), "body": None if body is None else Jsonb(body)}
+    answer = {"status": status, "headers": as_jsonb(dict(headers)), "body": None if body is None else as_jsonb(body)}
     connection.execute(_FINISH, {"principal": principal, "key": key, **answer})
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from psycopg.types.json import Jsonb
 from sqlalchemy import Connection, text
 
+from penstock.store.json import as_jsonb
 from penstock.store.rows import read_all, read_first
 from penstock.store.shards import reissue
 from penstock.tasks.ownership import Member, Membership, membership
@@ -76,7 +76,7 @@ def register(connection: Connection, member: Member, *, empty: bool) -> Membersh
     present = read_first(connection, Member, _LOCK, {"name": member.name})
     decided = membership(present, member.incarnation, empty=empty)
     if decided in (Membership.NEW, Membership.RESTARTED):
-        json = {"further_capacity": Jsonb(dict(member.further_capacity)), "labels": Jsonb(dict(member.labels))}
+        json = {"further_capacity": as_jsonb(dict(member.further_capacity)), "labels": as_jsonb(dict(member.labels))}
         connection.execute(_WRITE, member._asdict() | json)
     if decided is Membership.RESTARTED:
         reissue(connection, member.name)

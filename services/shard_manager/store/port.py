@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-import orjson
 from sqlalchemy import Connection, Engine, text
 
 from penstock.store import leases
 from penstock.store.alerts import replace_alerts
 from penstock.store.cluster import ShardingFacts, read_facts
 from penstock.store.engine import present_number, transaction
+from penstock.store.json import as_json
 from penstock.store.loads import read_loads
 from penstock.store.running import RUNNING_COMMIT
 from penstock.store.selectors import selector_in
@@ -175,7 +175,7 @@ class ShardStore:
         rows = [{"name": name, "placement": placement} for name, placement in placements.items()]
         found = {(alert.kind, alert.subject): (alert.message, alert.details) for alert in alerts}
         with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
-            connection.execute(_SAVE_PLACEMENTS, {"rows": orjson.dumps(rows).decode()})
+            connection.execute(_SAVE_PLACEMENTS, {"rows": as_json(rows)})
             replace_alerts(connection, KINDS, found, refresh=True)
 
     def leader_url(self) -> str | None:

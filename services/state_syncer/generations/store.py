@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, TextClause, text
 
+from penstock.control.texts import clean
 from services.state_syncer.generations.rules import UnusedGeneration
 from services.state_syncer.store.plans import IS_ROLLOUT
 
@@ -141,7 +142,7 @@ def bind(connection: Connection, job: str, generation: int, container: str) -> N
 
 def release(connection: Connection, job: str, generation: int, *, why: str, seconds: float) -> None:
     """Nobody is asked now; another one may be after `seconds`."""
-    parameters = {"job": job, "generation": generation, "detail": why, "seconds": seconds}
+    parameters = {"job": job, "generation": generation, "detail": clean(why), "seconds": seconds}
     connection.execute(_RELEASE, parameters)
 
 

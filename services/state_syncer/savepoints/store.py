@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from psycopg.types.json import Jsonb
 from sqlalchemy import Connection, Engine, text
 
 from penstock.control.logs import logger
+from penstock.control.texts import clean
 from penstock.store import leases
 from penstock.store.engine import snapshot
+from penstock.store.json import as_jsonb
 from penstock.store.rows import columns, read_all
 from penstock.store.running import STATE_SYNCER
 from penstock.store.savepoints import ASKED, DELETING, FAILED, READY, SavepointRow
@@ -124,24 +125,24 @@ def _write(connection: Connection, row: SavepointRow, decision: AttemptDecision,
             removed(connection, row)
         case GiveUp(why):
             log.warning("savepoint failed", job=row.job, savepoint=row.name, error=why)
-            _update(connection, row, {"state": FAILED, "detail": why}, "finished_at = now()")
+            _update(connection, row, {"state": FAILED, "detail": clean(why)}, "finished_at = now()")
         case Retry(why, after_seconds=pause):
             log.warning("savepoint stalls", job=row.job, savepoint=row.name, error=why)
             later = "next_attempt_at = now() + make_interval(secs => :pause)"
-            _update(connection, row, {"container": None, "detail": why}, later, pause=pause)
+            _update(connection, row, {"container": None, "detail": clean(why)}, later, pause=pause)
 
 
 def bind(connection: Connection, row: SavepointRow, container: str, running: Running | None) -> None:
     """`container` is to be asked next. What is copied is what ran when the first container was chosen."""
     fresh: dict[str, Any] = {"container": container, "attempts": row.attempts + 1}
     if row.state == ASKED and row.generation is None and running is not None:
-        fresh |= {"config": Jsonb(running.config), "revision": running.revision, "generation": running.generation}
+        fresh |= {"config": as_jsonb(running.config), "revision": running.revision, "generation": running.generation}
     _update(connection, row, fresh)
 
 
 def taken(connection: Connection, row: SavepointRow, tasks: Sequence[Mapping[str, Any]], size: int) -> None:
     """It is ready."""
-    fresh = {"state": READY, "tasks": Jsonb(list(tasks)), "bytes": size, "detail": ""}
+    fresh = {"state": READY, "tasks": as_jsonb(list(tasks)), "bytes": size, "detail": ""}
     _update(connection, row, fresh, "finished_at = now()")
 
 

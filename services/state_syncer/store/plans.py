@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, text
 
+from penstock.store.json import as_json
 from penstock.tasks.selectors import offered
 from services.state_syncer.decide.effects import PlanWrite
 from services.state_syncer.decide.progress import Plan, PlanRow
@@ -82,7 +83,7 @@ def write_plans(connection: Connection, writes: Sequence[PlanWrite]) -> None:
     ):
         chosen = [row for row in rows if row[which] is not None]
         if chosen:
-            connection.execute(statement, {"rows": orjson.dumps(chosen).decode()})
+            connection.execute(statement, {"rows": as_json(chosen)})
 
 
 def _row(write: PlanWrite) -> dict[str, Any]:

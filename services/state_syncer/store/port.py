@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-import orjson
 from sqlalchemy import Connection, Engine, text
 
 from penstock.config.basis import merge_basis
 from penstock.store import leases
 from penstock.store.alerts import clear_alerts
 from penstock.store.engine import transaction
+from penstock.store.json import as_json
 from penstock.store.running import STATE_SYNCER, CommitRow, commit_many, forget_many
 from services.state_syncer.decide.budget import Waits
 from services.state_syncer.decide.effects import PlanWrite
@@ -200,4 +200,4 @@ def _end_restores(connection: Connection, restored: Mapping[str, int]) -> None:
     """These jobs were restored, by the numbers of their restores; newer ones stay."""
     if restored:
         rows = [{"job": job, "number": number} for job, number in restored.items()]
-        connection.execute(_RESTORES_DONE, {"rows": orjson.dumps(rows).decode()})
+        connection.execute(_RESTORES_DONE, {"rows": as_json(rows)})

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import orjson
 from sqlalchemy import Connection, Row, text
 
 from penstock.config.model import ChangeKind
 from penstock.model.jobs import JobState
 from penstock.store.alerts import clear_alerts
+from penstock.store.json import as_json
 from services.state_syncer.decide.view import SyncRecord
 
 QUARANTINED = "quarantined"
@@ -94,7 +94,7 @@ def read_ranks(connection: Connection) -> RanksRow:
 
 def write_synced_ranks(connection: Connection, ranks: Ranks) -> None:
     """Records that every job was read with these ranks."""
-    connection.execute(_WRITE_SYNCED_RANKS, {"ranks": orjson.dumps(ranks).decode()})
+    connection.execute(_WRITE_SYNCED_RANKS, {"ranks": as_json(ranks)})
 
 
 def count_states(connection: Connection) -> dict[str, int]:
@@ -122,14 +122,14 @@ def write_sync_states(connection: Connection, writes: Sequence[SyncWrite]) -> No
     for statement, seen in ((_INSERT, False), (_UPDATE, True)):
         chosen = [_row(write) for write in writes if (write.seen is not None) is seen]
         if chosen:
-            connection.execute(statement, {"rows": orjson.dumps(chosen).decode()})
+            connection.execute(statement, {"rows": as_json(chosen)})
 
 
 def alert_of_quarantines(connection: Connection, writes: Sequence[SyncWrite]) -> None:
     """One alert of kind `quarantined` a job: raising it again only counts, and it is cleared when attempts go well."""
     raised = [_row(write) for write in writes if write.new.state is JobState.QUARANTINED]
     if raised:
-        connection.execute(_RAISE_QUARANTINED, {"rows": orjson.dumps(raised).decode()})
+        connection.execute(_RAISE_QUARANTINED, {"rows": as_json(raised)})
     clear_alerts(connection, QUARANTINED, [write.job for write in writes if has_recovered(write)])
 
 

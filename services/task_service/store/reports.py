@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import orjson
 from sqlalchemy import Connection, text
 
 from penstock.control.errors import Conflict
 from penstock.model.reports import TaskReport, TaskReportBatch
 from penstock.store.engine import REPORTED_STOP
+from penstock.store.json import as_json
 from services.task_service.store.rows import MEASUREMENTS, TaskSample
 
 _LOCK_CONTAINER = text(
@@ -118,12 +118,12 @@ def save_report(connection: Connection, batch: TaskReportBatch, samples: Sequenc
     commit_before = _commit_before(connection, batch.container, batch.incarnation)
     newest = batch.model_dump(include={"container", "incarnation", "commit_number", "version"})
     connection.execute(_WRITE_REPORT, newest)
-    rows = orjson.dumps([task.model_dump(mode="json") for task in batch.tasks]).decode()
+    rows = as_json([task.model_dump(mode="json") for task in batch.tasks])
     ended = connection.execute(_DELETE_UNLISTED, {"container": batch.container, "rows": rows}).rowcount
     connection.execute(_WRITE_TASKS, {"container": batch.container, "rows": rows})
     save_proven(connection, batch.tasks)
     if samples:
-        connection.execute(_WRITE_SAMPLES, {"rows": orjson.dumps(list(samples)).decode()})
+        connection.execute(_WRITE_SAMPLES, {"rows": as_json(list(samples))})
     save_loads(connection, batch.tasks)
     has_quiet = any(task.progress is not None and task.progress.quiesced for task in batch.tasks)
     if ended or has_quiet or commit_before != batch.commit_number:
@@ -138,7 +138,7 @@ def save_loads(connection: Connection, tasks: Sequence[TaskReport]) -> None:
         if task.load is not None
     ]
     if rows:
-        connection.execute(_WRITE_LOADS, {"rows": orjson.dumps(rows).decode()})
+        connection.execute(_WRITE_LOADS, {"rows": as_json(rows)})
 
 
 def save_proven(connection: Connection, tasks: Sequence[TaskReport]) -> None:
@@ -146,7 +146,7 @@ def save_proven(connection: Connection, tasks: Sequence[TaskReport]) -> None:
     worked = {(task.job, task.revision) for task in tasks if task.progress is not None and task.progress.input_rows}
     if worked:
         rows = [{"job": job, "revision": revision} for job, revision in sorted(worked)]
-        connection.execute(_WRITE_PROVEN, {"rows": orjson.dumps(rows).decode()})
+        connection.execute(_WRITE_PROVEN, {"rows": as_json(rows)})
 
 
 def purge_loads(connection: Connection, *, keep_days: int) -> int:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import anyio
 import httpx
 import pytest
 from sqlalchemy import text
@@ -14,6 +17,8 @@ from penstock.store import tokens
 from penstock.store.engine import connect, transaction
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import BatchAction, BatchWrite, LayerAdd, Role
+from services.job_service import requests
+from services.job_service.strictjson import strict_json
 from tests.support.job_service.service import CONFIG, RunningJobService, job_service
 
 Call = Callable[[JobClient], object]
@@ -32,7 +37,7 @@ CALLS: dict[str, Call] = {
     "delete": lambda client: client.delete_job("etl"),
 }
 MAY: dict[Role, set[str]] = {
-    "reader": {"read", "plan"},
+    "reader": {"read"},
     "provisioner": {"read", "plan", "base", "provisioner", "delete"},
     "scaler": {"read", "plan", "scaler"},
     "oncall": {"read", "plan", "oncall", "restart"},
@@ -45,6 +50,36 @@ def test_each_role_may_do_what_it_is_for(service: RunningJobService, client: Job
     client.put_job("etl", CONFIG)
     with service.client(client.create_token(f"a-{role}", role)) as holder:
         assert {name for name, call in CALLS.items() if _is_allowed(call, holder)} == MAY[role]
+
+
+def test_without_a_token_no_body_is_read(service: RunningJobService) -> None:
+    """The caller says that a body follows, and sends none: an answer comes at once. So does the one about its size."""
+    with httpx.Client(base_url=service.url) as caller:
+        assert caller.put("/v1/jobs/etl", content=b"[1,1").status_code == 401
+    host, port = service.url.removeprefix("http://").split(":")
+    for headers, status in (("", b" 401 "), (f"Authorization: Bearer {service.admin}\r\n", b" 413 ")):
+        with socket.create_connection((host, int(port)), timeout=10) as caller:
+            length = f"Content-Length: {2**30}\r\n"
+            caller.sendall(f"PUT /v1/jobs/etl HTTP/1.1\r\nHost: x\r\n{length}{headers}\r\n".encode())
+            assert status in caller.recv(1000).splitlines()[0]
+
+
+def test_a_large_body_is_read_on_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    readers: list[str] = []
+
+    def noted(body: bytes) -> object:
+        readers.append(threading.current_thread().name)
+        return strict_json(body)
+
+    monkeypatch.setattr(requests, "strict_json", noted)
+    for body in (b"[]", b"[" + b" " * 10**6 + b"]"):
+        assert anyio.run(requests._read, body) == []
+    assert (readers[0] == threading.current_thread().name, readers[1] == readers[0]) == (True, False)
+
+
+def test_no_call_is_redirected(service: RunningJobService) -> None:
+    with httpx.Client(base_url=service.url) as caller:
+        assert caller.get("/v1/jobs/", headers={"Host": "evil"}).status_code == 404
 
 
 def test_a_token_writes_the_layers_that_it_names(service: RunningJobService, client: JobClient) -> None:

@@ -38,6 +38,7 @@ FILES = {"type": "files", "path": "file:/f"}
 POSTGRES = {"type": "postgres", "table": "public.delays"}
 BROKEN = [
     # types and limits
+    (job({"package": {"name": "p", "version": "../../etc"}}), "package.version", "string_pattern_mismatch"),
     (job({"query": None}), "query", "required"),
     (job({"inputs": {"flights": {"topic": None}}}), "inputs.flights.topic", "required"),
     (job({"inputs": {"flights": None}}), "inputs", "too_short"),

@@ -33,6 +33,12 @@ def refusal(sql: str, task_count: int = 1) -> InvalidConfig:
 
 
 REFUSED_TEXTS = [
+    ("SELECT e.dest FROM flights e" + " JOIN flights" * 30 + " WHERE 0=1", "sql_too_complex"),
+    ("SELECT 1 FROM flights" + " LEFT JOIN flights" * 15 + " ON true", "sql_too_complex"),
+    ("SELECT 1 FROM flights" + " JOIN LATERAL (SELECT 1)" * 20, "sql_too_complex"),
+    ("SELECT " + "struct(" * 30 + "dest" + ")" * 30 + " FROM flights", "sql_too_complex"),
+    ("SELECT " + "decimal(" * 30 + "1" + ")" * 30 + " FROM flights", "sql_too_complex"),
+    ("SELECT " + "dest, " * 6000 + "dest FROM flights", "sql_too_long"),
     ("SELEC * FROM flights", "sql_syntax"),
     ("SELECT * FROM flights WHERE (", "sql_syntax"),
     ("SELECT 'unclosed FROM flights", "sql_syntax"),
@@ -60,7 +66,7 @@ REFUSED_TEXTS = [
     ("SELECT '${env:SECRET}' FROM flights", "sql_variable"),
     ("SELECT dest FROM flights WHERE delay > ?", "unknown_argument"),
     ("SELECT " + "(" * 3000 + "1" + ")" * 3000 + " FROM flights", "sql_too_deep"),
-    (" UNION ALL ".join(["SELECT dest FROM flights"] * 2000), "sql_too_deep"),
+    (" UNION ALL ".join(["SELECT dest FROM flights"] * 1500), "sql_too_deep"),
 ]
 
 

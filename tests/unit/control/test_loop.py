@@ -337,3 +337,13 @@ def test_losing_the_election_ends_leadership_at_once() -> None:
     election.answer = None
     assert leadership.renew() is None
     assert leadership.epoch is None
+
+
+def test_readiness_shows_the_first_line_of_an_error_only(loops: list[LeaderLoop]) -> None:
+    def broken(_: int) -> None:
+        raise ValueError("cannot be converted\n[SQL: INSERT ...]\n[parameters: secret]")
+
+    loop = make_loop(loops, broken, FakeElection())
+    loop.start()
+    wait_until(lambda: loop.failures == 1, 10, "the round")
+    assert loop.status()["round_error"] == "ValueError: cannot be converted"

@@ -15,7 +15,7 @@ from penstock.tasks.shards import Sharding, shard_of
 from services.job_service.access import Principal, require_layer, require_role
 from services.job_service.cursors import Page, encode
 from services.job_service.settings import JobServiceSettings
-from services.job_service.strictjson import DEEPEST, strict_json
+from services.job_service.strictjson import DEEPEST, MOST_VALUES, strict_json
 from services.job_service.views import places
 
 
@@ -77,11 +77,17 @@ def test_json_that_can_be_kept(text: bytes, value: Any) -> None:
         b"[" * 200_000,
         b"\xff",
         b"",
+        b"[" + b"1," * (MOST_VALUES + 1) + b"1]",
     ],
 )
 def test_json_that_cannot_be_kept(text: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
         strict_json(text)
+
+
+def test_commas_inside_texts_are_no_values() -> None:
+    text = b'"' + b',\\"' * (MOST_VALUES + 1) + b'"'
+    assert len(strict_json(text)) == 2 * (MOST_VALUES + 1)
 
 
 @pytest.mark.parametrize(

@@ -130,3 +130,9 @@ def test_the_place_in_the_query_is_kept() -> None:
 
 def test_long_messages_are_cut() -> None:
     assert len(classify([Cause("E", "x" * 10_000)]).error) == 2000
+
+
+def test_what_no_store_takes_is_replaced_in_an_error() -> None:
+    cast = "[CAST_INVALID_INPUT] The value '12\x00x' of the type \"STRING\" cannot be cast"
+    assert "\x00" not in classify([Cause("SparkNumberFormatException", cast)]).error
+    assert python_reason("ValueError: \ud800") == "ValueError: \ufffd"

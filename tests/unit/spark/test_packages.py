@@ -98,7 +98,10 @@ def test_ensure_takes_a_wheel(folder: Path, tmp_path: Path) -> None:
     [
         (Package(name="flights", version="2"), "no file flights-2.zip"),
         (Package(name="flights", version="1", digest="sha256:" + "0" * 64), "package.digest: flights-1.zip has"),
-        (Package(name="flights", version="../flights-1"), "package.version: '../flights-1' is no package version"),
+        (
+            Package.model_construct(name="flights", version="../flights-1", digest=None),
+            "package.version: '../flights-1' is no package version",
+        ),
         (Package(name="text", version="1"), "text-1.zip is no zip file"),
     ],
 )

@@ -50,6 +50,10 @@ def test_a_refusal_becomes_the_error_that_it_names(status: int, body: dict[str, 
         )
 
 
+def test_the_text_of_a_refusal_can_be_stored() -> None:
+    assert error_of(httpx.Response(400, json={"detail": "12\x00x"})).detail == "12\ufffdx"
+
+
 def test_the_current_version_and_all_problems_are_carried() -> None:
     conflict = error_of(httpx.Response(409, json={"title": "VersionConflict", "detail": "", "current_version": 4}))
     assert isinstance(conflict, VersionConflict)

@@ -1,0 +1,34 @@
+"""Texts that the store and messages can carry. Spark and Python have texts that Postgres and UTF-8 refuse. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_REPLACEMENT = "\ufffd"
+
+
+def clean(text: str) -> str:
+    """The text with U+FFFD in place of each NUL and lone surrogate: neither is text for Postgres."""
+    return _UNSTORABLE.sub(_REPLACEMENT, text)
+
+
+def cleaned(value: Any) -> Any:
+    """A value in which all texts are clean, also those inside maps and lists, and the keys of maps."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, Mapping):
+        return {cleaned(key): cleaned(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [cleaned(inner) for inner in value]
+    return value
+
+
+Text = Annotated[str, BeforeValidator(cleaned)]
+"""A text that others wrote, such as the message of an error. A bad character in it must not refuse what it is in."""
+Json = Annotated[dict[str, Any], BeforeValidator(cleaned)]
+"""A JSON object that others wrote; its texts are clean."""

@@ -1,0 +1,39 @@
+"""Texts of others become texts that the store and messages can carry."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.control.texts import clean, cleaned
+from penstock.model.reports import TaskProgress, TaskReport, TaskState
+from penstock.tasks.savepoint import SavedTask
+from penstock.wire.host_tasks import HostTaskAnswer, HostTaskState
+
+BAD = "12\x00\ud800x"
+GOOD = "12\ufffd\ufffdx"
+
+
+@pytest.mark.parametrize(("text", "expected"), [(BAD, GOOD), ("", ""), ("é\U0001f600\n\x01", "é\U0001f600\n\x01")])
+def test_only_what_no_store_takes_is_replaced(text: str, expected: str) -> None:
+    assert clean(text) == expected
+
+
+def test_texts_inside_a_value_are_clean() -> None:
+    assert cleaned({BAD: [BAD, (1, {"a": BAD})], "n": None}) == {GOOD: [GOOD, [1, {"a": GOOD}]], "n": None}
+
+
+def test_what_a_container_reports_is_clean() -> None:
+    progress = TaskProgress(watermark=BAD, input_problems={"malformed_records": BAD}, held_back_by=BAD)
+    assert progress.watermark == progress.held_back_by == progress.input_problems["malformed_records"] == GOOD
+    numbers = dict.fromkeys(("index", "revision", "generation", "restarts", "epoch"), 0)
+    report = TaskReport(job="j", state=TaskState.CRASHED, error=BAD, **numbers)  # type: ignore[arg-type]
+    assert report.error == GOOD
+    assert SavedTask(index=0, batch=None, why=BAD).why == GOOD
+
+
+def test_the_answer_of_a_host_task_is_clean() -> None:
+    assert HostTaskAnswer(state=HostTaskState.FAILED, error=BAD).error == GOOD
+    sent = HostTaskAnswer.model_validate_json(
+        b'{"state": "failed", "error": "12\\u0000", "report": {"a": ["\\u0000"]}}'
+    )
+    assert (sent.error, sent.report) == ("12\ufffd", {"a": ["\ufffd"]})
