@@ -95,7 +95,8 @@ class RescaleWrite(Expiring):
 class PlanRequest(LayerWrite):
     """A layer write whose effect is asked for; nothing is written. `action` as in a batch.
 
-    Without `layer` it is `oncall` or the token's highest layer, and `base` for a job that does not exist. `verify` false: Spark is not asked.
+    Without `layer` it is `oncall` or the token's highest layer, and `base` for a job that does not exist.
+    `verify` false: Spark is not asked.
     """
 
     layer: Name | None = None
