@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
 
 from penstock.cli.output import cell, say
+from penstock.cli.parse import json_object
 from penstock.cli.settings import CliSettings
 from penstock.control.errors import UserError
 from penstock.wire.job_client import JobClient
@@ -19,6 +22,12 @@ def client() -> JobClient:
         return JobClient(url, settings.bearer_token())
     except httpx.InvalidURL as error:
         raise UserError(f"{url} is not a URL: {error}", field="PENSTOCK_URL", rule="url") from error
+
+
+def definition(job: str, config: str) -> dict[str, Any]:
+    """A configuration that a user gives. In a file `${data_dir}` and `${job}` are replaced. Raises UserError."""
+    names = {"data_dir": str(CliSettings.read().data_dir.absolute()), "job": job}
+    return json_object(config, names=names)
 
 
 def say_written(written: Written) -> None:

@@ -7,10 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli.arguments import AsJson, Config, Job, Reason, Verify
-from penstock.cli.connection import client, say_written
+from penstock.cli.connection import client, definition, say_written
 from penstock.cli.output import figure, show_json, table
-from penstock.cli.parse import json_object
-from penstock.cli.settings import CliSettings
 from penstock.model.jobs import JobState
 
 
@@ -39,8 +37,7 @@ def apply(job: Job, config: Config, reason: Reason = "", verify: Verify = True) 
 
     In a file, `${data_dir}` is replaced by the data folder of `penstock up`, and `${job}` by the job's name.
     """
-    definition = json_object(config, names={"data_dir": str(CliSettings.read().data_dir.absolute()), "job": job})
-    say_written(client().put_job(job, definition, reason=reason, verify=verify))
+    say_written(client().put_job(job, definition(job, config), reason=reason, verify=verify))
 
 
 def delete(job: Job, reason: Reason = "") -> None:

@@ -8,11 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli.arguments import AsJson, Config, IfMatch, Job, Layer, Reason, Verify
-from penstock.cli.connection import client, say_more, say_written
+from penstock.cli.connection import client, definition, say_more, say_written
 from penstock.cli.errors import required
 from penstock.cli.output import cell, changes, say, show_json, table
-from penstock.cli.parse import expiry_seconds, json_object
-from penstock.cli.settings import CliSettings
+from penstock.cli.parse import expiry_seconds
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import AnalysisView, ExplainedLeafView, HiddenValueView, PlanView
 
@@ -32,7 +31,7 @@ def patch(
     job: Job, layer: Layer, config: Config, reason: Reason = "", if_match: IfMatch = None, verify: Verify = True
 ) -> None:
     """Merge a change into a layer. A null removes a key."""
-    change, connection = json_object(config), client()
+    change, connection = definition(job, config), client()
     version = _version(connection, job, layer, if_match)
     say_written(connection.patch_layer(job, layer, change, if_match=version, reason=reason, verify=verify))
 
@@ -64,7 +63,7 @@ def override(
         raise required("say what to override as a JSON object, or --drop to end the override", field="config")
     if not reason.strip():
         raise required('say why: --reason "..."; the next person on call will need it', field="reason")
-    change, connection = json_object(config), client()
+    change, connection = definition(job, config), client()
     expiry = expiry_seconds(for_)
     version = connection.get_layer(job, "oncall").version
     written = connection.patch_layer(job, "oncall", change, if_match=version, reason=reason, expires_in_seconds=expiry)
@@ -136,7 +135,7 @@ def plan(job: Job, layer: Layer, config: Config, as_json: AsJson = False, verify
     The job need not exist: `plan JOB base FILE`. Prints the fields that change, the steps, the tasks that restart, for
     how long they are down, and what Spark says.
     """
-    content = json_object(config, names={"data_dir": str(CliSettings.read().data_dir.absolute())})
+    content = definition(job, config)
     answer = client().plan(job, content, layer=layer, verify=verify)
     if as_json:
         return show_json(answer)
