@@ -1,4 +1,4 @@
-"""How a command fails: one line on the error stream, with field and rule where there are any, and exit code 1."""
+"""How a command fails: a line for each problem on the error stream, with field and rule, and exit code 1."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from penstock.control.errors import PenstockError, TerminalError, UserError
 
 
 def run(app: Callable[..., Any], name: str) -> None:
-    """Runs a program under a name. An expected error becomes one line; any other is a bug and shows its traceback."""
+    """Runs a program under a name. An expected error becomes lines of text; any other is a bug and shows its traceback."""
     try:
         app(prog_name=name)
     except (PenstockError, ValidationError, OSError) as error:
-        err.print(f"{type(error).__name__}: {line(error)}", style="red", markup=False, highlight=False, soft_wrap=True)
+        told = "\n".join([f"{type(error).__name__}: {line(error)}", *further(error)])
+        err.print(told, style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(1)
 
 
@@ -35,6 +36,13 @@ def line(error: PenstockError | ValidationError | OSError) -> str:
             field, rule, detail = None, None, str(error)
     where = ", ".join(f"{what} {value}" for what, value in (("field", field), ("rule", rule)) if value)
     return " ".join(detail.split()) + (f" ({where})" if where else "")
+
+
+def further(error: Exception) -> list[str]:
+    """A line for each problem of a configuration but the first, which `line` tells."""
+    problems = error.extra.get("errors") if isinstance(error, PenstockError) else None
+    others = problems[1:] if isinstance(problems, list) else []
+    return [f"  and {other.get('detail')} (field {other.get('field')})" for other in others if isinstance(other, dict)]
 
 
 def required(what: str, *, field: str) -> UserError:

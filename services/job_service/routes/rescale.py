@@ -131,7 +131,7 @@ def _expiry(given: Expiry | None, present: StoredLayer | None) -> Expiry:
     if given is None and present is not None and present.expires_at is not None:
         raise Conflict(
             f"the layer {present.layer} expires at {present.expires_at.isoformat()}, and the rescale would expire with "
-            "it: drop the layer, or send expires_in_seconds (null: never) for the whole layer",
+            "it: drop the layer, or give an expiry for the whole layer (`--for`; expires_in_seconds, null: never)",
             field="expires_in_seconds",
             rule="given_when_the_layer_expires",
         )

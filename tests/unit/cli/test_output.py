@@ -11,6 +11,7 @@ from rich.console import Console
 
 from penstock.cli import errors
 from penstock.cli.output import age, cell, changes, figure, rich_table, span
+from penstock.config.problems import Problem, refusal
 from penstock.control.errors import InvalidConfig, PenstockError, TerminalError, Unavailable
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -106,6 +107,12 @@ def _not_valid() -> ValidationError:
 )
 def test_an_error_is_told_in_one_line(error: PenstockError | OSError, line: str) -> None:
     assert errors.line(error) == line
+
+
+def test_every_problem_of_a_configuration_is_told():
+    refused = refusal([Problem("query", "missing", "query: Field required"), Problem("a.b", "low", "a.b is too low")])
+    assert errors.further(refused) == ["  and a.b is too low (field a.b)"]
+    assert errors.further(Unavailable("down")) == []
 
 
 def test_a_value_that_the_wire_model_refuses_is_told_with_its_field() -> None:
