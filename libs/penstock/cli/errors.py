@@ -13,7 +13,7 @@ from penstock.control.errors import PenstockError, TerminalError, UserError
 
 
 def run(app: Callable[..., Any], name: str) -> None:
-    """Runs a program under a name. An expected error becomes lines of text; any other is a bug and shows its traceback."""
+    """Runs a program under a name. An expected error is told in lines; any other is a bug and shows its traceback."""
     try:
         app(prog_name=name)
     except (PenstockError, ValidationError, OSError) as error:
