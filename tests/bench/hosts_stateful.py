@@ -60,8 +60,10 @@ def measure(
     """Starts the queries, waits until each has committed a batch and `settle_s` more, and measures for `seconds`."""
     statements = list(different(queries))
     with feeding(JOB, bench.send_rows, 1.0):
-        for index, sql in enumerate(statements):
-            bench.host.send_start(_spec(bench.topic, index, queries, sql, trigger_s))
+        specs = [_spec(bench.topic, index, queries, sql, trigger_s) for index, sql in enumerate(statements)]
+        for start in [bench.host.send_start(spec) for spec in specs]:
+            if not (reply := start.result(_START_S)).ok:
+                raise RuntimeError(reply.error)
         wait_until(lambda: _counting(bench, queries), _START_S, "all queries to make progress")
         let_pass(settle_s)
         before, batches = jvm_state(bench.jvm_pid), _batches(bench)
@@ -96,12 +98,12 @@ def _endless(values: product[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 def _counting(bench: HostBench, queries: int) -> bool:
     """Whether every query has had a batch of rows. Raises RuntimeError when one has ended."""
     bench.require_none_ended()
-    progress = [bench.host.progress.get(f"{JOB}/{index}") for index in range(queries)]
+    progress = [bench.host.progress.get(f"{JOB}-{index}/0") for index in range(queries)]
     return all(p is not None and p.batch_id is not None for p in progress)
 
 
 def _batches(bench: HostBench) -> int:
-    return sum((p.batch_id or 0) + 1 for task, p in bench.host.progress.items() if task.startswith(f"{JOB}/"))
+    return sum((p.batch_id or 0) + 1 for task, p in bench.host.progress.items() if task.startswith(f"{JOB}-"))
 
 
 def _spec(topic: str, index: int, queries: int, sql: str, trigger_s: float) -> TaskSpec:
@@ -119,12 +121,10 @@ def _spec(topic: str, index: int, queries: int, sql: str, trigger_s: float) -> T
             "query": {"sql": sql},
             "output": {"type": "kafka", "topic": f"{topic}-out"},
             "output_mode": "update",
-            "task_count": queries,
-            "max_task_count": queries,
             "trigger_interval_seconds": trigger_s,
         }
     )
-    return one_group_task(JOB, index, config)
+    return one_group_task(JOB, index, config).model_copy(update={"job": f"{JOB}-{index}", "index": 0})
 
 
 if __name__ == "__main__":

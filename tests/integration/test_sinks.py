@@ -211,7 +211,8 @@ class TestKafka:
     def test_the_series_of_a_task_is_sealed_by_its_name(
         self, spark: SparkSession, feed: Feed, tmp_path: Path, kafka: EmbeddedKafka
     ) -> None:
-        output, spec = KafkaOutput(topic=unique("out")), sink_task(KafkaOutput(topic="any"), index=3, generation=7)
+        output = KafkaOutput(topic=unique("out"))
+        spec = sink_task(KafkaOutput(topic="any"), index=3, generation=7, task_count=4)
         spec = spec.model_copy(update={"config": spec.config.model_copy(update={"output": output})})
         run_to_end(writer(feed.frame(spark), spec, _settings(kafka)), tmp_path / "checkpoint")
         prefix = transactional_id_prefix("job", 3, 7)

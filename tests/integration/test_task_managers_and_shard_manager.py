@@ -42,6 +42,7 @@ SETTINGS = TaskManagerSettings(
     report_seconds=0.5,
     report_gap_seconds=0.02,
     lease_stop_seconds=0.5,
+    evacuate_seconds=1.0,
 )
 JOB = template(task_count=8)
 ALL = {f"flights/{index}" for index in range(8)}

@@ -56,8 +56,8 @@ def test_hard_in_one_way(name: str) -> None:
         check(simulate(seed, Size(mix=MIXES[name])))
 
 
-SOON_SECONDS = 120.0
-"""Three jobs get a last release, one after the other, a task a wave."""
+SOON_SECONDS = 150.0
+"""Three jobs get a last release, one after the other, a task a wave. A rescale waits for reports of its tasks."""
 
 
 def test_without_faults_a_cell_is_soon_as_expected_and_nothing_is_fenced() -> None:

@@ -178,14 +178,8 @@ class RunningTask:
         an input is not as declared, Unavailable when Kafka does not answer.
         """
         self.claim()
-        try:
-            # First what needs no Kafka: a query that cannot run is told also while Kafka is away.
-            self._built()
-            self._require_inputs()
-        except BaseException:
-            self.forget()
-            raise
-        self._run(trigger_interval(self.spec.config.trigger_interval_seconds, self.spec.task_id))
+        interval = trigger_interval(self.spec.config.trigger_interval_seconds, self.spec.task_id)
+        self._run(interval, check=self._require_inputs)
         self.hold(self.spec.quiescing)
         log.info("task started", task=self.spec.task_id, revision=self.spec.revision, token=self.token)
 
@@ -256,12 +250,12 @@ class RunningTask:
         if self._frame is not None:
             detach_unused_listeners(self._frame.frame.sparkSession, self._query)
 
-    def _run(self, interval: str) -> None:
+    def _run(self, interval: str, check: Callable[[], None] = lambda: None) -> None:
         """Starts the query in a scheduler pool of its own, so that a heavy neighbour does not hold it up."""
         task_id, watch, context = self.spec.task_id, self.runtime.watch, self.runtime.java_context
         watch.starts(context, task_id)
         try:
-            self._query = self._started(interval)
+            self._query = self._started(interval, check)
         except BaseException:
             self.forget()
             raise
@@ -269,8 +263,10 @@ class RunningTask:
             watch.started(context, task_id)
         watch.add(task_id, self._query._jsq, self._built().malformed.java)
 
-    def _started(self, interval: str) -> StreamingQuery:
+    def _started(self, interval: str, check: Callable[[], None]) -> StreamingQuery:
         frame, malformed = self._built()
+        # After what needs no Kafka: a query that cannot run is told also while Kafka is away.
+        check()
         session = frame.sparkSession
         if isinstance(self.spec.config.output, FilesOutput):
             bind_output(session, self.runtime.settings.checkpoint_root, self.spec, self.spec.config.output)

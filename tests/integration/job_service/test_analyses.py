@@ -147,7 +147,8 @@ def test_only_what_spark_looks_at_is_asked(client: JobClient, container: Contain
 def test_a_topic_that_another_job_writes_may_come_later(client: JobClient, container: Container) -> None:
     container.report = AnalysisReport(problems=(NO_TOPIC,))
     assert refused(client, CONFIG).rule == "topic_exists"
-    writer = {**CONFIG, "output": {"type": "kafka", "topic": "flights"}}
+    source = {**CONFIG["inputs"]["flights"], "topic": "raw_flights"}
+    writer = {**CONFIG, "inputs": {"flights": source}, "output": {"type": "kafka", "topic": "flights"}}
     client.put_job("writer", writer, verify=False)
     assert client.put_job("etl", CONFIG).verified is True
 

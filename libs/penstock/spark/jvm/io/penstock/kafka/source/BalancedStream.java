@@ -62,6 +62,7 @@ final class BalancedStream
   private final Optional<ProducerHold> producers;
   private volatile OptionalLong readAllNanos = OptionalLong.empty();
   private boolean availableNow;
+  private boolean hasLooked;
   private String startText = "";
 
   BalancedStream(KafkaMicroBatchStream spark, SourceOptions options) {
@@ -91,6 +92,7 @@ final class BalancedStream
     readAllNanos = OptionalLong.empty();
     ReadLimits limits = paced(ReadLimits.of(limit), query);
     Offset sparksEnd = spark.latestOffset(start, sparkLimit(limit, limits));
+    hasLooked = true;
     if (sparksEnd == null) {
       return null;
     }
@@ -120,7 +122,7 @@ final class BalancedStream
 
   @Override
   public Offset reportLatestOffset() {
-    return spark.reportLatestOffset();
+    return hasLooked ? spark.reportLatestOffset() : null; // Spark's stream fails when nobody has asked it for offsets
   }
 
   @Override
