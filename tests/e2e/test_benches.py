@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.local.jars import share_dir
 from penstock.local.services import task_manager_name
 from penstock.local.stack import LocalStack
@@ -37,6 +39,7 @@ def test_rescale_of_many_jobs(stack: LocalStack):
     assert figures["jobs"] == 2
 
 
+@pytest.mark.long
 def test_a_rescale_beside_busy_processes(stack: LocalStack):
     figures = rescale_busy.measure(stack, {"small": CountJob}, burners=1)
     assert unmeasured(figures["small"]) == set()
