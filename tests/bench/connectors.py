@@ -59,11 +59,12 @@ SINKS = [
 ]
 SOURCES = [SPARK, *(Connector(how, "penstock-kafka", {"balance": how}) for how in ("off", "index", "sample"))]
 NOWHERE = Connector("nowhere", "noop", {})
+ALL = frozenset(each.name for each in [*SINKS, *SOURCES])
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured. `warm_s`, `steady_s`, `trigger_s`: of the queries side by side.
+    """How much is measured, of which `connectors`. `warm_s`, `steady_s`, `trigger_s`: of the queries side by side.
 
     `partitions`: of the topics that are read in small batches. `warm_up`: whether each pair runs once before it counts.
     """
@@ -73,6 +74,7 @@ class Sizes:
     small_batches: int = 120
     partitions: tuple[int, ...] = (1, PARTITIONS)
     warm_up: bool = True
+    connectors: frozenset[str] = ALL
     queries: int = 60
     warm_s: float = 15.0
     steady_s: float = 30.0
@@ -168,8 +170,8 @@ def measure(bench: Bench, sizes: Sizes, rounds: int) -> dict[str, float]:
     """All figures; prints those of each connector."""
     large = bench.topic(sizes.rows, PARTITIONS)
     small = {count: bench.topic(SMALL_BATCH * sizes.small_batches, count) for count in sizes.partitions}
-    sinks = [(_source_for(sink), sink) for sink in SINKS]
-    sources = [(source, NOWHERE) for source in SOURCES]
+    sinks = [(_source_for(sink), sink) for sink in SINKS if sink.name in sizes.connectors]
+    sources = [(source, NOWHERE) for source in SOURCES if source.name in sizes.connectors]
     for pair in sinks + sources if sizes.warm_up else ():
         bench.measure(small[sizes.partitions[0]], SMALL_BATCH, *pair)
     sink_rows = _rows_per_second(bench, "sink", large, sizes, sinks, rounds)

@@ -16,7 +16,7 @@ from tests.support.stack.counts import Change, CountJob
 
 TRIGGER_S = 5.0
 PAUSE_S = 1.0
-BEFORE, AFTER = 2, 3
+SIZES = (2, 3)
 # The budget is for tens of thousands of jobs: of a few, a tenth is one or two.
 ENVIRONMENT = {"PENSTOCK_STATE_SYNCER_BLAST_SHARE": "1"}
 
@@ -27,10 +27,12 @@ def concurrent(count: int) -> dict[str, float]:
         return measure(stack, count, TRIGGER_S)
 
 
-def measure(stack: LocalStack, count: int, trigger_s: float) -> dict[str, float]:
-    """The figures, in seconds: of one job alone, and of `count` jobs that are asked at once."""
-    alone = _changed(_running(stack, "alone", 1, trigger_s))[0]
-    changes = _changed(_running(stack, "many", count, trigger_s))
+def measure(stack: LocalStack, count: int, trigger_s: float, sizes: tuple[int, int] = SIZES) -> dict[str, float]:
+    """The figures, in seconds: of one job alone, and of `count` jobs that are asked at once. `sizes`: tasks of each,
+    before and after."""
+    before, after = sizes
+    alone = _changed(_running(stack, "alone", 1, before, trigger_s), after)[0]
+    changes = _changed(_running(stack, "many", count, before, trigger_s), after)
     down = [change.down_s for change in changes]
     return {
         "jobs": count,
@@ -42,15 +44,15 @@ def measure(stack: LocalStack, count: int, trigger_s: float) -> dict[str, float]
     }
 
 
-def _running(stack: LocalStack, prefix: str, count: int, trigger_s: float) -> list[CountJob]:
+def _running(stack: LocalStack, prefix: str, count: int, task_count: int, trigger_s: float) -> list[CountJob]:
     jobs = [CountJob(stack, f"{prefix}-{number}") for number in range(count)]
     for job in jobs:
-        job.create(BEFORE, trigger_s)
-    say(f"{count} jobs of {BEFORE} tasks run")
+        job.create(task_count, trigger_s)
+    say(f"{count} jobs of {task_count} tasks run")
     return jobs
 
 
-def _changed(jobs: Sequence[CountJob]) -> list[Change]:
+def _changed(jobs: Sequence[CountJob], task_count: int) -> list[Change]:
     with ExitStack() as feeding:
         for job in jobs:
             feeding.enter_context(job.fed(PAUSE_S))
@@ -59,8 +61,8 @@ def _changed(jobs: Sequence[CountJob]) -> list[Change]:
         before = [job.generation() for job in jobs]
         asked_at = time.time()
         for job in jobs:
-            job.rescale(AFTER)
-        changes = [job.wait_changed(old, asked_at, AFTER) for job, old in zip(jobs, before, strict=True)]
+            job.rescale(task_count)
+        changes = [job.wait_changed(old, asked_at, task_count) for job, old in zip(jobs, before, strict=True)]
     for job in jobs:
         job.wait_counted()
         job.assert_exact()

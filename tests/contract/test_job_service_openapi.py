@@ -23,7 +23,7 @@ from tests.support.job_service.service import CONFIG, RunningJobService, job_ser
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 BOUNDED = settings(
-    max_examples=5,
+    max_examples=3,
     deadline=None,
     derandomize=True,
     database=None,

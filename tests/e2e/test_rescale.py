@@ -37,6 +37,7 @@ def test_a_job_goes_back_to_a_savepoint_at_another_size(stack: LocalStack):
     counts.save("before")
     counts.send(200)
     counts.restore("before", task_count=3)
+    counts.wait_counted_again()
     counts.send(80)
     counts.assert_counted_again_from(400)
     counts.delete()

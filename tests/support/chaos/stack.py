@@ -84,7 +84,7 @@ class ChaosStack(MortalStack):
         return tuple(replace(spec, env={**spec.env, **self._detours(spec.name)}) for spec in super().processes())
 
     def _detours(self, name: str) -> dict[str, str]:
-        """The addresses that a process is given instead of the true ones."""
+        """The addresses that a process is given instead of the true ones; containers are labelled with their names."""
         if name in LOOPS:
             return {"PENSTOCK_DATABASE_URL": self._database_link(f"{name}>{STORE}", self.plan.database_url)}
         if name not in self.containers:
@@ -93,6 +93,7 @@ class ChaosStack(MortalStack):
             connection: self._database_link(f"{name}>outputs", url) for connection, url in self.plan.connections.items()
         }
         return {
+            "PENSTOCK_CONTAINER_LABELS": json.dumps({"name": name}),
             "PENSTOCK_DATABASE_URL": self._database_link(f"{name}>{STORE}", self.plan.database_url),
             "PENSTOCK_CONNECTIONS": json.dumps(outputs),
             "PENSTOCK_SHARD_MANAGER_URL": self._http_link(f"{name}>shard_manager", "shard_manager"),

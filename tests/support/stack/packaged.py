@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 from penstock.control.process import wait_until
+from penstock.local.services import task_manager_name
 from penstock.local.stack import LocalStack
 from penstock.spark.packages import pack
 from penstock.wire.overview import TaskView
@@ -25,7 +26,10 @@ def read(session, inputs, args):
 
 
 class PackagedJob(RowJob):
-    """Three tasks. `seen`: every state and revision that each task was reported in while `watch` looked."""
+    """Three tasks on one container, which has a host for each version.
+
+    `seen`: every state and revision that each task was reported in while `watch` looked.
+    """
 
     def __init__(self, stack: LocalStack, name: str) -> None:
         super().__init__(stack, name)
@@ -36,7 +40,12 @@ class PackagedJob(RowJob):
 
     def config(self) -> dict[str, object]:
         package = {"name": self.name, "version": self.version}
-        return super().config() | {"query": {"python": "job:read"}, "package": package, "task_count": 3}
+        return super().config() | {
+            "query": {"python": "job:read"},
+            "package": package,
+            "task_count": 3,
+            "container_labels": {"name": task_manager_name(1)},
+        }
 
     def publish(self, version: str, code: str) -> None:
         """A version of the package."""
