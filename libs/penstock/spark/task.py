@@ -29,6 +29,7 @@ from penstock.spark.files import Files, files_of, is_local
 from penstock.spark.inputs.checks import check_inputs, require_no_problem
 from penstock.spark.inputs.malformed import MalformedRecords
 from penstock.spark.measure.malformed import Counts
+from penstock.spark.measure.rates import Batches
 from penstock.spark.measure.traffic import Samples
 from penstock.spark.producers import NOTED_MARKS, writes_marks
 from penstock.spark.query import result_of
@@ -45,6 +46,8 @@ log = logger(__name__)
 # The first trigger finishes the batch that is pending; the next one never comes.
 FINISH_TRIGGER = "3650 days"
 _JITTER = 0.05
+# As Spark's `MicroBatchExecution` says it.
+_NO_DATA = "Waiting for data to arrive"
 
 
 class SchedulerPools:
@@ -141,7 +144,7 @@ class RunningTask:
     """A task from its start to its end. Its methods are called by one thread at a time.
 
     Without an epoch it goes on in the epoch that its checkpoint is in (`penstock.spark.files.LocalFiles.claim`).
-    `mark`: the commit that asks for this. `state`, `progress`, `traffic`, `malformed` and
+    `mark`: the commit that asks for this. `state`, `progress`, `traffic`, `batches`, `malformed` and
     `input_problems` are what the host last saw of it.
     """
 
@@ -155,6 +158,7 @@ class RunningTask:
         self.state = TaskState.STARTING
         self.progress: TaskProgress | None = None
         self.traffic: Samples = ()
+        self.batches: Batches | None = None
         self.malformed: Counts = ()
         self.input_problems: Mapping[str, str] = {}
         self._frame: TaskFrame | None = None
@@ -165,6 +169,11 @@ class RunningTask:
     def run_id(self) -> str | None:
         """Spark's id of the present run; None when no query was started."""
         return None if self._query is None else str(self._query.runId)
+
+    @property
+    def waits_for_data(self) -> bool:
+        """Whether the query has looked at its inputs and found nothing to read."""
+        return self._query is not None and self._query.status.get("message") == _NO_DATA
 
     @property
     def is_active(self) -> bool:

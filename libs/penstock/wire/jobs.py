@@ -201,7 +201,11 @@ class LayerView(LayerVersion):
 
 
 class JobSummary(View):
-    """A job in a list. `running_revision` and `generation` null: it never ran."""
+    """A job in a list. `running_revision` and `generation` null: it never ran.
+
+    Of all its tasks: `backlog_records` that are not read, `lag_seconds` of the task that lags most, and
+    `rows_per_second` that were read in the last minute. Null: unknown of some task.
+    """
 
     job: str
     owner: str
@@ -211,6 +215,9 @@ class JobSummary(View):
     generation: int | None
     restarts: int
     converged: bool
+    backlog_records: int | None = None
+    lag_seconds: float | None = None
+    rows_per_second: float | None = None
 
 
 class JobView(JobSummary):

@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from penstock.local.services import StackPlan, process_specs, standard_ports, task_manager_name
+from penstock.local.services import (
+    MOST_TASK_MANAGERS,
+    StackPlan,
+    kafka_port,
+    process_specs,
+    standard_ports,
+    task_manager_name,
+)
 from penstock.local.supervisor import pause_seconds
 
 SERVICES = ("job_service", "state_syncer", "task_service", "shard_manager", "auto_scaler")
@@ -38,6 +45,14 @@ def test_a_process_that_ends_quickly_waits_twice_as_long_each_time(quick_ends: i
 def test_the_ports_are_those_of_the_design() -> None:
     expected = dict(zip(SERVICES, range(7070, 7075), strict=True)) | {"task_manager_1": 7100, "task_manager_2": 7101}
     assert standard_ports(2) == expected
+
+
+def test_another_base_moves_all_ports_and_kafka_comes_near() -> None:
+    usual, moved = standard_ports(MOST_TASK_MANAGERS), standard_ports(MOST_TASK_MANAGERS, 8070)
+    assert {name: port + 1000 for name, port in usual.items()} == moved
+    assert (kafka_port(), kafka_port(8070)) == (19092, 8090)
+    every = [*usual.values(), kafka_port(), *moved.values(), kafka_port(8070)]
+    assert len(every) == len(set(every))
 
 
 def test_services_start_first_then_task_managers() -> None:
