@@ -11,7 +11,7 @@ from penstock.cli.connection import client, definition, say_written
 from penstock.cli.layers import say_plan
 from penstock.cli.output import cell, figure, say, show_json, table
 from penstock.cli.parse import duration_seconds
-from penstock.cli.waiting import wait_for
+from penstock.cli.waiting import wait_for, wait_until_gone
 from penstock.model.jobs import JobState
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import JobSummary
@@ -75,9 +75,17 @@ def _try(connection: JobClient, job: str, content: dict[str, Any], verify: bool)
         raise typer.Exit(1)
 
 
-def delete(job: Job, reason: Reason = "") -> None:
+def delete(
+    job: Job,
+    reason: Reason = "",
+    wait: Annotated[bool, typer.Option("--wait", help="wait until the job is gone")] = False,
+    timeout: Timeout = "5m",
+) -> None:
     """Stop the tasks of a job, then delete the job. Its history is kept."""
-    say_written(client().delete_job(job, reason=reason))
+    connection, seconds = client(), duration_seconds(timeout, field="timeout")
+    say_written(connection.delete_job(job, reason=reason))
+    if wait:
+        wait_until_gone(connection, job, seconds)
 
 
 def restart(job: Job, reason: Reason = "") -> None:

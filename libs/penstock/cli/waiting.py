@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.cli.output import say
-from penstock.control.errors import Conflict
+from penstock.control.errors import Conflict, NotFound
 from penstock.control.process import wait_until
 from penstock.model.jobs import JobState
 from penstock.model.reports import TaskState
@@ -50,6 +50,20 @@ def wait_for(connection: JobClient, job: str, revision: int, seconds: float) -> 
         raise Conflict(found.line, field="job", rule="runs")
 
 
+def wait_until_gone(connection: JobClient, job: str, seconds: float) -> None:
+    """Waits until there is no job of this name. Raises TimeoutError."""
+
+    def is_gone() -> bool:
+        try:
+            connection.get_job(job)
+        except NotFound:
+            return True
+        return False
+
+    wait_until(is_gone, seconds, f"{job} to go: see `penstock tasks {job}`", poll_s=POLL_SECONDS)
+    say(f"{job} is gone")
+
+
 def reached(job: JobSummary, sync: SyncView, tasks: Sequence[TaskView], revision: int) -> Reached:
     """How far a job is on its way to `revision`, or a later one. Pure."""
     name = job.job
@@ -63,7 +77,7 @@ def reached(job: JobSummary, sync: SyncView, tasks: Sequence[TaskView], revision
         return Reached(f"{name} stops: {', '.join(left)}" if left else f"{name} is stopped", done=job.converged)
     broken = [task for task in expected if _is_crashing(task)]
     if any((task.crashes or 0) >= _CRASHES_OF_A_BROKEN_TASK for task in broken):
-        return Reached(f"{name} crashes: {_errors(broken)}", failed=True)
+        return Reached(_errors(broken), failed=True)
     if broken:
         return Reached(f"{_errors(broken)} (it is started again)")
     if not job.converged:
@@ -107,6 +121,12 @@ def _names(tasks: Sequence[str]) -> str:
 
 
 def _result(tasks: Sequence[TaskView]) -> str:
-    has_read = any((task.progress or {}).get("batch_id") is not None for task in tasks)
-    batch = "the first batch is done" if has_read else "there are no rows to read yet"
+    read = [offset for task in tasks for parts in _offsets(task) for offset in parts.values()]
+    batch = "the first batch is done" if any(read) else "there are no rows to read yet"
     return f"{len(tasks)} {'task' if len(tasks) == 1 else 'tasks'}, {batch}"
+
+
+def _offsets(task: TaskView) -> Iterable[Mapping[str, int]]:
+    """The offsets that a task has read, of each topic."""
+    found: Mapping[str, Mapping[str, int]] = (task.progress or {}).get("offsets") or {}
+    return found.values()

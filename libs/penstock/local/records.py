@@ -77,7 +77,8 @@ def key_of(row: Mapping[str, Any], columns: Sequence[str], number: int) -> bytes
     """The record's key: one column as its text, several as a JSON array; None without columns, or for one null."""
     missing = [name for name in columns if name not in row]
     if missing:
-        raise UserError(f"line {number} has no column {', '.join(missing)}", field="key", rule="known_column")
+        detail = f"line {number} has no column {', '.join(missing)}; it has {', '.join(row) or 'none'}"
+        raise UserError(detail, field="key", rule="known_column")
     values = [row[name] for name in columns]
     if len(values) > 1:
         return orjson.dumps(values)

@@ -34,8 +34,9 @@ def create_topics(bootstrap: str, partitions: Mapping[str, int]) -> None:
 
     All are tried before anything is raised.
     """
+    admin = _admin(bootstrap)
     topics = [NewTopic(name, count, 1) for name, count in partitions.items()]
-    made = _admin(bootstrap).create_topics(topics, request_timeout=_TIMEOUT_S)
+    made = admin.create_topics(topics, request_timeout=_TIMEOUT_S)
     failures: dict[str, KafkaError] = {}
     for name, future in made.items():
         try:
@@ -51,7 +52,8 @@ def create_topics(bootstrap: str, partitions: Mapping[str, int]) -> None:
 
 def delete_topic(bootstrap: str, name: str) -> None:
     """Deletes a topic with all its records. Raises NotFound, Unavailable."""
-    deleted = _admin(bootstrap).delete_topics([name], request_timeout=_TIMEOUT_S)
+    admin = _admin(bootstrap)
+    deleted = admin.delete_topics([name], request_timeout=_TIMEOUT_S)
     try:
         deleted[name].result(_TIMEOUT_S + 5)
     except KafkaException as error:
@@ -98,9 +100,10 @@ def _offsets(bootstrap: str, places: list[tuple[str, int]], where: OffsetSpec) -
     if not places:
         return {}
     asked = {TopicPartition(name, number): where for name, number in places}
+    admin = _admin(bootstrap)
     options = {"isolation_level": IsolationLevel.READ_COMMITTED, "request_timeout": _TIMEOUT_S}
     try:
-        found = _admin(bootstrap).list_offsets(asked, **options)
+        found = admin.list_offsets(asked, **options)
         return {(place.topic, place.partition): answer.result(_TIMEOUT_S + 5).offset for place, answer in found.items()}
     except KafkaException as error:
         raise no_answer(bootstrap, error) from error
@@ -120,4 +123,5 @@ def _unknown(bootstrap: str, topic: str) -> NotFound:
 
 
 def _admin(bootstrap: str) -> AdminClient:
+    """To be kept until its answers have come: they end with it."""
     return AdminClient({"bootstrap.servers": bootstrap}, logger=silent)
