@@ -49,6 +49,7 @@ READ: dict[str, Callable[[str], Rows]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", READ)
 def test_an_example_gives_the_rows_that_it_promises(terminal: Terminal, name: str) -> None:
     begin, end = blocks(EXAMPLES / name / "README.md")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from math import ceil
 from typing import NamedTuple
 
 from penstock.cli.arguments import ForTime, Job, Reason, Timeout, WaitUntilDone
@@ -14,7 +12,7 @@ from penstock.cli.waiting import wait_for
 from penstock.config.model import DesiredState
 from penstock.control.errors import Conflict
 from penstock.wire.job_client import JobClient
-from penstock.wire.jobs import ExplainedLeafView, LayerView, Written
+from penstock.wire.jobs import ExplainedLeafView, Written
 
 FIELD = "desired_state"
 _BASE = "base"
@@ -73,11 +71,6 @@ def start_change(leaf: ExplainedLeafView) -> Change | None:
     return Change(leaf.layer, None if below == DesiredState.RUNNING else DesiredState.RUNNING.value)
 
 
-def remaining_seconds(layer: LayerView, now: datetime) -> int | None:
-    """How long a layer still lasts, at least a second; None for ever. Pure."""
-    return None if layer.expires_at is None else max(1, ceil((layer.expires_at - now).total_seconds()))
-
-
 def _now(connection: JobClient, job: str) -> tuple[ExplainedLeafView, int]:
     explained = connection.explain(job)
     return next(leaf for leaf in explained.leaves if leaf.field == FIELD), explained.revision
@@ -114,11 +107,5 @@ def _start(connection: JobClient, job: str, change: Change, reason: str) -> Writ
     layer = connection.get_layer(job, change.layer)
     if change.value is None and set(layer.config or ()) == {FIELD} and layer.layer != _BASE:
         return connection.drop_layer(job, layer.layer, if_match=layer.version, reason=reason)
-    return connection.patch_layer(
-        job,
-        layer.layer,
-        {FIELD: change.value},
-        if_match=layer.version,
-        reason=reason,
-        expires_in_seconds=remaining_seconds(layer, datetime.now(UTC)),
-    )
+    # Without an expiry of its own the patch keeps that of the layer.
+    return connection.patch_layer(job, layer.layer, {FIELD: change.value}, if_match=layer.version, reason=reason)

@@ -6,6 +6,7 @@ typer.)
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +23,9 @@ def run(app: Callable[..., Any], name: str) -> None:
     """Runs a program under a name. An expected error is told in lines; any other is a bug and shows its traceback."""
     try:
         app(prog_name=name)
+    except BrokenPipeError:
+        # Whoever reads (`| head`) has seen enough. What Python would still write at its end goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (PenstockError, ValidationError, OSError) as error:
         told = "\n".join([f"{type(error).__name__}: {line(error)}", *further(error)])
         err.print(told, style="red", markup=False, highlight=False, soft_wrap=True)

@@ -101,6 +101,24 @@ def test_a_task_goes_on_where_it_was_stopped(host: Supervisor, kafka: EmbeddedKa
     assert sorted(read(folder, "resume")["n"]) == list(range(300))
 
 
+def test_a_task_that_has_nothing_to_read_has_no_backlog(
+    host: Supervisor, kafka: EmbeddedKafka, topic: str, folder: Path
+) -> None:
+    """1. It reads all there is; its rate is known. 2. Started again it has no batch to report, and is not unknown."""
+    produce(kafka.bootstrap, topic, numbers(0, 40), KEY_GROUPS)
+    spec = task_spec("idle", files_job(topic, folder, "idle"))
+    started(host.start(spec))
+    progress = host.wait_for_records(spec.task_id, 40)
+    assert progress.input_rows_per_second > 0
+    assert progress.processed_rows_per_second > 0
+    assert host.stop(spec.task_id, finish_pending=True).result["clean"]
+    del host.progress[spec.task_id]
+    started(host.start(spec))
+    waiting = wait_until(lambda: host.progress.get(spec.task_id), REPLY_SECONDS, "the task to report")
+    assert (waiting.batch_id, waiting.input_rows, waiting.backlog_records) == (None, 0, 0)
+    host.stop(spec.task_id)
+
+
 def test_a_stop_in_mid_batch_is_settled_to_exactly_that_batch(
     host: Supervisor, kafka: EmbeddedKafka, topic: str, folder: Path
 ) -> None:

@@ -1,16 +1,13 @@
-"""What a start writes, and how long a layer still lasts: tables."""
+"""What a start writes: a table."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from penstock.cli.desired import Change, remaining_seconds, start_change
-from penstock.wire.jobs import ExplainedLeafView, LayerView
-
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
+from penstock.cli.desired import Change, start_change
+from penstock.wire.jobs import ExplainedLeafView
 
 
 def leaf(layer: str, value: str, *below: tuple[str, str]) -> ExplainedLeafView:
@@ -37,12 +34,3 @@ RUNS = ("default", "running")
 )
 def test_what_starts_a_job(known: ExplainedLeafView, expected: Change | None) -> None:
     assert start_change(known) == expected
-
-
-@pytest.mark.parametrize(
-    ("ends_in", "expected"), [(None, None), (90.2, 91), (0.0, 1), (-5.0, 1)], ids=["never", "later", "now", "over"]
-)
-def test_a_layer_keeps_its_end(ends_in: float | None, expected: int | None) -> None:
-    ends = None if ends_in is None else NOW + timedelta(seconds=ends_in)
-    layer = LayerView(job="etl", layer="oncall", version=1, expires_at=ends, config={})
-    assert remaining_seconds(layer, NOW) == expected
