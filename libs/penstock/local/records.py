@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from itertools import islice
 from typing import Any, Literal
 from uuid import uuid4
 
 import orjson
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from penstock.control.errors import Unavailable, UserError
 from penstock.local.topics import end_offsets, no_answer, partition_count, silent
@@ -19,6 +20,7 @@ KeyFunction = Literal["kafka", "crc32"]
 _ANY_PARTITION = -1
 _FLUSH_S = 30.0
 _POLL_S = 0.1
+_CONNECT_S = 30.0
 _AT_ONCE = 500
 
 
@@ -97,29 +99,39 @@ def consume(
 ) -> Iterator[Message]:
     """Committed records of a topic as they come, also those that come later; from now on unless `from_beginning`.
 
-    Ends after `count` records. Raises TimeoutError when nothing comes for `idle_seconds`; NotFound, Unavailable.
+    Ends after `count` records. Raises TimeoutError when the end is reached and nothing comes for `idle_seconds`;
+    NotFound, Unavailable.
     """
     begins = end_offsets(bootstrap, topic)
     if from_beginning:
         begins = [TopicPartition(topic, each.partition, OFFSET_BEGINNING) for each in begins]
-    settings = {"group.id": f"penstock-cli-{uuid4()}", "enable.auto.commit": False, "isolation.level": "read_committed"}
-    with closing(Consumer({"bootstrap.servers": bootstrap, **settings}, logger=silent)) as consumer:
+    own = {"group.id": f"penstock-cli-{uuid4()}", "enable.auto.commit": False, "enable.partition.eof": True}
+    settings = {"bootstrap.servers": bootstrap, "isolation.level": "read_committed", **own}
+    with closing(Consumer(settings, logger=silent)) as consumer:
         consumer.assign(begins)
-        left = count
-        while left is None or left > 0:
-            for message in _next_batch(consumer, topic, left, idle_seconds):
-                if message.error() is not None:
-                    raise no_answer(bootstrap, KafkaException(message.error()))
-                yield message
-                left = None if left is None else left - 1
+        yield from islice(_records(consumer, bootstrap, topic, len(begins), idle_seconds), count)
 
 
-def _next_batch(consumer: Consumer, topic: str, left: int | None, idle_seconds: float | None) -> list[Message]:
+def _records(
+    consumer: Consumer, bootstrap: str, topic: str, partitions: int, idle_seconds: float | None
+) -> Iterator[Message]:
+    at_end: set[int | None] = set()
     since = time.monotonic()
-    while not (messages := consumer.consume(min(left or _AT_ONCE, _AT_ONCE), _POLL_S)):
-        if idle_seconds is not None and time.monotonic() - since >= idle_seconds:
+    while True:
+        for message in consumer.consume(_AT_ONCE, _POLL_S):
+            since = time.monotonic()
+            error = message.error()
+            if error is None:
+                at_end.discard(message.partition())
+                yield message
+            elif error.code() == KafkaError._PARTITION_EOF:
+                at_end.add(message.partition())
+            else:
+                raise no_answer(bootstrap, KafkaException(error))
+        # To connect takes a while, which says nothing about the topic.
+        patience = 0.0 if len(at_end) == partitions else _CONNECT_S
+        if idle_seconds is not None and time.monotonic() - since >= idle_seconds + patience:
             raise TimeoutError(f"no record of {topic} has come for {idle_seconds:g} s")
-    return messages
 
 
 def value_line(message: Message) -> str:

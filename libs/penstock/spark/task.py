@@ -46,8 +46,6 @@ log = logger(__name__)
 # The first trigger finishes the batch that is pending; the next one never comes.
 FINISH_TRIGGER = "3650 days"
 _JITTER = 0.05
-# As Spark's `MicroBatchExecution` says it.
-_NO_DATA = "Waiting for data to arrive"
 
 
 class SchedulerPools:
@@ -169,11 +167,6 @@ class RunningTask:
     def run_id(self) -> str | None:
         """Spark's id of the present run; None when no query was started."""
         return None if self._query is None else str(self._query.runId)
-
-    @property
-    def waits_for_data(self) -> bool:
-        """Whether the query has looked at its inputs and found nothing to read."""
-        return self._query is not None and self._query.status.get("message") == _NO_DATA
 
     @property
     def is_active(self) -> bool:

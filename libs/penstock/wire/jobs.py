@@ -201,11 +201,7 @@ class LayerView(LayerVersion):
 
 
 class JobSummary(View):
-    """A job in a list. `running_revision` and `generation` null: it never ran.
-
-    Of all its tasks: `backlog_records` that are not read, `lag_seconds` of the task that lags most, and
-    `rows_per_second` that were read in the last minute. Null: unknown of some task.
-    """
+    """A job in a list. `running_revision`, `generation` null: it never ran. Backlog, lag, rate null: not all known."""
 
     job: str
     owner: str
@@ -245,8 +241,7 @@ class HiddenValueView(View):
 
 
 class ExplainedLeafView(View):
-    """A leaf of the merged configuration. Layer `default`: no layer sets it. `ignored`: why the value has no effect;
-    null if it has."""
+    """A leaf of the merged configuration. Layer `default`: no layer sets it. `ignored`: why it has no effect, or null."""
 
     field: str
     path: list[str]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.spark.measure.rates import Batches, Rates, rates, with_batch, without_data
+from penstock.spark.measure.rates import Batches, Rates, rates, with_batch
 
 START = 1_000_000.0
 
@@ -64,16 +64,16 @@ def test_a_task_that_triggers_every_ten_minutes_has_the_rate_of_ten_minutes() ->
 
 
 def test_a_task_that_waits_for_data_comes_to_rest() -> None:
-    """1. A second after its only batch. 2. Half a minute later. 3. After more than a minute. 4. Rows come again."""
-    once = after((0.0, 0, 30, 0.5))
-    assert rates(once, START + 1.0) == approx(30.0, 60.0)
-    waiting = without_data(once, START + 30.0)
-    assert rates(waiting, START + 30.0) == approx(1.0, 60.0)
-    at_rest = without_data(waiting, START + 90.0)
-    assert rates(at_rest, START + 90.0) == Rates(0.0, 0.0)
-    assert at_rest.seen == ()
-    again = with_batch(without_data(at_rest, START + 900.0), record(900.0, 1, 60, 1.0), START + 901.0)
-    assert rates(again, START + 901.0) == approx(60 / 61, 60.0)
+    """1. A second after its only batch. 2. Records without rows, every ten seconds: for half a minute, for more than
+    one. 3. Rows come again; the number of a batch that was not run is used again."""
+    once = (0.0, 0, 30, 0.5)
+    assert rates(after(once), START + 1.0) == approx(30.0, 60.0)
+    idle = [(10.0 * n, 1, 0, 0.005) for n in range(1, 90)]
+    assert rates(after(once, *idle[:3]), START + 30.0) == approx(1.0, 60.0)
+    assert rates(after(once, *idle), START + 890.0) == Rates(0.0, 0.0)
+    again = after(once, *idle, (899.0, 1, 60, 1.0))
+    assert rates(again, START + 900.0) == pytest.approx((1.0, 60.0), rel=0.2)
+    assert len(again.seen) <= 8
 
 
 def test_batches_without_rows_say_nothing_about_the_speed() -> None:

@@ -17,7 +17,7 @@ from penstock.spark.fence import Mark
 from penstock.spark.measure import traffic
 from penstock.spark.measure.malformed import Count, reason, with_count
 from penstock.spark.measure.progress import task_progress
-from penstock.spark.measure.rates import rates, with_batch, without_data
+from penstock.spark.measure.rates import rates, with_batch
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.spec import TaskSpec
 
@@ -105,8 +105,6 @@ class TaskTable:
                 continue
             if "progress" in record:
                 _take_in(task, record["progress"], record.get("malformed"))
-            else:
-                _take_in_silence(task)
             is_quiet = task.spec.quiescing and record["quiet"]
             if is_quiet != (task.progress is not None and task.progress.quiesced):
                 task.progress = (task.progress or TaskProgress()).model_copy(update={"quiesced": is_quiet})
@@ -155,18 +153,6 @@ def _take_in(task: RunningTask, progress: dict[str, Any], malformed: int | None)
         task.malformed = with_count(task.malformed, Count(monotonic(), malformed))
         problems |= reason(task.malformed, task.spec.job, task.spec.config)
     task.progress = task_progress(progress).model_copy(update={**more, "input_problems": problems})
-
-
-def _take_in_silence(task: RunningTask) -> None:
-    """No batch has ended since the last poll. Spark reports nothing of a query that waits for data."""
-    is_news = task.progress is None or (task.batches is not None and task.batches.seen)
-    if not is_news or not task.waits_for_data:
-        return
-    progress = task.progress or TaskProgress(input_rows=0, backlog_records=0)
-    if task.batches is not None:
-        task.batches = without_data(task.batches, time())
-        progress = progress.model_copy(update=rates(task.batches, time())._asdict())
-    task.progress = progress
 
 
 def _describe(task: RunningTask) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """How fast a task reads and works, over the last minute, from the progress records of its batches. Pure.
 
 A host sees a query's newest record once a second, so of quicker batches it sees some. The number of a batch says how
-many it has missed: they count as the one that it sees.
+many it has missed: they count as the one that it sees. A query that waits for data has a record without rows every ten
+seconds.
 """
 
 from __future__ import annotations
@@ -48,12 +49,6 @@ def with_batch(batches: Batches | None, record: Mapping[str, Any], now: float) -
     while len(seen) > 1 and now - seen[0].ended_at >= WINDOW_SECONDS:
         since, seen = seen[0].ended_at, seen[1:]
     return Batches(since, seen)
-
-
-def without_data(batches: Batches, now: float) -> Batches:
-    """The batches of the last minute of a task that waits for data; perhaps none."""
-    seen = tuple(batch for batch in batches.seen if now - batch.ended_at < WINDOW_SECONDS)
-    return Batches(max(batches.since, now - WINDOW_SECONDS), seen)
 
 
 def rates(batches: Batches | None, now: float) -> Rates:
