@@ -80,7 +80,7 @@ def consume(
 ) -> None:
     """Print the committed records of a topic as JSON lines.
 
-    The records come in order of their partition, and partitions in any order.
+    Those of one partition come in their order. `--idle` counts from the end of the topic on.
     """
     seconds = None if idle is None else duration_seconds(idle, field="idle")
     found = records.consume(_bootstrap(), name, from_beginning=from_beginning, count=count, idle_seconds=seconds)

@@ -241,7 +241,7 @@ class HiddenValueView(View):
 
 
 class ExplainedLeafView(View):
-    """A leaf of the merged configuration. Layer `default`: no layer sets it. `ignored`: why it has no effect, or null."""
+    """A leaf of the merged configuration. Layer `default`: no layer sets it. `ignored`: why it has no effect."""
 
     field: str
     path: list[str]

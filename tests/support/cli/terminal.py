@@ -27,6 +27,7 @@ class Terminal:
         (folder / "deploy").symlink_to(REPOSITORY / "deploy")
         monkeypatch.chdir(folder)
         monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+        monkeypatch.setenv("PYTHONPATH", f"{REPOSITORY / 'libs'}:{REPOSITORY}")
         for name in ("URL", "TOKEN", "DATA_DIR", "KAFKA_BOOTSTRAP"):
             monkeypatch.delenv(f"PENSTOCK_{name}", raising=False)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.control.errors import Conflict
+from penstock.local.ports import free_port
 from penstock.local.services import (
     MOST_TASK_MANAGERS,
     StackPlan,
@@ -17,6 +20,7 @@ from penstock.local.services import (
     standard_ports,
     task_manager_name,
 )
+from penstock.local.stack import LocalStack
 from penstock.local.supervisor import pause_seconds
 
 SERVICES = ("job_service", "state_syncer", "task_service", "shard_manager", "auto_scaler")
@@ -53,6 +57,13 @@ def test_another_base_moves_all_ports_and_kafka_comes_near() -> None:
     assert (kafka_port(), kafka_port(8070)) == (19092, 8090)
     every = [*usual.values(), kafka_port(), *moved.values(), kafka_port(8070)]
     assert len(every) == len(set(every))
+
+
+def test_a_stack_beside_another_one_on_its_ports_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    base = free_port()
+    with socket.create_server(("127.0.0.1", base)), pytest.raises(Conflict, match="--port-base 8070 --data-dir"):
+        LocalStack(tmp_path / "data", port_base=base).start()
+    assert not (tmp_path / "data").exists()
 
 
 def test_services_start_first_then_task_managers() -> None:
