@@ -16,8 +16,9 @@ from penstock.wire.overview import SyncView, TaskView
 
 POLL_SECONDS = 0.3
 GIVEN_UP = (JobState.FAILED, JobState.QUARANTINED)
-# One crash may pass: Kafka was away, or a table is made at this moment. Penstock starts the task again after both.
-_CRASHES_OF_A_BROKEN_TASK = 2
+# A crash or two may pass: Kafka was away, or the machine is busy. Penstock starts the task again after each.
+_CRASHES_OF_A_BROKEN_TASK = 3
+_STATES = {"unknown": "not reported by a container yet"}
 
 
 class Reached(NamedTuple):
@@ -112,7 +113,7 @@ def _counts(tasks: Sequence[TaskView]) -> str:
     for task in tasks:
         states.setdefault(task.state, []).append(task.task)
     running = len(states.pop(TaskState.RUNNING, ()))
-    others = "".join(f", {_names(names)} {state}" for state, names in sorted(states.items()))
+    others = "".join(f", {_names(names)} {_STATES.get(state, state)}" for state, names in sorted(states.items()))
     return f"{running} of {len(tasks)} tasks run{others}"
 
 

@@ -53,12 +53,17 @@ def task(index: int = 0, **facts: Any) -> TaskView:
             id="a task starts",
         ),
         pytest.param(
+            (job(converged=False), sync(), [task(), task(1, state="unknown", container=None, progress=None)]),
+            Reached("etl: 1 of 2 tasks run, etl/1 not reported by a container yet"),
+            id="a task that no container knows",
+        ),
+        pytest.param(
             (job(converged=False), sync(), [task(), task(1, state="crashed", crashes=1, error="no table")]),
             Reached("etl/1 crashed: no table (it is started again)"),
             id="a first crash",
         ),
         pytest.param(
-            (job(converged=False), sync(), [task(n, state="crashed", crashes=2, error="no table") for n in (0, 1)]),
+            (job(converged=False), sync(), [task(n, state="crashed", crashes=3, error="no table") for n in (0, 1)]),
             Reached("etl/0 crashed: no table", failed=True),
             id="crashes again",
         ),
