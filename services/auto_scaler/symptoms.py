@@ -10,6 +10,7 @@ from statistics import fmean, pstdev
 from typing import Literal
 
 from penstock.config.declare import Model
+from penstock.tasks.lag import lag_seconds
 
 LagBasis = Literal["bytes", "records"]
 
@@ -74,13 +75,7 @@ def _lag(
     backlog: Callable[[TaskSample], int | None],
     rate: Callable[[TaskSample], float | None],
 ) -> float | None:
-    waiting = _total([backlog(sample) for sample in samples])
-    if waiting is None:
-        return None
-    if waiting == 0:
-        return 0.0
-    processed = _total([rate(sample) for sample in samples])
-    return waiting / processed if processed else None
+    return lag_seconds(_total([backlog(sample) for sample in samples]), _total([rate(sample) for sample in samples]))
 
 
 def processed_bytes_per_second(sample: TaskSample) -> float | None:

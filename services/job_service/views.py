@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.config.model import DesiredState
+from penstock.model.reports import TaskState
+from penstock.tasks.lag import lag_seconds
 from penstock.tasks.loads import TaskLoad
 from penstock.tasks.selectors import selector_of
 from penstock.tasks.shards import Sharding
@@ -104,8 +106,16 @@ def _task_view(
     }
     if report is None:
         return TaskView(**about, state=UNKNOWN)
+    about["lag_seconds"] = _lag_seconds(report)
     named = {name: getattr(report, name) for name in TaskView.model_fields if name not in about}
     return TaskView(**about, **named)
+
+
+def _lag_seconds(report: ReportedTask) -> float | None:
+    """Unknown of a task that does not run: its progress is old."""
+    if report.progress is None or report.state != TaskState.RUNNING:
+        return None
+    return lag_seconds(report.progress.get("backlog_records"), report.progress.get("processed_rows_per_second"))
 
 
 def _task_count(running: RunningRow | None) -> int:

@@ -13,6 +13,8 @@ import psutil
 import pytest
 
 from tests.support.chaos.stack import ChaosStack
+from tests.support.cli.shell import Shell
+from tests.support.cli.terminal import Terminal
 from tests.support.spark.hosts import quick_start
 from tests.support.stack.counts import CountJob
 from tests.support.stack.rows import RowJob
@@ -70,6 +72,14 @@ def _environment(process: psutil.Process) -> str:
         return " ".join(process.environ().values())
     except psutil.Error:
         return ""
+
+
+@pytest.fixture
+def terminal(
+    stack: ChaosStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Terminal:
+    """A terminal in which the CLI finds the stack."""
+    return Terminal(stack, tmp_path, Shell(monkeypatch, capsys), monkeypatch)
 
 
 @pytest.fixture(scope="package")

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
 from sqlalchemy import text
-from structlog.testing import capture_logs
 
-from penstock.local.kafka import EmbeddedKafka
 from penstock.local.ports import free_port
 from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskState
 from penstock.store.alerts import raise_alert
@@ -27,7 +23,7 @@ from services.auto_scaler.store.decisions import AUTO_SCALER, NewDecision, inser
 from services.shard_manager.store.members import register
 from services.shard_manager.store.owners import Change, ensure_shards, read_owners, record_owners
 from services.task_service.store.reports import save_report
-from tests.support.cli.shell import Shell
+from tests.support.cli.shell import Shell, lone
 from tests.support.job_service.service import CONFIG, RunningJobService, as_new, standing_job_service
 from tests.support.store.running import commit_job
 
@@ -48,12 +44,8 @@ def service(standing: RunningJobService) -> RunningJobService:
 
 @pytest.fixture
 def lone_shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[Shell]:
-    """A shell whose settings name no service that answers. What services in this process log is kept off its output."""
-    monkeypatch.setenv("PENSTOCK_DATA_DIR", str(tmp_path))
-    monkeypatch.setenv("PENSTOCK_URL", f"http://127.0.0.1:{free_port()}")
-    monkeypatch.setenv("PENSTOCK_TOKEN", "pst_none")
-    with capture_logs():
-        yield Shell(monkeypatch, capsys)
+    with lone(monkeypatch, capsys, tmp_path) as shell:
+        yield shell
 
 
 @pytest.fixture
@@ -199,16 +191,21 @@ def test_what_runs_where_and_what_nobody_knows(shell: Shell, etl: str, service: 
 def _run_one_task_of(job: str, service: RunningJobService) -> None:
     commit_job(service.engine, job, task_count=2)
     shard = shard_of(task_id(job, 0), SHARDS)
-    progress = TaskProgress(backlog_records=1_234_567, processed_rows_per_second=50.0)
-    report = TaskReport(
-        job=job, index=0, state=TaskState.RUNNING, revision=1, generation=1, restarts=0, epoch=1, progress=progress
-    )
-    batch = TaskReportBatch(container="tm-1", incarnation="life", commit_number=1, version=1, tasks=(report,))
     with transaction(service.engine) as connection:
         ask_for_shards(connection, SHARDS)
         ensure_shards(connection, SHARDS)
-        register(connection, Member("tm-1", "life", "http://127.0.0.1:7100", "local", 2.0, 2**32, 2**34), empty=True)
+    _report(job, 0, "tm-1", TaskProgress(backlog_records=1_234_567, processed_rows_per_second=50.0), service)
+    with transaction(service.engine) as connection:
         record_owners(connection, {shard: Change("tm-1", read_owners(connection)[shard].epoch)})
+
+
+def _report(job: str, index: int, container: str, progress: TaskProgress, service: RunningJobService) -> None:
+    report = TaskReport(
+        job=job, index=index, state=TaskState.RUNNING, revision=1, generation=1, restarts=0, epoch=1, progress=progress
+    )
+    batch = TaskReportBatch(container=container, incarnation="life", commit_number=1, version=1, tasks=(report,))
+    with transaction(service.engine) as connection:
+        register(connection, Member(container, "life", "http://127.0.0.1:7100", "local", 2.0, 2**32, 2**34), empty=True)
         save_report(connection, batch, [])
 
 
@@ -248,27 +245,87 @@ def test_a_token_is_made_listed_used_and_revoked(shell: Shell, monkeypatch: pyte
     assert "Unauthenticated: " in shell("jobs", "list").refusal()
 
 
-def test_a_package_is_packed(lone_shell: Shell, tmp_path: Path) -> None:
+def test_a_package_is_deleted_unless_a_job_uses_it(shell: Shell, tmp_path: Path) -> None:
+    """1. Version 1 is a job's. 2. Version 2 is nobody's. 3. The job takes another: version 1 may go."""
     folder = tmp_path / "rules"
     folder.mkdir()
-    assert "(field package, rule not_empty)" in lone_shell("packages", "pack", str(folder), "rules", "1").refusal()
     (folder / "rules.py").write_text("LIMIT = 3\n")
-    said = lone_shell("packages", "pack", str(folder), "rules", "1").ok()
-    assert said.startswith(f"packed {tmp_path / 'packages' / 'rules-1.zip'}\n")
-    assert '"digest": "sha256:' in said
-    (folder / "rules.py").write_text("LIMIT = 4\n")
-    refused = lone_shell("packages", "pack", str(folder), "rules", "1").refusal()
-    assert "(field package.version, rule immutable)" in refused
+    for version in ("1", "2", "3"):
+        shell("packages", "pack", str(folder), "rules", version).ok()
+    package = {"package": {"name": "rules", "version": "1"}, "query": {"python": "rules:query"}}
+    config = {**CONFIG, **package}
+    shell("jobs", "apply", "ruled", json.dumps(config), "--no-verify").ok()
+    refused = shell("packages", "delete", "rules", "1").refusal()
+    assert "rules 1 is the package of ruled" in refused
+    assert shell("packages", "delete", "rules", "2").ok() == f"deleted {tmp_path / 'packages' / 'rules-2.zip'}\n"
+    assert "there are: rules-1.zip, rules-3.zip" in shell("packages", "delete", "rules", "2").refusal()
+    shell("layers", "patch", "ruled", "base", '{"package": {"version": "3"}}', "--no-verify").ok()
+    shell("packages", "delete", "rules", "1").ok()
 
 
-def test_a_topic_is_created_once(lone_shell: Shell, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PENSTOCK_KAFKA_BOOTSTRAP", kafka.bootstrap)
-    topic = f"cli-{uuid.uuid4().hex[:8]}"
-    assert lone_shell("topics", "create", topic, "--partitions", "3").ok() == f"created {topic} with 3 partitions\n"
-    made = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(topic, 10).topics[topic]
-    assert len(made.partitions) == 3
-    assert "(field name, rule unique)" in lone_shell("topics", "create", topic).refusal()
-    assert "did not create a b" in lone_shell("topics", "create", "a b").refusal()
+def test_a_dry_run_shows_the_plan_and_writes_nothing(shell: Shell) -> None:
+    """Of a job that does not exist, of one that does, and of one that would be refused. A long text stands whole."""
+    sql = (
+        "SELECT " + ", ".join(f"concat(dest, '{number}') AS column_{number}" for number in range(20)) + " FROM flights"
+    )
+    config = {**CONFIG, "query": {"sql": sql}}
+    said = shell("jobs", "apply", "new", json.dumps(config), "--dry-run", "--no-verify").ok()
+    assert said.endswith("dry run: nothing was written\n")
+    assert f"  + {sql}" in said.splitlines()
+    assert "NotFound" in shell("jobs", "show", "new").refusal()
+
+    shell("jobs", "apply", "new", json.dumps(CONFIG), "--no-verify").ok()
+    said = shell("jobs", "apply", "new", json.dumps(config), "--dry-run", "--no-verify").ok()
+    assert [line for line in said.splitlines() if line.startswith("  - ")] == [f"  - {CONFIG['query']['sql']}"]
+    assert json.loads(shell("layers", "show", "new", "base").ok())["version"] == 1
+    assert "InvalidConfig" in shell("jobs", "apply", "new", json.dumps({**CONFIG, "owner": 7}), "--dry-run").refusal()
+
+
+def test_a_job_is_stopped_and_started_in_the_layer_that_counts(shell: Shell, etl: str) -> None:
+    """1. A stop goes to `oncall`, for ever. 2. A start takes it back. 3. A layer that ends is not made to last unseen.
+    4. A stop in the job's own definition is overruled in that layer."""
+    stopped = shell("jobs", "stop", etl, "--reason", "quiet night").ok()
+    assert stopped.startswith("patch etl oncall: ")
+    assert "ends" not in stopped
+    assert shell("jobs", "stop", etl).ok() == "etl is stopped already, by the layer oncall\n"
+    assert shell("jobs", "start", etl).ok().startswith("drop etl oncall: ")
+    assert "etl is to run already" in shell("jobs", "start", etl).ok()
+
+    shell("override", etl, '{"priority": 1}', "--reason", "peak", "--for", "30m").ok()
+    assert "(field for, rule given_when_the_layer_expires)" in shell("jobs", "stop", etl).refusal()
+    assert "ends in 59m" in shell("jobs", "stop", etl, "--for", "1h").ok()
+    assert "ends in 59m" in shell("jobs", "start", etl).ok()
+    assert json.loads(shell("layers", "show", etl, "oncall").ok())["config"] == {"priority": 1}
+
+    shell("layers", "patch", etl, "base", '{"desired_state": "stopped"}').ok()
+    assert shell("jobs", "start", etl).ok().startswith("patch etl base: ")
+    assert json.loads(shell("jobs", "show", etl).ok())["config"]["desired_state"] == "running"
+
+
+def test_waiting_ends_with_a_reason(shell: Shell, etl: str, service: RunningJobService) -> None:
+    """1. Nothing runs the job: exit code 3, and what it waits for. 2. The State Syncer gave up: exit code 1."""
+    late = shell("jobs", "start", etl, "--wait", "--timeout", "1s")
+    assert late.code == 3
+    assert late.err == "TimeoutError: not done after 1 s, Penstock goes on: etl is pending\n"
+    with transaction(service.engine) as connection:
+        insert = "INSERT INTO sync_state (job, revision, state, detail) VALUES ('etl', 1000000, 'failed', 'no room')"
+        connection.execute(text(insert))
+    assert "etl is failed: no room" in shell("jobs", "start", etl, "--wait").refusal()
+
+
+def test_lag_is_shown_in_seconds_where_it_is_known(shell: Shell, etl: str, service: RunningJobService) -> None:
+    """One of two tasks is reported: its own lag is known, the job's is not. Then the other one lags more."""
+    _run_one_task_of(etl, service)
+    lags = [task["lag_seconds"] for task in json.loads(shell("tasks", etl, "--json").ok())["tasks"]]
+    assert lags == [pytest.approx(1_234_567 / 50.0), None]
+    assert json.loads(shell("jobs", "show", etl).ok())["lag_seconds"] is None
+
+    progress = TaskProgress(backlog_records=600_000, processed_rows_per_second=10.0, input_rows_per_second=8.0)
+    _report(etl, 1, "tm-2", progress, service)
+    shown = json.loads(shell("jobs", "list", "--json").ok())
+    assert (shown["backlog_records"], shown["lag_seconds"], shown["rows_per_second"]) == (1_834_567, 60_000.0, None)
+    for words in (("jobs", "list"), ("tasks", etl), ("top", "--updates", "1")):
+        assert "60,000.0" in shell(*words).ok()
 
 
 def test_the_store_is_made_and_the_first_admin_told_once(lone_shell: Shell, empty_database_url: str) -> None:

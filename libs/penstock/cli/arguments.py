@@ -15,9 +15,21 @@ Verify = Annotated[
     bool,
     typer.Option("--verify/--no-verify", help="ask Spark what is wrong with the job; not for what another job makes"),
 ]
+PortBase = Annotated[
+    int,
+    typer.Option(
+        min=1024,
+        max=65_000,
+        help="port of the Job Service; all other ports follow it, up to 61 higher. Default: 7070, with Kafka at 19092",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="print the whole answer as JSON")]
 ForTime = Annotated[
     str | None, typer.Option("--for", help="after this time the change is undone: 30m, 2h, 1d; default: never")
 ]
 Wait = Annotated[str, typer.Option("--wait", help="how long to wait until it is done: 90s, 10m, 2h")]
+WaitUntilDone = Annotated[
+    bool, typer.Option("--wait", help="wait until all tasks run and have finished a batch, or until they are stopped")
+]
+Timeout = Annotated[str, typer.Option(help="how long --wait waits: 90s, 10m, 2h; exit code 3 when it is over")]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="return at once; `penstock sync` shows the progress")]

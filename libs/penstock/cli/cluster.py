@@ -10,6 +10,7 @@ import typer
 from penstock.cli.arguments import AsJson, Job
 from penstock.cli.connection import client, say_more
 from penstock.cli.output import cell, say, show_json, table
+from penstock.config.tree import FIELD_TABLE
 from penstock.wire.jobs import FieldView
 from penstock.wire.overview import ShardCount
 
@@ -54,8 +55,11 @@ def alerts(as_json: AsJson = False) -> None:
 
 
 def fields(as_json: AsJson = False) -> None:
-    """List all fields of a job's configuration: default, layers that may set it, cost of a change."""
-    answer = client().fields()
+    """List all fields of a job's configuration: default, layers that may set it, cost of a change.
+
+    It needs no running stack: the fields are those of this version of Penstock.
+    """
+    answer = [FieldView.model_validate(row.as_json()) for row in FIELD_TABLE]
     if as_json:
         return show_json(*answer)
     rows = [(f.path, f"{f.type}, {f.unit}" if f.unit else f.type, *_rules(f), f.documentation) for f in answer]

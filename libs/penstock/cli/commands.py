@@ -10,7 +10,7 @@ GROUPS = {
     "savepoint": "Take, list, restore and delete savepoints of a job.",
     "tokens": "Manage the tokens with which tools and people call the Job Service.",
     "packages": "Pack Python code for jobs.",
-    "topics": "Create Kafka topics.",
+    "topics": "Create, list, feed, read and delete Kafka topics.",
 }
 
 _ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
@@ -19,6 +19,8 @@ COMMANDS = (
     Command("jobs list", "jobs:list_", "List all jobs by name."),
     Command("jobs show", "jobs:show", "Show one job as JSON: merged configuration, layer versions, state."),
     Command("jobs apply", "jobs:apply", "Create a job, or replace its base layer."),
+    Command("jobs stop", "desired:stop", "Stop the tasks of a job. `jobs start` goes on where they stopped."),
+    Command("jobs start", "desired:start", "Start the tasks of a job that was stopped. They go on where they stopped."),
     Command("jobs delete", "jobs:delete", "Stop the tasks of a job, then delete the job. Its history is kept."),
     Command("layers show", "layers:show", "Show one layer of a job as JSON."),
     Command("layers patch", "layers:patch", "Merge a change into a layer. A null removes a key."),
@@ -36,7 +38,7 @@ COMMANDS = (
     Command("revert", "layers:revert", "Set a layer back to its content at an earlier version."),
     Command("restart", "jobs:restart", "Restart the tasks of a job. Their state is kept."),
     Command("release", "jobs:release", "Release a job from quarantine: the State Syncer tries its change again."),
-    Command("tasks", "jobs:tasks", "List the tasks of a job: state, container, backlog, last error."),
+    Command("tasks", "jobs:tasks", "List the tasks of a job: state, container, backlog, lag, last error."),
     Command("sync", "jobs:sync", "Show how far a job is from its expected configuration, and what blocks it, as JSON."),
     Command("rescale", "rescale:rescale", "Change the number of tasks of a job. No row is lost or counted twice."),
     Command(
@@ -76,11 +78,20 @@ COMMANDS = (
     Command(
         "packages pack", "packages:pack", "Pack a folder of Python modules; print what to write as the job's `package`."
     ),
+    Command("packages delete", "packages:delete", "Delete a version of a package. Refused while a job uses it."),
     Command(
         "topics create",
         "topics:create",
         "Create a Kafka topic. Its partitions are the key groups of the jobs that read it.",
     ),
+    Command(
+        "topics list",
+        "topics:list_",
+        "List all topics: partitions, and offsets in use, which are the records and the markers of transactions.",
+    ),
+    Command("topics produce", "topics:produce", "Send JSON lines to a topic, one record each."),
+    Command("topics consume", "topics:consume", "Print the committed records of a topic as JSON lines."),
+    Command("topics delete", "topics:delete", "Delete a topic and all its records. Jobs that read or write it fail."),
     Command("init", "init:init", "Create or upgrade the job store, and print the first admin token once."),
     Command("up", "up:up", "Run Postgres, Kafka, all services and Task Managers on this machine. Ctrl-C stops them."),
     Command(

@@ -9,9 +9,27 @@ import httpx
 from penstock.cli.output import cell, say
 from penstock.cli.parse import json_object
 from penstock.cli.settings import CliSettings
-from penstock.control.errors import UserError
+from penstock.control.errors import Unavailable, UserError
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import Written
+
+_WHERE = (
+    "is `penstock up` running? It is looked for in .penstock of this folder; PENSTOCK_DATA_DIR names another folder, "
+    "PENSTOCK_URL another address"
+)
+
+
+class _Client(JobClient):
+    """A client that says what to look at when nobody answers."""
+
+    def send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """As `HttpClient.send`."""
+        try:
+            return super().send(method, path, **options)
+        except Unavailable as error:
+            if isinstance(error.__cause__, httpx.TransportError):
+                raise Unavailable(f"{error.detail}: {_WHERE}") from error.__cause__
+            raise
 
 
 def client() -> JobClient:
@@ -19,7 +37,7 @@ def client() -> JobClient:
     settings = CliSettings.read()
     url = settings.service_url()
     try:
-        return JobClient(url, settings.bearer_token())
+        return _Client(url, settings.bearer_token())
     except httpx.InvalidURL as error:
         raise UserError(f"{url} is not a URL: {error}", field="PENSTOCK_URL", rule="url") from error
 

@@ -1,7 +1,12 @@
-"""How a command fails: a line for each problem on the error stream, with field and rule, and exit code 1."""
+"""How a command fails: a line for each problem on the error stream, with field and rule, and an exit code.
+
+1: refused, or it cannot be done. 3: it is not done in the time that was given, and goes on. (2: wrong options, by
+typer.)
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -11,15 +16,20 @@ from pydantic import ValidationError
 from penstock.cli.output import err
 from penstock.control.errors import PenstockError, TerminalError, UserError
 
+REFUSED, LATE = 1, 3
+
 
 def run(app: Callable[..., Any], name: str) -> None:
     """Runs a program under a name. An expected error is told in lines; any other is a bug and shows its traceback."""
     try:
         app(prog_name=name)
+    except BrokenPipeError:
+        # Whoever reads (`| head`) has seen enough. What Python would still write at its end goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (PenstockError, ValidationError, OSError) as error:
         told = "\n".join([f"{type(error).__name__}: {line(error)}", *further(error)])
         err.print(told, style="red", markup=False, highlight=False, soft_wrap=True)
-        sys.exit(1)
+        sys.exit(LATE if isinstance(error, TimeoutError) else REFUSED)
 
 
 def line(error: PenstockError | ValidationError | OSError) -> str:

@@ -6,10 +6,16 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.arguments import AsJson, Config, Job, Reason, Verify
+from penstock.cli.arguments import AsJson, Config, Job, Reason, Timeout, Verify, WaitUntilDone
 from penstock.cli.connection import client, definition, say_written
-from penstock.cli.output import figure, show_json, table
+from penstock.cli.layers import say_plan
+from penstock.cli.output import cell, figure, say, show_json, table
+from penstock.cli.parse import duration_seconds
+from penstock.cli.waiting import wait_for, wait_until_gone
 from penstock.model.jobs import JobState
+from penstock.wire.job_client import JobClient
+from penstock.wire.jobs import JobSummary
+from penstock.wire.overview import TaskView
 
 
 def list_(
@@ -22,8 +28,11 @@ def list_(
     found = list(client().list_jobs(prefix=prefix, owner=owner, state=state))
     if as_json:
         return show_json(*found)
-    headings = ("job", "state", "converged", "revision", "running", "generation", "owner")
-    rows = [(j.job, j.state, j.converged, j.revision, j.running_revision, j.generation, j.owner) for j in found]
+    headings = ("job", "state", "converged", "revision", "running", "generation", "backlog", "lag s", "owner")
+    rows = [
+        (j.job, j.state, j.converged, j.revision, j.running_revision, j.generation, *backlog_and_lag(j), j.owner)
+        for j in found
+    ]
     return table(headings, rows)
 
 
@@ -32,17 +41,51 @@ def show(job: Job) -> None:
     show_json(client().get_job(job))
 
 
-def apply(job: Job, config: Config, reason: Reason = "", verify: Verify = True) -> None:
+def apply(
+    job: Job,
+    config: Config,
+    reason: Reason = "",
+    verify: Verify = True,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="show the plan and what Spark says; write nothing")
+    ] = False,
+    wait: WaitUntilDone = False,
+    timeout: Timeout = "5m",
+) -> None:
     """Create a job, or replace its base layer.
 
     In a file, `${data_dir}` is replaced by the data folder of `penstock up`, and `${job}` by the job's name.
+
+    Exit codes: 0 done; 1 refused, or the job cannot run; 2 wrong options; 3 still not done after --timeout.
     """
-    say_written(client().put_job(job, definition(job, config), reason=reason, verify=verify))
+    content, seconds, connection = definition(job, config), duration_seconds(timeout, field="timeout"), client()
+    if dry_run:
+        return _try(connection, job, content, verify)
+    written = connection.put_job(job, content, reason=reason, verify=verify)
+    say_written(written)
+    return wait_for(connection, job, written.revision, seconds) if wait else None
 
 
-def delete(job: Job, reason: Reason = "") -> None:
+def _try(connection: JobClient, job: str, content: dict[str, Any], verify: bool) -> None:
+    """Says what the write would do. Ends with exit code 1 when it would be refused."""
+    answer = connection.plan(job, content, layer="base", action="put", verify=verify)
+    say_plan(answer)
+    say("dry run: nothing was written")
+    if not answer.allowed:
+        raise typer.Exit(1)
+
+
+def delete(
+    job: Job,
+    reason: Reason = "",
+    wait: Annotated[bool, typer.Option("--wait", help="wait until the job is gone")] = False,
+    timeout: Timeout = "5m",
+) -> None:
     """Stop the tasks of a job, then delete the job. Its history is kept."""
-    say_written(client().delete_job(job, reason=reason))
+    connection, seconds = client(), duration_seconds(timeout, field="timeout")
+    say_written(connection.delete_job(job, reason=reason))
+    if wait:
+        wait_until_gone(connection, job, seconds)
 
 
 def restart(job: Job, reason: Reason = "") -> None:
@@ -56,20 +99,41 @@ def release(job: Job, reason: Reason = "") -> None:
 
 
 def tasks(job: Job, as_json: AsJson = False) -> None:
-    """List the tasks of a job: state, container, backlog, last error."""
+    """List the tasks of a job: state, container, backlog, lag, last error.
+
+    `lag s` is the seconds of work that wait: the backlog over the rate at which the task works. `rows/s` were read in
+    the last minute.
+    """
     answer = client().tasks(job)
     if as_json:
         return show_json(answer)
     rows = [
-        (t.task, t.state, t.container, t.revision, t.generation, t.crashes, *_figures(t.progress or {}), t.error)
-        for t in answer.tasks
+        (t.task, t.state, t.container, t.revision, t.generation, t.crashes, *_figures(t), t.error) for t in answer.tasks
     ]
-    headings = ("task", "state", "container", "revision", "generation", "crashes", "backlog", "rows/s", "error")
+    headings = (
+        "task",
+        "state",
+        "container",
+        "revision",
+        "generation",
+        "crashes",
+        "backlog",
+        "lag s",
+        "rows/s",
+        "error",
+    )
     return table(headings, rows)
 
 
-def _figures(progress: dict[str, Any]) -> tuple[str, str]:
-    return figure(progress.get("backlog_records")), figure(progress.get("processed_rows_per_second"))
+def _figures(task: TaskView) -> tuple[str, str, str]:
+    progress = task.progress or {}
+    backlog, rate = progress.get("backlog_records"), progress.get("input_rows_per_second")
+    return figure(backlog), cell(task.lag_seconds), cell(rate)
+
+
+def backlog_and_lag(job: JobSummary) -> tuple[str, str]:
+    """Two cells: unread records, and the seconds of work that they are."""
+    return figure(job.backlog_records), cell(job.lag_seconds)
 
 
 def sync(job: Job) -> None:

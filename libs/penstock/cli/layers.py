@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import ndiff
 from typing import Annotated, Any
 
 import typer
@@ -13,9 +14,10 @@ from penstock.cli.errors import required
 from penstock.cli.output import cell, changes, say, show_json, table
 from penstock.cli.parse import expiry_seconds
 from penstock.wire.job_client import JobClient
-from penstock.wire.jobs import AnalysisView, ExplainedLeafView, HiddenValueView, PlanView
+from penstock.wire.jobs import AnalysisView, ExplainedLeafView, FieldChangeView, HiddenValueView, PlanView
 
 DEFAULT_LAYER = "default"
+_LONGEST_IN_TABLE = 40
 _WATERMARKS = {
     "wait": "tasks that are behind first read up to the others (completeness: wait)",
     "drop_late": "rows that slow tasks have not read yet are dropped as late (completeness: drop_late)",
@@ -137,13 +139,38 @@ def plan(job: Job, layer: Layer, config: Config, as_json: AsJson = False, verify
     """
     content = definition(job, config)
     answer = client().plan(job, content, layer=layer, verify=verify)
-    if as_json:
-        return show_json(answer)
-    rows = [(change.field, change.old, change.new, change.kind) for change in answer.fields]
-    table(("field", "old", "new", "change kind"), rows, title=f"{job}: change kind {answer.kind}")
-    for sentence in (*plan_outcome(answer), *analysis_outcome(answer.analysis)):
+    return show_json(answer) if as_json else say_plan(answer)
+
+
+def say_plan(answer: PlanView) -> None:
+    """The fields that change, the steps and their costs, and what Spark says.
+
+    Long texts stand whole below the table.
+    """
+    rows = [(each.field, *_sides(each), each.kind) for each in answer.fields]
+    table(("field", "old", "new", "change kind"), rows, title=f"{answer.job}: change kind {answer.kind}")
+    long = [line for each in answer.fields for line in difference(each)]
+    for sentence in (*long, *plan_outcome(answer), *analysis_outcome(answer.analysis)):
         say(sentence)
-    return None
+
+
+def _sides(change: FieldChangeView) -> tuple[str, str]:
+    if not _is_long(change):
+        return cell(change.old), cell(change.new)
+    return ("-" if change.old is None else "below"), ("-" if change.new is None else "below")
+
+
+def difference(change: FieldChangeView) -> Iterator[str]:
+    """The lines of long texts that a change removes (`-`), adds (`+`) and keeps; none for a change of short ones."""
+    if _is_long(change):
+        old, new = (str(side).splitlines() if side is not None else [] for side in (change.old, change.new))
+        yield f"{change.field}:"
+        yield from (f"  {line}" for line in ndiff(old, new) if not line.startswith("?"))
+
+
+def _is_long(change: FieldChangeView) -> bool:
+    texts = [side for side in (change.old, change.new) if isinstance(side, str)]
+    return any(len(text) > _LONGEST_IN_TABLE or "\n" in text for text in texts)
 
 
 def plan_outcome(answer: PlanView) -> Iterator[str]:

@@ -37,6 +37,11 @@ def say(text: str, style: str = "") -> None:
     out.print(Text(text, style=style), soft_wrap=True)
 
 
+def note(text: str) -> None:
+    """A line for people on the error stream, beside output that a program reads."""
+    err.print(Text(text), soft_wrap=True)
+
+
 def show_json(*answers: BaseModel) -> None:
     """Whole answers as JSON, one after the other."""
     for answer in answers:

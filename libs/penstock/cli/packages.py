@@ -2,22 +2,54 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from penstock.cli.output import out, say
+from penstock.cli.connection import client
+from penstock.cli.output import note, say
 from penstock.cli.settings import CliSettings
+from penstock.control.errors import Conflict
 from penstock.spark import packages
+
+Name = Annotated[str, typer.Argument(help="name of the package")]
 
 
 def pack(
     folder: Annotated[Path, typer.Argument(help="folder of Python modules")],
-    name: Annotated[str, typer.Argument(help="name of the package")],
+    name: Name,
     version: Annotated[str, typer.Argument(help="version; a packed version never changes")],
 ) -> None:
-    """Pack a folder of Python modules; print what to write as the job's `package`."""
+    """Pack a folder of Python modules; print what to write as the job's `package`.
+
+    Only this JSON document goes to the standard output: `penstock packages pack ... > package.json`.
+    """
     path, digest = packages.pack(folder, name, version, CliSettings.read().packages())
-    say(f"packed {path}")
-    out.print_json(data={"package": {"name": name, "version": version, "digest": digest}})
+    note(f"packed {path}")
+    print(json.dumps({"package": {"name": name, "version": version, "digest": digest}}, indent=2))
+
+
+def delete(
+    name: Name,
+    version: Annotated[str, typer.Argument(help="version to delete")],
+    force: Annotated[bool, typer.Option("--force", help="do not ask the Job Service whether a job uses it")] = False,
+) -> None:
+    """Delete a version of a package. Refused while a job uses it."""
+    if not force:
+        _require_unused(name, version)
+    path = packages.delete(name, version, CliSettings.read().packages())
+    say(f"deleted {path}")
+
+
+def _require_unused(name: str, version: str) -> None:
+    connection = client()
+    users = [job.job for job in connection.list_jobs(package=f"{name}/{version}")]
+    if users:
+        shown = ", ".join(users[:5]) + (f" and {len(users) - 5} more" if len(users) > 5 else "")
+        raise Conflict(
+            f"{name} {version} is the package of {shown}: give the job another package, or delete it, first",
+            field="package",
+            rule="unused",
+        )

@@ -11,15 +11,12 @@ from penstock.cli.connection import client, say_written
 from penstock.cli.layers import plan_outcome
 from penstock.cli.output import figure, say, table
 from penstock.cli.parse import duration_seconds, expiry_seconds
+from penstock.cli.waiting import GIVEN_UP, POLL_SECONDS
 from penstock.control.errors import Conflict
 from penstock.control.process import wait_until
-from penstock.model.jobs import JobState
 from penstock.wire.balance import BalanceView, LoadView
 from penstock.wire.job_client import JobClient
 from penstock.wire.overview import SyncView
-
-_POLL_SECONDS = 0.3
-_GIVEN_UP = (JobState.FAILED, JobState.QUARANTINED)
 
 
 def rescale(
@@ -60,16 +57,16 @@ def watch(connection: JobClient, job: str, revision: int, seconds: float) -> Non
             say(f"{view.state}: {view.detail}")
         return _has_ended(view, revision)
 
-    wait_until(has_ended, seconds, f"{job} to run revision {revision}: see `penstock sync`", poll_s=_POLL_SECONDS)
+    wait_until(has_ended, seconds, f"{job} to run revision {revision}: see `penstock sync`", poll_s=POLL_SECONDS)
     view = connection.sync(job)
-    if view.state in _GIVEN_UP:
+    if view.state in GIVEN_UP:
         raise Conflict(f"{job} is {view.state} and runs as before: {view.detail}", rule="rescaled")
     say(f"{job} runs revision {view.running_revision} as generation {view.generation}")
 
 
 def _has_ended(view: SyncView, revision: int) -> bool:
     runs = view.running_revision is not None and view.running_revision >= revision
-    given_up = view.state in _GIVEN_UP and (view.sync_revision or 0) >= revision
+    given_up = view.state in GIVEN_UP and (view.sync_revision or 0) >= revision
     return given_up or (runs and view.plan is None)
 
 

@@ -46,7 +46,10 @@ class CliSettings(BaseModel):
         if self.token:
             return self.token
         if not path.exists():
-            raise Unauthenticated("no token: set PENSTOCK_TOKEN, or run where `penstock up` keeps its .penstock folder")
+            raise Unauthenticated(
+                f"no token: there is no {path}. Run this where `penstock up` runs, or set "
+                "PENSTOCK_DATA_DIR to its folder, or PENSTOCK_URL and PENSTOCK_TOKEN"
+            )
         return path.read_text().strip()
 
     def bootstrap(self) -> str:

@@ -13,11 +13,11 @@ from rich.live import Live
 from rich.table import Table
 
 from penstock.cli.connection import client
-from penstock.cli.output import cell, figure, out, rich_table, say
+from penstock.cli.jobs import backlog_and_lag
+from penstock.cli.output import cell, out, rich_table, say
 from penstock.control.errors import NotFound, RetryableError
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import JobSummary
-from penstock.wire.overview import total
 
 
 def top(
@@ -44,7 +44,7 @@ def _update(live: Live, connection: JobClient, prefix: str | None) -> None:
 
 
 def _jobs_table(connection: JobClient, prefix: str | None) -> Table:
-    headings = ("job", "state", "converged", "revision", "tasks", "backlog", "rows/s")
+    headings = ("job", "state", "converged", "revision", "tasks", "backlog", "lag s", "rows/s")
     return rich_table(headings, _job_rows(connection, prefix))
 
 
@@ -57,5 +57,5 @@ def _job_rows(connection: JobClient, prefix: str | None) -> Iterator[tuple[str, 
 def _job_row(connection: JobClient, job: JobSummary) -> tuple[str, ...]:
     tasks = [task for task in connection.tasks(job.job).tasks if task.expected]
     running = sum(task.state == "running" for task in tasks)
-    figures = [figure(total(tasks, name)) for name in ("backlog_records", "processed_rows_per_second")]
+    figures = (*backlog_and_lag(job), cell(job.rows_per_second))
     return job.job, job.state, cell(job.converged), str(job.revision), f"{running}/{len(tasks)}", *figures

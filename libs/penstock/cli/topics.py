@@ -1,20 +1,114 @@
-"""`penstock topics`: Kafka topics."""
+"""`penstock topics`: Kafka topics and their records."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, TextIO
 
 import typer
 
-from penstock.cli.output import say
+from penstock.cli.output import note, say, table
+from penstock.cli.parse import duration_seconds
 from penstock.cli.settings import CliSettings
-from penstock.local.topics import create_topics
+from penstock.control.errors import UserError
+from penstock.local import records, topics
+
+Name = Annotated[str, typer.Argument(help="name of the topic")]
 
 
 def create(
-    name: Annotated[str, typer.Argument(help="name of the topic")],
+    name: Name,
     partitions: Annotated[int, typer.Option(min=1, help="number of partitions: the most tasks a job can have")] = 8,
 ) -> None:
     """Create a Kafka topic. Its partitions are the key groups of the jobs that read it."""
-    create_topics(CliSettings.read().bootstrap(), {name: partitions})
+    topics.create_topics(_bootstrap(), {name: partitions})
     say(f"created {name} with {partitions} partitions")
+
+
+def list_() -> None:
+    """List all topics: partitions, and offsets in use, which are the records and the markers of transactions."""
+    table(("topic", "partitions", "offsets"), [(t.name, t.partitions, f"{t.offsets:,}") for t in _all()])
+
+
+def _all() -> list[topics.TopicFacts]:
+    return topics.list_topics(_bootstrap())
+
+
+def delete(name: Name) -> None:
+    """Delete a topic and all its records. Jobs that read or write it fail."""
+    topics.delete_topic(_bootstrap(), name)
+    say(f"deleted {name}")
+
+
+def produce(
+    name: Name,
+    file: Annotated[
+        Path | None, typer.Argument(help="a file with a JSON object in each line; default: the standard input")
+    ] = None,
+    key: Annotated[str, typer.Option("--key", help="column of the record's key, or several: carrier,dest")] = "",
+    key_function: Annotated[
+        records.KeyFunction,
+        typer.Option(help="what decides a key's partition, as the job's input declares: `kafka` is murmur2"),
+    ] = "kafka",
+) -> None:
+    """Send JSON lines to a topic, one record each.
+
+    A record without a key goes to any partition. The key is the text of its column; several columns are a JSON array.
+    """
+    columns = [each.strip() for each in key.split(",") if each.strip()]
+    with _lines(file) as lines:
+        sent = records.produce(_bootstrap(), name, lines, columns, key_function)
+    say(f"sent {sent:,} records to {name}")
+
+
+def consume(
+    name: Name,
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="begin with the oldest record; default: with the next one")
+    ] = False,
+    count: Annotated[int | None, typer.Option(min=1, help="end after so many records; default: Ctrl-C ends it")] = None,
+    idle: Annotated[
+        str | None,
+        typer.Option("--idle", help="end when no record has come for this time: 30s, 5m; with --count in exit code 3"),
+    ] = None,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="also print partition, offset, timestamp, key and headers")
+    ] = False,
+) -> None:
+    """Print the committed records of a topic as JSON lines.
+
+    Those of one partition come in their order. `--idle` counts from the end of the topic on.
+    """
+    seconds = None if idle is None else duration_seconds(idle, field="idle")
+    found = records.consume(_bootstrap(), name, from_beginning=from_beginning, count=count, idle_seconds=seconds)
+    line = records.record_line if whole else records.value_line
+    try:
+        for message in found:
+            print(line(message), flush=True)
+    except TimeoutError:
+        if count is not None:
+            raise
+    except KeyboardInterrupt:
+        note("stopped")
+
+
+@contextmanager
+def _lines(file: Path | None) -> Iterator[TextIO]:
+    if file is None:
+        if sys.stdin.isatty():
+            note("type a JSON object in each line; Ctrl-D ends")
+        yield sys.stdin
+        return
+    if not file.is_file():
+        raise UserError(
+            f"there is no file {file}: name one with a JSON object in each line", field="file", rule="known"
+        )
+    with file.open() as stream:
+        yield stream
+
+
+def _bootstrap() -> str:
+    return CliSettings.read().bootstrap()

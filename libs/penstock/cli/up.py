@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from penstock.cli.arguments import PortBase
 from penstock.cli.output import say
 from penstock.cli.settings import CliSettings
 from penstock.control import logs
+from penstock.local.services import MOST_TASK_MANAGERS, PORT_BASE
 from penstock.local.stack import LocalStack
 
 
 def up(
-    task_managers: Annotated[int, typer.Option(min=1, max=32, help="number of Task Managers (containers)")] = 2,
+    task_managers: Annotated[
+        int, typer.Option(min=1, max=MOST_TASK_MANAGERS, help="number of Task Managers (containers)")
+    ] = 2,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="folder of the data; default: PENSTOCK_DATA_DIR, else .penstock")
+    ] = None,
+    port_base: PortBase = PORT_BASE,
     database_url: Annotated[
         str | None, typer.Option(help="use this Postgres server instead of the embedded one")
     ] = None,
@@ -22,15 +32,21 @@ def up(
 ) -> None:
     """Run Postgres, Kafka, all services and Task Managers on this machine. Ctrl-C stops them.
 
-    The data survive in PENSTOCK_DATA_DIR (default: .penstock).
+    The data survive in the data folder. Other commands find the stack by that folder: `.penstock` in the folder where
+    they run, or PENSTOCK_DATA_DIR.
     """
     logs.configure("cli", level="WARNING")
     end_on_signals()
-    folder = CliSettings.read().data_dir
-    stack = LocalStack(folder, task_managers=task_managers, database=database_url, kafka=kafka, on_event=say)
+    found_by_default = CliSettings().data_dir
+    folder = data_dir or CliSettings.read().data_dir
+    stack = LocalStack(
+        folder, task_managers=task_managers, port_base=port_base, database=database_url, kafka=kafka, on_event=say
+    )
     try:
         with stack:
             say(f"ready: {stack.url}  token in {stack.data_dir / 'admin.token'}  (Ctrl-C stops all)", style="green")
+            if folder != found_by_default:
+                say(f"for the other commands: export PENSTOCK_DATA_DIR={shlex.quote(str(stack.data_dir))}")
             signal.pause()
     except KeyboardInterrupt:
         say("stopped")

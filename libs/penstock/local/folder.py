@@ -34,7 +34,9 @@ class OwnedFolder:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(handle)
-            raise TerminalError(f"{self.path} is in use by another process") from error
+            raise TerminalError(
+                f"{self.path} is in use by another process: two stacks need two folders (`penstock up --data-dir`)"
+            ) from error
         self._lock = handle
 
     def release(self) -> None:

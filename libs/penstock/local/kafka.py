@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient
 from penstock.control.errors import TerminalError
 from penstock.control.process import start_child
 from penstock.local.jars import java_home, kafka_classpath, share_dir
-from penstock.local.ports import LOOPBACK, accepts, free_port
+from penstock.local.ports import LOOPBACK, accepts, free_port, require_free
 from penstock.local.server import EmbeddedServer
 from penstock.spark.settings import class_archive_options
 
@@ -82,6 +82,7 @@ class EmbeddedKafka(EmbeddedServer):
         self._jvm_options = jvm_options
 
     def _launch(self) -> subprocess.Popen[bytes]:
+        require_free(self.name, self._port)
         self._server_properties.write_text(self._properties(free_port()))
         if not (self._data / "log" / "meta.properties").exists():
             _format(self._server_properties)

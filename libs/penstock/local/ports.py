@@ -11,6 +11,8 @@ import random
 import socket
 import threading
 
+from penstock.control.errors import Conflict
+
 LOOPBACK = "127.0.0.1"
 _FIRST_PORT, _LAST_PORT = 20_000, 32_000
 _ATTEMPTS = 200
@@ -39,6 +41,17 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def require_free(name: str, port: int) -> None:
+    """Raises Conflict when something else listens on the port of `name`."""
+    if not is_free(port):
+        raise Conflict(
+            f"port {port} of {name} is in use, perhaps by another stack: stop that one, or start a second one beside "
+            "it with `--port-base 8070 --data-dir FOLDER`",
+            field="port_base",
+            rule="free_ports",
+        )
 
 
 def accepts(port: int) -> bool:

@@ -19,6 +19,11 @@ PORTS = {
     "auto_scaler": 7074,
 }
 FIRST_TASK_MANAGER_PORT = 7100
+PORT_BASE = 7070
+KAFKA_PORT = 19092
+# Behind the services and before the Task Managers, when the ports have another base.
+_KAFKA_AFTER_BASE = 20
+MOST_TASK_MANAGERS = 32
 # By this a Spark host is known among the children of its Task Manager.
 HOST_MODULE = "penstock.spark.host"
 
@@ -44,10 +49,15 @@ def task_manager_name(index: int) -> str:
     return f"task_manager_{index}"
 
 
-def standard_ports(task_managers: int) -> dict[str, int]:
-    """The ports of DESIGN.md section 11."""
+def standard_ports(task_managers: int, base: int = PORT_BASE) -> dict[str, int]:
+    """The ports of DESIGN.md section 11; with another `base` all of them are moved."""
     managers = {task_manager_name(i): FIRST_TASK_MANAGER_PORT + i - 1 for i in range(1, task_managers + 1)}
-    return PORTS | managers
+    return {name: port - PORT_BASE + base for name, port in (PORTS | managers).items()}
+
+
+def kafka_port(base: int = PORT_BASE) -> int:
+    """The port of the embedded Kafka: its usual one, or one near another `base`."""
+    return KAFKA_PORT if base == PORT_BASE else base + _KAFKA_AFTER_BASE
 
 
 def process_specs(plan: StackPlan) -> tuple[ProcessSpec, ...]:

@@ -16,9 +16,17 @@ import psycopg
 
 from penstock.config.declare import ROLLBACK_LAYER
 from penstock.local.kafka import EmbeddedKafka
-from penstock.local.ports import free_port
+from penstock.local.ports import free_port, require_free
 from penstock.local.postgres import EmbeddedPostgres, create_database, database_url
-from penstock.local.services import HOST, StackPlan, process_specs, standard_ports, task_manager_name
+from penstock.local.services import (
+    HOST,
+    PORT_BASE,
+    StackPlan,
+    kafka_port,
+    process_specs,
+    standard_ports,
+    task_manager_name,
+)
 from penstock.local.settings import child_environment
 from penstock.local.supervisor import ProcessSpec, Supervisor
 from penstock.store.engine import connect, libpq_url, transaction
@@ -27,15 +35,15 @@ from penstock.store.tokens import ADMIN, ANY_LAYER, create
 from penstock.wire.job_client import JobClient
 
 READY_S = 90.0
-KAFKA_PORT = 19092
 STACK_FILE = "stack.json"
 
 
 class LocalStack:
     """Postgres, Kafka and every service as child processes. Use as a context manager.
 
-    `data_dir` survives; `free_ports` picks ports of its own (tests) instead of DESIGN.md's; `environment` adds
-    `PENSTOCK_*` settings for all processes; `database` and `kafka` name servers to use instead of embedded ones.
+    `data_dir` survives; `free_ports` picks ports of its own (tests) instead of DESIGN.md's, which `port_base` moves;
+    `environment` adds `PENSTOCK_*` settings for all processes; `database` and `kafka` name servers to use instead of
+    embedded ones.
     """
 
     def __init__(
@@ -44,6 +52,7 @@ class LocalStack:
         *,
         task_managers: int = 2,
         free_ports: bool = False,
+        port_base: int = PORT_BASE,
         environment: Mapping[str, str] | None = None,
         database: str | None = None,
         kafka: str | None = None,
@@ -52,6 +61,7 @@ class LocalStack:
         self.data_dir = data_dir.absolute()
         self.task_managers = task_managers
         self._free_ports = free_ports
+        self._port_base = port_base
         self._environment = child_environment(environment or {})
         self._database = database
         self._kafka = kafka
@@ -74,7 +84,11 @@ class LocalStack:
         self.stop()
 
     def start(self) -> None:
-        """Starts everything and waits until all of it is ready. Raises TimeoutError, TerminalError."""
+        """Starts everything and waits until all of it is ready.
+
+        Raises Conflict when a port is in use, TimeoutError, TerminalError.
+        """
+        self._require_free_ports()
         self.data_dir.mkdir(parents=True, exist_ok=True)
         store_url, demo_url = self._start_postgres()
         bootstrap = self._kafka or self._start_kafka()
@@ -109,7 +123,7 @@ class LocalStack:
         return self.plan.url("job_service")
 
     def _make_plan(self, store_url: str, demo_url: str, bootstrap: str) -> StackPlan:
-        ports = standard_ports(self.task_managers)
+        ports = standard_ports(self.task_managers, self._port_base)
         return StackPlan(
             data_dir=self.data_dir,
             database_url=store_url,
@@ -125,6 +139,13 @@ class LocalStack:
             },
         )
 
+    def _require_free_ports(self) -> None:
+        """Before anything starts: a stack must not take the services of another one for its own."""
+        if self._free_ports:
+            return
+        for name, port in standard_ports(self.task_managers, self._port_base).items():
+            require_free(name, port)
+
     def _loop_token(self, store_url: str, name: str, file: str, layer: str) -> str:
         """A loop's own token: it may write this layer and no other."""
         return _kept_token(store_url, self.data_dir / file, name, "scaler", (layer,))
@@ -139,7 +160,8 @@ class LocalStack:
         return ensure_database(server, "penstock"), ensure_database(server, "penstock_outputs")
 
     def _start_kafka(self) -> str:
-        self._kafka_server = EmbeddedKafka(self.data_dir / "kafka", None if self._free_ports else KAFKA_PORT)
+        port = None if self._free_ports else kafka_port(self._port_base)
+        self._kafka_server = EmbeddedKafka(self.data_dir / "kafka", port)
         bootstrap = self._kafka_server.start()
         self._on_event(f"{'kafka':<16} {bootstrap}")
         return bootstrap

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
-from penstock.control.errors import Conflict, Unavailable
+from penstock.control.errors import Conflict, NotFound, Unavailable
 
 _TIMEOUT_S = 10.0
+_BEGIN: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_END: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 # What the client has to say of a broker that is away comes back as an error too.
-_silent = logging.getLogger(__name__)
-_silent.addHandler(logging.NullHandler())
-_silent.propagate = False
+silent = logging.getLogger(__name__)
+silent.addHandler(logging.NullHandler())
+silent.propagate = False
+
+
+class TopicFacts(NamedTuple):
+    """A topic. `offsets`: from the first one that is kept to the end; markers of transactions have offsets too."""
+
+    name: str
+    partitions: int
+    offsets: int
 
 
 def create_topics(bootstrap: str, partitions: Mapping[str, int]) -> None:
@@ -23,7 +34,7 @@ def create_topics(bootstrap: str, partitions: Mapping[str, int]) -> None:
 
     All are tried before anything is raised.
     """
-    admin = AdminClient({"bootstrap.servers": bootstrap}, logger=_silent)
+    admin = _admin(bootstrap)
     topics = [NewTopic(name, count, 1) for name, count in partitions.items()]
     made = admin.create_topics(topics, request_timeout=_TIMEOUT_S)
     failures: dict[str, KafkaError] = {}
@@ -37,3 +48,80 @@ def create_topics(bootstrap: str, partitions: Mapping[str, int]) -> None:
             raise Unavailable(f"kafka at {bootstrap} did not create {name}: {failure.str()}")
     if failures:
         raise Conflict(f"these topics exist already: {', '.join(sorted(failures))}", field="name", rule="unique")
+
+
+def delete_topic(bootstrap: str, name: str) -> None:
+    """Deletes a topic with all its records. Raises NotFound, Unavailable."""
+    admin = _admin(bootstrap)
+    deleted = admin.delete_topics([name], request_timeout=_TIMEOUT_S)
+    try:
+        deleted[name].result(_TIMEOUT_S + 5)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise _unknown(bootstrap, name) from error
+        raise Unavailable(f"kafka at {bootstrap} did not delete {name}: {error.args[0].str()}") from error
+
+
+def list_topics(bootstrap: str) -> list[TopicFacts]:
+    """All topics but Kafka's own, by name. Raises Unavailable."""
+    counts = {name: count for name, count in _partition_counts(bootstrap).items() if not name.startswith("__")}
+    places = [(name, number) for name, count in counts.items() for number in range(count)]
+    begins, ends = (_offsets(bootstrap, places, where) for where in (_BEGIN, _END))
+    totals = dict.fromkeys(counts, 0)
+    for name, number in places:
+        totals[name] += ends[name, number] - begins[name, number]
+    return [TopicFacts(name, counts[name], totals[name]) for name in sorted(counts)]
+
+
+def partition_count(bootstrap: str, topic: str) -> int:
+    """The number of partitions of a topic. Raises NotFound, Unavailable."""
+    count = _partition_counts(bootstrap).get(topic)
+    if count is None:
+        raise _unknown(bootstrap, topic)
+    return count
+
+
+def end_offsets(bootstrap: str, topic: str) -> list[TopicPartition]:
+    """The end of each partition for readers of committed records. Raises NotFound, Unavailable."""
+    places = [(topic, number) for number in range(partition_count(bootstrap, topic))]
+    ends = _offsets(bootstrap, places, _END)
+    return [TopicPartition(topic, number, ends[topic, number]) for _, number in places]
+
+
+def _partition_counts(bootstrap: str) -> dict[str, int]:
+    try:
+        found = _admin(bootstrap).list_topics(timeout=_TIMEOUT_S).topics
+    except KafkaException as error:
+        raise no_answer(bootstrap, error) from error
+    return {name: len(topic.partitions) for name, topic in found.items() if topic.error is None}
+
+
+def _offsets(bootstrap: str, places: list[tuple[str, int]], where: OffsetSpec) -> dict[tuple[str, int], int]:
+    if not places:
+        return {}
+    asked = {TopicPartition(name, number): where for name, number in places}
+    admin = _admin(bootstrap)
+    options = {"isolation_level": IsolationLevel.READ_COMMITTED, "request_timeout": _TIMEOUT_S}
+    try:
+        found = admin.list_offsets(asked, **options)
+        return {(place.topic, place.partition): answer.result(_TIMEOUT_S + 5).offset for place, answer in found.items()}
+    except KafkaException as error:
+        raise no_answer(bootstrap, error) from error
+
+
+def no_answer(bootstrap: str, error: KafkaException) -> Unavailable:
+    """Kafka does not do what it was asked."""
+    return Unavailable(
+        f"kafka at {bootstrap} does not answer ({error.args[0].str()}): is `penstock up` running? PENSTOCK_DATA_DIR "
+        "names the folder of another stack, PENSTOCK_KAFKA_BOOTSTRAP another Kafka"
+    )
+
+
+def _unknown(bootstrap: str, topic: str) -> NotFound:
+    detail = f"there is no topic {topic} at {bootstrap}: `penstock topics list` shows all"
+    return NotFound(detail, field="name", rule="known")
+
+
+def _admin(bootstrap: str) -> AdminClient:
+    """To be kept until its answers have come: they end with it."""
+    return AdminClient({"bootstrap.servers": bootstrap}, logger=silent)

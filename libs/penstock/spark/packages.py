@@ -16,7 +16,7 @@ from pathlib import Path
 
 from penstock.config.declare import NAME
 from penstock.config.model import PACKAGE_VERSION, Package
-from penstock.control.errors import BrokenTask, Conflict, InvalidConfig
+from penstock.control.errors import BrokenTask, Conflict, InvalidConfig, NotFound
 
 BUILTIN = "builtin"
 _NAME = re.compile(NAME)
@@ -75,6 +75,18 @@ def pack(folder: Path, name: str, version: str, root: Path) -> tuple[Path, str]:
         _write_zip(fresh, folder, files)
         _publish(fresh, target)
     return target, digest_of(target)
+
+
+def delete(name: str, version: str, root: Path) -> Path:
+    """Deletes the file of a version and returns its path. Raises NotFound when there is none."""
+    path = package_path(root, name, version)
+    try:
+        path.unlink()
+    except FileNotFoundError as error:
+        kept = ", ".join(each.name for each in sorted(root.glob(f"{name}-*.zip"))) or "none of this name"
+        detail = f"there is no file {path.name} in {root}; there are: {kept}"
+        raise NotFound(detail, field="package.version", rule="known") from error
+    return path
 
 
 def digest_of(path: Path) -> str:

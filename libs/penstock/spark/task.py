@@ -29,6 +29,7 @@ from penstock.spark.files import Files, files_of, is_local
 from penstock.spark.inputs.checks import check_inputs, require_no_problem
 from penstock.spark.inputs.malformed import MalformedRecords
 from penstock.spark.measure.malformed import Counts
+from penstock.spark.measure.rates import Batches
 from penstock.spark.measure.traffic import Samples
 from penstock.spark.producers import NOTED_MARKS, writes_marks
 from penstock.spark.query import result_of
@@ -141,7 +142,7 @@ class RunningTask:
     """A task from its start to its end. Its methods are called by one thread at a time.
 
     Without an epoch it goes on in the epoch that its checkpoint is in (`penstock.spark.files.LocalFiles.claim`).
-    `mark`: the commit that asks for this. `state`, `progress`, `traffic`, `malformed` and
+    `mark`: the commit that asks for this. `state`, `progress`, `traffic`, `batches`, `malformed` and
     `input_problems` are what the host last saw of it.
     """
 
@@ -155,6 +156,7 @@ class RunningTask:
         self.state = TaskState.STARTING
         self.progress: TaskProgress | None = None
         self.traffic: Samples = ()
+        self.batches: Batches | None = None
         self.malformed: Counts = ()
         self.input_problems: Mapping[str, str] = {}
         self._frame: TaskFrame | None = None

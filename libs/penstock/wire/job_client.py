@@ -71,10 +71,11 @@ class JobClient(HttpClient):
         prefix: str | None = None,
         owner: str | None = None,
         state: JobState | None = None,
+        package: str | None = None,
         page_size: int = 500,
     ) -> Iterator[jobs.JobSummary]:
-        """All jobs by name that match the filters, read page by page."""
-        filters = {"prefix": prefix, "owner": owner, "state": state, "limit": page_size}
+        """All jobs by name that match the filters, read page by page. `package`: `name/version`."""
+        filters = {"prefix": prefix, "owner": owner, "state": state, "package": package, "limit": page_size}
         for page in self._pages(jobs.JobPage, "/v1/jobs", **filters):
             yield from page.jobs
 

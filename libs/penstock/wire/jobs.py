@@ -201,7 +201,7 @@ class LayerView(LayerVersion):
 
 
 class JobSummary(View):
-    """A job in a list. `running_revision` and `generation` null: it never ran."""
+    """A job in a list. `running_revision`, `generation` null: it never ran. Backlog, lag, rate null: not all known."""
 
     job: str
     owner: str
@@ -211,6 +211,9 @@ class JobSummary(View):
     generation: int | None
     restarts: int
     converged: bool
+    backlog_records: int | None = None
+    lag_seconds: float | None = None
+    rows_per_second: float | None = None
 
 
 class JobView(JobSummary):
@@ -238,8 +241,7 @@ class HiddenValueView(View):
 
 
 class ExplainedLeafView(View):
-    """A leaf of the merged configuration. Layer `default`: no layer sets it. `ignored`: why the value has no effect;
-    null if it has."""
+    """A leaf of the merged configuration. Layer `default`: no layer sets it. `ignored`: why it has no effect."""
 
     field: str
     path: list[str]

@@ -17,8 +17,9 @@ class TaskView(View):
     """A task of a job: where it should run (`owner`), and where and how it is reported.
 
     `expected` false: the running configuration has no such task. `state` is `unknown` while no container reports the
-    task; fields that come from a report are then null. `load`: the last known mean use over 10 minutes, by dimension;
-    null: never known. A dimension that is missing is unknown.
+    task; fields that come from a report are then null. `lag_seconds`: backlog over processing rate; null: unknown.
+    `load`: the last known mean use over 10 minutes, by dimension; null: never known. A dimension that is missing is
+    unknown.
     """
 
     task: str
@@ -36,6 +37,7 @@ class TaskView(View):
     error: str | None = None
     out_of_memory: bool | None = None
     progress: JsonObject | None = None
+    lag_seconds: float | None = None
     load: dict[str, float] | None = None
     reported_at: datetime | None = None
 

@@ -13,7 +13,7 @@ from penstock.wire.jobs import JobPage, JobView, JobWrite, Written
 from services.job_service import access, requests
 from services.job_service.answers import Answer, answer, etag, layer_versions
 from services.job_service.requests import CallOf, JobName, PageOf100, PartsOf, ReasonBody, Verify, respond
-from services.job_service.store import expected, jobs
+from services.job_service.store import expected, jobs, lags
 from services.job_service.store.layers import all_layers
 from services.job_service.writes import BASE, Write
 from services.job_service.writes import expected as merged_of
@@ -45,12 +45,16 @@ def list_jobs(
     prefix: requests.Text = "",
     owner: requests.OptionalText = None,
     state: JobState | None = None,
+    package: requests.OptionalText = None,
 ) -> JobPage:
-    """Jobs by name that match all the filters."""
+    """Jobs by name that match all the filters. `package` is `name/version`: as it runs, or is to run."""
     after = page.after_name()
     with snapshot(parts.engine) as connection:
-        rows = jobs.page(connection, limit=page.limit, after=after, prefix=prefix, owner=owner, state=state)
-    return JobPage(jobs=list(rows), next=page.next(rows, lambda row: row.job))
+        rows = jobs.page(
+            connection, limit=page.limit, after=after, prefix=prefix, owner=owner, state=state, package=package
+        )
+        shown = lags.with_lags(connection, rows)
+    return JobPage(jobs=shown, next=page.next(rows, lambda row: row.job))
 
 
 @router.get("/v1/jobs/{job}", response_model=JobView)
@@ -58,6 +62,7 @@ def get_job(job: JobName, parts: PartsOf, response: Response) -> JobView:
     """A job with its merged configuration. The ETag is the version of its base layer."""
     with snapshot(parts.engine) as connection:
         status = jobs.status(connection, job)
+        status = None if status is None else lags.with_lags(connection, [status])[0]
         stored = expected.read(connection, [job]).get(job)
         layers = all_layers(connection)
     if status is None or stored is None:

@@ -68,8 +68,12 @@ _STATUS = """
 _ONE = text(_STATUS.format(where="jobs.name = :name"))
 _PAGE = text(
     _STATUS.format(
-        where="jobs.name > :after AND starts_with(jobs.name, :prefix)"
-        " AND (CAST(:owner AS text) IS NULL OR jobs.owner = :owner)"
+        where="""jobs.name > :after AND starts_with(jobs.name, :prefix)
+            AND (CAST(:owner AS text) IS NULL OR jobs.owner = :owner)
+            AND (CAST(:package AS text) IS NULL OR EXISTS (
+                SELECT FROM (SELECT running.config UNION ALL
+                             SELECT expected.config FROM expected_configs expected WHERE expected.job = jobs.name) known
+                WHERE known.config->'package'->>'name' || '/' || (known.config->'package'->>'version') = :package))"""
     )
 )
 _RELEASE = text(
@@ -94,9 +98,10 @@ def page(
     prefix: str = "",
     owner: str | None = None,
     state: JobState | None = None,
+    package: str | None = None,
 ) -> Sequence[JobSummary]:
     """At most `limit` jobs by name, from after `after`, that match all the filters given."""
-    parameters = {"limit": limit, "after": after, "prefix": prefix, "owner": owner, "state": state}
+    parameters = {"limit": limit, "after": after, "prefix": prefix, "owner": owner, "state": state, "package": package}
     return read_all(connection, JobSummary, _PAGE, parameters)
 
 

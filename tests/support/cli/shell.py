@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from penstock.cli import output
 from penstock.cli.main import main
 from penstock.control import logs
+from penstock.local.ports import free_port
 
 
 def _leave_logging_alone(service: str, **_: object) -> None:
@@ -52,3 +57,13 @@ class Shell:
             main()
         said = self._capsys.readouterr()
         return Ended(int(ended.value.code or 0), said.out, said.err)
+
+
+@contextmanager
+def lone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], data_dir: Path) -> Iterator[Shell]:
+    """A shell whose settings name no service that answers. What services in this process log is kept off its output."""
+    monkeypatch.setenv("PENSTOCK_DATA_DIR", str(data_dir))
+    monkeypatch.setenv("PENSTOCK_URL", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("PENSTOCK_TOKEN", "pst_none")
+    with capture_logs():
+        yield Shell(monkeypatch, capsys)

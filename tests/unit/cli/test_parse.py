@@ -45,9 +45,9 @@ def test_names_are_replaced_in_files_only_and_others_are_left(tmp_path: Path) ->
 
 
 def test_two_jobs_made_of_the_example_write_to_folders_of_their_own() -> None:
-    example = str(Path(__file__).parents[3] / "deploy" / "examples" / "hello.json")
-    found = [json_object(example, names={"data_dir": "/data", "job": job}) for job in ("hello", "hello2")]
-    assert [each["output"]["path"] for each in found] == ["/data/outputs/hello", "/data/outputs/hello2"]
+    example = str(Path(__file__).parents[3] / "deploy" / "examples" / "join" / "job.json")
+    found = [json_object(example, names={"data_dir": "/data", "job": job}) for job in ("join", "join2")]
+    assert [each["output"]["path"] for each in found] == ["/data/outputs/join", "/data/outputs/join2"]
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.cli.layers import plan_outcome
-from penstock.wire.jobs import PlanView
+import pytest
+
+from penstock.cli.layers import difference, plan_outcome
+from penstock.wire.jobs import FieldChangeView, PlanView
 
 
 def answer_of(**more: Any) -> PlanView:
@@ -36,3 +38,23 @@ def test_a_rescale_tells_what_it_does_about_watermarks() -> None:
     assert "completeness: wait" in list(plan_outcome(answer_of(completeness="wait")))[-1]
     assert "dropped as late" in list(plan_outcome(answer_of(completeness="drop_late")))[-1]
     assert not any("watermarks" in line for line in plan_outcome(answer_of()))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        pytest.param(2, 4, [], id="numbers stay in the table"),
+        pytest.param("json", "csv", [], id="so do short texts"),
+        pytest.param(
+            "SELECT a\nFROM t",
+            "SELECT a, b\nFROM t",
+            ["query.sql:", "  - SELECT a", "  + SELECT a, b", "    FROM t"],
+            id="lines",
+        ),
+        pytest.param(None, "S" * 500, ["query.sql:", f"  + {'S' * 500}"], id="a long line is not cut"),
+        pytest.param("S" * 50, None, ["query.sql:", f"  - {'S' * 50}"], id="removed"),
+    ],
+)
+def test_long_texts_of_a_plan_are_compared_line_by_line(old: object, new: object, expected: list[str]) -> None:
+    change = FieldChangeView(field="query.sql", old=old, new=new, kind="restart")
+    assert list(difference(change)) == expected

@@ -136,3 +136,10 @@ def test_the_demo_explains_itself() -> None:
     assert ended.returncode == 0, ended.stderr
     assert "penstock demo" in ended.stdout
     assert "--picture" in ended.stdout
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    """Without a stack, too."""
+    command = f"{sys.executable} -m penstock.cli fields | head -1"
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True)
+    assert (ended.stdout.count("\n"), ended.stderr) == (1, "")

@@ -32,7 +32,7 @@ def test_without_anything_the_usual_addresses_and_no_token(data_dir: Path) -> No
     settings = CliSettings.read()
     assert (settings.service_url(), settings.bootstrap()) == (DEFAULT_URL, "127.0.0.1:19092")
     assert settings.packages() == Path(".penstock/packages")
-    with pytest.raises(Unauthenticated, match="set PENSTOCK_TOKEN"):
+    with pytest.raises(Unauthenticated, match="set PENSTOCK_DATA_DIR"):
         settings.bearer_token()
 
 

@@ -29,7 +29,7 @@ def _job(
             **{"state": "running", "container": container, "generation": generation},
             progress={
                 "backlog_records": backlog if index == 0 else 0,
-                "processed_rows_per_second": rate if index == 0 else 0,
+                "input_rows_per_second": rate if index == 0 else 0,
             },
         )
         for index, container in enumerate(where)

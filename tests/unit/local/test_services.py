@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.local.services import StackPlan, process_specs, standard_ports, task_manager_name
+from penstock.control.errors import Conflict
+from penstock.local.ports import free_port
+from penstock.local.services import (
+    MOST_TASK_MANAGERS,
+    StackPlan,
+    kafka_port,
+    process_specs,
+    standard_ports,
+    task_manager_name,
+)
+from penstock.local.stack import LocalStack
 from penstock.local.supervisor import pause_seconds
 
 SERVICES = ("job_service", "state_syncer", "task_service", "shard_manager", "auto_scaler")
@@ -38,6 +49,21 @@ def test_a_process_that_ends_quickly_waits_twice_as_long_each_time(quick_ends: i
 def test_the_ports_are_those_of_the_design() -> None:
     expected = dict(zip(SERVICES, range(7070, 7075), strict=True)) | {"task_manager_1": 7100, "task_manager_2": 7101}
     assert standard_ports(2) == expected
+
+
+def test_another_base_moves_all_ports_and_kafka_comes_near() -> None:
+    usual, moved = standard_ports(MOST_TASK_MANAGERS), standard_ports(MOST_TASK_MANAGERS, 8070)
+    assert {name: port + 1000 for name, port in usual.items()} == moved
+    assert (kafka_port(), kafka_port(8070)) == (19092, 8090)
+    every = [*usual.values(), kafka_port(), *moved.values(), kafka_port(8070)]
+    assert len(every) == len(set(every))
+
+
+def test_a_stack_beside_another_one_on_its_ports_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    base = free_port()
+    with socket.create_server(("127.0.0.1", base)), pytest.raises(Conflict, match="--port-base 8070 --data-dir"):
+        LocalStack(tmp_path / "data", port_base=base).start()
+    assert not (tmp_path / "data").exists()
 
 
 def test_services_start_first_then_task_managers() -> None:

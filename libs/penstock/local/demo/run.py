@@ -19,6 +19,7 @@ from penstock.local.demo.data import write_planes
 from penstock.local.demo.feed import Feed, make_topics
 from penstock.local.demo.scenario import INPUTS, JOBS, Scenario, hourly_path, planes_path
 from penstock.local.demo.view import ShownJob, View
+from penstock.local.services import PORT_BASE
 from penstock.local.stack import LocalStack
 from penstock.wire.job_client import JobClient
 
@@ -27,7 +28,15 @@ _REFRESH_S = 0.5
 _MARKER = "penstock-demo"
 
 
-def run(console: Console, data_dir: Path, *, keep: bool, feed_seconds: float, picture: Path | None = None) -> int:
+def run(
+    console: Console,
+    data_dir: Path,
+    *,
+    keep: bool,
+    feed_seconds: float,
+    picture: Path | None = None,
+    port_base: int = PORT_BASE,
+) -> int:
     """Runs the demo in a fresh `data_dir`; 0 when all jobs are exact, else 1. `keep` leaves it up until Ctrl-C.
 
     `picture` is where the final display is saved as SVG. Raises TerminalError when `data_dir` is somebody else's.
@@ -35,7 +44,7 @@ def run(console: Console, data_dir: Path, *, keep: bool, feed_seconds: float, pi
     definitions()
     empty(data_dir)
     with View(console, live=console.is_terminal) as view:
-        stack = LocalStack(data_dir, on_event=lambda text: view.event(text, "process"))
+        stack = LocalStack(data_dir, port_base=port_base, on_event=lambda text: view.event(text, "process"))
         with stack:
             comparisons = _play(stack, view, feed_seconds)
             for comparison in comparisons:

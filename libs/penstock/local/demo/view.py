@@ -114,7 +114,7 @@ def _job_table(jobs: Iterable[ShownJob]) -> Table:
         state = Text(f"{job.state}{', converged' * job.converged}", style="green" if job.converged else "yellow")
         containers = Counter(task.container or "unknown" for task in running)
         where = ", ".join(f"{name} x{count}" for name, count in sorted(containers.items()))
-        figures = [_number(total(shown.expected, name)) for name in ("backlog_records", "processed_rows_per_second")]
+        figures = [_number(total(shown.expected, name)) for name in ("backlog_records", "input_rows_per_second")]
         table.add_row(job.job, state, str(job.revision), f"{len(running)}/{len(shown.expected)}", where, *figures)
     return table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import threading
-from time import monotonic
+from time import monotonic, time
 from typing import Any
 
 from penstock.control.errors import Unavailable
@@ -14,9 +14,10 @@ from penstock.model.reports import TaskProgress, TaskState
 from penstock.spark.channel import TaskEnded
 from penstock.spark.failures import Cause, classify
 from penstock.spark.fence import Mark
+from penstock.spark.measure import traffic
 from penstock.spark.measure.malformed import Count, reason, with_count
 from penstock.spark.measure.progress import task_progress
-from penstock.spark.measure.traffic import rates, with_record
+from penstock.spark.measure.rates import rates, with_batch
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.spec import TaskSpec
 
@@ -143,8 +144,10 @@ class TaskTable:
 
 
 def _take_in(task: RunningTask, progress: dict[str, Any], malformed: int | None) -> None:
-    task.traffic = with_record(task.traffic, progress)
-    more: dict[str, Any] = {"key_group_rates": rates(task.traffic), "malformed_records": malformed}
+    task.traffic = traffic.with_record(task.traffic, progress)
+    task.batches = with_batch(task.batches, progress, time())
+    more: dict[str, Any] = {"key_group_rates": traffic.rates(task.traffic), "malformed_records": malformed}
+    more |= rates(task.batches, time())._asdict()
     problems = dict(task.input_problems)
     if malformed is not None:
         task.malformed = with_count(task.malformed, Count(monotonic(), malformed))

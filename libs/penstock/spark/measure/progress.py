@@ -21,9 +21,10 @@ _SKEW_MILLIS = "eventTimeSkewMillis"
 def task_progress(record: Record) -> TaskProgress:
     """What a query's `lastProgress` (parsed JSON) says of its task.
 
-    Rates are rows per second, `batch_seconds` is the duration of the micro-batch. `backlog_records` is Kafka's latest
-    offsets less the offsets read, times the share of offsets that were rows in this batch: the markers of
-    transactions, aborted rows and compacted ones have offsets too.
+    Rates are rows per second of this batch alone (`penstock.spark.measure.rates` has those of a minute),
+    `batch_seconds` is the duration of the micro-batch. `backlog_records` is Kafka's latest offsets less the offsets
+    read, times the share of offsets that were rows in this batch: the markers of transactions, aborted rows and
+    compacted ones have offsets too.
     `event_time_skew_seconds` is the greatest of the sources that measure it: how far unread rows lie behind the latest
     event time read.
     """

@@ -1,0 +1,111 @@
+"""`penstock jobs stop` and `start`: the field `desired_state`, in the layer where it counts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.cli.arguments import ForTime, Job, Reason, Timeout, WaitUntilDone
+from penstock.cli.connection import client, say_written
+from penstock.cli.output import cell, say
+from penstock.cli.parse import duration_seconds, expiry_seconds
+from penstock.cli.waiting import wait_for
+from penstock.config.model import DesiredState
+from penstock.control.errors import Conflict
+from penstock.wire.job_client import JobClient
+from penstock.wire.jobs import ExplainedLeafView, Written
+
+FIELD = "desired_state"
+_BASE = "base"
+
+
+class Change(NamedTuple):
+    """What a start writes: `value` None removes the field from the layer."""
+
+    layer: str
+    value: str | None
+
+
+def stop(
+    job: Job, reason: Reason = "", for_: ForTime = None, wait: WaitUntilDone = False, timeout: Timeout = "5m"
+) -> None:
+    """Stop the tasks of a job. `jobs start` goes on where they stopped.
+
+    Sets `desired_state` in `oncall`, or else in the highest layer that the token may write.
+    """
+    connection, seconds = client(), duration_seconds(timeout, field="timeout")
+    leaf, revision = _now(connection, job)
+    if leaf.value == DesiredState.STOPPED:
+        say(f"{job} is stopped already, by the layer {leaf.layer}")
+    else:
+        written = _stop(connection, job, reason, for_)
+        say_written(written)
+        _require_effect(connection, job)
+        revision = written.revision
+    if wait:
+        wait_for(connection, job, revision, seconds)
+
+
+def start(job: Job, reason: Reason = "", wait: WaitUntilDone = False, timeout: Timeout = "5m") -> None:
+    """Start the tasks of a job that was stopped. They go on where they stopped.
+
+    Takes `desired_state` out of the layer that stops the job, or sets it there if a lower layer stops the job, too.
+    """
+    connection, seconds = client(), duration_seconds(timeout, field="timeout")
+    leaf, revision = _now(connection, job)
+    change = start_change(leaf)
+    if change is None:
+        say(f"{job} is to run already: `penstock jobs show {job}` and `penstock tasks {job}` say how far it is")
+    else:
+        written = _start(connection, job, change, reason)
+        say_written(written)
+        revision = written.revision
+    if wait:
+        wait_for(connection, job, revision, seconds)
+
+
+def start_change(leaf: ExplainedLeafView) -> Change | None:
+    """What starts a job whose `desired_state` is `leaf`; None when it is to run already. Pure."""
+    if leaf.value != DesiredState.STOPPED:
+        return None
+    below = leaf.hides[0].value if leaf.hides else DesiredState.RUNNING
+    return Change(leaf.layer, None if below == DesiredState.RUNNING else DesiredState.RUNNING.value)
+
+
+def _now(connection: JobClient, job: str) -> tuple[ExplainedLeafView, int]:
+    explained = connection.explain(job)
+    return next(leaf for leaf in explained.leaves if leaf.field == FIELD), explained.revision
+
+
+def _stop(connection: JobClient, job: str, reason: str, for_: str | None) -> Written:
+    change = {FIELD: DesiredState.STOPPED.value}
+    # The layer that the Job Service chooses for this token.
+    layer = connection.get_layer(job, connection.plan(job, change, verify=False).layer)
+    if layer.expires_at is not None and for_ is None:
+        raise Conflict(
+            f"the layer {layer.layer} ends {cell(layer.expires_at)}, and the job would start again then: say for how "
+            "long the whole layer is to last (--for 2h, --for never)",
+            field="for",
+            rule="given_when_the_layer_expires",
+        )
+    expires = None if for_ is None else expiry_seconds(for_)
+    return connection.patch_layer(
+        job, layer.layer, change, if_match=layer.version, reason=reason, expires_in_seconds=expires
+    )
+
+
+def _require_effect(connection: JobClient, job: str) -> None:
+    leaf, _ = _now(connection, job)
+    if leaf.value != DesiredState.STOPPED:
+        raise Conflict(
+            f"{job} runs on: the layer {leaf.layer}, which counts more, says so (`penstock explain {job}`)",
+            field=FIELD,
+            rule="hidden",
+        )
+
+
+def _start(connection: JobClient, job: str, change: Change, reason: str) -> Written:
+    layer = connection.get_layer(job, change.layer)
+    if change.value is None and set(layer.config or ()) == {FIELD} and layer.layer != _BASE:
+        return connection.drop_layer(job, layer.layer, if_match=layer.version, reason=reason)
+    # Without an expiry of its own the patch keeps that of the layer.
+    return connection.patch_layer(job, layer.layer, {FIELD: change.value}, if_match=layer.version, reason=reason)

@@ -1,0 +1,133 @@
+"""Waiting for a job: until it runs what was written and its first batch is done, or is stopped, or cannot get there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from penstock.cli.output import say
+from penstock.control.errors import Conflict, NotFound
+from penstock.control.process import wait_until
+from penstock.model.jobs import JobState
+from penstock.model.reports import TaskState
+from penstock.wire.job_client import JobClient
+from penstock.wire.jobs import JobSummary
+from penstock.wire.overview import SyncView, TaskView
+
+POLL_SECONDS = 0.3
+GIVEN_UP = (JobState.FAILED, JobState.QUARANTINED)
+# A crash or two may pass: Kafka was away, or the machine is busy. Penstock starts the task again after each.
+_CRASHES_OF_A_BROKEN_TASK = 3
+_STATES = {"unknown": "not reported by a container yet"}
+
+
+class Reached(NamedTuple):
+    """How far a job is, in a line for people. `failed`: it does not get there by itself."""
+
+    line: str
+    done: bool = False
+    failed: bool = False
+
+
+def wait_for(connection: JobClient, job: str, revision: int, seconds: float) -> None:
+    """Says how far the job is, each line once, until it has reached `revision`.
+
+    Raises Conflict when it cannot get there, TimeoutError with what it waits for when the time is over.
+    """
+    said: dict[str, None] = {}
+
+    def has_ended() -> Reached | None:
+        now = reached(connection.get_job(job), connection.sync(job), connection.tasks(job).tasks, revision)
+        if now.line not in said and not now.failed:
+            say(now.line)
+        said[now.line] = None
+        return now if now.done or now.failed else None
+
+    try:
+        found = wait_until(has_ended, seconds, job, poll_s=POLL_SECONDS)
+    except TimeoutError as error:
+        raise TimeoutError(f"not done after {seconds:g} s, Penstock goes on: {list(said)[-1]}") from error
+    if found is not None and found.failed:
+        raise Conflict(found.line, field="job", rule="runs")
+
+
+def wait_until_gone(connection: JobClient, job: str, seconds: float) -> None:
+    """Waits until there is no job of this name. Raises TimeoutError."""
+
+    def is_gone() -> bool:
+        try:
+            connection.get_job(job)
+        except NotFound:
+            return True
+        return False
+
+    wait_until(is_gone, seconds, f"{job} to go: see `penstock tasks {job}`", poll_s=POLL_SECONDS)
+    say(f"{job} is gone")
+
+
+def reached(job: JobSummary, sync: SyncView, tasks: Sequence[TaskView], revision: int) -> Reached:
+    """How far a job is on its way to `revision`, or a later one. Pure."""
+    name = job.job
+    if sync.state in GIVEN_UP and (sync.sync_revision or 0) >= revision:
+        return Reached(f"{name} is {sync.state}: {sync.detail or 'no reason is known'}", failed=True)
+    expected = [task for task in tasks if task.expected]
+    if (job.running_revision or 0) < revision:
+        return Reached(f"{name} is {sync.state}" + (f": {sync.detail}" if sync.detail else ""))
+    if job.state == JobState.STOPPED:
+        left = [task.task for task in tasks if task.container is not None]
+        return Reached(f"{name} stops: {', '.join(left)}" if left else f"{name} is stopped", done=job.converged)
+    broken = [task for task in expected if _is_crashing(task)]
+    if any((task.crashes or 0) >= _CRASHES_OF_A_BROKEN_TASK for task in broken):
+        return Reached(_errors(broken), failed=True)
+    if broken:
+        return Reached(f"{_errors(broken)} (it is started again)")
+    if not job.converged:
+        return Reached(f"{name}: {_counts(expected)}")
+    working = [task.task for task in expected if not has_worked(task.progress)]
+    if working:
+        return Reached(f"{name} runs revision {job.running_revision}: {_names(working)} in the first batch")
+    return Reached(f"{name} runs revision {job.running_revision}: {_result(expected)}", done=True)
+
+
+def has_worked(progress: Mapping[str, Any] | None) -> bool:
+    """Whether a task has finished a batch since its start, or has nothing to read."""
+    if progress is None:
+        return False
+    return bool(progress.get("batch_id") or progress.get("input_rows")) or progress.get("backlog_records") == 0
+
+
+def _is_crashing(task: TaskView) -> bool:
+    return task.state == TaskState.CRASHED or bool(task.crashes and task.state != TaskState.RUNNING)
+
+
+def _errors(tasks: Iterable[TaskView]) -> str:
+    """The errors of tasks, each once with the first task that has it."""
+    first: dict[str, str] = {}
+    for task in tasks:
+        first.setdefault(task.error or "no reason is known", task.task)
+    return "; ".join(f"{task} crashed: {error}" for error, task in first.items())
+
+
+def _counts(tasks: Sequence[TaskView]) -> str:
+    states: dict[str, list[str]] = {}
+    for task in tasks:
+        states.setdefault(task.state, []).append(task.task)
+    running = len(states.pop(TaskState.RUNNING, ()))
+    others = "".join(f", {_names(names)} {_STATES.get(state, state)}" for state, names in sorted(states.items()))
+    return f"{running} of {len(tasks)} tasks run{others}"
+
+
+def _names(tasks: Sequence[str]) -> str:
+    return tasks[0] if len(tasks) == 1 else f"{tasks[0]} and {len(tasks) - 1} more"
+
+
+def _result(tasks: Sequence[TaskView]) -> str:
+    read = [offset for task in tasks for parts in _offsets(task) for offset in parts.values()]
+    batch = "the first batch is done" if any(read) else "there are no rows to read yet"
+    return f"{len(tasks)} {'task' if len(tasks) == 1 else 'tasks'}, {batch}"
+
+
+def _offsets(task: TaskView) -> Iterable[Mapping[str, int]]:
+    """The offsets that a task has read, of each topic."""
+    found: Mapping[str, Mapping[str, int]] = (task.progress or {}).get("offsets") or {}
+    return found.values()

@@ -1,0 +1,159 @@
+"""Records of a topic, for people: JSON lines in, JSON lines out. A job's rows go another way (`penstock.spark`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import islice
+from typing import Any, Literal
+from uuid import uuid4
+
+import orjson
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from penstock.control.errors import Unavailable, UserError
+from penstock.local.topics import end_offsets, no_answer, partition_count, silent
+from penstock.spark.inputs.key_hash import HASHES
+
+KeyFunction = Literal["kafka", "crc32"]
+_ANY_PARTITION = -1
+_FLUSH_S = 30.0
+_POLL_S = 0.1
+_CONNECT_S = 30.0
+_AT_ONCE = 500
+
+
+def produce(
+    bootstrap: str, topic: str, lines: Iterable[str], key: Sequence[str] = (), function: KeyFunction = "kafka"
+) -> int:
+    """Sends each line, a JSON object, as a record, and returns their number. Empty lines are passed over.
+
+    With `key` the record's key is these columns, and `function` decides its partition. Raises UserError for a line that
+    is no JSON object or has no such column: the lines before it are sent. Raises NotFound, Unavailable.
+    """
+    partitions, sent = partition_count(bootstrap, topic), 0
+    lost: list[Any] = []
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20}, logger=silent)
+    try:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                found = key_of(row_of(line, number), key, number)
+                _send(producer, topic, line.strip(), found, partition_of(found, function, partitions), lost)
+                sent += 1
+    finally:
+        left = producer.flush(_FLUSH_S)
+    if left or lost:
+        why = lost[0].str() if lost else f"not confirmed within {_FLUSH_S:g} s"
+        raise Unavailable(f"kafka at {bootstrap} did not take {left + len(lost)} of {sent} records: {why}")
+    return sent
+
+
+def _send(producer: Producer, topic: str, value: str, key: bytes | None, partition: int, lost: list[Any]) -> None:
+    def note(error: Any, _: Message) -> None:
+        if error is not None:
+            lost.append(error)
+
+    while True:
+        try:
+            producer.produce(topic, value=value, key=key, partition=partition, on_delivery=note)
+        except BufferError:
+            producer.poll(_POLL_S)
+        else:
+            producer.poll(0)
+            return
+
+
+def row_of(line: str, number: int) -> Mapping[str, Any]:
+    """A line as a JSON object. Raises UserError that names the line."""
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise UserError(f"line {number} is not JSON: {error}", field="rows", rule="json_lines") from error
+    if not isinstance(row, dict):
+        raise UserError(f"line {number} is not a JSON object: write {{...}}", field="rows", rule="json_lines")
+    return row
+
+
+def key_of(row: Mapping[str, Any], columns: Sequence[str], number: int) -> bytes | None:
+    """The record's key: one column as its text, several as a JSON array; None without columns, or for one null."""
+    missing = [name for name in columns if name not in row]
+    if missing:
+        detail = f"line {number} has no column {', '.join(missing)}; it has {', '.join(row) or 'none'}"
+        raise UserError(detail, field="key", rule="known_column")
+    values = [row[name] for name in columns]
+    if len(values) > 1:
+        return orjson.dumps(values)
+    if not values or values[0] is None:
+        return None
+    return values[0].encode() if isinstance(values[0], str) else orjson.dumps(values[0])
+
+
+def partition_of(key: bytes | None, function: KeyFunction, partitions: int) -> int:
+    """Where the function puts a key; any partition for no key."""
+    return _ANY_PARTITION if key is None else HASHES[function](key) % partitions
+
+
+def consume(
+    bootstrap: str, topic: str, *, from_beginning: bool, count: int | None, idle_seconds: float | None
+) -> Iterator[Message]:
+    """Committed records of a topic as they come, also those that come later; from now on unless `from_beginning`.
+
+    Ends after `count` records. Raises TimeoutError when the end is reached and nothing comes for `idle_seconds`;
+    NotFound, Unavailable.
+    """
+    begins = end_offsets(bootstrap, topic)
+    if from_beginning:
+        begins = [TopicPartition(topic, each.partition, OFFSET_BEGINNING) for each in begins]
+    own = {"group.id": f"penstock-cli-{uuid4()}", "enable.auto.commit": False, "enable.partition.eof": True}
+    settings = {"bootstrap.servers": bootstrap, "isolation.level": "read_committed", **own}
+    with closing(Consumer(settings, logger=silent)) as consumer:
+        consumer.assign(begins)
+        yield from islice(_records(consumer, bootstrap, topic, len(begins), idle_seconds), count)
+
+
+def _records(
+    consumer: Consumer, bootstrap: str, topic: str, partitions: int, idle_seconds: float | None
+) -> Iterator[Message]:
+    at_end: set[int | None] = set()
+    since = time.monotonic()
+    while True:
+        for message in consumer.consume(_AT_ONCE, _POLL_S):
+            since = time.monotonic()
+            error = message.error()
+            if error is None:
+                at_end.discard(message.partition())
+                yield message
+            elif error.code() == KafkaError._PARTITION_EOF:
+                at_end.add(message.partition())
+            else:
+                raise no_answer(bootstrap, KafkaException(error))
+        # To connect takes a while, which says nothing about the topic.
+        patience = 0.0 if len(at_end) == partitions else _CONNECT_S
+        if idle_seconds is not None and time.monotonic() - since >= idle_seconds + patience:
+            raise TimeoutError(f"no record of {topic} has come for {idle_seconds:g} s")
+
+
+def value_line(message: Message) -> str:
+    """The value of a record as a line of JSON: as it is if it is JSON, else as a text."""
+    return orjson.dumps(_json(message.value())).decode()
+
+
+def record_line(message: Message) -> str:
+    """All of a record as a line of JSON."""
+    headers = {name: _text(value) for name, value in list(message.headers() or ())}
+    facts = {"partition": message.partition(), "offset": message.offset(), "timestamp": message.timestamp()[1]}
+    return orjson.dumps(
+        {**facts, "key": _text(message.key()), "headers": headers, "value": _json(message.value())}
+    ).decode()
+
+
+def _json(value: str | bytes | None) -> Any:
+    try:
+        return None if value is None else orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return _text(value)
+
+
+def _text(value: str | bytes | None) -> str | None:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value

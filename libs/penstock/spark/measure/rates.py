@@ -1,0 +1,80 @@
+"""How fast a task reads and works, over the last minute, from the progress records of its batches. Pure.
+
+A host sees a query's newest record once a second, so of quicker batches it sees some. The number of a batch says how
+many it has missed: they count as the one that it sees. A query that waits for data has a record without rows every ten
+seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+WINDOW_SECONDS = 60.0
+
+
+class Batch(NamedTuple):
+    """The end of a batch in seconds, its rows and duration, and how many batches it stands for."""
+
+    ended_at: float
+    number: int
+    rows: int
+    seconds: float
+    stands_for: int
+
+
+class Batches(NamedTuple):
+    """The batches of the last minute, or the newest one, the oldest first; and the time from which their rows came."""
+
+    since: float
+    seen: tuple[Batch, ...] = ()
+
+
+class Rates(NamedTuple):
+    """In rows per second: those that came in, by the clock, and those that were processed while batches ran."""
+
+    input_rows_per_second: float | None = None
+    processed_rows_per_second: float | None = None
+
+
+def with_batch(batches: Batches | None, record: Mapping[str, Any], now: float) -> Batches | None:
+    """The batches after one more progress record. A record that is not whole is passed over. `now` in seconds."""
+    batch = _batch(record, batches)
+    if batch is None:
+        return batches
+    if batches is None:
+        return Batches(batch.ended_at - batch.seconds, (batch,))
+    since, seen = batches.since, (*batches.seen, batch)
+    while len(seen) > 1 and now - seen[0].ended_at >= WINDOW_SECONDS:
+        since, seen = seen[0].ended_at, seen[1:]
+    return Batches(since, seen)
+
+
+def rates(batches: Batches | None, now: float) -> Rates:
+    """Of the last minute, or since the first batch began; unknown before there was one. `now` in seconds.
+
+    A minute without rows has the rates 0: how fast the task could work is not known then. While one batch lasts longer
+    than a minute, the rates are those of the batch before it.
+    """
+    if batches is None:
+        return Rates()
+    working = [batch for batch in batches.seen if batch.rows > 0]
+    if not working:
+        return Rates(0.0, 0.0)
+    came, rows = sum(batch.rows * batch.stands_for for batch in working), sum(batch.rows for batch in working)
+    clock, worked = now - batches.since, sum(batch.seconds for batch in working)
+    return Rates(came / clock if clock > 0 else None, rows / worked if worked > 0 else None)
+
+
+def _batch(record: Mapping[str, Any], before: Batches | None) -> Batch | None:
+    number, rows, millis = (record.get(name) for name in ("batchId", "numInputRows", "batchDuration"))
+    started = record.get("timestamp")
+    if not (isinstance(number, int) and isinstance(rows, int) and isinstance(started, str)):
+        return None
+    if not isinstance(millis, int | float):
+        return None
+    seconds = millis / 1000
+    missed = 0 if before is None or not before.seen else number - before.seen[-1].number - 1
+    ended_at = datetime.fromisoformat(started).timestamp() + seconds
+    return Batch(ended_at, number, rows, seconds, 1 + max(0, missed))

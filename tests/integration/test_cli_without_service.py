@@ -1,0 +1,76 @@
+"""Commands that need no Job Service: topics, their records, and packing."""
+
+from __future__ import annotations
+
+import io
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from penstock.local.kafka import EmbeddedKafka
+from penstock.local.records import partition_of
+from tests.support.cli.shell import Shell, lone
+
+
+@pytest.fixture
+def lone_shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[Shell]:
+    with lone(monkeypatch, capsys, tmp_path) as shell:
+        yield shell
+
+
+def test_a_package_is_packed(lone_shell: Shell, tmp_path: Path) -> None:
+    folder = tmp_path / "rules"
+    folder.mkdir()
+    assert "(field package, rule not_empty)" in lone_shell("packages", "pack", str(folder), "rules", "1").refusal()
+    (folder / "rules.py").write_text("LIMIT = 3\n")
+    packed = lone_shell("packages", "pack", str(folder), "rules", "1")
+    assert packed.err == f"packed {tmp_path / 'packages' / 'rules-1.zip'}\n"
+    assert json.loads(packed.ok())["package"]["digest"].startswith("sha256:")
+    (folder / "rules.py").write_text("LIMIT = 4\n")
+    refused = lone_shell("packages", "pack", str(folder), "rules", "1").refusal()
+    assert "(field package.version, rule immutable)" in refused
+
+
+def test_a_topic_is_created_once(lone_shell: Shell, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_KAFKA_BOOTSTRAP", kafka.bootstrap)
+    topic = f"cli-{uuid.uuid4().hex[:8]}"
+    assert lone_shell("topics", "create", topic, "--partitions", "3").ok() == f"created {topic} with 3 partitions\n"
+    made = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(topic, 10).topics[topic]
+    assert len(made.partitions) == 3
+    assert "(field name, rule unique)" in lone_shell("topics", "create", topic).refusal()
+    assert "did not create a b" in lone_shell("topics", "create", "a b").refusal()
+
+
+def test_rows_go_into_a_topic_and_come_out(
+    lone_shell: Shell, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """1. Lines of a file and of the standard input, with a key. 2. All of them, then more than there are. 3. The topic
+    is listed, and goes."""
+    monkeypatch.setenv("PENSTOCK_KAFKA_BOOTSTRAP", kafka.bootstrap)
+    topic = f"cli-{uuid.uuid4().hex[:8]}"
+    assert "there is no topic" in lone_shell("topics", "produce", topic).refusal()
+    lone_shell("topics", "create", topic, "--partitions", "4").ok()
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"k": "a", "n": 1}\n\n{"k": "b", "n": 2}\n')
+    assert lone_shell("topics", "produce", topic, str(file), "--key", "k").ok() == f"sent 2 records to {topic}\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"k": "c", "n": 3}\n'))
+    lone_shell("topics", "produce", topic, "--key", "k").ok()
+    assert "there is no file" in lone_shell("topics", "produce", topic, str(tmp_path / "rows.json")).refusal()
+
+    consume = ("topics", "consume", topic, "--from-beginning", "--count")
+    assert sorted(lone_shell(*consume, "3").ok().splitlines())[1] == '{"k":"b","n":2}'
+    places = {
+        row["key"]: row["partition"] for row in map(json.loads, lone_shell(*consume, "3", "--whole").ok().split())
+    }
+    assert places == {key: partition_of(key.encode(), "kafka", 4) for key in "abc"}
+    late = lone_shell(*consume, "4", "--idle", "1s")
+    assert (late.code, late.out.count("\n")) == (3, 3)
+    assert lone_shell("topics", "consume", topic, "--idle", "1s").ok() == ""
+
+    assert f"│ {topic} │ 4          │ 3 " in lone_shell("topics", "list").ok()
+    lone_shell("topics", "delete", topic).ok()
+    assert "(field name, rule known)" in lone_shell("topics", "delete", topic).refusal()

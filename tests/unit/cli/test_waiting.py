@@ -1,0 +1,111 @@
+"""How far a job is, from what the Job Service says: tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.cli.waiting import Reached, has_worked, reached
+from penstock.wire.jobs import JobSummary
+from penstock.wire.overview import SyncView, TaskView
+
+READ: dict[str, Any] = {"batch_id": 0, "input_rows": 7, "offsets": {"t": {"0": 7}}}
+NOTHING_TO_READ: dict[str, Any] = {"input_rows": 0, "backlog_records": 0}
+
+
+def job(**facts: Any) -> JobSummary:
+    usual = {"state": "synced", "revision": 5, "running_revision": 5, "generation": 1, "converged": True}
+    return JobSummary.model_validate({"job": "etl", "owner": "me", "restarts": 0, **usual, **facts})
+
+
+def sync(**facts: Any) -> SyncView:
+    known = {name: None for name in SyncView.model_fields if name != "generations"}
+    return SyncView.model_validate({**known, "job": "etl", "state": "synced", "expected_revision": 5, **facts})
+
+
+def task(index: int = 0, **facts: Any) -> TaskView:
+    usual = {"shard": 1, "expected": True, "owner": "tm", "state": "running", "container": "tm", "progress": READ}
+    return TaskView.model_validate({"task": f"etl/{index}", "index": index, **usual, **facts})
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        pytest.param(
+            (job(running_revision=None, state="waiting"), sync(state="waiting", detail="makes the output"), []),
+            Reached("etl is waiting: makes the output"),
+            id="not committed",
+        ),
+        pytest.param(
+            (job(running_revision=4), sync(state="failed", sync_revision=5, detail="no room"), []),
+            Reached("etl is failed: no room", failed=True),
+            id="failed",
+        ),
+        pytest.param(
+            (job(running_revision=4, state="pending"), sync(state="failed", sync_revision=4), []),
+            Reached("etl is failed"),
+            id="failed before this write",
+        ),
+        pytest.param(
+            (job(converged=False), sync(), [task(), task(1, state="starting", progress=None)]),
+            Reached("etl: 1 of 2 tasks run, etl/1 starting"),
+            id="a task starts",
+        ),
+        pytest.param(
+            (job(converged=False), sync(), [task(), task(1, state="unknown", container=None, progress=None)]),
+            Reached("etl: 1 of 2 tasks run, etl/1 not reported by a container yet"),
+            id="a task that no container knows",
+        ),
+        pytest.param(
+            (job(converged=False), sync(), [task(), task(1, state="crashed", crashes=1, error="no table")]),
+            Reached("etl/1 crashed: no table (it is started again)"),
+            id="a first crash",
+        ),
+        pytest.param(
+            (job(converged=False), sync(), [task(n, state="crashed", crashes=3, error="no table") for n in (0, 1)]),
+            Reached("etl/0 crashed: no table", failed=True),
+            id="crashes again",
+        ),
+        pytest.param(
+            (job(), sync(), [task(), task(1, crashes=1, error="kafka was away")]),
+            Reached("etl runs revision 5: 2 tasks, the first batch is done", done=True),
+            id="it runs again after a crash",
+        ),
+        pytest.param(
+            (job(), sync(), [task(progress=None), task(1, progress=None)]),
+            Reached("etl runs revision 5: etl/0 and 1 more in the first batch"),
+            id="first batch",
+        ),
+        pytest.param(
+            (job(), sync(), [task(progress=NOTHING_TO_READ)]),
+            Reached("etl runs revision 5: 1 task, there are no rows to read yet", done=True),
+            id="an empty topic",
+        ),
+        pytest.param(
+            (job(state="stopped", converged=False), sync(state="stopped"), [task(expected=False)]),
+            Reached("etl stops: etl/0"),
+            id="stopping",
+        ),
+        pytest.param(
+            (job(state="stopped"), sync(state="stopped"), []), Reached("etl is stopped", done=True), id="stopped"
+        ),
+    ],
+)
+def test_how_far_a_job_is(seen: tuple[JobSummary, SyncView, list[TaskView]], expected: Reached) -> None:
+    assert reached(*seen, revision=5) == expected
+
+
+@pytest.mark.parametrize(
+    ("progress", "expected"),
+    [
+        (None, False),
+        ({"batch_id": 0, "input_rows": 0, "backlog_records": 12}, False),
+        ({"batch_id": 0, "input_rows": 0, "backlog_records": None}, False),
+        ({"batch_id": 0, "input_rows": 3, "backlog_records": 12}, True),
+        ({"batch_id": 1, "input_rows": 0}, True),
+        (NOTHING_TO_READ, True),
+    ],
+)
+def test_the_first_batch_is_done_or_there_is_nothing_to_read(progress: Any, expected: bool) -> None:
+    assert has_worked(progress) is expected

@@ -1,0 +1,81 @@
+"""Rates of the last minute from progress records: stories of numbers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from penstock.spark.measure.rates import Batches, Rates, rates, with_batch
+
+START = 1_000_000.0
+
+
+def record(at: float, number: int, rows: int, seconds: float) -> dict[str, Any]:
+    """A batch that began at `at` seconds after the start."""
+    timestamp = datetime.fromtimestamp(START + at, UTC).isoformat().replace("+00:00", "Z")
+    return {"timestamp": timestamp, "batchId": number, "numInputRows": rows, "batchDuration": round(seconds * 1000)}
+
+
+def after(*batches: tuple[float, int, int, float]) -> Batches:
+    """What a host has seen, a second after each batch."""
+    found: Batches | None = None
+    for at, number, rows, seconds in batches:
+        found = with_batch(found, record(at, number, rows, seconds), START + at + seconds)
+    assert found is not None
+    return found
+
+
+def approx(came: float, processed: float) -> Any:
+    return pytest.approx((came, processed), rel=1e-3)
+
+
+def test_unknown_before_the_first_batch() -> None:
+    assert rates(None, START) == Rates(None, None)
+    assert with_batch(None, {"batchId": 1}, START) is None
+
+
+def test_a_steady_task_has_its_rate_by_the_clock_and_a_higher_one_while_it_works() -> None:
+    steady = after(*[(5.0 * n, n, 100, 0.5) for n in range(40)])
+    assert rates(steady, START + 195.5) == approx(20.0, 200.0)
+    assert len(steady.seen) <= 13
+
+
+def test_rows_of_more_than_a_minute_ago_do_not_count() -> None:
+    burst = after((0.0, 0, 60_000, 10.0), *[(5.0 * n, n, 10, 0.1) for n in range(2, 20)])
+    assert rates(burst, START + 95.1) == approx(2.0, 100.0)
+
+
+def test_batches_that_were_missed_count_as_the_one_that_was_seen() -> None:
+    """Ten batches a second of 5 rows, one of which is seen each second."""
+    quick = after(*[(1.0 * n, 10 * n, 5, 0.1) for n in range(61)])
+    assert rates(quick, START + 60.1) == approx(50.0, 50.0)
+
+
+def test_a_batch_of_minutes_counts_from_the_one_before_it() -> None:
+    slow = after((0.0, 0, 1500, 150.0), (150.0, 1, 3000, 150.0))
+    assert rates(slow, START + 300.0) == approx(20.0, 20.0)
+
+
+def test_a_task_that_triggers_every_ten_minutes_has_the_rate_of_ten_minutes() -> None:
+    rare = after((0.0, 0, 600, 3.0), (600.0, 1, 600, 3.0))
+    assert rates(rare, START + 603.0) == approx(1.0, 200.0)
+
+
+def test_a_task_that_waits_for_data_comes_to_rest() -> None:
+    """1. A second after its only batch. 2. Records without rows, every ten seconds: for half a minute, for more than
+    one. 3. Rows come again; the number of a batch that was not run is used again."""
+    once = (0.0, 0, 30, 0.5)
+    assert rates(after(once), START + 1.0) == approx(30.0, 60.0)
+    idle = [(10.0 * n, 1, 0, 0.005) for n in range(1, 90)]
+    assert rates(after(once, *idle[:3]), START + 30.0) == approx(1.0, 60.0)
+    assert rates(after(once, *idle), START + 890.0) == Rates(0.0, 0.0)
+    again = after(once, *idle, (899.0, 1, 60, 1.0))
+    assert rates(again, START + 900.0) == pytest.approx((1.0, 60.0), rel=0.2)
+    assert len(again.seen) <= 8
+
+
+def test_batches_without_rows_say_nothing_about_the_speed() -> None:
+    assert rates(after((0.0, 0, 0, 2.0)), START + 2.0) == Rates(0.0, 0.0)
+    assert rates(after((0.0, 0, 0, 2.0), (2.0, 1, 10, 1.0)), START + 3.0) == approx(10 / 3, 10.0)

@@ -1,0 +1,41 @@
+"""Lag: tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.tasks.lag import Flow, JobFlow, job_flow, lag_seconds
+
+
+@pytest.mark.parametrize(
+    ("backlog", "rate", "expected"),
+    [
+        pytest.param(None, None, None, id="nothing known"),
+        pytest.param(600, 20.0, 30.0, id="backlog by rate"),
+        pytest.param(0, None, 0.0, id="no backlog is no lag, whatever the rate"),
+        pytest.param(600, None, None, id="unknown rate"),
+        pytest.param(600, 0.0, None, id="nothing is worked off"),
+        pytest.param(None, 20.0, None, id="unknown backlog"),
+    ],
+)
+def test_lag_seconds(backlog: float | None, rate: float | None, expected: float | None) -> None:
+    assert lag_seconds(backlog, rate) == expected
+
+
+SLOW, QUICK, IDLE = Flow(100, 10.0, 8.0), Flow(50, 50.0, 20.0), Flow(0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("flows", "task_count", "expected"),
+    [
+        pytest.param([], 1, JobFlow(), id="no task is known"),
+        pytest.param([SLOW, QUICK], 2, JobFlow(150, 10.0, 28.0), id="sums, and the lag of the slowest"),
+        pytest.param([SLOW, IDLE], 2, JobFlow(100, 10.0, 8.0), id="an idle task does not lag"),
+        pytest.param([SLOW, None], 2, JobFlow(), id="one task is unknown"),
+        pytest.param([SLOW], 2, JobFlow(), id="one task is missing"),
+        pytest.param([SLOW, Flow(5, None, 1.0)], 2, JobFlow(105, None, 9.0), id="one lag is unknown"),
+        pytest.param([SLOW, Flow(None, 9.0, None)], 2, JobFlow(), id="one backlog and one rate are unknown"),
+    ],
+)
+def test_the_flow_of_a_job(flows: list[Flow | None], task_count: int, expected: JobFlow) -> None:
+    assert job_flow(flows, task_count) == expected
