@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -13,8 +14,11 @@ from fastapi import Body, Depends, Header, HTTPException, Path, Query, Request, 
 from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
 from sqlalchemy import Connection, Engine
 
+from penstock.config.declare import NAME, NAME_RULE
 from penstock.config.model import JobConfig
 from penstock.config.validate import check_merged
 from penstock.control.clock import Clock
@@ -33,7 +37,6 @@ from services.job_service.writer import Call
 from services.job_service.writes import Precondition
 from services.job_service.writes import expected as merged_of
 
-NAME = r"^[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?$"
 _PRINTABLE = r"^[!-~]{1,200}$"
 _NO_NUL = r"^[^\x00]*$"
 _SMALL_BYTES = 64 * 1024
@@ -170,9 +173,27 @@ async def _job_precondition(
 
 LayerPrecondition = Annotated[Precondition, Depends(_precondition)]
 JobPrecondition = Annotated[Precondition, Depends(_job_precondition)]
-JobName = Annotated[str, Path(pattern=NAME, description="the job's name")]
-LayerName = Annotated[str, Path(pattern=NAME, description="the layer's name")]
-TokenName = Annotated[str, Path(pattern=NAME, description="the token's name")]
+
+
+def is_name(what: str) -> AfterValidator:
+    """Refuses in words what is no name."""
+
+    def check(name: str) -> str:
+        if re.fullmatch(NAME, name) is None:
+            raise PydanticCustomError("name", f"a {what}'s name {NAME_RULE}")
+        return name
+
+    return AfterValidator(check)
+
+
+def in_path(what: str) -> Any:
+    """A name in the path of a call, as the document describes it."""
+    return Path(description=f"the {what}'s name", json_schema_extra={"pattern": NAME})
+
+
+JobName = Annotated[str, is_name("job"), in_path("job")]
+LayerName = Annotated[str, is_name("layer"), in_path("layer")]
+TokenName = Annotated[str, is_name("token"), in_path("token")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="most items of the page")]
 Cursor = Annotated[str | None, Query(max_length=1000, description="`next` of the page before")]
 Text = Annotated[str, Query(max_length=2000, pattern=_NO_NUL)]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.config.model import DesiredState
+from penstock.model.health import Heard, Moment, heard, runs_well
 from penstock.model.reports import TaskState
 from penstock.tasks.lag import lag_seconds
 from penstock.tasks.loads import TaskLoad
@@ -17,7 +18,7 @@ from penstock.wire.overview import GenerationView, SyncView, TaskView
 if TYPE_CHECKING:
     from services.job_service.store.overview import ReportedTask, RunningRow, SyncRow
 
-UNKNOWN = "unknown"
+UNKNOWN, LOST = "unknown", "lost"
 
 
 class Place(NamedTuple):
@@ -46,6 +47,7 @@ def task_views(
     reported: Sequence[ReportedTask],
     owners: Mapping[int, str | None],
     loads: Sequence[TaskLoad],
+    moment: Moment,
 ) -> list[TaskView]:
     """One view a report, and one with the state `unknown` for each task that nobody reports."""
     load_of = {load.number: dict(load.load) for load in loads}
@@ -53,7 +55,7 @@ def task_views(
     for task in reported:
         reports.setdefault(task.index, []).append(task)
     return [
-        _task_view(place, owners, report, load_of.get(place.number))
+        _task_view(place, owners, report, load_of.get(place.number), moment)
         for place in places
         for report in reports.get(place.number, [None])
     ]
@@ -97,7 +99,11 @@ def _plan(recorded: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _task_view(
-    place: Place, owners: Mapping[int, str | None], report: ReportedTask | None, load: dict[str, float] | None
+    place: Place,
+    owners: Mapping[int, str | None],
+    report: ReportedTask | None,
+    load: dict[str, float] | None,
+    moment: Moment,
 ) -> TaskView:
     about = {"task": place.task, "index": place.number, "shard": place.shard} | {
         "expected": place.expected,
@@ -108,7 +114,18 @@ def _task_view(
         return TaskView(**about, state=UNKNOWN)
     about["lag_seconds"] = _lag_seconds(report)
     named = {name: getattr(report, name) for name in TaskView.model_fields if name not in about}
-    return TaskView(**about, **named)
+    return TaskView(**about, **(named | _shown_now(report, moment)))
+
+
+def _shown_now(report: ReportedTask, moment: Moment) -> dict[str, Any]:
+    """What a report shows now: nothing of how a task runs while its container is silent, nor an error that is over."""
+    match heard(report, moment):
+        case Heard.LOST:
+            return {"state": LOST, "error": f"its container {report.container} is lost: it says nothing any more"}
+        case Heard.UNKNOWN:
+            return {"state": UNKNOWN, "error": f"reports of its container {report.container} do not arrive"}
+    is_over = runs_well(report.state, (report.progress or {}).get("batch_id"))
+    return {"error": None} if is_over else {}
 
 
 def _lag_seconds(report: ReportedTask) -> float | None:

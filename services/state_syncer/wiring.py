@@ -17,6 +17,7 @@ from services.state_syncer.decide.budget import Budget
 from services.state_syncer.decide.waves import RolloutPolicy
 from services.state_syncer.generations.gc import GenerationGc
 from services.state_syncer.generations.rules import Retention
+from services.state_syncer.health.reconciler import HealthAlerts
 from services.state_syncer.host_tasks.dispatcher import Dispatcher, WantedHostTasks
 from services.state_syncer.inputs.reconciler import InputAlerts
 from services.state_syncer.rollback.reconciler import RollbackReconciler
@@ -45,6 +46,7 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
         _savepoint_reconciler(engine, WantedHostTasks(dispatcher), settings),
         _generation_gc(engine, WantedHostTasks(dispatcher), settings, clock),
         InputAlerts(engine, clock.monotonic),
+        HealthAlerts(engine, clock.monotonic),
     )
 
     def rounds(leader_epoch: int) -> None:

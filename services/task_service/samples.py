@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from penstock.model.health import lag_of
 from penstock.model.reports import TaskProgress, TaskReport, TaskState
-from penstock.tasks.lag import lag_seconds
 from services.task_service.store.rows import MEASUREMENTS, TaskSample
 
 _UNKNOWN = TaskProgress()
 _MEASURED = MEASUREMENTS.keys() - {"lag_seconds"}
+
+
+def least_lag_seconds(progress: TaskProgress) -> float | None:
+    """How far a task is behind its input, in seconds, or what it is at least; None when nothing is known of it."""
+    lag = lag_of(progress.backlog_records, progress.processed_rows_per_second, progress.oldest_unread_seconds)
+    return lag.at_least
 
 
 def sample(report: TaskReport) -> TaskSample:
@@ -19,6 +25,6 @@ def sample(report: TaskReport) -> TaskSample:
         job=report.job,
         index=report.index,
         out_of_memory=report.out_of_memory,
-        lag_seconds=lag_seconds(progress.backlog_records, progress.processed_rows_per_second),
+        lag_seconds=least_lag_seconds(progress),
         **measured,
     )

@@ -138,6 +138,9 @@ def _fill(service: RunningJobService) -> None:
                     VALUES ('etl', 0, 'c0', 'running', 1, 1, 0, 1, '{"batch_id": 1,
                         "key_group_rates": {"first": 0, "records_per_second": [9, 5, 5, 1, 1, 1, 1, 1],
                             "seconds": 600}}');
+                INSERT INTO reports (container, incarnation, commit_number, version) VALUES ('c0', 'i', 1, 1);
+                INSERT INTO task_crashes (job, index, crashed_at, newest_at, revision, error)
+                    VALUES ('etl', 0, ARRAY[now()], now(), 1, 'ValueError: 3 is no delay');
                 INSERT INTO task_loads (job, index, generation, load) VALUES ('etl', 0, 1, '{"cpu_cores": 0.5}');
                 INSERT INTO task_metrics (job, index, minute, backlog_records) VALUES ('etl', 0, now(), 5);
                 INSERT INTO decisions (job, symptom, action, inputs, outcome, leader_epoch)

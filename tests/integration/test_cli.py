@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -125,6 +126,11 @@ REFUSED = [
     (("release", "etl"), "nor failed: there is nothing to release (field job, rule quarantined)"),
     (("tokens", "create", "No Name", "--role", "reader"), "(field name, rule "),
     (("tokens", "revoke", "nobody"), "(field name, rule known)"),
+    (("jobs", "apply", "No Name", "{}"), "a job's name has 1 to 100 lower case letters, digits"),
+    (
+        ("override", "etl", '{"trigger_interval_seconds": -1}', "-r", "x"),
+        "trigger_interval_seconds: -1 is not allowed; allowed: number, 0 to 86400 (field",
+    ),
 ]
 
 
@@ -188,21 +194,39 @@ def test_what_runs_where_and_what_nobody_knows(shell: Shell, etl: str, service: 
     assert "1,234,567" not in said
 
 
-def _run_one_task_of(job: str, service: RunningJobService) -> None:
+def test_a_job_that_crashes_is_found_and_its_error_is_shown_whole(
+    shell: Shell, etl: str, service: RunningJobService
+) -> None:
+    """1. It crashed three times: the list has the first line of the error, the tasks have all of it. 2. It runs well
+    again: nothing of it is shown."""
+    error = "ValueError: " + "no delay " * 40 + "\n" + "\n".join(f"  at rules.py:{line} in late" for line in range(12))
+    _run_one_task_of(etl, service, state=TaskState.CRASHED, crashes=3, error=error)
+    listed = shell("jobs", "list", "--health", "crashing").ok()
+    assert f"etl: task 0: crashes again and again: {error.splitlines()[0]}\n" in listed
+    assert "crashing" in listed
+    assert shell("jobs", "list", "--health", "healthy").ok() == "none\n"
+    assert f"etl/0: {error}\n" in shell("tasks", etl).ok()
+    assert json.loads(shell("jobs", "show", etl).ok())["reason"].endswith(error.strip())
+    _run_one_task_of(etl, service, progress=TaskProgress(batch_id=1, backlog_records=0), crashes=1, error=error)
+    assert "ValueError" not in shell("tasks", etl).ok()
+
+
+def _run_one_task_of(job: str, service: RunningJobService, **facts: Any) -> None:
     commit_job(service.engine, job, task_count=2)
     shard = shard_of(task_id(job, 0), SHARDS)
     with transaction(service.engine) as connection:
         ask_for_shards(connection, SHARDS)
         ensure_shards(connection, SHARDS)
-    _report(job, 0, "tm-1", TaskProgress(backlog_records=1_234_567, processed_rows_per_second=50.0), service)
+    _report(job, 0, "tm-1", TaskProgress(backlog_records=1_234_567, processed_rows_per_second=50.0), service, **facts)
     with transaction(service.engine) as connection:
         record_owners(connection, {shard: Change("tm-1", read_owners(connection)[shard].epoch)})
 
 
-def _report(job: str, index: int, container: str, progress: TaskProgress, service: RunningJobService) -> None:
-    report = TaskReport(
-        job=job, index=index, state=TaskState.RUNNING, revision=1, generation=1, restarts=0, epoch=1, progress=progress
-    )
+def _report(
+    job: str, index: int, container: str, progress: TaskProgress, service: RunningJobService, **facts: Any
+) -> None:
+    reported = {"state": TaskState.RUNNING, "progress": progress, **facts}
+    report = TaskReport(job=job, index=index, revision=1, generation=1, restarts=0, epoch=1, **reported)
     batch = TaskReportBatch(container=container, incarnation="life", commit_number=1, version=1, tasks=(report,))
     with transaction(service.engine) as connection:
         register(connection, Member(container, "life", "http://127.0.0.1:7100", "local", 2.0, 2**32, 2**34), empty=True)

@@ -55,6 +55,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/state_syncer/round/fold.py",
         "services/state_syncer/generations/gc.py",
         "services/state_syncer/generations/store.py",
+        "services/state_syncer/health/reconciler.py",
         "services/state_syncer/host_tasks/store.py",
         "services/state_syncer/inputs/reconciler.py",
         "services/state_syncer/rollback/reconciler.py",

@@ -9,7 +9,7 @@ import typer
 
 from penstock.cli.arguments import AsJson, Job
 from penstock.cli.connection import client, say_more
-from penstock.cli.output import cell, say, show_json, table
+from penstock.cli.output import Whole, cell, say, show_json, table
 from penstock.config.tree import FIELD_TABLE
 from penstock.wire.jobs import FieldView
 from penstock.wire.overview import ShardCount
@@ -49,7 +49,7 @@ def alerts(as_json: AsJson = False) -> None:
     page = client().alerts()
     if as_json:
         return show_json(page)
-    rows = [(a.kind, a.subject, a.message, a.times, a.raised_at) for a in page.alerts]
+    rows = [(a.kind, a.subject, Whole(a.message), a.times, a.raised_at) for a in page.alerts]
     table(("kind", "subject", "message", "times", "raised"), rows)
     return say_more(page.next)
 

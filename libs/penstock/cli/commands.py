@@ -16,8 +16,12 @@ GROUPS = {
 _ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 COMMANDS = (
-    Command("jobs list", "jobs:list_", "List all jobs by name."),
-    Command("jobs show", "jobs:show", "Show one job as JSON: merged configuration, layer versions, state."),
+    Command("jobs list", "jobs:list_", "List all jobs by name. Below the table, why jobs are not healthy."),
+    Command(
+        "jobs show",
+        "jobs:show",
+        "Show one job as JSON: merged configuration, layer versions, state, health with the whole reason.",
+    ),
     Command("jobs apply", "jobs:apply", "Create a job, or replace its base layer."),
     Command("jobs stop", "desired:stop", "Stop the tasks of a job. `jobs start` goes on where they stopped."),
     Command("jobs start", "desired:start", "Start the tasks of a job that was stopped. They go on where they stopped."),
@@ -38,7 +42,11 @@ COMMANDS = (
     Command("revert", "layers:revert", "Set a layer back to its content at an earlier version."),
     Command("restart", "jobs:restart", "Restart the tasks of a job. Their state is kept."),
     Command("release", "jobs:release", "Release a job from quarantine: the State Syncer tries its change again."),
-    Command("tasks", "jobs:tasks", "List the tasks of a job: state, container, backlog, lag, last error."),
+    Command(
+        "tasks",
+        "jobs:tasks",
+        "List the tasks of a job: state, container, backlog, lag. Below the table, why each task does not run well.",
+    ),
     Command("sync", "jobs:sync", "Show how far a job is from its expected configuration, and what blocks it, as JSON."),
     Command("rescale", "rescale:rescale", "Change the number of tasks of a job. No row is lost or counted twice."),
     Command(

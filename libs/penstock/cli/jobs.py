@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from penstock.cli.layers import say_plan
 from penstock.cli.output import cell, figure, say, show_json, table
 from penstock.cli.parse import duration_seconds
 from penstock.cli.waiting import wait_for, wait_until_gone
+from penstock.model.health import Health
 from penstock.model.jobs import JobState
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import JobSummary
@@ -22,22 +24,28 @@ def list_(
     prefix: Annotated[str | None, typer.Option(help="only jobs whose names begin with this")] = None,
     owner: Annotated[str | None, typer.Option(help="only jobs of this owner")] = None,
     state: Annotated[JobState | None, typer.Option(help="only jobs in this state")] = None,
+    health: Annotated[Health | None, typer.Option(help="only jobs of this health")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List all jobs by name."""
-    found = list(client().list_jobs(prefix=prefix, owner=owner, state=state))
+    """List all jobs by name. Below the table, why jobs are not healthy."""
+    found = list(client().list_jobs(prefix=prefix, owner=owner, state=state, health=health))
     if as_json:
         return show_json(*found)
-    headings = ("job", "state", "converged", "revision", "running", "generation", "backlog", "lag s", "owner")
-    rows = [
-        (j.job, j.state, j.converged, j.revision, j.running_revision, j.generation, *backlog_and_lag(j), j.owner)
-        for j in found
-    ]
-    return table(headings, rows)
+    headings = ("job", "health", "state", "converged", "revision", "running", "backlog", "lag s", "owner")
+    table(headings, [_row(job) for job in found])
+    for job in found:
+        if job.reason:
+            say(f"{job.job}: {job.reason}")
+    return None
+
+
+def _row(job: JobSummary) -> tuple[Any, ...]:
+    revisions = (job.revision, job.running_revision)
+    return job.job, job.health, job.state, job.converged, *revisions, *backlog_and_lag(job), job.owner
 
 
 def show(job: Job) -> None:
-    """Show one job as JSON: merged configuration, layer versions, state."""
+    """Show one job as JSON: merged configuration, layer versions, state, health with the whole reason."""
     show_json(client().get_job(job))
 
 
@@ -99,7 +107,7 @@ def release(job: Job, reason: Reason = "") -> None:
 
 
 def tasks(job: Job, as_json: AsJson = False) -> None:
-    """List the tasks of a job: state, container, backlog, lag, last error.
+    """List the tasks of a job: state, container, backlog, lag. Below the table, why each task does not run well.
 
     `lag s` is the seconds of work that wait: the backlog over the rate at which the task works. `rows/s` were read in
     the last minute.
@@ -107,22 +115,26 @@ def tasks(job: Job, as_json: AsJson = False) -> None:
     answer = client().tasks(job)
     if as_json:
         return show_json(answer)
-    rows = [
-        (t.task, t.state, t.container, t.revision, t.generation, t.crashes, *_figures(t), t.error) for t in answer.tasks
-    ]
-    headings = (
-        "task",
-        "state",
-        "container",
-        "revision",
-        "generation",
-        "crashes",
-        "backlog",
-        "lag s",
-        "rows/s",
-        "error",
-    )
-    return table(headings, rows)
+    rows = [(t.task, _state(t), t.container, t.revision, t.generation, t.crashes, *_figures(t)) for t in answer.tasks]
+    table(("task", "state", "container", "revision", "generation", "crashes", "backlog", "lag s", "rows/s"), rows)
+    for text, names in _errors(answer.tasks).items():
+        say(f"{', '.join(names)}: {text}")
+    return None
+
+
+def _state(task: TaskView) -> str:
+    """With the time since when nothing is known of a task that was reported."""
+    is_known = task.state not in ("lost", "unknown") or task.reported_at is None
+    return task.state if is_known else f"{task.state}, last report {cell(task.reported_at)}"
+
+
+def _errors(tasks: Iterable[TaskView]) -> dict[str, list[str]]:
+    """Whole errors, each with the tasks that have it."""
+    found: dict[str, list[str]] = {}
+    for task in tasks:
+        if task.error:
+            found.setdefault(task.error, []).append(task.task)
+    return found
 
 
 def _figures(task: TaskView) -> tuple[str, str, str]:

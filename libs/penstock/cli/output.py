@@ -32,6 +32,12 @@ out = _console()
 err = Console(stderr=True)
 
 
+class Whole(str):
+    """A text of which a cell shows all."""
+
+    __slots__ = ()
+
+
 def say(text: str, style: str = "") -> None:
     """A line for people; nothing in it is markup, and it is never broken."""
     out.print(Text(text, style=style), soft_wrap=True)
@@ -70,8 +76,8 @@ def rich_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 
 
 def cell(value: Any) -> str:
-    """A value as text: times by their age, lists joined, maps as JSON; long ones are cut short."""
-    return _short(_cell(value))
+    """A value as text: times by their age, lists joined, maps as JSON; long ones that are not `Whole` are cut short."""
+    return value if isinstance(value, Whole) else _short(_cell(value))
 
 
 def _cell(value: Any) -> str:

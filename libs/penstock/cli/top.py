@@ -44,7 +44,7 @@ def _update(live: Live, connection: JobClient, prefix: str | None) -> None:
 
 
 def _jobs_table(connection: JobClient, prefix: str | None) -> Table:
-    headings = ("job", "state", "converged", "revision", "tasks", "backlog", "lag s", "rows/s")
+    headings = ("job", "health", "state", "revision", "tasks", "backlog", "lag s", "rows/s")
     return rich_table(headings, _job_rows(connection, prefix))
 
 
@@ -58,4 +58,4 @@ def _job_row(connection: JobClient, job: JobSummary) -> tuple[str, ...]:
     tasks = [task for task in connection.tasks(job.job).tasks if task.expected]
     running = sum(task.state == "running" for task in tasks)
     figures = (*backlog_and_lag(job), cell(job.rows_per_second))
-    return job.job, job.state, cell(job.converged), str(job.revision), f"{running}/{len(tasks)}", *figures
+    return job.job, job.health, job.state, str(job.revision), f"{running}/{len(tasks)}", *figures

@@ -41,6 +41,10 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+NAME_RULE = (
+    "has 1 to 100 lower case letters, digits, dots, dashes and underscores, and begins and ends with a letter or digit"
+)
+"""What `NAME` says, for people."""
 NAME = r"^[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?$"
 Name = Annotated[str, Field(pattern=NAME)]
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]

@@ -18,15 +18,16 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from penstock.config.declare import ROLLBACK_LAYER
+from penstock.config.declare import NAME_RULE, ROLLBACK_LAYER
 from penstock.config.keygroups import bounds_in_force
 from penstock.config.model import JobConfig
 from penstock.config.problems import Problem, refusal
 from penstock.config.rules import broken_rules
-from penstock.config.tree import ROOT, FreeMap, Group, Leaf, Node, Path, child, dotted
+from penstock.config.tree import ROOT, FreeMap, Group, Leaf, Node, Path, child, dotted, find
 from penstock.control.errors import InvalidConfig
 
 JOB_NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?")
+_LONGEST_SHOWN = 80
 # Pydantic's words for what Penstock has its own words for; all other rules keep pydantic's names.
 RULES = {"extra_forbidden": "unknown_field", "missing": "required", "union_tag_not_found": "required"}
 
@@ -35,8 +36,7 @@ def check_job_name(name: str) -> None:
     """Raises InvalidConfig (rule `job_name`) unless `name` can name a job, its checkpoint folder and its tasks."""
     if JOB_NAME.fullmatch(name) is None:
         raise InvalidConfig(
-            "a job's name has 1 to 100 lower case letters, digits, dots, dashes and underscores, "
-            "and begins and ends with a letter or digit",
+            f"a job's name {NAME_RULE}",
             field="job",
             rule="job_name",
         )
@@ -107,8 +107,23 @@ def _leaf_problems(leaf: Leaf, value: Any, path: Path, layer: str) -> Iterator[P
     field = dotted(path)
     if not leaf.row.may_be_set_by(layer):
         yield Problem(field, "layer_may_not_set", f"{field}: the layer {layer} may not set this field")
-    for rule, message in (_unstorable(value) or _mismatches(leaf.adapter, value))[:1]:
-        yield Problem(field, rule, f"{field}: {message}; it is {leaf.row.type}")
+    for rule, message in _unstorable(value)[:1]:
+        yield Problem(field, rule, f"{field}: {message}")
+        return
+    for rule, _ in _mismatches(leaf.adapter, value)[:1]:
+        yield Problem(field, rule, _not_allowed(leaf, field, value))
+
+
+def _not_allowed(leaf: Leaf, field: str, value: Any) -> str:
+    match value:
+        case dict():
+            shown = "an object"
+        case list():
+            shown = "this list"
+        case _:
+            text = json.dumps(value, ensure_ascii=False)
+            shown = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+    return f"{field}: {shown} is not allowed; allowed: {leaf.row.type}"
 
 
 def _unstorable(value: Any) -> list[tuple[str, str]]:
@@ -143,6 +158,10 @@ def _shape_problem(detail: ErrorDetails) -> Problem:
         field += ".type"
     elif detail["loc"][-1] == "[key]":
         rule = "bad_key"
+    elif rule not in RULES.values():
+        leaf = find(tuple(_field_path(detail["loc"])))
+        if isinstance(leaf, Leaf):
+            return Problem(field, rule, _not_allowed(leaf, field, detail["input"]))
     return Problem(field, rule, f"{field}: {detail['msg']}")
 
 

@@ -37,7 +37,8 @@ _BROKEN_TYPES = {
     "SparkDateTimeException",
     "SparkNumberFormatException",
     "SparkUnsupportedOperationException",
-    "StateSchemaIncompatible",
+    "StateStoreKeySchemaNotCompatible",
+    "StateStoreValueSchemaNotCompatible",
     "StateStoreBackendNotSupportedForTWSException",
     "UnknownTopicOrPartitionException",
     "UnmovableStateException",
@@ -57,6 +58,13 @@ _STACK = re.compile(r"\n\s*(at [\w.$/]+\(|JVM stacktrace:|Driver stacktrace:).*"
 _PLAN = re.compile(r"\n\s*(?:[~'!]*(?:\+- |:- )|[~'!]+[A-Z]\w+ |== \w+).*", re.DOTALL)
 # What Spark shows of the query where an expression failed at run time.
 _FRAGMENT = re.compile(r"== SQL.*?==\n(.+?)\n\s*\^|== DataFrame ==\n(.+?)(?:\n\n|$)", re.DOTALL)
+# Spark's advice for a query whose state has another schema than its checkpoint: to read it as what it is not.
+_ADVICE = re.compile(
+    r"Please check number and type of fields\. (.*?)\. If you want to force running the query .*", re.DOTALL
+)
+_INSTEAD = (
+    r"\1. The state was kept by another query: go back to that query, or create a job with another name for this one"
+)
 # Words of outer exceptions that say nothing of the reason.
 _EMPTY_WORDS = re.compile(
     r"\[STREAM_FAILED\]|Job aborted|An exception was raised by the Python Proxy|An error occurred while calling"
@@ -168,7 +176,8 @@ def python_reason(trace: str) -> str:
 def _plain(message: str) -> str:
     """A message of Spark with the place in the query, without the plan, the rest of the query and stacks."""
     place = _FRAGMENT.search(message)
-    text = _STACK.sub("", _PLAN.sub("", _APPENDIX.sub(_position, message))).strip().rstrip(".;")
+    message = _ADVICE.sub(_INSTEAD, _APPENDIX.sub(_position, message))
+    text = _STACK.sub("", _PLAN.sub("", message)).strip().rstrip(".;")
     return text if place is None else f"{text}: {' '.join((place[1] or place[2]).split())}"
 
 

@@ -43,19 +43,24 @@ def ensure(package: Package, root: Path) -> Path | None:
     """
     if package.name == BUILTIN:
         return None
-    try:
-        path = package_path(root, package.name, package.version)
-    except InvalidConfig as error:
-        raise BrokenTask(f"{error.field}: {error}") from error
-    if not path.is_file():
-        raise BrokenTask(
-            f"package: {package.name} {package.version} is missing: there is no file {path.name} in {root}",
-            rule="package_exists",
-        )
+    path = find(package.name, package.version, root)
     if package.digest is not None:
         _require_digest(path, package.digest)
     if not zipfile.is_zipfile(path):
         raise BrokenTask(f"package: {path.name} is no zip file", rule="package_is_zip")
+    return path
+
+
+def find(name: str, version: str, root: Path) -> Path:
+    """The file of a version of a package, not `builtin`. Raises BrokenTask when there is none."""
+    try:
+        path = package_path(root, name, version)
+    except InvalidConfig as error:
+        raise BrokenTask(f"{error.field}: {error}") from error
+    if not path.is_file():
+        raise BrokenTask(
+            f"package: {name} {version} is missing: there is no file {path.name} in {root}", rule="package_exists"
+        )
     return path
 
 

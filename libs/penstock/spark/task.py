@@ -142,7 +142,7 @@ class RunningTask:
     """A task from its start to its end. Its methods are called by one thread at a time.
 
     Without an epoch it goes on in the epoch that its checkpoint is in (`penstock.spark.files.LocalFiles.claim`).
-    `mark`: the commit that asks for this. `state`, `progress`, `traffic`, `batches`, `malformed` and
+    `mark`: the commit that asks for this. `state`, `progress`, `traffic`, `batches`, `rows_per_offset`, `malformed` and
     `input_problems` are what the host last saw of it.
     """
 
@@ -157,6 +157,7 @@ class RunningTask:
         self.progress: TaskProgress | None = None
         self.traffic: Samples = ()
         self.batches: Batches | None = None
+        self.rows_per_offset: tuple[float, ...] = ()
         self.malformed: Counts = ()
         self.input_problems: Mapping[str, str] = {}
         self._frame: TaskFrame | None = None

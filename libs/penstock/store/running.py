@@ -61,6 +61,8 @@ _FORGET = text(
         DELETE FROM sync_state USING gone WHERE sync_state.job = gone.name
     ), reported AS (
         DELETE FROM tasks USING gone WHERE tasks.job = gone.name
+    ), crashed AS (
+        DELETE FROM task_crashes USING gone WHERE task_crashes.job = gone.name
     ), proved AS (
         DELETE FROM proven USING gone WHERE proven.job = gone.name
     ), remembered AS (

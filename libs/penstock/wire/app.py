@@ -93,7 +93,8 @@ def _invalid_request(_: Request, error: RequestValidationError) -> JSONResponse:
     first = error.errors()[0]
     if first["type"] == "json_invalid":
         return problem(422, "InvalidRequest", f"body: {first['ctx']['error']}", field="body", rule="json_invalid")
-    field = ".".join(str(part) for part in first["loc"])
+    where = first["loc"][1:] if first["loc"][0] == "path" else first["loc"]
+    field = ".".join(str(part) for part in where)
     return problem(422, "InvalidRequest", f"{field}: {first['msg']}", field=field, rule=first["type"])
 
 

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
 
+from penstock.model.health import Health
 from penstock.model.jobs import JobState, Role
 from penstock.wire import jobs, overview
 from penstock.wire.balance import BalanceView, Rebalanced
 from penstock.wire.containers import DEFAULT_DRAIN_SECONDS, ContainerPage, ContainerView
 from penstock.wire.http import HttpClient
 from penstock.wire.savepoints import SavepointPage, SavepointView
+from penstock.wire.tokens import TokenCreated, Tokens, TokenView, TokenWrite
 
 ViewType = TypeVar("ViewType", bound=jobs.View)
 PageType = TypeVar("PageType", jobs.JobPage, ContainerPage)
@@ -72,10 +74,12 @@ class JobClient(HttpClient):
         owner: str | None = None,
         state: JobState | None = None,
         package: str | None = None,
+        health: Health | None = None,
         page_size: int = 500,
     ) -> Iterator[jobs.JobSummary]:
         """All jobs by name that match the filters, read page by page. `package`: `name/version`."""
-        filters = {"prefix": prefix, "owner": owner, "state": state, "package": package, "limit": page_size}
+        named = {"prefix": prefix, "owner": owner, "state": state, "package": package, "health": health}
+        filters = named | {"limit": page_size}
         for page in self._pages(jobs.JobPage, "/v1/jobs", **filters):
             yield from page.jobs
 
@@ -307,12 +311,12 @@ class JobClient(HttpClient):
 
     def create_token(self, name: str, role: Role, layers: Sequence[str] | None = None) -> str:
         """A new token, seen only now; for admins."""
-        body = jobs.TokenWrite(name=name, role=role, layers=None if layers is None else list(layers))
-        return str(self._write("POST", "/v1/tokens", jobs.TokenCreated, body.model_dump(mode="json")).token)
+        body = TokenWrite(name=name, role=role, layers=None if layers is None else list(layers))
+        return str(self._write("POST", "/v1/tokens", TokenCreated, body.model_dump(mode="json")).token)
 
-    def tokens(self) -> list[jobs.TokenView]:
+    def tokens(self) -> list[TokenView]:
         """All tokens without their secrets; for admins."""
-        return self._read(jobs.Tokens, "/v1/tokens").tokens
+        return self._read(Tokens, "/v1/tokens").tokens
 
     def revoke_token(self, name: str) -> None:
         """Ends a token; for admins."""

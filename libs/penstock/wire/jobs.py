@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from penstock.config.declare import Model, Name
-from penstock.model.jobs import JobState, Role
+from penstock.model.health import Health
+from penstock.model.jobs import JobState
 
 LONGEST_EXPIRY_SECONDS = 366 * 86_400
 LARGEST_BATCH = 1000
@@ -134,14 +135,6 @@ class Batch(Model):
     writes: list[BatchWrite] = Field(min_length=1, max_length=LARGEST_BATCH)
 
 
-class TokenWrite(Model):
-    """`POST /v1/tokens`. `layers` absent: those of the role. `*` stands for every layer."""
-
-    name: Name
-    role: Role
-    layers: list[Name | Literal["*"]] | None = Field(None, max_length=100)
-
-
 class LayerAdd(Model):
     """`POST /v1/layers`: another layer, at any free rank."""
 
@@ -201,7 +194,11 @@ class LayerView(LayerVersion):
 
 
 class JobSummary(View):
-    """A job in a list. `running_revision`, `generation` null: it never ran. Backlog, lag, rate null: not all known."""
+    """A job in a list. `running_revision`, `generation` null: it never ran. Backlog, lag, rate null: not all known.
+
+    `converged`: all tasks run the expected configuration; one that crashed has finished a batch since. `health`: how
+    well it runs. `reason`: why it is not healthy, in a list its first line; empty when there is nothing to say.
+    """
 
     job: str
     owner: str
@@ -214,6 +211,8 @@ class JobSummary(View):
     backlog_records: int | None = None
     lag_seconds: float | None = None
     rows_per_second: float | None = None
+    health: Health = Health.UNKNOWN
+    reason: str = ""
 
 
 class JobView(JobSummary):
@@ -225,7 +224,8 @@ class JobView(JobSummary):
 
 
 class JobPage(View):
-    """Jobs by name; `next` is the cursor of the next page, null at the end."""
+    """Jobs by name; `next` is the cursor of the next page, null at the end. With the filter `health` a page may have
+    fewer jobs than asked for, or none, although more follow."""
 
     jobs: list[JobSummary]
     next: str | None = None
@@ -376,25 +376,3 @@ class Layers(View):
     """The layers of the cell, lowest first."""
 
     layers: list[LayerRowView]
-
-
-class TokenView(View):
-    """A token without its secret."""
-
-    name: str
-    role: Role
-    layers: list[str]
-    created_at: datetime | None = None
-    revoked_at: datetime | None = None
-
-
-class TokenCreated(TokenView):
-    """A new token with its secret, shown this once; null when the answer is repeated for an Idempotency-Key."""
-
-    token: str | None
-
-
-class Tokens(View):
-    """All tokens, revoked ones too."""
-
-    tokens: list[TokenView]

@@ -16,10 +16,11 @@ from penstock.wire.jobs import JsonObject, View
 class TaskView(View):
     """A task of a job: where it should run (`owner`), and where and how it is reported.
 
-    `expected` false: the running configuration has no such task. `state` is `unknown` while no container reports the
-    task; fields that come from a report are then null. `lag_seconds`: backlog over processing rate; null: unknown.
-    `load`: the last known mean use over 10 minutes, by dimension; null: never known. A dimension that is missing is
-    unknown.
+    `expected` false: the running configuration has no such task. `state` is that of the report; `unknown` while no
+    container reports the task, or while reports do not arrive; `lost` since `reported_at` when the container is silent.
+    Fields that come from a report are null without one. `error`: why the task does not run well; null when it has
+    finished a batch since. `lag_seconds`: backlog over processing rate; null: unknown. `load`: the last known mean use
+    over 10 minutes, by dimension; null: never known. A dimension that is missing is unknown.
     """
 
     task: str

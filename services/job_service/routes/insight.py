@@ -17,6 +17,7 @@ from penstock.control.errors import InvalidConfig, NotFound
 from penstock.model.jobs import Action, JobState, StoredJob, layer_configs
 from penstock.store import cluster
 from penstock.store.engine import snapshot
+from penstock.store.health import read_moment
 from penstock.store.loads import read_loads
 from penstock.tasks.rates import Rates
 from penstock.wire.jobs import AnalysisView, Explanation, HistoryPage, JobSummary, PlanRequest, PlanView
@@ -134,7 +135,8 @@ def job_tasks(job: JobName, parts: PartsOf) -> Tasks:
         loads = read_loads(connection, job)
         places = views.places(job, running, reported, cluster.read_facts(connection).sharding)
         owners = overview.owners(connection, [place.shard for place in places if place.shard is not None])
-    return Tasks(job=job, tasks=views.task_views(places, reported, owners, loads))
+        moment = read_moment(connection)
+    return Tasks(job=job, tasks=views.task_views(places, reported, owners, loads, moment))
 
 
 @router.get("/v1/jobs/{job}/sync", response_model=SyncView)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
 from penstock.config.validate import check_merged
 from penstock.control.errors import Conflict, NotFound
+from penstock.model.health import Health
 from penstock.model.jobs import Action, JobState
 from penstock.store.engine import snapshot
 from penstock.wire.jobs import JobPage, JobView, JobWrite, Written
 from services.job_service import access, requests
 from services.job_service.answers import Answer, answer, etag, layer_versions
+from services.job_service.cursors import encode
 from services.job_service.requests import CallOf, JobName, PageOf100, PartsOf, ReasonBody, Verify, respond
 from services.job_service.store import expected, jobs, lags
 from services.job_service.store.layers import all_layers
@@ -46,15 +50,17 @@ def list_jobs(
     owner: requests.OptionalText = None,
     state: JobState | None = None,
     package: requests.OptionalText = None,
+    health: Health | None = None,
 ) -> JobPage:
-    """Jobs by name that match all the filters. `package` is `name/version`: as it runs, or is to run."""
-    after = page.after_name()
+    """Jobs by name that match all the filters. `package` is `name/version`: as it runs, or is to run.
+
+    With `health` a page may be short although more jobs follow.
+    """
+    filters: dict[str, Any] = {"prefix": prefix, "owner": owner, "state": state, "package": package, "health": health}
     with snapshot(parts.engine) as connection:
-        rows = jobs.page(
-            connection, limit=page.limit, after=after, prefix=prefix, owner=owner, state=state, package=package
-        )
-        shown = lags.with_lags(connection, rows)
-    return JobPage(jobs=shown, next=page.next(rows, lambda row: row.job))
+        found = jobs.page(connection, limit=page.limit, after=page.after_name(), **filters)
+        shown = lags.with_lags(connection, found.jobs)
+    return JobPage(jobs=shown, next=None if found.last is None else encode(found.last))
 
 
 @router.get("/v1/jobs/{job}", response_model=JobView)

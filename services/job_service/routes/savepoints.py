@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
 from penstock.control.errors import Conflict, NotFound
@@ -23,7 +23,7 @@ from services.job_service.store.layers import all_layers
 from services.job_service.writes import Write
 
 router = APIRouter(tags=["savepoints"], route_class=requests.StrictRoute)
-SavepointName = Annotated[str, Path(pattern=requests.NAME, description="the savepoint's name")]
+SavepointName = Annotated[str, requests.is_name("savepoint"), requests.in_path("savepoint")]
 
 
 @router.post("/v1/jobs/{job}/savepoints", response_model=SavepointView, status_code=202)

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from penstock.store import tokens
 from penstock.store.engine import snapshot
-from penstock.wire.jobs import TokenCreated, Tokens, TokenView, TokenWrite
+from penstock.wire.tokens import TokenCreated, Tokens, TokenView, TokenWrite
 from services.job_service import access, requests
 from services.job_service.answers import Answer, answer
 from services.job_service.requests import CallOf, PartsOf, PrincipalOf, respond

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
+from penstock.store.health import ALIVE_AT, FAILED_OVER, REPORTED_AT, SIGHTINGS
 from penstock.store.rows import columns, read_all, read_first, read_page
 from penstock.wire.overview import AlertView, DecisionView, GenerationView, SampleView, ShardView
 
@@ -53,7 +54,7 @@ class SyncRow:
 
 @dataclass(frozen=True, slots=True)
 class ReportedTask:
-    """A task as a container reports it."""
+    """A task as a container reports it. `alive_at`, `failed_over`: of the container (`penstock.model.health`)."""
 
     index: int
     container: str
@@ -67,6 +68,8 @@ class ReportedTask:
     out_of_memory: bool
     progress: Mapping[str, Any] | None
     reported_at: datetime
+    alive_at: datetime | None = None
+    failed_over: bool = False
 
 
 _SHARDS = text(
@@ -84,7 +87,14 @@ _GENERATIONS = text(
     FROM generations WHERE job = :job AND collected_at IS NULL ORDER BY generation
     """
 )
-_TASKS = text(f"SELECT {columns(ReportedTask)} FROM tasks WHERE job = :job ORDER BY index, container")
+_TASKS = text(
+    f"""
+    SELECT tasks.index, tasks.container, tasks.state, tasks.revision, tasks.generation, tasks.restarts, tasks.epoch,
+        tasks.crashes, tasks.error, tasks.out_of_memory, tasks.progress,
+        {REPORTED_AT} AS reported_at, {ALIVE_AT} AS alive_at, {FAILED_OVER} AS failed_over
+    FROM tasks {SIGHTINGS} WHERE tasks.job = :job ORDER BY tasks.index, tasks.container
+    """
+)
 _SAMPLES = text(
     f"""
     SELECT {columns(SampleView)} FROM task_metrics WHERE job = :job AND minute >= now() - :window

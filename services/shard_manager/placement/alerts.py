@@ -34,12 +34,20 @@ def alerts_of_shards(unplaceable: Iterable[Unplaceable], where: Mapping[int, str
         shards = sorted(lack.shard for lack in lacks)
         homeless = sum(shard not in where for shard in shards)
         reasons = sorted({lack.reason for lack in lacks})
-        message = (
-            f"{len(shards)} shards cannot be placed ({'; '.join(reasons[:3])}): {homeless} of them do not run, "
-            f"{len(shards) - homeless} run on containers without room for them"
-        )
+        message = f"{_counted(len(shards), homeless)}: {'; '.join(reasons[:3])}"
         details = {"count": len(shards), "without_owner": homeless, "reasons": reasons[:_NAMED]}
         yield PlacementAlert(UNPLACEABLE, cause, message, {**details, "shards": shards[:_NAMED]})
+
+
+def _counted(count: int, homeless: int) -> str:
+    """What becomes of shards for which no container has room."""
+    nowhere = f"{_shards(homeless)} without a container, so that the tasks in them do not run" if homeless else ""
+    beyond = f"{_shards(count - homeless)} on containers that are full or drain" if count > homeless else ""
+    return "; ".join(filter(None, (nowhere, beyond)))
+
+
+def _shards(count: int) -> str:
+    return "1 shard is" if count == 1 else f"{count} shards are"
 
 
 def alerts_of_shortage(asked: Mapping[str, float]) -> Iterator[PlacementAlert]:

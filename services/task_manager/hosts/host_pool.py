@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from penstock.control.errors import BrokenTask
 from penstock.control.logs import logger
 from penstock.spark.channel import Event
 from services.task_manager.decide.actions import KillHost
@@ -67,10 +68,15 @@ class HostPool:
         try:
             handle = self._hosts.start(effect.name, effect.key, self._on_event, self._on_exit)
         except OSError as error:
-            log.error("host not started", host=effect.name, error=str(error))
-            with self._lock:
-                self._not_started[effect.name] = HostExit(f"no process could be made: {error}")
+            self._fail(effect.name, f"no process could be made: {error}")
+        except BrokenTask as error:
+            self._fail(effect.name, error.detail)
         else:
             with self._lock:
                 self._handles[effect.name] = handle
         self._on_exit()
+
+    def _fail(self, name: str, reason: str) -> None:
+        log.error("host not started", host=name, error=reason)
+        with self._lock:
+            self._not_started[name] = HostExit(reason)

@@ -10,6 +10,7 @@ from pathlib import Path
 from penstock.spark.channel import Command, Event
 from penstock.spark.host.client import HostProcess
 from penstock.spark.host.exits import ExitReason
+from penstock.spark.packages import BUILTIN, find
 from penstock.spark.settings import SparkSettings, heap_for
 from services.task_manager.decide.model import HostExit, HostKey
 
@@ -28,10 +29,16 @@ class SparkHosts:
     def start(
         self, name: str, key: HostKey, on_event: Callable[[str, Event], None], on_exit: Callable[[], None]
     ) -> SparkHost:
-        """Starts a host and returns at once. Raises OSError when no process can be made.
+        """Starts a host and returns at once.
+
+        Raises OSError when no process can be made, and BrokenTask when there is no such package: a host without it
+        could run none of its tasks.
 
         `on_event` is called from a thread of the host, `on_exit` soon after its end.
         """
+        package, version, _ = key.package
+        if package != BUILTIN:
+            find(package, version, self._settings.packages_root)
         scratch = self._folder / f"{name}{_SCRATCH}"
         scratch.mkdir(parents=True, exist_ok=True)
         settings = settings_for(key, self._settings).model_copy(update={"spark_local_dir": scratch})

@@ -1,5 +1,5 @@
-"""Task reports: the tasks of each container, one sample for each task and minute, and the newest load of each task,
-which is kept when its container is lost."""
+"""Task reports: the tasks of each container, one sample for each task and minute, and the newest load and the newest
+crashes of each task, which are kept when its container is lost."""
 
 from __future__ import annotations
 
@@ -101,7 +101,32 @@ _WRITE_LOADS = text(
     """
 )
 
+# Reports count crashes in a row: what is new since the container's report before. A count that fell was forgotten in
+# between, as the task ran well. Read before the report replaces it. In order of key, as the samples.
+_WRITE_CRASHES = text(
+    """
+    INSERT INTO task_crashes AS known (job, index, crashed_at, newest_at, revision, error)
+    SELECT job, index, array_fill(clock_timestamp(), ARRAY[LEAST(crashes, :kept)]), clock_timestamp(), revision, error
+    FROM (
+        SELECT new.job, new.index, new.revision, coalesce(new.error, '') AS error,
+            new.crashes - CASE WHEN before.crashes <= new.crashes THEN before.crashes ELSE 0 END AS crashes
+        FROM json_to_recordset(CAST(:rows AS json))
+            AS new(job text, index int, revision bigint, crashes int, error text)
+            LEFT JOIN tasks AS before
+                ON before.job = new.job AND before.index = new.index AND before.container = :container
+    ) AS fresh
+    WHERE crashes > 0
+    ORDER BY job, index
+    ON CONFLICT (job, index) DO UPDATE SET
+        crashed_at = (known.crashed_at || excluded.crashed_at)[
+            GREATEST(1, cardinality(known.crashed_at) + cardinality(excluded.crashed_at) - :kept + 1):],
+        newest_at = excluded.newest_at, revision = excluded.revision, error = excluded.error
+    """
+)
+_CRASHES_KEPT = 5
+
 _PURGE = text("DELETE FROM task_metrics WHERE minute < clock_timestamp() - make_interval(days => :days)")
+_PURGE_CRASHES = text("DELETE FROM task_crashes WHERE newest_at < clock_timestamp() - interval '1 day'")
 # Only loads of tasks that no longer run become old: the others are reported every few minutes.
 _PURGE_LOADS = text("DELETE FROM task_loads WHERE measured_at < clock_timestamp() - make_interval(days => :days)")
 
@@ -119,6 +144,7 @@ def save_report(connection: Connection, batch: TaskReportBatch, samples: Sequenc
     newest = batch.model_dump(include={"container", "incarnation", "commit_number", "version"})
     connection.execute(_WRITE_REPORT, newest)
     rows = as_json([task.model_dump(mode="json") for task in batch.tasks])
+    save_crashes(connection, batch.container, batch.tasks)
     ended = connection.execute(_DELETE_UNLISTED, {"container": batch.container, "rows": rows}).rowcount
     connection.execute(_WRITE_TASKS, {"container": batch.container, "rows": rows})
     save_proven(connection, batch.tasks)
@@ -141,6 +167,18 @@ def save_loads(connection: Connection, tasks: Sequence[TaskReport]) -> None:
         connection.execute(_WRITE_LOADS, {"rows": as_json(rows)})
 
 
+def save_crashes(connection: Connection, container: str, tasks: Sequence[TaskReport]) -> None:
+    """Notes the crashes that the container reports and has not reported before."""
+    rows = [
+        {"job": task.job, "index": task.index, "revision": task.revision, "crashes": task.crashes, "error": task.error}
+        for task in tasks
+        if task.crashes
+    ]
+    if rows:
+        values = {"container": container, "rows": as_json(rows), "kept": _CRASHES_KEPT}
+        connection.execute(_WRITE_CRASHES, values)
+
+
 def save_proven(connection: Connection, tasks: Sequence[TaskReport]) -> None:
     """Notes the packages whose tasks have finished a batch with rows."""
     worked = {(task.job, task.revision) for task in tasks if task.progress is not None and task.progress.input_rows}
@@ -155,8 +193,9 @@ def purge_loads(connection: Connection, *, keep_days: int) -> int:
 
 
 def purge_samples(connection: Connection, *, keep_days: int) -> int:
-    """Deletes samples and loads older than `keep_days`. Returns the number of samples."""
+    """Deletes samples and loads older than `keep_days`, and old crashes. Returns the number of samples."""
     purge_loads(connection, keep_days=keep_days)
+    connection.execute(_PURGE_CRASHES)
     return connection.execute(_PURGE, {"days": keep_days}).rowcount
 
 

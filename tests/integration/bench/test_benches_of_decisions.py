@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.bench import cli_start, placement, sync, upgrade
+from tests.bench import cli_start, job_pages, placement, sync, upgrade
 from tests.support.bench.figures import unmeasured
 
 
@@ -29,3 +29,10 @@ def test_sync():
     figures = sync.measure(1000, release_rounds=3)
     assert unmeasured(figures) == set()
     assert figures["jobs"] == 1000
+
+
+def test_job_pages():
+    """Among them two jobs with a task that crashes again and again."""
+    figures = job_pages.measure(2000)
+    assert unmeasured(figures) == set()
+    assert (figures["jobs"], figures["crashing"]) == (2000, 2)

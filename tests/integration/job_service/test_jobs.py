@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import httpx
-import orjson
 import pytest
 from sqlalchemy import text
 
@@ -16,6 +14,7 @@ from penstock.store.engine import transaction
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import BatchAction, BatchWrite
 from tests.support.job_service.service import CONFIG, RunningJobService
+from tests.support.job_service.stored import commit, execute, report, sync
 
 
 def test_create_only_and_compare_and_swap_of_a_job(client: JobClient) -> None:
@@ -76,26 +75,26 @@ def test_the_state_follows_the_job_through_its_life(service: RunningJobService, 
     config = {**CONFIG, "task_count": 2}
     revision = client.put_job("etl", config).revision
     assert _state(client) == (JobState.PENDING, False)
-    _commit(service, {"task_count": 2}, revision)
+    commit(service, {"task_count": 2}, revision)
     assert _state(client) == (JobState.SYNCED, False)
-    _report(service, 0, revision)
-    _report(service, 1, revision - 1)
+    report(service, 0, revision)
+    report(service, 1, revision - 1)
     assert _state(client) == (JobState.SYNCED, False)
-    _report(service, 1, revision)
+    report(service, 1, revision)
     assert _state(client) == (JobState.SYNCED, True)
     assert [job.converged for job in client.list_jobs()] == [True]
     revision = client.put_layer("etl", "oncall", {"priority": 1}, if_match=0).revision
     assert _state(client) == (JobState.PENDING, False)
-    _sync(service, "waiting", revision)
+    sync(service, "waiting", revision)
     assert _state(client) == (JobState.WAITING, False)
-    _sync(service, "quarantined", revision)
+    sync(service, "quarantined", revision)
     assert _state(client) == (JobState.QUARANTINED, False)
-    _sync(service, "quarantined", revision - 1)
+    sync(service, "quarantined", revision - 1)
     assert _state(client) == (JobState.PENDING, False)
     revision = client.put_layer("etl", "oncall", {"desired_state": "stopped"}, if_match=1).revision
-    _commit(service, {"task_count": 2, "desired_state": "stopped"}, revision)
+    commit(service, {"task_count": 2, "desired_state": "stopped"}, revision)
     assert _state(client) == (JobState.STOPPED, False)
-    _execute(service, "DELETE FROM tasks")
+    execute(service, "DELETE FROM tasks")
     assert _state(client) == (JobState.STOPPED, True)
     client.delete_job("etl")
     assert _state(client) == (JobState.DELETING, False)
@@ -103,10 +102,10 @@ def test_the_state_follows_the_job_through_its_life(service: RunningJobService, 
 
 def test_reports_of_a_lost_container_are_no_evidence(service: RunningJobService, client: JobClient) -> None:
     revision = client.put_job("etl", CONFIG).revision
-    _commit(service, {"task_count": 1}, revision)
-    _report(service, 0, revision)
+    commit(service, {"task_count": 1}, revision)
+    report(service, 0, revision)
     assert _state(client) == (JobState.SYNCED, True)
-    _execute(
+    execute(
         service,
         "INSERT INTO containers (name, incarnation, url, region, cpu_cores, memory_bytes, disk_bytes, state)"
         " VALUES ('c0', 'i', 'u', 'r', 1, 1, 1, 'lost')",
@@ -132,7 +131,7 @@ def test_deleting_is_recorded_and_final(client: JobClient) -> None:
 
 def test_history_outlives_the_job(service: RunningJobService, client: JobClient) -> None:
     client.put_job("etl", CONFIG)
-    _execute(service, "DELETE FROM jobs")
+    execute(service, "DELETE FROM jobs")
     assert [entry.action for entry in client.history("etl").entries] == ["create"]
     with pytest.raises(NotFound):
         client.history("never")
@@ -161,7 +160,7 @@ def test_a_restart_counts_and_takes_a_revision(client: JobClient) -> None:
 def test_the_generations_whose_files_are_there_are_shown(service: RunningJobService, client: JobClient) -> None:
     client.put_job("etl", CONFIG)
     assert client.sync("etl").generations == []
-    _execute(
+    execute(
         service,
         "INSERT INTO generations (job, generation, attempted, unused_since, container, detail, collected_at) VALUES"
         " ('etl', 1, false, now(), 'a', '', NULL), ('etl', 2, true, now(), NULL, 'disk is read-only', NULL),"
@@ -181,10 +180,10 @@ def test_release_ends_a_quarantine_and_nothing_else(service: RunningJobService, 
     with pytest.raises(Conflict):
         client.release("etl")
     assert client.get_job("etl").revision == revision
-    _sync(service, "quarantined", revision)
+    sync(service, "quarantined", revision)
     released = client.release("etl", reason="fixed the topic")
-    sync = client.sync("etl")
-    assert (sync.state, sync.failures, sync.next_attempt_at, sync.sync_revision) == (
+    now = client.sync("etl")
+    assert (now.state, now.failures, now.next_attempt_at, now.sync_revision) == (
         JobState.PENDING,
         0,
         None,
@@ -201,7 +200,7 @@ def test_a_plan_says_what_would_happen_and_writes_nothing(service: RunningJobSer
     revision = client.put_job("etl", {**CONFIG, "task_count": 2}).revision
     first = client.plan("etl", {"priority": 1})
     assert (first.steps, first.tasks_touched) == (["commit", "start_tasks"], ["etl/0", "etl/1"])
-    _commit(service, client.get_job("etl").config, revision)
+    commit(service, client.get_job("etl").config, revision)
     restart = client.plan("etl", {"trigger_interval_seconds": 1})
     assert (restart.kind, restart.steps) == ("restart", ["commit", "restart_tasks"])
     assert (restart.tasks_touched, restart.downtime_seconds) == (["etl/0", "etl/1"], None)
@@ -214,12 +213,12 @@ def test_a_plan_says_what_would_happen_and_writes_nothing(service: RunningJobSer
     assert (live.kind, live.steps, live.downtime_seconds) == ("live", ["commit", "apply_to_tasks"], 0.0)
     rescale = client.plan("etl", {"task_count": 4})
     assert (rescale.kind, rescale.steps[3:5], rescale.downtime_seconds) == ("rescale", ["redistribute", "seal"], None)
-    _execute(service, """UPDATE running SET rescale_seconds = '{"seal": 0.5, "total": 2.5}'""")
-    _execute(service, _MEASURED.format("0, now(), 100, 400, 30"))
+    execute(service, """UPDATE running SET rescale_seconds = '{"seal": 0.5, "total": 2.5}'""")
+    execute(service, _MEASURED.format("0, now(), 100, 400, 30"))
     one_task_unknown = client.plan("etl", {"task_count": 4})
     assert (one_task_unknown.downtime_seconds, one_task_unknown.catch_up_seconds) == (2.5, None)
-    _execute(service, _MEASURED.format("1, now(), 100, 0, 20"))
-    _execute(service, _MEASURED.format("1, now() - interval '1 minute', 100, 300, 900"))
+    execute(service, _MEASURED.format("1, now(), 100, 0, 20"))
+    execute(service, _MEASURED.format("1, now() - interval '1 minute', 100, 300, 900"))
     assert client.plan("etl", {"task_count": 4}).catch_up_seconds == 1.1, "(50 + 200 * 2.5) / (700 - 200)"
     forbidden = client.plan("etl", {"output_mode": "update"})
     assert (forbidden.kind, forbidden.allowed, forbidden.steps) == ("forbidden", False, [])
@@ -231,16 +230,16 @@ def test_a_plan_says_what_would_happen_and_writes_nothing(service: RunningJobSer
 def test_tasks_show_where_they_should_run_and_do(service: RunningJobService, client: JobClient) -> None:
     revision = client.put_job("etl", {**CONFIG, "task_count": 2}).revision
     assert client.tasks("etl").tasks == []
-    _commit(service, {"task_count": 2}, revision)
-    _report(service, 1, revision)
-    _report(service, 5, revision)
+    commit(service, {"task_count": 2}, revision)
+    report(service, 1, revision)
+    report(service, 5, revision)
     views = client.tasks("etl").tasks
     assert [(view.task, view.expected, view.state, view.container) for view in views] == [
         ("etl/0", True, "unknown", None),
         ("etl/1", True, "running", "c1"),
         ("etl/5", False, "running", "c5"),
     ]
-    _execute(service, f"INSERT INTO assignment (shard, container, epoch) VALUES ({views[0].shard}, 'c9', 1)")
+    execute(service, f"INSERT INTO assignment (shard, container, epoch) VALUES ({views[0].shard}, 'c9', 1)")
     assert client.tasks("etl").tasks[0].owner == "c9"
 
 
@@ -248,8 +247,8 @@ def test_tasks_show_the_load_that_is_known_of_them_also_when_nobody_runs_them(
     service: RunningJobService, client: JobClient
 ) -> None:
     revision = client.put_job("etl", {**CONFIG, "task_count": 2}).revision
-    _commit(service, {"task_count": 2}, revision)
-    _execute(
+    commit(service, {"task_count": 2}, revision)
+    execute(
         service,
         "INSERT INTO task_loads (job, index, generation, load) VALUES ('etl', 1, 1, CAST(:load AS jsonb))",
         load='{"cpu_cores": 0.5}',
@@ -330,42 +329,3 @@ def test_a_body_without_end_is_refused(service: RunningJobService) -> None:
 def _state(client: JobClient) -> tuple[JobState, bool]:
     job = client.get_job("etl")
     return job.state, job.converged
-
-
-def _commit(service: RunningJobService, config: dict[str, Any], revision: int) -> None:
-    _execute(
-        service,
-        "INSERT INTO running (job, config, revision, generation, restarts, commit_number, leader_epoch)"
-        " VALUES ('etl', :config, :revision, 1, 0, 1, 1)"
-        " ON CONFLICT (job) DO UPDATE SET config = excluded.config, revision = excluded.revision",
-        config=orjson.dumps(config).decode(),
-        revision=revision,
-    )
-
-
-def _report(service: RunningJobService, index: int, revision: int) -> None:
-    _execute(
-        service,
-        "INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch)"
-        " VALUES ('etl', :index, :container, 'running', :revision, 1, 0, 1)"
-        " ON CONFLICT (job, index, container) DO UPDATE SET revision = excluded.revision",
-        index=index,
-        container=f"c{index}",
-        revision=revision,
-    )
-
-
-def _sync(service: RunningJobService, state: str, revision: int) -> None:
-    _execute(
-        service,
-        "INSERT INTO sync_state (job, state, revision, failures, next_attempt_at)"
-        " VALUES ('etl', :state, :revision, 5, now()) ON CONFLICT (job)"
-        " DO UPDATE SET state = excluded.state, revision = excluded.revision",
-        state=state,
-        revision=revision,
-    )
-
-
-def _execute(service: RunningJobService, statement: str, **parameters: Any) -> None:
-    with transaction(service.engine) as connection:
-        connection.execute(text(statement), parameters)

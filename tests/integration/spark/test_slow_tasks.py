@@ -91,6 +91,11 @@ class Slow:
         """A file that the slow function of a job makes when it begins."""
         return self.folder / f"{job}.mark"
 
+    def backlogs(self, *jobs: str) -> list[int | None]:
+        """Of tasks in a batch that lasts."""
+        told = [self.host.progress.get(f"{job}/0") for job in jobs]
+        return [each.backlog_records if each and each.oldest_unread_seconds else None for each in told]
+
     def live(self, spec: TaskSpec) -> None:
         assert self.host.host.send(Live(id=0, spec=spec)).result(REPLY_SECONDS).ok
 
@@ -114,7 +119,8 @@ def slow(kafka: EmbeddedKafka, postgres_url: str, tmp_path_factory: pytest.TempP
 def test_tasks_that_do_not_stop_are_ended_and_the_others_go_on(slow: Slow) -> None:
     """
     1. A Python worker never returns, a sink waits for a lock in Postgres, and two starts fill the host's threads.
-    2. All are told to stop, and have stopped in time. Another task reads on.
+    2. What the two long batches read, one of them the first of its task, is not done yet.
+    3. All are told to stop, and have stopped in time. Another task reads on.
     """
     quiet, waiting = slow.topic(3), slow.topic(0)
     assert slow.host.start(slow.spec("quiet", quiet)).ok
@@ -126,6 +132,7 @@ def test_tasks_that_do_not_stop_are_ended_and_the_others_go_on(slow: Slow) -> No
         starts = [slow.host.send_start(slow.spec(job, quiet, function="slow_start")) for job in ("first", "second")]
         wait_until(lambda: all(slow.mark(job).exists() for job in ("endless", "first", "second")), 60, "them to begin")
         wait_until(lambda: look.execute(WAITERS).fetchone() == (1,), 60, "the sink to wait")
+        wait_until(lambda: slow.backlogs("endless", "waits") == [1, 1], 60, "the rows of their batches to be a backlog")
         assert slow.seconds_to_stop("endless", "waits", "first", "second") < LONGEST_STOP_SECONDS
     assert not any(start.result(REPLY_SECONDS).ok for start in starts)
     slow.produce(quiet, 3)

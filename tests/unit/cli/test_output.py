@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
 from penstock.cli import errors
-from penstock.cli.output import age, cell, changes, figure, rich_table, span
+from penstock.cli.output import Whole, age, cell, changes, figure, rich_table, span
 from penstock.config.problems import Problem, refusal
 from penstock.control.errors import InvalidConfig, PenstockError, TerminalError, Unavailable
 
@@ -55,6 +55,7 @@ def test_a_span_is_never_more_than_it_is() -> None:
         ({"a": {"b": None}}, '{"a":{"b":null}}'),
         ("", ""),
         ("x" * 200, "x" * 157 + "..."),
+        (Whole("x" * 200), "x" * 200),
         ("line\n" * 10, "\n".join(["line"] * 10)),
         ("line\n" * 11, "\n".join(["line"] * 9 + ["..."])),
     ],

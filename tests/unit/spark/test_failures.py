@@ -97,6 +97,26 @@ ZeroDivisionError: division by zero
 """
 
 
+@pytest.mark.parametrize("what", ["Key", "Value"])
+def test_a_state_of_another_query_is_told_with_what_helps(what: str) -> None:
+    """Spark's own advice is to switch its check off, after which results are wrong."""
+    low = what.lower()
+    head = f"[STATE_STORE_{what.upper()}_SCHEMA_NOT_COMPATIBLE] Provided {low} schema does not match. "
+    schemas = f"Existing {low}_schema=StructType(a) and new {low}_schema=StructType(b). "
+    message = (
+        f"{head}Please check number and type of fields. {schemas}If you want to force running the query without schema "
+        "validation, please set spark.sql.streaming.stateStore.stateSchemaCheck to false. However, please note that "
+        "running the query with incompatible schema could cause non-deterministic behavior. SQLSTATE: 42K06"
+    )
+    cause = Cause(f"org.apache.spark.sql.execution.streaming.state.StateStore{what}SchemaNotCompatible", message)
+    failure = classify([Cause(STREAM_FAILED, "[STREAM_FAILED] Query terminated"), cause])
+    assert failure.error_kind == "broken_task"
+    assert failure.error == (
+        f"{head}{schemas}The state was kept by another query: go back to that query, or create a job with another name "
+        "for this one"
+    )
+
+
 def test_an_error_of_python_code_is_told_with_the_frames_of_its_own_files() -> None:
     failure = classify([Cause(STREAM_FAILED, "[STREAM_FAILED] Query terminated"), Cause("SparkException", WORKER)])
     assert failure.error == (

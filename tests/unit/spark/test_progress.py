@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.model.reports import TaskProgress
-from penstock.spark.measure.progress import task_progress
+from penstock.spark.measure.progress import rows_per_offset, task_progress, with_open_batch
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("recorded_progress.json").read_text())
 
@@ -141,3 +141,38 @@ def test_a_batch_that_read_nothing_tells_no_share_of_rows() -> None:
     same = {"events": {"0": 100}}
     source = {"startOffset": same, "endOffset": same, "latestOffset": {"events": {"0": 140}}, "numInputRows": 0}
     assert task_progress({"sources": [source]}).backlog_records == 40
+
+
+def opened(start: int | None, end: int | None, latest: int | None, millis: int = 90_000) -> dict[str, Any]:
+    """An unfinished batch of one source with one partition."""
+    offsets = {"startOffset": start, "endOffset": end, "latestOffset": latest}
+    texts = {name: None if value is None else json.dumps({"t": {"0": value}}) for name, value in offsets.items()}
+    return {"millis": millis, "sources": [texts]}
+
+
+@pytest.mark.parametrize(
+    ("batch", "shares", "backlog", "oldest"),
+    [
+        (opened(100, 600, 1100), (), 1000, 90.0),
+        (opened(100, 600, 1100), (0.5,), 500, 90.0),
+        (opened(100, 600, 1100), (0.5, 0.5), 1000, 90.0),
+        (opened(100, 600, None), (), None, 90.0),
+        (opened(None, 600, 1100), (), None, None),
+        (opened(100, 100, 100), (), 0, None),
+        ({"millis": 90_000, "sources": []}, (), None, None),
+    ],
+)
+def test_what_an_unfinished_batch_reads_is_not_done_yet(
+    batch: dict[str, Any], shares: tuple[float, ...], backlog: int | None, oldest: float | None
+) -> None:
+    before = TaskProgress(batch_id=4, backlog_records=7, backlog_bytes=70, processed_rows_per_second=5.0)
+    after = with_open_batch(before, batch, shares)
+    assert (after.backlog_records, after.backlog_bytes, after.oldest_unread_seconds) == (backlog, None, oldest)
+    assert (after.batch_id, after.processed_rows_per_second) == (4, 5.0)
+
+
+def test_the_share_of_offsets_that_were_rows_by_source() -> None:
+    record = copy.deepcopy(RECORDED["stateless, second batch"])
+    source = record["sources"][0] | {"startOffset": {"t": {"0": 0}}, "endOffset": {"t": {"0": 10}}, "numInputRows": 5}
+    assert rows_per_offset({"sources": [source, source | {"numInputRows": 10}]}) == (0.5, 1.0)
+    assert rows_per_offset({}) == ()

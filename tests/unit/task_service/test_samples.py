@@ -5,7 +5,28 @@ from __future__ import annotations
 import pytest
 
 from penstock.model.reports import TaskProgress, TaskReport, TaskState
-from services.task_service.samples import sample
+from services.task_service.samples import least_lag_seconds, sample
+
+
+@pytest.mark.parametrize(
+    ("progress", "expected"),
+    [
+        pytest.param({}, None, id="nothing known"),
+        pytest.param({"oldest_unread_seconds": 12.5}, 12.5, id="at least the age of the oldest record"),
+        pytest.param(
+            {"oldest_unread_seconds": 90.0, "backlog_records": 600, "processed_rows_per_second": 20.0},
+            90.0,
+            id="a batch that is not finished takes longer than its backlog should",
+        ),
+        pytest.param({"backlog_records": 600, "processed_rows_per_second": 20.0}, 30.0, id="backlog by rate"),
+        pytest.param({"backlog_records": 0}, 0.0, id="no backlog is no lag, whatever the rate"),
+        pytest.param({"backlog_records": 600}, None, id="unknown rate"),
+        pytest.param({"backlog_records": 600, "processed_rows_per_second": 0.0}, None, id="nothing is worked off"),
+        pytest.param({"processed_rows_per_second": 20.0}, None, id="unknown backlog"),
+    ],
+)
+def test_the_least_lag(progress, expected):
+    assert least_lag_seconds(TaskProgress(**progress)) == expected
 
 
 def report(state: TaskState, progress: TaskProgress | None, **values: object) -> TaskReport:

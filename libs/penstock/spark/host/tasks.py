@@ -16,7 +16,7 @@ from penstock.spark.failures import Cause, classify
 from penstock.spark.fence import Mark
 from penstock.spark.measure import traffic
 from penstock.spark.measure.malformed import Count, reason, with_count
-from penstock.spark.measure.progress import task_progress
+from penstock.spark.measure.progress import rows_per_offset, task_progress, with_open_batch
 from penstock.spark.measure.rates import rates, with_batch
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.spec import TaskSpec
@@ -105,6 +105,8 @@ class TaskTable:
                 continue
             if "progress" in record:
                 _take_in(task, record["progress"], record.get("malformed"))
+            if "open" in record:
+                task.progress = with_open_batch(task.progress or TaskProgress(), record["open"], task.rows_per_offset)
             is_quiet = task.spec.quiescing and record["quiet"]
             if is_quiet != (task.progress is not None and task.progress.quiesced):
                 task.progress = (task.progress or TaskProgress()).model_copy(update={"quiesced": is_quiet})
@@ -146,6 +148,7 @@ class TaskTable:
 def _take_in(task: RunningTask, progress: dict[str, Any], malformed: int | None) -> None:
     task.traffic = traffic.with_record(task.traffic, progress)
     task.batches = with_batch(task.batches, progress, time())
+    task.rows_per_offset = rows_per_offset(progress)
     more: dict[str, Any] = {"key_group_rates": traffic.rates(task.traffic), "malformed_records": malformed}
     more |= rates(task.batches, time())._asdict()
     problems = dict(task.input_problems)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -49,6 +49,31 @@ def task_progress(record: Record) -> TaskProgress:
     )
 
 
+def rows_per_offset(record: Record) -> tuple[float, ...]:
+    """Of each source, the share of the batch's offsets that were rows."""
+    return tuple(_rows_per_offset(source) for source in record.get("sources") or [])
+
+
+def with_open_batch(progress: TaskProgress, opened: Record, shares: Sequence[float]) -> TaskProgress:
+    """The progress while a batch lasts: what it reads is not done yet, and grows older.
+
+    The batch began `millis` ago. Each source has the offsets where it begins and ends, and the newest ones at that
+    time. The backlog counts from the beginning, in rows by the `shares` of the batch before. What came since then is
+    not in it. `oldest_unread_seconds` is the least that is sure.
+    """
+    sources = opened["sources"]
+    known = shares if len(shares) == len(sources) else [1.0] * len(sources)
+    backlog = [_beyond(source, "latestOffset", share) for source, share in zip(sources, known, strict=True)]
+    planned = [_beyond(source, "endOffset", 1.0) for source in sources]
+    has_rows = any(planned)
+    changed = {
+        "backlog_records": _total(backlog),
+        "backlog_bytes": None,
+        "oldest_unread_seconds": _thousandth(opened["millis"]) if has_rows else None,
+    }
+    return progress.model_copy(update=changed)
+
+
 def newest_offsets(record: Record) -> Offsets | None:
     """The newest offsets by topic and partition when the batch began; None unless every source tells them."""
     newest: Offsets = {}
@@ -76,6 +101,12 @@ def _backlog_records(source: Record) -> int | None:
         return None
     offsets = _total(_behind(read, latest))
     return None if offsets is None else math.ceil(offsets * _rows_per_offset(source))
+
+
+def _beyond(source: Record, end: str, share: float) -> int | None:
+    start, until = _offsets(source.get("startOffset")), _offsets(source.get(end))
+    offsets = _total(_behind(start, until)) if start and until else None
+    return None if offsets is None else math.ceil(offsets * share)
 
 
 def _rows_per_offset(source: Record) -> float:

@@ -32,6 +32,8 @@ public final class QueryWatch {
   private static final int LONGEST_MESSAGE = 4000;
   private static final int MOST_CAUSES = 20;
   private static final long STOP_POLL_MILLIS = 2;
+  /** Shorter batches are reported once they are done. */
+  private static final long OPEN_MILLIS = 2_000;
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
   private static final OperatingSystemMXBean PROCESS =
@@ -46,6 +48,8 @@ public final class QueryWatch {
     final StreamingQuery query;
     final MalformedRecords malformed;
     StreamingQueryProgress seen;
+    long openId = -1;
+    long openNanos;
 
     Watched(StreamingQuery query, MalformedRecords malformed) {
       this.query = query;
@@ -75,7 +79,8 @@ public final class QueryWatch {
   /**
    * JSON, one record for each query: {@code task}, {@code run}, {@code active}, {@code quiet} (held and between two
    * batches); {@code progress} when a newer one exists, and with it {@code malformed}, the number of malformed records
-   * since the query's start, if its records are decoded; {@code causes} when the query has failed.
+   * since the query's start, if its records are decoded; {@code open} when a batch runs for a while, with how long and
+   * what it reads; {@code causes} when the query has failed.
    */
   public static String poll() throws com.fasterxml.jackson.core.JsonProcessingException {
     ArrayNode all = JSON.createArrayNode();
@@ -144,8 +149,27 @@ public final class QueryWatch {
         record.put("malformed", watched.malformed.count());
       }
     }
+    describeOpenBatch(record, watched);
     if (watched.query.exception().isDefined()) {
       describe(record.putArray("causes"), watched.query.exception().get());
+    }
+  }
+
+  private static void describeOpenBatch(ObjectNode record, Watched watched) {
+    RunningQuery.OpenBatch batch = RunningQuery.openBatch(watched.query).orElse(null);
+    long now = System.nanoTime();
+    if (batch == null || batch.id() != watched.openId) {
+      watched.openId = batch == null ? -1 : batch.id();
+      watched.openNanos = now;
+      return;
+    }
+    long millis = TimeUnit.NANOSECONDS.toMillis(now - watched.openNanos);
+    if (millis >= OPEN_MILLIS) {
+      ArrayNode sources = record.putObject("open").put("millis", millis).putArray("sources");
+      batch.sources().forEach(source -> sources.addObject()
+          .put("startOffset", source.start())
+          .put("endOffset", source.end())
+          .put("latestOffset", source.latest()));
     }
   }
 

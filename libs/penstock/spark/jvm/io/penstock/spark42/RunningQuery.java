@@ -19,6 +19,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWri
 import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution;
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecutionContext;
 import org.apache.spark.sql.execution.streaming.runtime.StreamProgress;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper;
 import org.apache.spark.sql.execution.streaming.runtime.WatermarkTracker;
@@ -81,6 +82,33 @@ public final class RunningQuery {
     return query instanceof StreamingQueryWrapper wrapper
         ? OptionalLong.of(wrapper.streamingQuery().queryExecutionThread().getId())
         : OptionalLong.empty();
+  }
+
+  /** Where an unfinished batch reads a source, and how far the source had come then: texts of offsets, null if unknown. */
+  public record ReadRange(String start, String end, String latest) {}
+
+  /** A batch that is planned or running. The ranges are in the order of the sources. */
+  public record OpenBatch(long id, List<ReadRange> sources) {}
+
+  /** The batch that {@code query} plans or runs now. Empty between two triggers. May be asked from any thread. */
+  public static Optional<OpenBatch> openBatch(StreamingQuery query) {
+    if (!(query instanceof StreamingQueryWrapper wrapper) || !query.status().isTriggerActive()) {
+      return Optional.empty();
+    }
+    StreamExecution execution = wrapper.streamingQuery();
+    StreamExecutionContext batch = execution.getLatestExecutionContext();
+    List<ReadRange> ranges = CollectionConverters.asJava(execution.sources()).stream().map(source -> {
+      String start = textOf(batch.startOffsets(), source);
+      String first = source instanceof StartOfBatch known ? known.startOfBatch().orElse(null) : null;
+      return new ReadRange(
+          start == null ? first : start, textOf(batch.endOffsets(), source), textOf(batch.latestOffsets(), source));
+    }).toList();
+    return Optional.of(new OpenBatch(batch.batchId(), ranges));
+  }
+
+  private static String textOf(StreamProgress offsets, SparkDataStream source) {
+    Option<Offset> found = offsets.get(source);
+    return found.isEmpty() ? null : found.get().json();
   }
 
   /** The id in the checkpoint's metadata, the same in all runs of the query. */

@@ -30,6 +30,7 @@ class RunningQueryInternalsTest {
     "StreamExecutionContext, batchId, long",
     "StreamExecutionContext, endOffsets, " + RUNTIME + "StreamProgress",
     "StreamExecutionContext, startOffsets, " + RUNTIME + "StreamProgress",
+    "StreamExecutionContext, latestOffsets, " + RUNTIME + "StreamProgress",
     "MicroBatchExecution, watermarkTracker, " + RUNTIME + "WatermarkTracker",
     "WatermarkTracker, currentWatermark, long",
     "WatermarkTracker, setWatermark, void",

@@ -16,6 +16,7 @@ import io.penstock.kafka.source.plan.OtherSources;
 import io.penstock.kafka.source.skew.SkewGauge;
 import io.penstock.spark42.BoundedWatermark;
 import io.penstock.spark42.RunningQuery;
+import io.penstock.spark42.StartOfBatch;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.HashSet;
@@ -45,7 +46,7 @@ import org.apache.spark.sql.kafka010.KafkaOffsetRange;
  * can continue each other's queries. State that is kept from batch to batch only saves look-ups.
  */
 final class BalancedStream
-    implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics, InputProgress {
+    implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics, InputProgress, StartOfBatch {
   private static final Comparator<KafkaOffsetRange> BY_OFFSET =
       Comparator.<KafkaOffsetRange, String>comparing(range -> range.topicPartition().topic())
           .thenComparingInt(range -> range.topicPartition().partition())
@@ -61,6 +62,7 @@ final class BalancedStream
   private final Optional<SourcePace> pace;
   private final Optional<ProducerHold> producers;
   private volatile OptionalLong readAllNanos = OptionalLong.empty();
+  private volatile Optional<Offset> batchStart = Optional.empty();
   private boolean availableNow;
   private boolean hasLooked;
   private String startText = "";
@@ -150,9 +152,15 @@ final class BalancedStream
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
+    batchStart = Optional.of(start);
     producers.ifPresent(hold -> hold.batchEndsAt(parse(end)));
     boundWatermark();
     return inOrder(spark.planInputPartitions(start, toSparks(end)));
+  }
+
+  @Override
+  public Optional<String> startOfBatch() {
+    return batchStart.map(Offset::json);
   }
 
   @Override

@@ -1,0 +1,329 @@
+"""How well a job runs: its health with the reason, and whether it has converged. Pure.
+
+The facts are rows of the store (`penstock.store.health`). A fact that is unknown is None. It never makes a job
+healthy.
+
+A container is silent when it has not reported for `SILENT`. This is only shown: who runs a task, and who may take it
+over, follows the leases (DESIGN.md section 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import pairwise
+from typing import NamedTuple, Protocol
+
+from penstock.model.jobs import JobState
+from penstock.model.reports import TaskState
+from penstock.tasks.lag import lag_seconds
+
+SILENT = timedelta(seconds=10)
+"""Five times the usual time between two reports."""
+AFTER_REPORT = timedelta(seconds=5)
+"""A heartbeat so long after the last report shows that the container lives, and only its reports are missing."""
+START = timedelta(minutes=3)
+"""So long after a commit nobody need report a task yet: its host may be starting."""
+AGAIN = 3
+"""So many crashes, each soon after the one before, are a task that crashes again and again."""
+SOON = timedelta(minutes=15)
+WELL = timedelta(minutes=1)
+HELD_BACK_SECONDS = 60.0
+_MOST_REASON = 2000
+
+
+class Health(StrEnum):
+    """How well a job runs. UNKNOWN is never healthy."""
+
+    HEALTHY = "healthy"
+    STARTING = "starting"
+    LAGGING = "lagging"
+    CRASHING = "crashing"
+    HELD = "held"
+    QUARANTINED = "quarantined"
+    STOPPED = "stopped"
+    UNKNOWN = "unknown"
+
+
+# The first of these that some task has is the job's.
+_GRAVEST = (
+    Health.CRASHING,
+    Health.QUARANTINED,
+    Health.STOPPED,
+    Health.HELD,
+    Health.LAGGING,
+    Health.UNKNOWN,
+    Health.STARTING,
+    Health.HEALTHY,
+)
+
+
+class Heard(StrEnum):
+    """What the last report of a container is worth now."""
+
+    PRESENT = "present"
+    LOST = "lost"
+    UNKNOWN = "unknown"
+
+
+class Sighting(Protocol):
+    """When a container was heard. `alive_at`: its newest heartbeat, or renewal of its lease. `failed_over`: the Shard
+    Manager has declared it lost."""
+
+    @property
+    def reported_at(self) -> datetime: ...
+    @property
+    def alive_at(self) -> datetime | None: ...
+    @property
+    def failed_over(self) -> bool: ...
+
+
+class Moment(NamedTuple):
+    """When the facts were read. `heard_at`: the newest report of any container; None without one."""
+
+    now: datetime
+    heard_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """A job, its running configuration and its sync state. `detail`: what the State Syncer says of it.
+
+    `mixed`: a rollout has not upgraded all tasks. `stopping`: no task may run, by a plan or a deletion. `wants_tasks`:
+    the running configuration asks for tasks; None when there is no running configuration.
+    """
+
+    job: str
+    owner: str
+    state: JobState
+    revision: int
+    restarts: int
+    running_revision: int | None
+    generation: int | None
+    committed_at: datetime | None
+    mixed: bool
+    stopping: bool
+    wants_tasks: bool | None
+    task_count: int
+    max_lag_seconds: float
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFacts:
+    """A task as its container reported it last, and its crashes wherever it ran. `crashes` are in a row, here."""
+
+    job: str
+    index: int
+    container: str
+    state: str
+    revision: int
+    generation: int
+    epoch: int
+    crashes: int
+    error: str | None
+    reported_at: datetime
+    alive_at: datetime | None
+    failed_over: bool
+    batch_id: int | None = None
+    backlog_records: int | None = None
+    processed_rows_per_second: float | None = None
+    oldest_unread_seconds: float | None = None
+    held_back_by: str | None = None
+    held_back_seconds: float | None = None
+    crashed_at: Sequence[datetime] | None = None
+    crash_revision: int | None = None
+    crash_error: str | None = None
+
+
+class Verdict(NamedTuple):
+    """`health`: the gravest of `reasons`, which has each health that some task, or the job as a whole, has.
+
+    A reason is whole, and its first line says it. It is empty when there is nothing to say.
+    """
+
+    health: Health
+    reasons: Mapping[Health, str]
+    converged: bool
+
+    @property
+    def reason(self) -> str:
+        """Why the job has its health."""
+        return self.reasons[self.health]
+
+
+class _TaskHealth(NamedTuple):
+    health: Health
+    reason: str = ""
+
+
+class Lag(NamedTuple):
+    """How far a task is behind its input. `seconds`: None when it is unknown. `at_least`: what is sure; None without
+    anything sure."""
+
+    seconds: float | None
+    at_least: float | None
+
+
+def lag_of(
+    backlog_records: int | None, processed_rows_per_second: float | None, oldest_unread_seconds: float | None
+) -> Lag:
+    """The time to process the backlog at the present rate (002 section V-A: lag = backlog / processing rate).
+
+    The rate is that of finished batches. Meanwhile the records of a batch that is not finished grow older: the lag is
+    no less than their age. At rate zero the lag of a backlog is unknown.
+    """
+    by_rate = lag_seconds(backlog_records, processed_rows_per_second)
+    if by_rate is None:
+        return Lag(None, oldest_unread_seconds)
+    seconds = max(by_rate, oldest_unread_seconds or 0.0) if backlog_records else 0.0
+    return Lag(seconds, seconds)
+
+
+def heard(container: Sighting, moment: Moment) -> Heard:
+    """LOST: the container was failed over, or it says nothing while others report. UNKNOWN: it lives and its reports do
+    not arrive, or those of no container do."""
+    if container.failed_over:
+        return Heard.LOST
+    if moment.now - container.reported_at <= SILENT:
+        return Heard.PRESENT
+    if container.alive_at is not None and container.alive_at > container.reported_at + AFTER_REPORT:
+        return Heard.UNKNOWN
+    others_report = moment.heard_at is not None and moment.now - moment.heard_at <= SILENT
+    return Heard.LOST if others_report else Heard.UNKNOWN
+
+
+def runs_well(state: str, batch_id: int | None) -> bool:
+    """Whether a task runs and has finished a batch since its start. What it crashed with before is over then."""
+    return state == TaskState.RUNNING and batch_id is not None
+
+
+def crashes_again(task: TaskFacts, now: datetime) -> bool:
+    """Whether a task crashes again and again.
+
+    The store keeps its newest crashes. At least three, each within 15 minutes of the one before, are a series. The
+    series goes on until the task has run well for twice the longest time between two of them, and for a minute; or
+    until it runs a newer revision than the one that crashed.
+    """
+    if task.crashes >= AGAIN and not runs_well(task.state, task.batch_id):
+        return True
+    times = tuple(task.crashed_at or ())[-AGAIN:]
+    if len(times) < AGAIN or task.crash_revision is None or task.crash_revision < task.revision:
+        return False
+    gaps = [after - before for before, after in pairwise(times)]
+    if max(gaps) > SOON:
+        return False
+    return now - times[-1] < max(WELL, 2 * max(gaps)) or not runs_well(task.state, task.batch_id)
+
+
+def verdict(job: JobFacts, reported: Iterable[TaskFacts], moment: Moment) -> Verdict:
+    """The health of a job with its reason, and whether it has converged. `reported`: all its tasks that are reported.
+
+    Converged: the running configuration is the expected one, and each task runs its revision and generation on a
+    container that is heard. A task that crashed counts again when it has finished a batch since. A stopped job is
+    converged when no container that is not lost reports a task of it.
+    """
+    tasks = list(reported)
+    of_job = _of_job(job)
+    of_tasks = {index: _of_task(job, task, moment) for index, task in _expected(job, tasks, moment).items()}
+    reasons = _reasons(of_tasks) | ({} if of_job is None else {of_job.health: of_job.reason[:_MOST_REASON]})
+    health = next(each for each in _GRAVEST if each in reasons)
+    return Verdict(health, reasons, _converged(job, tasks, moment))
+
+
+def _of_job(job: JobFacts) -> _TaskHealth | None:
+    """The health of the job as a whole; None when its tasks alone say it."""
+    if job.state is JobState.DELETING:
+        return _TaskHealth(Health.STOPPED, "the job is being deleted")
+    if job.state is JobState.QUARANTINED:
+        return _TaskHealth(Health.QUARANTINED, job.detail)
+    if job.wants_tasks is None:
+        health = Health.HELD if job.state is JobState.FAILED else Health.STARTING
+        return _TaskHealth(health, job.detail or "the State Syncer has not committed the job yet")
+    if not job.wants_tasks:
+        return _TaskHealth(Health.STOPPED)
+    if job.stopping:
+        return _TaskHealth(Health.STARTING, f"its tasks are stopped for a change: {job.detail or job.state}")
+    # A running configuration asks for at least one task. Without any, nothing is known.
+    return None if job.task_count > 0 else _TaskHealth(Health.UNKNOWN, "its running configuration has no task")
+
+
+def _expected(job: JobFacts, tasks: Iterable[TaskFacts], moment: Moment) -> Mapping[int, TaskFacts | None]:
+    """By index of the tasks that should run: the report that counts, of a container that is heard if there is one."""
+    runs = job.wants_tasks and not job.stopping and job.state is not JobState.DELETING
+    found: dict[int, TaskFacts | None] = dict.fromkeys(range(job.task_count if runs else 0))
+    for task in sorted(tasks, key=lambda task: (heard(task, moment) is Heard.PRESENT, task.epoch)):
+        if task.index in found:
+            found[task.index] = task
+    return found
+
+
+def _of_task(job: JobFacts, task: TaskFacts | None, moment: Moment) -> _TaskHealth:
+    if task is None:
+        if job.committed_at is not None and moment.now - job.committed_at < START:
+            return _TaskHealth(Health.STARTING, "waits for its start")
+        return _TaskHealth(Health.UNKNOWN, "is reported by no container")
+    if crashes_again(task, moment.now):
+        return _TaskHealth(Health.CRASHING, f"crashes again and again: {task.error or task.crash_error or 'unknown'}")
+    match heard(task, moment):
+        case Heard.LOST:
+            return _TaskHealth(Health.UNKNOWN, f"its container {task.container} is lost")
+        case Heard.UNKNOWN:
+            return _TaskHealth(Health.UNKNOWN, f"reports of its container {task.container} do not arrive")
+    if task.state == TaskState.HELD:
+        return _TaskHealth(Health.HELD, task.error or "its container must not run it")
+    if task.held_back_by is not None and (task.held_back_seconds or 0.0) >= HELD_BACK_SECONDS:
+        return _TaskHealth(Health.HELD, f"waits for {task.held_back_by}, which writes to its input")
+    return _of_running(job, task)
+
+
+def _of_running(job: JobFacts, task: TaskFacts) -> _TaskHealth:
+    lag = lag_of(task.backlog_records, task.processed_rows_per_second, task.oldest_unread_seconds)
+    if task.state == TaskState.RUNNING and lag.at_least is not None and lag.at_least > job.max_lag_seconds:
+        return _TaskHealth(Health.LAGGING, f"is {lag.at_least:,.0f} s behind; its SLO is {job.max_lag_seconds:,.0f} s")
+    if not runs_well(task.state, task.batch_id):
+        return _TaskHealth(Health.STARTING, _why_not_yet(task))
+    if lag.seconds is None:
+        return _TaskHealth(Health.UNKNOWN, "runs, and how far it is behind is unknown")
+    return _TaskHealth(Health.HEALTHY)
+
+
+def _why_not_yet(task: TaskFacts) -> str:
+    if task.state == TaskState.CRASHED:
+        return f"crashed, and will start again: {task.error or 'unknown'}"
+    why = "has not finished a batch since its start" if task.state == TaskState.RUNNING else f"is {task.state}"
+    return f"{why}; it crashed before: {task.error or 'unknown'}" if task.crashes else why
+
+
+def _reasons(tasks: Mapping[int, _TaskHealth]) -> dict[Health, str]:
+    """By health: the reason of the task of the lowest index that has it, and the number of others."""
+    by_health: dict[Health, list[int]] = {}
+    for index in sorted(tasks):
+        by_health.setdefault(tasks[index].health, []).append(index)
+    return {health: _reason(indices, tasks[indices[0]].reason) for health, indices in by_health.items()}
+
+
+def _reason(indices: Sequence[int], reason: str) -> str:
+    if not reason:
+        return ""
+    first, _, more = f"task {indices[0]}: {reason}"[:_MOST_REASON].partition("\n")
+    others = f" (and {len(indices) - 1} more tasks)" if len(indices) > 1 else ""
+    return f"{first}{others}\n{more}".rstrip()
+
+
+def _converged(job: JobFacts, tasks: Iterable[TaskFacts], moment: Moment) -> bool:
+    if job.state is JobState.STOPPED:
+        return all(task.failed_over for task in tasks)
+    if job.state is not JobState.SYNCED or job.mixed:
+        return False
+    as_expected = {
+        task.index
+        for task in tasks
+        if task.state == TaskState.RUNNING
+        and (task.revision, task.generation) == (job.running_revision, job.generation)
+        and heard(task, moment) is Heard.PRESENT
+        and (not task.crashes or runs_well(task.state, task.batch_id))
+    }
+    return as_expected.issuperset(range(job.task_count))

@@ -1,0 +1,141 @@
+"""The facts from which `penstock.model.health` decides, read for many jobs at once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, TextClause, text
+
+from penstock.config.model import Slo
+from penstock.model.health import AGAIN, JobFacts, Moment, TaskFacts, Verdict, verdict
+from penstock.model.jobs import JobState
+from penstock.store.rows import columns
+
+# The state of a job, in this order:
+# `deleting`     its tasks are being stopped, then the job is forgotten;
+# `rescaling`    its tasks are stopped while its checkpoints are redistributed, by a plan that `/sync` shows;
+# `rolling`      a new package goes out in waves, by a plan that `/sync` shows;
+# `stopped`      the running configuration is the expected one, and wants no task to run;
+# `synced`       the running configuration is the expected one;
+# otherwise the sync state of this revision (`waiting`, `queued`, `failed`, `quarantined`), else `pending`.
+# Without `:after` in the joins Postgres would read the other tables from their beginning for each page.
+_JOBS = f"""
+    WITH status AS (
+        SELECT jobs.name AS job, jobs.owner, jobs.revision, jobs.restarts,
+            running.revision AS running_revision, running.generation, running.committed_at,
+            coalesce(running.rollout->>'revision' = running.revision::text, false) AS mixed,
+            coalesce(running.stopping, false) AS stopping,
+            CASE WHEN running.job IS NOT NULL
+                THEN running.config->>'desired_state' IS DISTINCT FROM 'stopped' END AS wants_tasks,
+            coalesce((running.config->>'task_count')::integer, 1) AS task_count,
+            coalesce((running.config->'slo'->>'max_lag_seconds')::float, :max_lag_seconds) AS max_lag_seconds,
+            coalesce(sync_state.detail, '') AS detail,
+            CASE
+                WHEN jobs.deleting THEN 'deleting'
+                WHEN sync_state.state IN ('rescaling', 'rolling') THEN sync_state.state
+                WHEN running.revision >= jobs.revision AND running.config->>'desired_state' = 'stopped'
+                    THEN 'stopped'
+                WHEN running.revision >= jobs.revision THEN 'synced'
+                WHEN sync_state.revision >= jobs.revision
+                    AND sync_state.state IN ('waiting', 'queued', 'failed', 'quarantined') THEN sync_state.state
+                ELSE 'pending'
+            END AS state
+        FROM jobs
+            LEFT JOIN running ON running.job = jobs.name AND running.job > :after
+            LEFT JOIN sync_state ON sync_state.job = jobs.name AND sync_state.job > :after
+        WHERE jobs.name > :after AND {{where}}
+    )
+    SELECT {columns(JobFacts)} FROM status
+    WHERE (CAST(:state AS text) IS NULL OR state = :state)
+    ORDER BY job LIMIT :limit
+"""
+_NAMED = text(_JOBS.format(where="jobs.name = ANY(:jobs)"))
+_FILTERS = """starts_with(jobs.name, :prefix)
+    AND (CAST(:owner AS text) IS NULL OR jobs.owner = :owner)
+    AND (CAST(:package AS text) IS NULL OR EXISTS (
+        SELECT FROM (SELECT running.config UNION ALL
+                     SELECT expected.config FROM expected_configs expected WHERE expected.job = jobs.name) known
+        WHERE known.config->'package'->>'name' || '/' || (known.config->'package'->>'version') = :package))"""
+_PAGE = text(_JOBS.format(where=_FILTERS))
+_CRASHED = "SELECT job FROM task_crashes WHERE job > :after AND cardinality(crashed_at) >= :again"
+_CRASHED_PAGE = text(_JOBS.format(where=f"{_FILTERS} AND jobs.name IN ({_CRASHED})"))
+SIGHTINGS = """
+    LEFT JOIN reports ON reports.container = tasks.container
+    LEFT JOIN containers ON containers.name = tasks.container
+"""
+"""Joins to `tasks` what `REPORTED_AT`, `ALIVE_AT` and `FAILED_OVER` name: when the container of a task was heard."""
+REPORTED_AT = "coalesce(reports.reported_at, tasks.reported_at)"
+ALIVE_AT = "greatest(containers.heartbeat_at, containers.lease_renewed_at)"
+FAILED_OVER = "coalesce(containers.state = 'lost', false)"
+_TASKS = text(
+    f"""
+    SELECT {columns(TaskFacts)} FROM (SELECT tasks.job, tasks.index, tasks.container, tasks.state, tasks.revision,
+        tasks.generation, tasks.epoch, tasks.crashes, tasks.error,
+        {REPORTED_AT} AS reported_at, {ALIVE_AT} AS alive_at, {FAILED_OVER} AS failed_over,
+        (progress->>'batch_id')::bigint AS batch_id,
+        (progress->>'backlog_records')::bigint AS backlog_records,
+        (progress->>'processed_rows_per_second')::float AS processed_rows_per_second,
+        (progress->>'oldest_unread_seconds')::float AS oldest_unread_seconds,
+        progress->>'held_back_by' AS held_back_by,
+        (progress->>'held_back_seconds')::float AS held_back_seconds,
+        task_crashes.crashed_at, task_crashes.revision AS crash_revision, task_crashes.error AS crash_error
+    FROM tasks {SIGHTINGS}
+        LEFT JOIN task_crashes ON task_crashes.job = tasks.job AND task_crashes.index = tasks.index
+    WHERE tasks.job = ANY(:jobs)) AS facts
+    ORDER BY job, index, container
+    """
+)
+_MOMENT = text("SELECT now() AS now, max(reported_at) AS heard_at FROM reports")
+
+
+class JobHealth(NamedTuple):
+    """A job and what was decided about it."""
+
+    facts: JobFacts
+    verdict: Verdict
+
+
+def read_moment(connection: Connection) -> Moment:
+    """The store's time, and when it got the newest report."""
+    return Moment(*connection.execute(_MOMENT).one())
+
+
+def read_named(connection: Connection, jobs: Sequence[str]) -> list[JobHealth]:
+    """Those of these jobs that exist, by name."""
+    return _judged(connection, _NAMED, _values(len(jobs)) | {"jobs": list(jobs)})
+
+
+def read_page(
+    connection: Connection,
+    *,
+    limit: int,
+    after: str,
+    prefix: str,
+    owner: str | None,
+    state: JobState | None,
+    package: str | None = None,
+    crashed: bool = False,
+) -> list[JobHealth]:
+    """At most `limit` jobs by name, from after `after`, that match all the filters given.
+
+    `crashed`: only jobs of which some task crashed so often lately that it may crash again and again.
+    """
+    filters = {"prefix": prefix, "owner": owner, "package": package, "again": AGAIN}
+    values = _values(limit, state, after) | filters
+    return _judged(connection, _CRASHED_PAGE if crashed else _PAGE, values)
+
+
+def _values(limit: int, state: JobState | None = None, after: str = "") -> dict[str, Any]:
+    return {"limit": limit, "state": state, "after": after, "max_lag_seconds": Slo().max_lag_seconds}
+
+
+def _judged(connection: Connection, statement: TextClause, values: Mapping[str, Any]) -> list[JobHealth]:
+    rows = connection.execute(statement, values).mappings()
+    jobs = [JobFacts(**{**row, "state": JobState(row["state"])}) for row in rows]
+    reported: defaultdict[str, list[TaskFacts]] = defaultdict(list)
+    for row in connection.execute(_TASKS, {"jobs": [job.job for job in jobs]}):
+        reported[row.job].append(TaskFacts(*row))
+    moment = read_moment(connection)
+    return [JobHealth(job, verdict(job, reported[job.job], moment)) for job in jobs]

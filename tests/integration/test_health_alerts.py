@@ -1,0 +1,157 @@
+"""Crashes as reports bring them, and the alerts about the health of jobs, in a real Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, text
+
+from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskState
+from penstock.store.engine import snapshot, transaction
+from penstock.tasks.ownership import Member
+from services.job_service.store.overview import alerts_page
+from services.shard_manager.store.members import register
+from services.state_syncer.health.decide import JOB_LAGGING, TASK_CRASHING
+from services.state_syncer.health.reconciler import HealthAlerts
+from services.task_service.samples import sample
+from services.task_service.store.reports import purge_samples, save_report
+from tests.support.state_syncer.cell import depose, elect
+from tests.support.store.running import commit_job, forget_job
+
+RUNS_WELL = {"state": TaskState.RUNNING, "progress": TaskProgress(batch_id=4, backlog_records=0)}
+CRASHED = {"state": TaskState.CRASHED, "error": "ValueError: 3 is no delay\n  at rules.py:3"}
+
+
+@pytest.fixture
+def engine(engine: Engine) -> Engine:
+    """A job that is committed, and two containers."""
+    with transaction(engine) as connection:
+        for name in ("x", "y"):
+            register(connection, Member(name, "1", f"http://{name}", "local", 1.0, 1, 1), empty=True)
+        connection.execute(text("INSERT INTO jobs (name, revision) VALUES ('a', 1)"))
+    commit_job(engine, "a", task_count=1)
+    return engine
+
+
+def report(engine: Engine, container: str = "x", index: int = 0, **facts: Any) -> None:
+    identity = {"job": "a", "index": index, "revision": 1, "generation": 1, "restarts": 0, "epoch": 1}
+    tasks = (TaskReport(**(identity | facts)),) if facts else ()
+    batch = TaskReportBatch(container=container, incarnation="1", commit_number=1, version=1, tasks=tasks)
+    with transaction(engine) as connection:
+        save_report(connection, batch, [sample(task) for task in tasks])
+
+
+def execute(engine: Engine, statement: str) -> None:
+    with transaction(engine) as connection:
+        connection.execute(text(statement))
+
+
+def crashes(engine: Engine) -> list[tuple[int, int, str]]:
+    with snapshot(engine) as connection:
+        rows = connection.execute(
+            text("SELECT index, cardinality(crashed_at), split_part(error, ':', 1) FROM task_crashes ORDER BY index")
+        )
+        return [tuple(row) for row in rows]
+
+
+def test_each_crash_is_noted_once_wherever_the_task_runs(engine: Engine) -> None:
+    """1. Two crashes, told twice. 2. The task ran well, and crashes once more. 3. It moves, and crashes there.
+    4. Five are kept. 5. They go with the job, or after a day."""
+    report(engine, crashes=2, **CRASHED)
+    report(engine, crashes=2, **CRASHED)
+    assert crashes(engine) == [(0, 2, "ValueError")]
+    report(engine, **RUNS_WELL)
+    report(engine, crashes=1, **CRASHED)
+    assert crashes(engine) == [(0, 3, "ValueError")]
+    report(engine)
+    report(engine, container="y", crashes=1, state=TaskState.CRASHED, error="OSError: no disk")
+    assert crashes(engine) == [(0, 4, "OSError")]
+    report(engine, container="y", crashes=9, **CRASHED)
+    assert crashes(engine) == [(0, 5, "ValueError")]
+    report(engine, index=1, crashes=1, **CRASHED)
+    execute(engine, "UPDATE task_crashes SET newest_at = newest_at - interval '25 hours' WHERE index = 0")
+    with transaction(engine) as connection:
+        purge_samples(connection, keep_days=14)
+    assert crashes(engine) == [(1, 1, "ValueError")]
+    depose(engine)
+    execute(engine, "UPDATE jobs SET deleting = true")
+    forget_job(engine, "a")
+    assert crashes(engine) == []
+
+
+class Alerts:
+    """The reconciler, and a clock that is always late enough."""
+
+    def __init__(self, engine: Engine) -> None:
+        depose(engine)
+        self._engine = engine
+        self._now = 0.0
+        self._epoch = elect(engine, "first")
+        self._alerts = HealthAlerts(engine, lambda: self._now)
+
+    def after(self, seconds: float) -> Sequence[tuple[str, str]]:
+        self._now += seconds
+        self._alerts.round(self._epoch)
+        with snapshot(self._engine) as connection:
+            return [(alert.kind, alert.message.split("\n")[0]) for alert in alerts_page(connection, limit=9)]
+
+
+def test_a_task_that_crashes_again_and_again_is_told_until_it_is_known_to_do_better(engine: Engine) -> None:
+    """1. Two crashes are no series. 2. The third is. 3. It starts, or its container is silent: nobody knows yet. 4. It
+    runs well, but has not for long. 5. It has. 6. Nobody looks twice in 15 s."""
+    alerts = Alerts(engine)
+    told = (TASK_CRASHING, "task 0: crashes again and again: ValueError: 3 is no delay")
+    report(engine, crashes=2, **CRASHED)
+    assert alerts.after(15) == []
+    report(engine, crashes=3, **CRASHED)
+    assert alerts.after(14) == []
+    assert alerts.after(1) == [told]
+    execute(engine, "UPDATE task_crashes SET revision = 0")
+    report(engine, state=TaskState.STARTING)
+    assert alerts.after(15) == [told]
+    report(engine, **RUNS_WELL)
+    execute(engine, "UPDATE reports SET reported_at = now() - interval '1 minute'")
+    assert alerts.after(15) == [told]
+    execute(engine, "UPDATE task_crashes SET revision = 1")
+    report(engine, **RUNS_WELL)
+    assert alerts.after(15) == [told]
+    execute(
+        engine,
+        "UPDATE task_crashes SET crashed_at ="
+        " ARRAY(SELECT each - interval '2 minutes' FROM unnest(crashed_at) AS each ORDER BY each)",
+    )
+    assert alerts.after(15) == []
+
+
+def test_an_alert_about_a_job_that_is_gone_ends(engine: Engine) -> None:
+    alerts = Alerts(engine)
+    report(engine, crashes=3, **CRASHED)
+    assert len(alerts.after(15)) == 1
+    execute(engine, "DELETE FROM jobs")
+    assert alerts.after(15) == []
+
+
+_MINUTE = "UPDATE task_metrics SET minute = minute - interval '1 minute'"
+
+
+def test_a_job_over_its_slo_for_a_while_is_told_until_it_is_known_to_be_within(engine: Engine) -> None:
+    """1. Over the SLO for two whole minutes. 2. For three. 3. Its lag is unknown. 4. It is within."""
+    alerts = Alerts(engine)
+    behind = {"batch_id": 4, "backlog_records": 2_000, "processed_rows_per_second": 10.0}
+    told = (JOB_LAGGING, "task 0: is 200 s behind; its SLO is 90 s")
+    for _ in range(2):
+        report(engine, state=TaskState.RUNNING, progress=TaskProgress(**behind))
+        execute(engine, _MINUTE)
+    report(engine, state=TaskState.RUNNING, progress=TaskProgress(**behind))
+    assert alerts.after(15) == []
+    execute(engine, _MINUTE)
+    report(engine, state=TaskState.RUNNING, progress=TaskProgress(**(behind | {"backlog_records": None})))
+    assert alerts.after(15) == []
+    report(engine, state=TaskState.RUNNING, progress=TaskProgress(**behind))
+    assert alerts.after(15) == [told]
+    report(engine, state=TaskState.RUNNING, progress=TaskProgress(**(behind | {"backlog_records": None})))
+    assert alerts.after(15) == [told]
+    report(engine, **RUNS_WELL)
+    assert alerts.after(15) == []
