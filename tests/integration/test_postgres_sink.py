@@ -329,6 +329,20 @@ class TestNested:
         assert found == [(1, [rows[0]["a"]]), (2, [[]]), (3, [])]
 
     @pytest.mark.parametrize(
+        ("column", "found"), [("at", "timestamp"), ("local", "timestamptz"), ("day", "timestamptz")]
+    )
+    def test_a_column_that_would_shift_times_is_refused(
+        self, spark: SparkSession, store: Store, tmp_path: Path, column: str, found: str
+    ) -> None:
+        """Postgres drops the offset of a moment without a word, and takes local times as those of the server's zone."""
+        store.ask("CREATE TABLE own (at timestamp, local timestamptz, day timestamptz)")
+        feed = Feed(tmp_path / "times", "at timestamp, local timestamp_ntz, day date")
+        feed.add([{"at": "2020-01-01T00:00:00Z"}])
+        with pytest.raises(BrokenTask, match=f"the column {column} of the table own is timestamp with") as refused:
+            writer(feed.frame(spark).select(column), sink_task(PostgresOutput(table="own")), store.settings)
+        assert ("without" in str(refused.value).partition(",")[0]) == (found == "timestamp")
+
+    @pytest.mark.parametrize(
         ("column", "words"),
         [
             (
