@@ -140,7 +140,22 @@ SPARK = [
         "invalid_conf_value",
         "Mars/Olympus",
     ),
+    WrongJob("no input read", sql("SELECT 1"), "query.sql", "reads_an_input", "does not depend on any"),
     # ---- where rows are
+    WrongJob(
+        "grouped by another key",
+        sql("SELECT carrier, count(*) FROM flights GROUP BY carrier", **SEVERAL, **UPDATE),
+        "task_count",
+        "stateful_needs_keys",
+        "Put a shuffle job before this one",
+    ),
+    WrongJob(
+        "a total over several tasks",
+        sql("SELECT count(*) FROM flights", **SEVERAL, **UPDATE),
+        "task_count",
+        "stateful_needs_keys",
+        "set task_count to 1",
+    ),
     WrongJob(
         "a join of INT and BIGINT",
         sql("SELECT i.n, b.late FROM ints i JOIN bigints b ON i.n = b.n AND i.time = b.time", **SEVERAL, **BOTH),
