@@ -302,6 +302,22 @@ class TestChecksAtTheStart:
         assert store.ask("SELECT dest, delay FROM mart.flights ORDER BY 1") == [("A", 2), ("B", 1), ("C", 3)]
 
 
+def test_an_account_that_may_not_write_markers_is_told_before_a_row_is_read(
+    spark: SparkSession, feed: Feed, store: Store
+) -> None:
+    """The table is its own, but the markers belong to another account, which made them first."""
+    writer(feed.frame(spark), sink_task(_APPEND), store.settings)
+    store.ask("CREATE ROLE guest LOGIN; GRANT ALL ON flights TO guest; GRANT SELECT ON penstock_batches TO guest")
+    url = make_conninfo(store.url, options="-c role=guest")
+    settings = store.settings.model_copy(update={"connections": {"default": url}})
+    try:
+        with pytest.raises(BrokenTask, match="may not SELECT, INSERT and UPDATE the table penstock_batches"):
+            writer(feed.frame(spark), sink_task(_APPEND), settings)
+    finally:
+        pool_of(url).close()
+        store.ask("DROP OWNED BY guest; DROP ROLE guest")
+
+
 class TestNested:
     """Arrays, maps and structs of a stream: as they were, or refused before a row is read."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
@@ -32,9 +32,10 @@ from penstock.tasks.analysis import MAY_COME_LATER
 from penstock.tasks.spec import TaskSpec, key_group_ranges
 from tests.support import spark as support
 from tests.support.config.jobs import FLIGHTS, job
+from tests.support.kafka.acls import denied
 from tests.support.spark.session import unique
 from tests.support.spark.several_tasks import APART, INPUTS, TOGETHER
-from tests.support.spark.wrong_jobs import RULES, UPDATE, WrongJob, right_job
+from tests.support.spark.wrong_jobs import RULES, UPDATE, WrongJob, python, right_job
 from tests.support.spark.wrong_queries import RIGHT, SPARK
 
 PLAN = re.compile(r"\+- |'Project|Relation|\tat |SQLSTATE|JVM stacktrace|jvmId")
@@ -121,6 +122,36 @@ def test_a_task_that_would_give_wrong_numbers_does_not_start(
             make_frame(runtime, spec, checkpoint="", token="")
     alone = spec.model_copy(update={"config": config.model_copy(update={"task_count": 1}), "index": 0})
     assert make_frame(runtime, alone, checkpoint="", token="").frame.isStreaming
+
+
+def test_what_a_broker_denies_is_told(spark: SparkSession, settings: SparkSettings) -> None:
+    """1. All is allowed. 2. The account may not read the input. 3. It may not write the output."""
+    source = {"inputs": {"flights": {"topic": TOPIC, "key_groups": 3}}}
+    reading, writing = (
+        check_merged(changed(source, settings)),
+        check_merged(changed({"output": {"topic": TOPIC}}, settings)),
+    )
+    assert analyse(spark, settings, reading).problems == []
+    for config, operation, field in (
+        (reading, AclOperation.READ, "inputs.flights.topic"),
+        (reading, AclOperation.DESCRIBE, "inputs.flights.topic"),
+        (writing, AclOperation.WRITE, "output.topic"),
+    ):
+        with denied(settings.kafka_bootstrap, ResourceType.TOPIC, TOPIC, operation):
+            found = {problem.field: problem for problem in analyse(spark, settings, config).problems}
+        assert found[field].rule == ("topic_writable" if config is writing else "topic_readable")
+        assert f"account may not {'write' if config is writing else 'read'} the topic {TOPIC}" in found[field].detail
+
+
+def test_something_that_does_not_answer_says_nothing_against_a_query(
+    spark: SparkSession, settings: SparkSettings
+) -> None:
+    found = analyse(spark, settings, check_merged(changed(python("unreachable"), settings)))
+    assert {problem.rule for problem in found.problems} <= MAY_COME_LATER
+    (why,) = found.unchecked
+    assert why.startswith(
+        "query: wrong_queries:unreachable failed: ConnectionRefusedError: the registry does not answer"
+    )
 
 
 @pytest.fixture(scope="module")

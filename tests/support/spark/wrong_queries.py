@@ -134,6 +134,13 @@ SPARK = [
         "Unknown schema",
     ),
     WrongJob(
+        "an Avro schema of an array",
+        {"inputs": {"flights": {"format": "avro", "value_schema": '{"type": "array", "items": "long"}'}}},
+        "inputs.flights.value_schema",
+        "can_run",
+        "must be of a record",
+    ),
+    WrongJob(
         "a setting of a wrong type",
         {"spark_settings": {"spark.sql.session.timeZone": "Mars/Olympus"}},
         "spark_settings",
@@ -327,6 +334,20 @@ SPARK = [
         "output.partition_columns",
         "known_column",
         "no column day",
+    ),
+    WrongJob(
+        "a folder below a file",
+        {"output": {"type": "files", "path": "file:/etc/passwd/out", "topic": None}},
+        "output.path",
+        "path_writable",
+        "/etc/passwd is not a folder",
+    ),
+    WrongJob(
+        "a Delta table below a file",
+        {"output": {"type": "delta", "path": "file:/etc/passwd/out", "topic": None}},
+        "output.path",
+        "path_writable",
+        "/etc/passwd is not a folder",
     ),
     WrongJob(
         "an unknown connection",

@@ -46,9 +46,9 @@ def decoded(session: SparkSession, source: Input) -> Column:
     return F.from_csv(text, schema.json(), options)
 
 
-def columns(frame: DataFrame) -> DataFrame:
-    """The columns of the value, of a frame that has it as `decoded`."""
-    return frame.select(f"{DECODED}.*").drop(_CORRUPT)
+def columns(frame: DataFrame, *more: str) -> DataFrame:
+    """The columns of the value, of a frame that has it as `decoded`, and other columns of the frame."""
+    return frame.select(*more, f"{DECODED}.*").drop(_CORRUPT)
 
 
 def kind_of(source: Input) -> Column:
@@ -163,9 +163,11 @@ def _avro(session: SparkSession, source: Input) -> Any:
     jvm: Any = session._jvm
     decoder = jvm.io.penstock.sources.AvroDecoder(source.value_schema)
     try:
-        decoder.dataType()
+        kind = decoder.dataType().typeName()
     except Py4JJavaError as error:
         raise BrokenTask(f"value_schema: {error.java_exception.getMessage()}") from error
+    if kind != "struct":
+        raise BrokenTask(f"value_schema: the Avro schema must be of a record with the columns as fields, not {kind}")
     return decoder
 
 

@@ -39,6 +39,10 @@ WHERE job = %s AND task_index = %s AND generation = %s
 """
 
 
+# All of these; a list of them in one call would ask for any.
+_MARKER_RIGHTS = " AND ".join(
+    f"has_table_privilege('penstock_batches', '{right}')" for right in ("SELECT", "INSERT", "UPDATE")
+)
 _READ_COLUMNS = """
 SELECT attname, format_type(coalesce(nullif(typbasetype, 0), atttypid), NULL)
 FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
@@ -134,8 +138,17 @@ class Target:
         self._require_columns(connection)
 
     def check_insert(self, connection: psycopg.Connection) -> None:
-        """Lets Postgres plan the insert, which checks types, rights and the unique key of an upsert."""
+        """Lets Postgres plan the insert, which checks types, rights and the unique key of an upsert.
+
+        Raises BrokenTask when the account may not write markers.
+        """
         connection.execute(sql.SQL("EXPLAIN {}").format(self._insert()))
+        row = connection.execute(f"SELECT {_MARKER_RIGHTS}".encode()).fetchone()
+        if row != (True,):
+            raise BrokenTask(
+                "output.connection: its account may not SELECT, INSERT and UPDATE the table penstock_batches, where "
+                "each batch is noted: grant that"
+            )
 
     def make_stage(self, connection: psycopg.Connection) -> None:
         """A temporary table with the target's types and none of its constraints.
