@@ -8,7 +8,7 @@ from time import monotonic
 from typing import NamedTuple
 from uuid import uuid4
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from pyspark.sql import SparkSession
 
 from penstock.config.model import Input
@@ -125,7 +125,7 @@ def sample(source: Input, bootstrap: str) -> list[SampledKey]:
             "group.id": f"penstock-sample-{uuid4()}",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
-            "enable.partition.eof": False,
+            "enable.partition.eof": True,
         }
     )
     try:
@@ -138,29 +138,34 @@ def sample(source: Input, bootstrap: str) -> list[SampledKey]:
 
 def _newest(consumer: Consumer, source: Input) -> list[Message]:
     step = max(1, source.key_groups // _MOST_PARTITIONS)
-    places, expected = [], 0
+    places = []
     for partition in range(0, source.key_groups, step)[:_MOST_PARTITIONS]:
         low, high = consumer.get_watermark_offsets(TopicPartition(source.topic, partition), timeout=_TIMEOUT_SECONDS)
-        begin = max(low, high - _RECORDS_EACH)
-        expected += high - begin
-        places.append(TopicPartition(source.topic, partition, begin))
-    if not expected:
+        if high > low:
+            places.append(TopicPartition(source.topic, partition, max(low, high - _RECORDS_EACH)))
+    if not places:
         return []
     consumer.assign(places)
-    return _read(consumer, expected)
+    return _read(consumer, {place.partition for place in places})
 
 
-def _read(consumer: Consumer, expected: int) -> list[Message]:
-    """Offsets may be markers of transactions, which never come: what has not come in time is left out."""
-    records: list[Message] = []
+def _read(consumer: Consumer, partitions: set[int]) -> list[Message]:
+    """So many records of each partition, or all up to its end: offsets may be markers of transactions. What has not
+    come in time is left out."""
+    records: dict[int, list[Message]] = {partition: [] for partition in partitions}
+    open_partitions = set(partitions)
     deadline = monotonic() + _TIMEOUT_SECONDS
-    while len(records) < expected and monotonic() < deadline:
-        # The first records take as long as the connection; once they flow, a pause means that no more come.
-        got = consumer.consume(expected - len(records), timeout=0.3 if records else _TIMEOUT_SECONDS)
-        if not got:
+    while open_partitions:
+        got = consumer.poll(max(0.0, deadline - monotonic()))
+        if got is None:
             break
-        records += [record for record in got if record.error() is None]
-    return records
+        error, partition = got.error(), got.partition()
+        if partition in open_partitions and error is None:
+            records[partition].append(got)
+        is_end = error is not None and error.code() == KafkaError._PARTITION_EOF
+        if is_end or len(records.get(partition, ())) >= _RECORDS_EACH:
+            open_partitions.discard(partition)
+    return [record for each in records.values() for record in each]
 
 
 def _sampled(source: Input, record: Message) -> SampledKey:
