@@ -302,22 +302,6 @@ class TestChecksAtTheStart:
         assert store.ask("SELECT dest, delay FROM mart.flights ORDER BY 1") == [("A", 2), ("B", 1), ("C", 3)]
 
 
-def test_an_account_that_may_not_write_markers_is_told_before_a_row_is_read(
-    spark: SparkSession, feed: Feed, store: Store
-) -> None:
-    """The table is its own, but the markers belong to another account, which made them first."""
-    writer(feed.frame(spark), sink_task(_APPEND), store.settings)
-    store.ask("CREATE ROLE guest LOGIN; GRANT ALL ON flights TO guest; GRANT SELECT ON penstock_batches TO guest")
-    url = make_conninfo(store.url, options="-c role=guest")
-    settings = store.settings.model_copy(update={"connections": {"default": url}})
-    try:
-        with pytest.raises(BrokenTask, match="may not SELECT, INSERT and UPDATE the table penstock_batches"):
-            writer(feed.frame(spark), sink_task(_APPEND), settings)
-    finally:
-        pool_of(url).close()
-        store.ask("DROP OWNED BY guest; DROP ROLE guest")
-
-
 class TestNested:
     """Arrays, maps and structs of a stream: as they were, or refused before a row is read."""
 
@@ -343,20 +327,6 @@ class TestNested:
         run_to_end(writer(collected, spec, store.settings), tmp_path / "update")
         found = store.ask("SELECT dest, delay FROM collected ORDER BY dest")
         assert found == [(1, [rows[0]["a"]]), (2, [[]]), (3, [])]
-
-    @pytest.mark.parametrize(
-        ("column", "found"), [("at", "timestamp"), ("local", "timestamptz"), ("day", "timestamptz")]
-    )
-    def test_a_column_that_would_shift_times_is_refused(
-        self, spark: SparkSession, store: Store, tmp_path: Path, column: str, found: str
-    ) -> None:
-        """Postgres drops the offset of a moment without a word, and takes local times as those of the server's zone."""
-        store.ask("CREATE TABLE own (at timestamp, local timestamptz, day timestamptz)")
-        feed = Feed(tmp_path / "times", "at timestamp, local timestamp_ntz, day date")
-        feed.add([{"at": "2020-01-01T00:00:00Z"}])
-        with pytest.raises(BrokenTask, match=f"the column {column} of the table own is timestamp with") as refused:
-            writer(feed.frame(spark).select(column), sink_task(PostgresOutput(table="own")), store.settings)
-        assert ("without" in str(refused.value).partition(",")[0]) == (found == "timestamp")
 
     @pytest.mark.parametrize(
         ("column", "words"),
