@@ -1,7 +1,7 @@
 """Wrong jobs that the rules of every write catch, without a host: what each changes in a right job, what is told.
 
 What only rows show is in no table: division by zero, casts that fail, Python functions that raise for a row, a null
-where the output takes none, a broker that denies a write.
+where the output takes none.
 """
 
 from __future__ import annotations
