@@ -160,10 +160,12 @@ def _read(consumer: Consumer, partitions: set[int]) -> list[Message]:
         if got is None:
             break
         error, partition = got.error(), got.partition()
-        if partition in open_partitions and error is None:
+        if partition not in open_partitions:
+            continue
+        if error is None:
             records[partition].append(got)
         is_end = error is not None and error.code() == KafkaError._PARTITION_EOF
-        if is_end or len(records.get(partition, ())) >= _RECORDS_EACH:
+        if is_end or len(records[partition]) >= _RECORDS_EACH:
             open_partitions.discard(partition)
     return [record for each in records.values() for record in each]
 
