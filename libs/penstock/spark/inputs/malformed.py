@@ -106,7 +106,7 @@ class MalformedRecords:
             self._filters.append(filtered)
         if source.malformed != "null":
             records = records.where(F.col("value").isNotNull())
-        whole = records.select("value", "partition", "offset", value.alias(DECODED)).where(
+        whole = records.select("value", "partition", "offset", _once(value).alias(DECODED)).where(
             _call(self._session, filtered.function(), kind_of(source), F.col("partition"), F.col("offset"))
         )
         return columns(whole)
@@ -118,6 +118,12 @@ class MalformedRecords:
             if jvm.io.penstock.state.KeyedOperators.keepsState(result._jdf):
                 for filtered in self._filters:
                     filtered.refuseNullKeys()
+
+
+def _once(value: Column) -> Column:
+    """The same value. Spark repeats no expression that depends on the partition. Otherwise it would push the filter for
+    malformed records below the decoding, and decode each record there, too."""
+    return F.when(F.spark_partition_id() >= 0, value)
 
 
 def _struct(schema: str) -> StructType:
