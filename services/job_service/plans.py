@@ -54,8 +54,8 @@ def plan(
     rolls = kind is ChangeKind.RESTART and old and new and is_upgrade(tuple(each.path for each in difference.fields))
     waves = _waves(job, new, rollout_share) if rolls else []
     steps = tuple(f"wave_{number}" for number in range(1, len(waves) + 1)) or _steps(kind, old, new)
-    prepared = prepared_part(wanted)
-    remade = prepared and prepared != prepared_part(running)
+    prepared = prepared_part(wanted, started=True)
+    remade = prepared and prepared != prepared_part(running, started=True)
     undisturbed = kind in (ChangeKind.NONE, ChangeKind.LIVE) or old == 0
     downtime = rescale_seconds if kind is ChangeKind.RESCALE else None
     return PlanView(
@@ -73,7 +73,7 @@ def plan(
 
 def _first_start(job: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
     count = _task_count(wanted)
-    made = [INITIALIZE_SINK] if count and prepared_part(wanted) else []
+    made = [INITIALIZE_SINK] if count and prepared_part(wanted, started=False) else []
     return {
         "kind": ChangeKind.NONE.name.lower(),
         "allowed": True,

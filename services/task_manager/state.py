@@ -79,6 +79,7 @@ class State:
     def __init__(self, container: str, limits: Limits) -> None:
         self._container = container
         self._lease_stop_seconds = limits.lease_stop_seconds
+        self._drop_evacuate_seconds = limits.drop_evacuate_seconds
         self._host_task_seconds = limits.host_task_seconds
         self._tasks: dict[str, TaskView] = {}
         self._hosts: dict[str, HostView] = {}
@@ -109,9 +110,12 @@ class State:
     # ---- changes of shards and lease
 
     def shard_dropped(self, shard: int, kill_at: float) -> None:
-        """The tasks of a shard must end by `kill_at`."""
+        """The tasks of a shard must end by `kill_at`; soon after that their host ends."""
+        dropped_until = kill_at + self._drop_evacuate_seconds
         for task_id in self.tasks_in({shard}):
-            self._change_task(task_id, kill_at=min(kill_at, self._tasks[task_id].kill_at))
+            task = self._tasks[task_id]
+            ends = {"kill_at": min(kill_at, task.kill_at), "dropped_until": min(dropped_until, task.dropped_until)}
+            self._change_task(task_id, **ends)
 
     def end_of_lease(self, ended_at: float) -> None:
         """The lease ended: all present tasks must end soon, even if another lease is granted meanwhile."""

@@ -190,14 +190,14 @@ class NothingElse(SyncStore):
 def test_simple_changes_and_first_commits_are_made_without_deciding_about_a_job(
     cell: Cell, monkeypatch: pytest.MonkeyPatch, *, many: bool
 ) -> None:
-    """1. Jobs run. 2. Every one gets another query and one its labels; another job is made. 3. All are committed
+    """1. Jobs run. 2. Every one gets an argument and one its labels; another job is made. 3. All are committed
     under one number, notified once, by name or, if they are `many`, over all jobs."""
     monkeypatch.setattr("services.state_syncer.round.loop.MOST_NAMED", 1 if many else 1000)
     for number in range(3):
         write_layer(cell.engine, f"j{number}", make_layer())
     cell.round()
     for number in range(3):
-        write_layer(cell.engine, f"j{number}", {"query": {"sql": "SELECT key FROM events"}}, layer="provisioner")
+        write_layer(cell.engine, f"j{number}", {"args": {"limit": 3}}, layer="provisioner")
     write_layer(cell.engine, "j2", {"labels": {"a.b": "c"}}, layer="oncall")
     write_layer(cell.engine, "new", make_layer(desired_state="stopped"))
     cell.syncer = cell.make_syncer(NothingElse(cell.engine))
@@ -206,7 +206,7 @@ def test_simple_changes_and_first_commits_are_made_without_deciding_about_a_job(
     ) as connection:
         cell.round()
         assert [notice.payload for notice in connection.notifies(timeout=5, stop_after=1)] == ["2"]
-    released = make_config(query={"sql": "SELECT key FROM events"})
+    released = make_config(args={"limit": 3})
     assert [row["config"] for row in cell.rows("SELECT config FROM running ORDER BY job")] == [
         released,
         released,

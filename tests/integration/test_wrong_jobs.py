@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
+from penstock.config.keygroups import KeyGroupRange
 from penstock.config.merge import apply_merge_patch
 from penstock.config.model import JobConfig
 from penstock.config.problems import Problem
@@ -20,17 +22,21 @@ from penstock.config.validate import check_merged
 from penstock.control.errors import BrokenTask, InvalidConfig
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.analysis.analyse import analyse
+from penstock.spark.analysis.placement import placement
 from penstock.spark.packages import pack
+from penstock.spark.query import result_of
 from penstock.spark.settings import SparkSettings
+from penstock.spark.sources import read_input
 from penstock.spark.task import Runtime, make_frame
 from penstock.tasks.analysis import MAY_COME_LATER
 from penstock.tasks.spec import TaskSpec, key_group_ranges
 from tests.support import spark as support
-from tests.support.config.jobs import job
+from tests.support.config.jobs import FLIGHTS, job
+from tests.support.kafka.acls import denied
 from tests.support.spark.session import unique
-from tests.support.spark.wrong_jobs import RULES, WrongJob, right_job
+from tests.support.spark.several_tasks import APART, INPUTS, TOGETHER
+from tests.support.spark.wrong_jobs import RULES, UPDATE, WrongJob, python, right_job
 from tests.support.spark.wrong_queries import RIGHT, SPARK
-from tests.unit.config.test_query_rules import INPUTS, SPLIT, STATELESS_OR_COLOCATED
 
 PLAN = re.compile(r"\+- |'Project|Relation|\tat |SQLSTATE|JVM stacktrace|jvmId")
 
@@ -118,25 +124,91 @@ def test_a_task_that_would_give_wrong_numbers_does_not_start(
     assert make_frame(runtime, alone, checkpoint="", token="").frame.isStreaming
 
 
-MORE_EXACT_BY_THE_PLAN = ("PIVOT", "(SELECT * FROM flights UNION ALL")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("sql", "apart"), [(sql, False) for sql in STATELESS_OR_COLOCATED] + [(s, True) for s, _ in SPLIT]
-)
-def test_the_plan_and_the_text_agree_where_rows_are(
-    sql: str, apart: bool, spark: SparkSession, settings: SparkSettings, tmp_path: Path
-) -> None:
-    """What the text of SQL shows to be in one task, Spark's plan shows, too; and the plan refuses what the text does,
-    but for two forms that only the plan sees through."""
-    path = str(tmp_path / "planes")
-    spark.createDataFrame([("AA", 3)], "carrier string, seats int").write.parquet(path)
-    config = JobConfig.model_validate(
-        job({"query": {"sql": sql}, "inputs": INPUTS, "task_count": 4, "tables": {"planes": {"path": path}}})
+def test_what_a_broker_denies_is_told(spark: SparkSession, settings: SparkSettings) -> None:
+    """1. All is allowed. 2. The account may not read the input. 3. It may not write the output."""
+    source = {"inputs": {"flights": {"topic": TOPIC, "key_groups": 3}}}
+    reading, writing = (
+        check_merged(changed(source, settings)),
+        check_merged(changed({"output": {"topic": TOPIC}}, settings)),
     )
-    rules = {problem.rule for problem in analyse(spark, settings, config).problems}
-    if apart and not any(form in sql for form in MORE_EXACT_BY_THE_PLAN):
-        assert rules & {"stateful_needs_keys", "unresolved_column", "invalid_subquery_expression"}
-    else:
-        assert "stateful_needs_keys" not in rules
+    assert analyse(spark, settings, reading).problems == []
+    for config, operation, field in (
+        (reading, AclOperation.READ, "inputs.flights.topic"),
+        (reading, AclOperation.DESCRIBE, "inputs.flights.topic"),
+        (writing, AclOperation.WRITE, "output.topic"),
+    ):
+        with denied(settings.kafka_bootstrap, ResourceType.TOPIC, TOPIC, operation):
+            found = {problem.field: problem for problem in analyse(spark, settings, config).problems}
+        assert found[field].rule == ("topic_writable" if config is writing else "topic_readable")
+        assert f"account may not {'write' if config is writing else 'read'} the topic {TOPIC}" in found[field].detail
+
+
+def test_something_that_does_not_answer_says_nothing_against_a_query(
+    spark: SparkSession, settings: SparkSettings
+) -> None:
+    found = analyse(spark, settings, check_merged(changed(python("unreachable"), settings)))
+    assert {problem.rule for problem in found.problems} <= MAY_COME_LATER
+    (why,) = found.unchecked
+    assert why.startswith(
+        "query: wrong_queries:unreachable failed: ConnectionRefusedError: the registry does not answer"
+    )
+
+
+@pytest.fixture(scope="module")
+def several(spark: SparkSession, settings: SparkSettings) -> Callable[[str], tuple[Problem, ...]]:
+    """What Spark's plan of a SQL query over the inputs `INPUTS` says against four tasks."""
+    session = spark.newSession()
+    path = f"{settings.checkpoint_root}/planes"
+    session.createDataFrame([("AA", 3)], "carrier string, seats int").write.parquet(path)
+    changes = {"inputs": INPUTS, "task_count": 4, "tables": {"planes": {"path": path}}}
+    config = JobConfig.model_validate(job(changes))
+    sources = config.inputs.items()
+    inputs = {name: read_input(session, name, source, KeyGroupRange(0, 1), settings, {}) for name, source in sources}
+
+    result_of(session, inputs, config, settings)  # Makes the views.
+
+    def problems(sql: str) -> tuple[Problem, ...]:
+        return placement(session.sql(sql), inputs, config)[0]
+
+    return problems
+
+
+@pytest.mark.parametrize("sql", TOGETHER)
+def test_several_tasks_may_run(sql: str, several: Callable[[str], tuple[Problem, ...]]) -> None:
+    assert several(sql) == ()
+
+
+@pytest.mark.parametrize(("sql", "operation"), APART)
+def test_one_task_may_run_what_several_may_not(
+    sql: str, operation: str | None, several: Callable[[str], tuple[Problem, ...]]
+) -> None:
+    found = several(sql)
+    assert ("task_count", "stateful_needs_keys") in {(problem.field, problem.rule) for problem in found}
+    assert any(problem.detail.startswith(f"{operation} in query.sql") for problem in found)
+
+
+def test_state_over_a_kafka_key_of_several_columns_is_of_one_task(spark: SparkSession, settings: SparkSettings) -> None:
+    """The bytes of such a key are not known, so state by it could not be moved."""
+    keys = FLIGHTS | {"key_function": "kafka", "key_columns": ["carrier", "dest"]}
+    grouped = {"sql": "SELECT carrier, dest, count(*) c FROM flights GROUP BY carrier, dest"}
+    for query, task_count, rules in (
+        (grouped, 1, set()),
+        (grouped, 2, {"kafka_key_of_one_column"}),
+        ({"sql": "SELECT dest FROM flights"}, 2, set()),
+    ):
+        config = check_merged(
+            job({"query": query, "inputs": {"flights": keys}, "task_count": task_count, "tables": None} | UPDATE)
+        )
+        found = {problem.rule for problem in analyse(spark, settings, config).problems}
+        assert found - MAY_COME_LATER == rules
+
+
+def test_the_problem_proposes_a_shuffle_job(several: Callable[[str], tuple[Problem, ...]]) -> None:
+    (problem,) = several("SELECT carrier, count(*) FROM flights GROUP BY carrier")
+    assert "inputs.flights is keyed by (dest string) with kafka" in problem.detail
+    assert "a shuffle job before this one" in problem.detail
+    assert "key_columns [carrier] and key_groups 8" in problem.detail
+    (problem,) = several("SELECT count(*) FROM unkeyed")
+    assert "inputs.unkeyed has key_function none" in problem.detail
+    assert problem.detail.endswith("set task_count to 1")
+    assert "shuffle job" not in problem.detail

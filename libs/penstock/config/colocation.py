@@ -6,16 +6,17 @@ a relation says: rows with equal values in `columns` are in one key group, chose
 columns in this order. A relation may have several keys (both sides of an equality), or none.
 
 Each operator maps the keys of what it reads to the keys of what it gives. Wherever that cannot be seen (an
-expression instead of a plain column, a `*` in a union) keys are dropped, never invented: a query may be refused
-that would have been right, not the other way round.
+expression instead of a plain column, an operator that is not known) keys are dropped, never invented: a query may be
+refused that would have been right, not the other way round.
+
+Columns are told by Spark's ids of them, which no two columns of a plan share.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
-from typing import NamedTuple
 
 # A column may be passed on under several names; of the many combinations for a wide key a few are enough.
 MAX_NAMINGS = 16
@@ -23,31 +24,24 @@ OTHER_STREAM = ""
 """Stands for a stream that is none of the job's inputs."""
 
 
-class ColumnRef(NamedTuple):
-    """A column, in lower case: its name and, inside one SELECT, the alias of its source."""
-
-    source: str
-    name: str
-
-
 @dataclass(frozen=True, slots=True)
 class Key:
     """Rows with equal `columns` are in the key group that `function` gives for them."""
 
     function: str
-    columns: tuple[ColumnRef, ...]
+    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Rows with named columns. `inputs` are the inputs it streams from, none for a static one.
+    """Rows with columns. `inputs` are the inputs it streams from, none for a static one.
 
-    `names` are the columns in order, None when they cannot be seen, or while several sources are being joined.
+    `columns` are its columns in order, None when they cannot be seen.
     """
 
     inputs: frozenset[str] = frozenset()
     keys: frozenset[Key] = frozenset()
-    names: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +57,17 @@ class StatefulStep:
     colocated: bool
 
 
-Equal = Callable[[ColumnRef, ColumnRef], bool]
+Equal = Callable[[str, str], bool]
 
 
-def key_of(function: str, names: Iterable[str], source: str = "") -> Key:
-    """A key of the columns with these names, of one source."""
-    return Key(function, tuple(ColumnRef(source, name) for name in names))
-
-
-def scoped(relation: Relation, alias: str) -> Relation:
-    """A relation as the source `alias` of a SELECT."""
-    keys = (key_of(key.function, (column.name for column in key.columns), alias) for key in relation.keys)
-    return Relation(relation.inputs, frozenset(keys))
-
-
-def renamed(relation: Relation, names: tuple[str, ...]) -> Relation:
-    """The relation with new column names, by position; its keys are lost when its own names do not tell columns."""
-    if relation.names is None or len(names) != len(set(relation.names)) or len(names) != len(relation.names):
-        return Relation(relation.inputs, frozenset(), names)
-    new_name = dict(zip(relation.names, names, strict=True))
-    keys = (key_of(key.function, (new_name[column.name] for column in key.columns)) for key in relation.keys)
-    return Relation(relation.inputs, frozenset(keys), names)
+def renamed(relation: Relation, columns: tuple[str, ...]) -> Relation:
+    """The relation with new columns, by position; its keys are lost when its own columns are not known or repeated."""
+    old = relation.columns
+    if old is None or len(columns) != len(set(old)) or len(columns) != len(old):
+        return Relation(relation.inputs, frozenset(), columns)
+    new = dict(zip(old, columns, strict=True))
+    keys = (Key(key.function, tuple(new[column] for column in key.columns)) for key in relation.keys)
+    return Relation(relation.inputs, frozenset(keys), columns)
 
 
 def joins_colocated(left: Relation, right: Relation, equal: Equal) -> bool:
@@ -106,21 +90,19 @@ def joined(left: Relation, right: Relation, side: str) -> Relation:
     return Relation(left.inputs | right.inputs, kept.get(side, left.keys | right.keys))
 
 
-def keys_within(scope: Relation, covers: Callable[[ColumnRef], bool]) -> frozenset[Key]:
+def keys_within(relation: Relation, covers: Callable[[str], bool]) -> frozenset[Key]:
     """The keys all of whose columns are among those that `covers` accepts."""
-    return frozenset(key for key in scope.keys if all(covers(column) for column in key.columns))
+    return frozenset(key for key in relation.keys if all(covers(column) for column in key.columns))
 
 
-def projected(keys: Iterable[Key], outputs: Callable[[ColumnRef], list[str]]) -> frozenset[Key]:
-    """The keys whose columns are all passed on unchanged; `outputs` gives the names a column is passed on under."""
-    found = {key: product(*(outputs(column) for column in key.columns)) for key in keys}
-    return frozenset(
-        key_of(key.function, names) for key, named in found.items() for names in islice(named, MAX_NAMINGS)
-    )
+def projected(keys: Iterable[Key], passed: Mapping[str, Sequence[str]]) -> frozenset[Key]:
+    """The keys whose columns are all passed on unchanged; `passed` has the columns that each is passed on as."""
+    found = {key: product(*(passed.get(column, ()) for column in key.columns)) for key in keys}
+    return frozenset(Key(key.function, columns) for key, each in found.items() for columns in islice(each, MAX_NAMINGS))
 
 
 def united(left: Relation, right: Relation) -> Relation:
-    """UNION ALL: columns by position, under the left names. A static side is in every task, so it has no keys."""
-    names = left.names
-    aligned = renamed(right, names) if names is not None else Relation(right.inputs)
-    return Relation(left.inputs | right.inputs, left.keys & aligned.keys, names)
+    """UNION ALL: columns by position, as those of the left. A static side is in every task, so it has no keys."""
+    columns = left.columns
+    aligned = renamed(right, columns) if columns is not None else Relation(right.inputs)
+    return Relation(left.inputs | right.inputs, left.keys & aligned.keys, columns)

@@ -7,17 +7,16 @@ keeps no keys, and counts as an operator that brings all rows together. SQL and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.config.colocation import (
     OTHER_STREAM,
-    ColumnRef,
+    Key,
     Relation,
     StatefulStep,
     joined,
     joins_colocated,
-    key_of,
     keys_within,
     projected,
     renamed,
@@ -108,7 +107,7 @@ class _Walk:
             case "Union":
                 return self._union(node)
         if not node.children:
-            return Relation(_streams(node), names=_ids(node.trees("output")))
+            return Relation(_streams(node), columns=_ids(node.trees("output")))
         return self._operator(node)
 
     def _operator(self, node: Tree) -> Relation:
@@ -119,7 +118,7 @@ class _Walk:
                 return _with_columns(below, node.trees("generatorOutput"))
             case "LateralJoin":
                 # Spark takes no stream in a subquery, so each row is joined by itself. New columns are not followed.
-                return replace(below, names=None)
+                return replace(below, columns=None)
             case "Expand":
                 return _expanded(below, node)
             case "Aggregate":
@@ -137,11 +136,11 @@ class _Walk:
             case kind if kind in _BY_GROUPS:
                 self._step(_BY_GROUPS[kind], node.trees("groupingAttributes"), below)
                 # The rows that a function gives for a group may have any values.
-                return Relation(below.inputs, names=_outputs(node))
+                return Relation(below.inputs, columns=_outputs(node))
             case "TransformWithStateInPySpark":
                 return self._transform_with_state(below, node)
             case kind if kind in _OTHER_ROWS:
-                return Relation(below.inputs, names=_outputs(node))
+                return Relation(below.inputs, columns=_outputs(node))
             case "GlobalLimit" | "Offset" | "Tail":
                 return self._step("LIMIT", (), below)
         streams = below.inputs.union(*(self.relation(child).inputs for child in node.children[1:]))
@@ -150,16 +149,16 @@ class _Walk:
     def _input(self, name: str, below: Relation) -> Relation:
         """A key of an input is one only together with the types by which the partitions were chosen."""
         source = self._inputs[name]
-        names = below.names or ()
+        names = below.columns or ()
         by_name = {
             column.lower(): (identity, kind) for identity, (column, kind) in zip(names, source.columns, strict=False)
         }
         key = [by_name.get(column.lower()) for column in source.key_columns]
         found = [column for column in key if column is not None and _hashes_as_it_compares(column[1])]
         if len(names) != len(source.columns) or source.key_function == "none" or not key or len(found) != len(key):
-            return Relation(frozenset({name}), names=below.names)
+            return Relation(frozenset({name}), columns=below.columns)
         function = f"{source.key_function}({', '.join(kind for _, kind in found)})"
-        return Relation(frozenset({name}), frozenset({key_of(function, (one for one, _ in found))}), below.names)
+        return Relation(frozenset({name}), frozenset({Key(function, tuple(one for one, _ in found))}), below.columns)
 
     def _with_ctes(self, node: Tree) -> Relation:
         for child in node.children:
@@ -174,16 +173,14 @@ class _Walk:
         around = conditions if inner else ()
         left, right = (self.relation(child, around) for child in node.children[:2])
         semi = kind in ("LeftSemi$", "LeftAnti$")
-        names = left.names if semi else _joined_names(left, right)
+        names = left.columns if semi else _joined_names(left, right)
         side = "" if inner else _SIDES.get(kind, "FULL")
-        both = replace(joined(left, right, side), names=names)
+        both = replace(joined(left, right, side), columns=names)
         if not (left.inputs and right.inputs):
             return both
         pairs = list(_equalities((*around, *_conjuncts(node.tree("condition")))))
         equal = {(one.attribute, other.attribute) for one, other in pairs}
-        colocated = joins_colocated(
-            left, right, lambda one, other: (one.name, other.name) in equal or (other.name, one.name) in equal
-        )
+        colocated = joins_colocated(left, right, lambda one, other: (one, other) in equal or (other, one) in equal)
         by = tuple(dict.fromkeys(one.name.lower() for one, _ in pairs if one.attribute))
         self.facts.steps.append(StatefulStep("JOIN", both.inputs, by, colocated))
         return both if colocated else replace(both, keys=frozenset())
@@ -201,12 +198,12 @@ class _Walk:
 
     def _transform_with_state(self, below: Relation, node: Tree) -> Relation:
         count = int(node.fields.get("groupingAttributesLen") or 0)
-        groups = set((below.names or ())[:count])
-        keys = keys_within(below, lambda column: column.name in groups)
+        groups = set((below.columns or ())[:count])
+        keys = keys_within(below, lambda column: column in groups)
         if below.inputs:
             by = tuple(name.lower() for name in _column_names(node.children[0])[:count])
             self.facts.steps.append(StatefulStep("transformWithState", below.inputs, by, colocated=bool(keys)))
-        return Relation(below.inputs, names=_outputs(node))
+        return Relation(below.inputs, columns=_outputs(node))
 
     def _all_columns(self, operation: str, relation: Relation, node: Tree) -> Relation:
         if relation.inputs:
@@ -218,7 +215,7 @@ class _Walk:
         if not below.inputs:
             return below
         attributes = {each.attribute for each in by}
-        keys = keys_within(below, lambda column: column.name in attributes)
+        keys = keys_within(below, lambda column: column in attributes)
         plain = (each.name.lower() for each in by if each.attribute is not None and each.name != _GROUPING_ID)
         names = tuple(dict.fromkeys(plain))
         self.facts.steps.append(StatefulStep(operation, below.inputs, names, colocated=bool(keys)))
@@ -265,7 +262,7 @@ def _selected(below: Relation, items: Sequence[Tree]) -> Relation:
         source = item.children[0] if item.kind == "Alias" else item
         if source.attribute is not None:
             passed.setdefault(source.attribute, []).append(str(item.expression_id))
-    keys = projected(below.keys, _under(passed))
+    keys = projected(below.keys, passed)
     return Relation(below.inputs, keys, _ids(items))
 
 
@@ -279,7 +276,7 @@ def _expanded(below: Relation, node: Tree) -> Relation:
         source = sources.pop() if len(sources) == 1 else None
         if source is not None:
             passed.setdefault(source, []).append(output)
-    return Relation(below.inputs, projected(below.keys, _under(passed)), outputs)
+    return Relation(below.inputs, projected(below.keys, passed), outputs)
 
 
 def _first(records: Sequence[Mapping[str, object]]) -> Tree:
@@ -287,16 +284,12 @@ def _first(records: Sequence[Mapping[str, object]]) -> Tree:
     return Tree(str(records[0]["class"]).rpartition(".")[2], records[0], ())
 
 
-def _under(passed: Mapping[str, list[str]]) -> Callable[[ColumnRef], list[str]]:
-    return lambda column: passed.get(column.name, [])
-
-
 def _with_columns(below: Relation, more: Sequence[Tree]) -> Relation:
-    return replace(below, names=None if below.names is None else (*below.names, *_ids(more)))
+    return replace(below, columns=None if below.columns is None else (*below.columns, *_ids(more)))
 
 
 def _joined_names(left: Relation, right: Relation) -> tuple[str, ...] | None:
-    return None if left.names is None or right.names is None else (*left.names, *right.names)
+    return None if left.columns is None or right.columns is None else (*left.columns, *right.columns)
 
 
 def _conjuncts(condition: Tree | None) -> Iterator[Tree]:

@@ -1,38 +1,30 @@
 """The rules for a query: what SQL may be and read, and when a query's state allows more than one task.
 
-Only the text of SQL is seen here, without types. Spark's analysis of SQL and Python queries gives steps, too
-(`penstock.config.plan_dataflow`): a plan, a write and each start of a task apply `placement_problems` to them.
+`query_problems` sees the text of SQL, without Spark: it keeps out what Spark would run, such as foreign code and files
+that the job does not name. `plan_problems` sees the plan that Spark made of a SQL or Python query. Plans and writes
+apply it where a host can be asked; `initialize_sink` before tasks start or stop; each start of a task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from penstock.config.colocation import OTHER_STREAM, Relation, StatefulStep
-from penstock.config.dataflow import input_relation, read_dataflow
+from penstock.config.colocation import OTHER_STREAM, StatefulStep
 from penstock.config.model import Input, JobConfig
 from penstock.config.plan_dataflow import InputColumns, PlanFacts
 from penstock.config.problems import Problem
 from penstock.config.sql import SQL_FIELD, argument_names, parse_query, sql_problem
-
-
-class InputKeys(NamedTuple):
-    """What the state of a query depends on in an input."""
-
-    name: str
-    key_function: str
-    key_columns: tuple[str, ...]
+from penstock.config.sql_names import name_problems
 
 
 class QueryFacts(NamedTuple):
-    """What a query's text says, whatever the task count; shared by all jobs that have the same text and keys."""
+    """What a query's text says; shared by all jobs that have the same text and names."""
 
     problems: tuple[Problem, ...] = ()
     arguments: frozenset[str] = frozenset()
-    steps: tuple[StatefulStep, ...] = ()
 
 
 def query_problems(config: JobConfig) -> Iterator[Problem]:
@@ -43,57 +35,43 @@ def query_problems(config: JobConfig) -> Iterator[Problem]:
     yield from facts.problems
     for name in sorted(facts.arguments - config.args.keys()):
         yield Problem(f"args.{name}", "unknown_argument", f"{SQL_FIELD} has :{name}, but args has no {name}")
-    yield from placement_problems(config, facts.steps)
-
-
-def placement_problems(
-    config: JobConfig, steps: Sequence[StatefulStep], types: Mapping[str, Mapping[str, str]] | None = None
-) -> Iterator[Problem]:
-    """Why the rows that the steps of a job's query bring together may be in several tasks; none for one task.
-
-    `types`: by input, Spark's types of its columns by their lower case names, where Spark has analysed the query.
-    """
-    if config.task_count == 1:
-        return
-    steps = [replace(step, inputs=step.inputs & config.inputs.keys()) for step in steps]
-    yield from (_stateful_problem(step, config, types or {}) for step in steps if step.inputs and not step.colocated)
-    keyed = {name for step in steps for name in step.inputs}
-    yield from (_kafka_key_problem(name, config.inputs[name]) for name in sorted(keyed) if _has_parts(config, name))
 
 
 def _facts(sql: str, config: JobConfig) -> QueryFacts:
-    inputs = tuple(InputKeys(name, source.key_function, source.key_columns) for name, source in config.inputs.items())
+    names = frozenset(name.lower() for name in (*config.inputs, *config.tables))
     try:
-        return query_facts(sql, inputs, tuple(config.tables))
+        return query_facts(sql, names)
     except RecursionError:
         return QueryFacts((sql_problem("sql_too_deep", " is nested too deeply"),))
 
 
 # The State Syncer checks every job that changed: a roll-out to many jobs of one text must not parse it each time.
 @lru_cache(maxsize=1024)
-def query_facts(sql: str, inputs: tuple[InputKeys, ...], tables: tuple[str, ...]) -> QueryFacts:
-    """What the text of a query over these inputs and tables says.
+def query_facts(sql: str, names: frozenset[str]) -> QueryFacts:
+    """What the text of a query over inputs and tables of these names (lower case) says.
 
     Raises RecursionError when it is nested too deeply.
     """
     query = parse_query(sql)
     if isinstance(query, Problem):
         return QueryFacts((query,))
-    names = {name.lower(): Relation() for name in tables} | {
-        source.name.lower(): input_relation(*source) for source in inputs
-    }
-    dataflow = read_dataflow(query, names)
-    if not dataflow.problems and not dataflow.result.inputs:
-        dataflow.problems.append(sql_problem("reads_no_input", " reads none of the job's inputs"))
-    return QueryFacts(tuple(dataflow.problems), argument_names(query), tuple(dataflow.steps))
+    return QueryFacts(tuple(name_problems(query, names)), argument_names(query))
 
 
 def plan_problems(config: JobConfig, facts: PlanFacts, inputs: Mapping[str, InputColumns]) -> Iterator[Problem]:
-    """`placement_problems` of the plan that Spark made of the job's query."""
-    if config.task_count > 1 and OTHER_STREAM in facts.result.inputs:
+    """Why rows that the job's query brings together may be in several tasks; none for one task.
+
+    `inputs`: by name, as Spark reads them.
+    """
+    if config.task_count == 1:
+        return
+    if OTHER_STREAM in facts.result.inputs:
         yield _other_stream(config)
+    steps = [replace(step, inputs=step.inputs & config.inputs.keys()) for step in facts.steps]
     types = {name: {column.lower(): kind for column, kind in found.columns} for name, found in inputs.items()}
-    yield from placement_problems(config, facts.steps, types)
+    yield from (_stateful_problem(step, config, types) for step in steps if step.inputs and not step.colocated)
+    keyed = {name for step in steps for name in step.inputs}
+    yield from (_kafka_key_problem(name, config.inputs[name]) for name in sorted(keyed) if _has_parts(config, name))
 
 
 def _other_stream(config: JobConfig) -> Problem:

@@ -6,7 +6,6 @@ that Penstock cannot see through could read any file and keep any state. Such a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import zip_longest
 
 from sqlglot import Dialect, Token, TokenType, exp
@@ -22,22 +21,6 @@ _STEPS = 30_000
 _STEPS_A_TOKEN = 10
 """Most texts are read in 1 to 5 steps a token."""
 
-# Aggregates of Spark 4.2 that sqlglot reads as functions it does not know, besides those with `_agg` in their names.
-# Found by parsing all 86 functions that Spark's FunctionRegistry has in the group `agg_funcs`.
-MORE_AGGREGATES = frozenset(
-    {
-        "any",
-        "count_min_sketch",
-        "every",
-        "histogram_numeric",
-        "mean",
-        "measure",
-        "some",
-        "std",
-        "try_avg",
-        "try_sum",
-    }
-)
 _TOO_COMPLEX = (
     " has too many possible readings: write ON or USING after each JOIN (or CROSS JOIN), and nest fewer calls of "
     "functions named as types, such as struct(...)"
@@ -130,79 +113,3 @@ def _foreign_code(statement: exp.Query) -> Problem | None:
 def argument_names(query: exp.Query) -> frozenset[str]:
     """The arguments that a query needs: its `:name` markers (`?` for one without a name, which no job has)."""
     return frozenset(marker.name or "?" for marker in query.find_all(exp.Placeholder))
-
-
-def own_nodes(*roots: exp.Expr | None) -> Iterator[exp.Expr]:
-    """The nodes of expressions, without what lies inside a subquery; the subquery itself is yielded."""
-    for root in roots:
-        if root is not None:
-            yield from root.walk(prune=lambda node: isinstance(node, exp.Query))
-
-
-def is_aggregate(node: exp.Expr) -> bool:
-    """Whether the node is a call of an aggregate function (also one used as `agg(...) OVER`)."""
-    if isinstance(node, exp.Anonymous):
-        return "_agg" in node.name.lower() or node.name.lower() in MORE_AGGREGATES
-    return isinstance(node, exp.AggFunc | exp.Any)
-
-
-def aggregates(*roots: exp.Expr | None) -> bool:
-    """Whether the expressions aggregate rows; aggregates OVER a window do not."""
-    return any(is_aggregate(node) and not _over(node) for node in own_nodes(*roots))
-
-
-def _over(node: exp.Expr) -> bool:
-    """Whether a call is the function of a window: `sum(x) OVER`, also below FILTER or IGNORE NULLS."""
-    inner: exp.Expr = node
-    parent = node.parent
-    while isinstance(parent, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
-        inner, parent = parent, parent.parent
-    return isinstance(parent, exp.Window) and parent.this is inner
-
-
-def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
-    """The conditions that all hold where `condition` does."""
-    if isinstance(condition, exp.And):
-        yield from condition.flatten()
-    elif condition is not None:
-        yield condition
-
-
-def is_star(expression: exp.Expr) -> bool:
-    """Whether a select item is `*` or `t.*`."""
-    return isinstance(expression, exp.Star) or (
-        isinstance(expression, exp.Column) and isinstance(expression.this, exp.Star)
-    )
-
-
-def output_names(select: exp.Select) -> tuple[str, ...] | None:
-    """The lower case column names of a SELECT; None when a `*` hides them."""
-    if any(is_star(item) for item in select.expressions):
-        return None
-    return tuple(item.output_name.lower() for item in select.expressions)
-
-
-def grouping(select: exp.Select) -> list[exp.Expr]:
-    """The expressions of GROUP BY, with ordinals and select aliases resolved. ROLLUP, CUBE and GROUPING SETS
-    also group by fewer columns, so they count as grouping by none."""
-    group = select.args["group"]
-    if any(group.args.get(kind) for kind in ("cube", "rollup", "grouping_sets", "totals")):
-        return []
-    items = select.expressions
-    if group.args.get("all"):
-        return [item.unalias() for item in items if not aggregates(item)]
-    if any(isinstance(expression, exp.GroupingSets | exp.Cube | exp.Rollup) for expression in group.expressions):
-        return []
-    return [_grouped(expression, items) for expression in group.expressions]
-
-
-def _grouped(expression: exp.Expr, items: list[exp.Expr]) -> exp.Expr:
-    if isinstance(expression, exp.Literal) and expression.is_int:
-        position = int(expression.this)
-        return items[position - 1].unalias() if 1 <= position <= len(items) else expression
-    if isinstance(expression, exp.Column) and not expression.table:
-        # An alias that repeats a column's own name is that column: Spark resolves GROUP BY to columns first.
-        aliased = {item.alias.lower(): item.this for item in items if isinstance(item, exp.Alias)}
-        target = aliased.get(expression.name.lower())
-        return target if isinstance(target, exp.Column) else expression
-    return expression

@@ -24,12 +24,14 @@ _MOST_CAUSES = 20
 _FENCED_MARKS = ("FENCED: ", "CONCURRENT_STREAM_LOG_UPDATE", "Race while writing batch")
 _FENCED_TYPES = {"ProducerFencedException", "InvalidProducerEpochException", "Fenced"}
 _BROKEN_TYPES = {
+    "AccessControlException",
     "AnalysisException",
     "BrokenCheckpoint",
     "BrokenSinkException",
     "BrokenTask",
     "ExtendedAnalysisException",
     "KafkaIllegalStateException",
+    "LostOutputException",
     "MalformedRecordException",
     "ParseException",
     "SparkArithmeticException",
@@ -40,6 +42,8 @@ _BROKEN_TYPES = {
     "StateStoreKeySchemaNotCompatible",
     "StateStoreValueSchemaNotCompatible",
     "StateStoreBackendNotSupportedForTWSException",
+    "TopicAuthorizationException",
+    "TransactionalIdAuthorizationException",
     "UnknownTopicOrPartitionException",
     "UnmovableStateException",
 }

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _MANAGER_SETTING = "spark.sql.streaming.checkpointFileManagerClass"
 _NOT_FOUND = "java.io.FileNotFoundException"
+_DENIED = "org.apache.hadoop.security.AccessControlException"
 
 
 def is_local(path: str) -> bool:
@@ -91,6 +92,14 @@ class LocalFiles:
             shutil.rmtree(file)
         else:
             file.unlink(missing_ok=True)
+
+    def why_not_writable(self, path: str) -> str | None:
+        """Why a file cannot be made below a folder, which need not be there; None when it can."""
+        folder = local_path(path).absolute()
+        found = next(each for each in (folder, *folder.parents) if each.exists())
+        if not found.is_dir():
+            return f"{found} is not a folder"
+        return None if os.access(found, os.W_OK | os.X_OK) else f"the host's account may not write to {found}"
 
     def claim(self, checkpoint: str, epoch: int | None, holder: str, mark: Mark | None = None) -> str:
         """Makes the caller the only owner of a checkpoint and returns its token, `"<epoch>.<attempt>"`.
@@ -181,6 +190,19 @@ class HadoopFiles:
     def delete(self, path: str) -> None:
         files, file = self._at(path)
         files.delete(file, True)
+
+    def why_not_writable(self, path: str) -> str | None:
+        """As `LocalFiles.why_not_writable`, where the file system tells rights."""
+        files, found = self._at(path)
+        while not files.exists(found) and found.getParent() is not None:
+            found = found.getParent()
+        try:
+            files.access(found, self._jvm.org.apache.hadoop.fs.permission.FsAction.WRITE)
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getName() != _DENIED:
+                raise
+            return f"the host's account may not write to {found}"
+        return None
 
     def claim(self, checkpoint: str, epoch: int | None, holder: str, mark: Mark | None = None) -> str:
         """As `LocalFiles.claim`, but looking and writing are two steps."""

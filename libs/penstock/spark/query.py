@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.config.model import JobConfig
 from penstock.config.plan_dataflow import INPUT_MARK
-from penstock.control.errors import BrokenTask, PenstockError
+from penstock.control.errors import BrokenTask, PenstockError, Unavailable
 from penstock.spark.failures import python_reason, reason_of
 from penstock.spark.packages import ensure
 from penstock.spark.settings import SparkSettings
@@ -26,8 +26,8 @@ def result_of(
 ) -> DataFrame:
     """The streaming frame of the job's query over `inputs` and the job's tables, of which each is a view by its name.
 
-    Raises BrokenTask, with Spark's message where there is one, when the query cannot run as written, and Spark's own
-    errors for a table, e.g. when there is nothing at its path.
+    Raises BrokenTask, with Spark's message where there is one, when the query cannot run as written; Unavailable when a
+    Python query cannot reach something; and Spark's own errors for a table, e.g. when there is nothing at its path.
     """
     inputs = {name: frame.alias(f"{INPUT_MARK}{name}") for name, frame in inputs.items()}
     for name, frame in inputs.items():
@@ -55,7 +55,7 @@ def _frame(
     except (PenstockError, PySparkException):
         raise
     except Exception as error:
-        raise BrokenTask(f"query: {config.query.python} failed: {_told(error)}", rule="python_runs") from error
+        raise _failure(f"query: {config.query.python} failed", error, "python_runs") from error
     if not isinstance(frame, DataFrame):
         what = f"query: {config.query.python} returned {type(frame).__name__}, not a DataFrame"
         raise BrokenTask(what, rule="returns_a_frame")
@@ -75,9 +75,15 @@ def _function(config: JobConfig, settings: SparkSettings, session: SparkSession)
         module = importlib.import_module(module_name)
         function: Callable[..., Any] = getattr(module, function_name)
     except Exception as error:
-        raise BrokenTask(f"query: {config.query.python}: {_told(error)}", rule="python_imports") from error
+        raise _failure(f"query: {config.query.python}", error, "python_imports") from error
     _require_origin(module, package)
     return function
+
+
+def _failure(what: str, error: Exception, rule: str) -> PenstockError:
+    """An error of a package's code. Something that does not answer now says nothing against the package."""
+    told = f"{what}: {_told(error)}"
+    return Unavailable(told) if isinstance(error, ConnectionError | TimeoutError) else BrokenTask(told, rule=rule)
 
 
 def _told(error: Exception) -> str:

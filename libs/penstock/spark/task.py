@@ -182,7 +182,7 @@ class RunningTask:
         """
         self.claim()
         interval = trigger_interval(self.spec.config.trigger_interval_seconds, self.spec.task_id)
-        self._run(interval, check=self._require_inputs)
+        self._run(interval, starting=True)
         self.hold(self.spec.quiescing)
         log.info("task started", task=self.spec.task_id, revision=self.spec.revision, token=self.token)
 
@@ -194,8 +194,8 @@ class RunningTask:
     def _require_inputs(self) -> None:
         """Keys are sampled before the first batch only: later starts must be quick, and the host goes on sampling."""
         is_new = last_offset(self.checkpoint, self.runtime.files) is None
-        bootstrap = self.runtime.settings.kafka_bootstrap
-        require_no_problem(check_inputs(self.spec.config, bootstrap, sample=is_new))
+        bootstrap, sampling = self.runtime.settings.kafka_bootstrap, self.runtime.spark if is_new else None
+        require_no_problem(check_inputs(self.spec.config, bootstrap, sampling))
 
     def hold(self, without_rows: bool) -> None:
         """From now on the query gets no more rows, and only finishes its batch; or it goes on."""
@@ -253,12 +253,15 @@ class RunningTask:
         if self._frame is not None:
             detach_unused_listeners(self._frame.frame.sparkSession, self._query)
 
-    def _run(self, interval: str, check: Callable[[], None] = lambda: None) -> None:
-        """Starts the query in a scheduler pool of its own, so that a heavy neighbour does not hold it up."""
+    def _run(self, interval: str, *, starting: bool = False) -> None:
+        """Starts the query in a scheduler pool of its own, so that a heavy neighbour does not hold it up.
+
+        `starting`: inputs and the folder of an output must be as they were left.
+        """
         task_id, watch, context = self.spec.task_id, self.runtime.watch, self.runtime.java_context
         watch.starts(context, task_id)
         try:
-            self._query = self._started(interval, check)
+            self._query = self._started(interval, starting)
         except BaseException:
             self.forget()
             raise
@@ -266,18 +269,22 @@ class RunningTask:
             watch.started(context, task_id)
         watch.add(task_id, self._query._jsq, self._built().malformed.java)
 
-    def _started(self, interval: str, check: Callable[[], None]) -> StreamingQuery:
+    def _started(self, interval: str, starting: bool) -> StreamingQuery:
         frame, malformed = self._built()
         # After what needs no Kafka: a query that cannot run is told also while Kafka is away.
-        check()
-        session = frame.sparkSession
+        if starting:
+            self._require_inputs()
+        session, kept = frame.sparkSession, None
         if isinstance(self.spec.config.output, FilesOutput):
-            bind_output(session, self.runtime.settings.checkpoint_root, self.spec, self.spec.config.output)
+            root = self.runtime.settings.checkpoint_root
+            kept = bind_output(session, root, self.spec, self.spec.config.output, starting=starting)
         stream = writer(frame, self.spec, self.runtime.settings)
         self._pool = self._pool or self.runtime.pools.take()
         session.sparkContext.setLocalProperty("spark.scheduler.pool", self._pool)
         stream = stream.option("checkpointLocation", self.checkpoint).queryName(self.spec.task_id)
-        self.runtime.hooks.put(f"{self.checkpoint}/{FENCE}", self.token, malformed.java)
+        for hook in (kept, malformed.java):
+            if hook is not None:
+                self.runtime.hooks.add(f"{self.checkpoint}/{FENCE}", self.token, hook)
         return stream.trigger(processingTime=interval).start()
 
     def _built(self) -> TaskFrame:

@@ -4,10 +4,9 @@ The store keeps the digests beside each merged configuration and each running on
 determines, without reading a configuration, whether a job needs a plan and which kind of change it gets. `classify`
 lists the fields that differ, when somebody asks.
 
-There is one digest for each change kind, of the leaves that the field table gives this kind, and two more. `package` is
-that of the leaves whose change is a rollout. `output` is that of what a host makes or checks before tasks start
-(`prepared_part`): an output, and a query of several tasks that only Spark sees through. It is empty where there is
-neither.
+There is one digest for each change kind, of the leaves that the field table gives this kind, and three more. `package`
+is that of the leaves whose change is a rollout. `first` and `changed` are those of what a host makes or checks before a
+job starts, or before a job that has started is changed (`prepared_part`). They are empty where there is nothing.
 
 For two valid configurations the greatest kind whose digests differ is the kind that `classify` gives. A leaf that is
 absent counts as its default. The fingerprint of the model and the number of the rules are part of each digest: releases
@@ -29,8 +28,8 @@ from penstock.config.tree import Path, entries
 from penstock.tasks.rollout import PACKAGE
 from penstock.tasks.sinks import prepared_part
 
-OUTPUT = "output"
-RULES = 2
+FIRST, CHANGED = "first", "changed"
+RULES = 3
 """Raise this number when digests come to another result for the same configuration: a change of `prepared_part`, of
 `_plain` or of what a digest covers. Digests of other rules are never equal to these."""
 ChangedLeaf = tuple[Path, ChangeKind, Any]
@@ -41,8 +40,9 @@ def digests_of(config: Mapping[str, Any]) -> dict[str, str]:
     leaves = sorted(_leaves(config), key=lambda leaf: leaf[0])
     digests = {kind.name.lower(): _digest([leaf for leaf in leaves if leaf[1] is kind]) for kind in ChangeKind}
     digests[PACKAGE] = _digest([leaf for leaf in leaves if leaf[0][0] == PACKAGE])
-    prepared = prepared_part(config)
-    digests[OUTPUT] = _digest([leaf for leaf in leaves if leaf[0][0] in prepared]) if prepared else ""
+    for name, started in ((FIRST, False), (CHANGED, True)):
+        prepared = prepared_part(config, started=started)
+        digests[name] = _digest([leaf for leaf in leaves if leaf[0][0] in prepared]) if prepared else ""
     return digests
 
 

@@ -10,7 +10,9 @@ from pydantic import Field
 from penstock.config.model import JobConfig
 from penstock.tasks.host_request import HostRequest
 
-_DECIDES_PLACEMENT = ("package", "query", "args", "inputs", "tables", "spark_settings")
+# What tells where the rows of a query are. Of SQL the arguments are literals, and tables are in every task.
+_DECIDES_PLACEMENT = ("inputs", "query", "spark_settings")
+_DECIDES_IN_PYTHON = ("args", "package", "tables")
 
 
 class SinkRequest(HostRequest):
@@ -36,21 +38,20 @@ class SinkRequest(HostRequest):
         return self.config
 
 
-def prepared_part(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a complete configuration, as JSON, that a host makes or checks before tasks start; empty: nothing.
+def prepared_part(config: Mapping[str, Any], *, started: bool) -> dict[str, Any]:
+    """The part of a complete configuration, as JSON, that a host makes or checks before its commit; empty: nothing.
 
-    Besides an output that must be made, it is the query of a job with several tasks whose key only Spark can follow:
-    a Python query, or one over several inputs, whose keys may differ in type. A host refuses it before a task starts.
+    Besides an output that must be made, it is the query of a job with several tasks, since only Spark's analysis tells
+    whether rows that it brings together are in one task. Each task asks that at its start, too. So a job that never
+    started is asked about only if a write without a host may have missed much: a Python query, or several inputs, whose
+    keys may differ in type. `started`: the job has run, and a change that its tasks refuse would stop it.
     """
     part = {"output": config["output"]} if needs_sink(config) else {}
-    if _needs_placement(config):
-        part |= {name: config.get(name) for name in _DECIDES_PLACEMENT}
+    is_python = (config.get("query") or {}).get("python") is not None
+    if config.get("task_count", 1) > 1 and (started or is_python or len(config.get("inputs") or {}) > 1):
+        names = _DECIDES_PLACEMENT + (_DECIDES_IN_PYTHON if is_python else ())
+        part |= {name: config.get(name) for name in names}
     return part
-
-
-def _needs_placement(config: Mapping[str, Any]) -> bool:
-    query, inputs = config.get("query") or {}, config.get("inputs") or {}
-    return config.get("task_count", 1) > 1 and (query.get("python") is not None or len(inputs) > 1)
 
 
 def needs_sink(config: Mapping[str, Any]) -> bool:

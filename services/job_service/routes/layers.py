@@ -26,6 +26,7 @@ from services.job_service.requests import (
 )
 from services.job_service.store import history
 from services.job_service.store.layers import all_layers
+from services.job_service.writer import Call
 from services.job_service.writes import Write, expiry_of, require_layer_row
 
 router = APIRouter(tags=["layers of a job"], route_class=requests.StrictRoute)
@@ -55,10 +56,8 @@ def put_layer(
     verify: Verify = True,
 ) -> Response:
     """Replaces a layer. `If-Match` is the version that was read; 0 when there was none."""
-    access.require_layer(call.principal, layer)
     given = (body.config, body.reason, precondition, expiry_of(body))
-    write = Write(Action.PUT, job, call.author, layer, *given)
-    return respond(call.write(200, write, verified=call.verified(write, verify=verify)))
+    return _written(call, Write(Action.PUT, job, call.author, layer, *given), verify)
 
 
 @router.patch("/v1/jobs/{job}/layers/{layer}", response_model=Written)
@@ -71,10 +70,8 @@ def patch_layer(
     verify: Verify = True,
 ) -> Response:
     """Changes a layer by a merge patch (RFC 7386): null drops a key. Its expiry stays unless a new one is given."""
-    access.require_layer(call.principal, layer)
     given = (body.config, body.reason, precondition, expiry_of(body))
-    write = Write(Action.PATCH, job, call.author, layer, *given)
-    return respond(call.write(200, write, verified=call.verified(write, verify=verify)))
+    return _written(call, Write(Action.PATCH, job, call.author, layer, *given), verify)
 
 
 @router.delete("/v1/jobs/{job}/layers/{layer}", response_model=Written)
@@ -87,9 +84,7 @@ def drop_layer(
     verify: Verify = True,
 ) -> Response:
     """Drops a layer: the values below it apply again. The version keeps counting."""
-    access.require_layer(call.principal, layer)
-    write = Write(Action.DROP, job, call.author, layer, None, reason, precondition)
-    return respond(call.write(200, write, verified=call.verified(write, verify=verify)))
+    return _written(call, Write(Action.DROP, job, call.author, layer, None, reason, precondition), verify)
 
 
 @router.post("/v1/jobs/{job}/layers/{layer}/revert", response_model=Written)
@@ -105,6 +100,12 @@ def revert_layer(
         return answer(200, call.write_in(connection, Write(Action.REVERT, job, call.author, layer, *given)))
 
     return respond(call.run(work))
+
+
+def _written(call: Call, write: Write, verify: bool) -> Response:
+    """Does a write to a layer that the caller may set, once Spark has nothing against it."""
+    access.require_layer(call.principal, write.layer)
+    return respond(call.write(200, write, verified=call.verified(write, verify=verify)))
 
 
 def _past(connection: Connection, job: str, layer: str, revision: int) -> LayerView:

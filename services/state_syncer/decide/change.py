@@ -69,12 +69,13 @@ def is_backing_off(sync: SyncRecord | None, revision: int, now: datetime) -> boo
 def awaits_sink(view: JobView, commit: Commit) -> bool:
     """Whether a host must first make the output of a commit, or check its query. A job that never started has neither.
     A job that started has the output of its running configuration, and its query was checked."""
-    part = prepared_part(commit.config)
+    started = view.running is not None and view.running.started
+    part = prepared_part(commit.config, started=started)
     if commit.stopping or not part:
         return False
-    if view.running is None or not view.running.started:
+    if view.running is None or not started:
         return commit.asks_for_tasks
-    return part != prepared_part(view.running.config)
+    return part != prepared_part(view.running.config, started=True)
 
 
 def _delete(view: JobView) -> Commit | AwaitStopped | Forget:

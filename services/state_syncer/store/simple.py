@@ -1,8 +1,8 @@
 """Differences that need no plan, committed where they lie: configurations do not travel.
 
 Nothing is decided here. Each merged configuration is stored with its digests (`penstock.tasks.digests`), and these
-statements only ask whether digests are equal. A difference is simple when neither a rescale, a rollout nor another
-output follows from it. Jobs with a simple difference, and first configurations, are committed with their sync states
+statements only ask whether digests are equal. A difference is simple when neither a rescale, a rollout nor a host task
+follows from it. Jobs with a simple difference, and first configurations, are committed with their sync states
 under one commit number. Jobs that need a rescale or a rollout and nothing else are noted as `queued`; decisions about
 them are made in Python, in the order of admission. All other jobs are left alone.
 
@@ -40,12 +40,12 @@ def _kind(running: str = "r") -> str:
 
 
 _KINDS = ("forbidden", "rescale", "restart", "live")
-# A job that never started has no checkpoints, so that only its output may have to be made first.
+# A job that never started has no checkpoints, so that only a host may have to be asked first.
 _IS_FORBIDDEN = f"(r.started AND {_differs('forbidden')})"
 _NEEDS_RESCALE = f"(r.started AND {_differs('rescale')})"
 _NEEDS_ROLLOUT = f"(r.started AND r.asks_for_tasks AND e.asks_for_tasks AND {_differs('package')})"
-_NEEDS_OUTPUT = f"""(e.digests->>'output' <> ''
-            AND CASE WHEN r.started THEN {_differs("output")} ELSE e.asks_for_tasks END)"""
+_NEEDS_HOST = f"""(CASE WHEN r.started THEN e.digests->>'changed' <> '' AND {_differs("changed")}
+            ELSE e.digests->>'first' <> '' AND e.asks_for_tasks END)"""
 
 _COMMIT_CHANGED = f"""
     WITH committed AS (
@@ -55,7 +55,7 @@ _COMMIT_CHANGED = f"""
             commit_number = :commit_number, leader_epoch = :leader_epoch, committed_at = now()
         FROM jobs j, sync_state s, expected_configs e
         WHERE {_IS_FRESH}
-            AND ({_IS_FORBIDDEN} OR {_NEEDS_RESCALE} OR {_NEEDS_ROLLOUT} OR {_NEEDS_OUTPUT}) IS FALSE
+            AND ({_IS_FORBIDDEN} OR {_NEEDS_RESCALE} OR {_NEEDS_ROLLOUT} OR {_NEEDS_HOST}) IS FALSE
             {{which}}
         RETURNING r.job, r.revision, {_kind("old")} AS kind
     ), noted AS (
@@ -84,7 +84,7 @@ _COMMIT_FIRST = """
         SELECT fresh.job, e.config, e.digests, fresh.revision, fresh.last_generation + 1, fresh.restarts, false,
             e.asks_for_tasks, :commit_number, :leader_epoch, fresh.last_generation + 1
         FROM fresh JOIN expected_configs e ON e.job = fresh.job AND e.revision = fresh.revision AND e.basis = :basis
-        WHERE e.digests->>'output' = '' OR NOT e.asks_for_tasks
+        WHERE e.digests->>'first' = '' OR NOT e.asks_for_tasks
         ON CONFLICT (job) DO NOTHING
         RETURNING job, revision
     ), noted AS (
@@ -105,7 +105,7 @@ _QUEUE = f"""
         detail = CASE {_kind()} WHEN 'rescale' THEN :for_rescale ELSE :for_rollout END,
         changed_fields = NULL, updated_at = now()
     FROM jobs j, running r, expected_configs e
-    WHERE {_IS_FRESH} AND ({_NEEDS_RESCALE} OR {_NEEDS_ROLLOUT}) AND ({_IS_FORBIDDEN} OR {_NEEDS_OUTPUT}) IS FALSE
+    WHERE {_IS_FRESH} AND ({_NEEDS_RESCALE} OR {_NEEDS_ROLLOUT}) AND ({_IS_FORBIDDEN} OR {_NEEDS_HOST}) IS FALSE
         {{which}}
     """
 

@@ -5,7 +5,8 @@ survives this until its deadline costs the host. The host then gets no more work
 other tasks stop as soon as they have a place there. The host is killed once only such queries are left on it, or when
 the time for the move is over. If the query ends after all, the host stays.
 
-The end of the lease waits for nothing: after its deadline the host is killed at once.
+A shard that was dropped has no other owner until its task has ended. So for such a task the move has less time. The end
+of the lease waits for nothing: after its deadline the host is killed at once.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def overdue_hosts(observed: Observed, limits: Limits, now: float) -> Iterator[Ev
         overdue = [task for task in tasks if is_overdue(task, now)]
         if overdue:
             why = f"{min(task.task_id for task in overdue)} did not stop in time"
-            if len(overdue) == len(tasks) or any(_outlives_lease(task, limits, now) for task in overdue):
+            if len(overdue) == len(tasks) or any(_must_end(task, limits, now) for task in overdue):
                 yield KillHost(name, why)
             elif host.phase is HostPhase.READY:
                 yield EvacuateHost(name, why, now + limits.evacuate_seconds)
@@ -42,8 +43,10 @@ def overdue_hosts(observed: Observed, limits: Limits, now: float) -> Iterator[Ev
             yield KeepHost(name)
 
 
-def _outlives_lease(task: TaskView, limits: Limits, now: float) -> bool:
-    return task.lease_ended_at is not None and now >= task.lease_ended_at + limits.lease_stop_seconds
+def _must_end(task: TaskView, limits: Limits, now: float) -> bool:
+    """Whether a task must not run on, whatever it costs its neighbours."""
+    outlives_lease = task.lease_ended_at is not None and now >= task.lease_ended_at + limits.lease_stop_seconds
+    return outlives_lease or now >= task.dropped_until
 
 
 def leaving_tasks(observed: Observed, desired: Mapping[str, DesiredTask], now: float) -> list[TaskView]:

@@ -84,7 +84,8 @@ class TaskView:
     `start_id`: the id of the command that started it.
     `lease_ended_at`: when the lease under which it was started ended; None while that lease is good.
     `kill_at`: its host ends unless the task has stopped by then; known before the task is told to stop when its shard
-    was dropped or the lease has ended.
+    was dropped or the lease has ended. `dropped_until`: when its host ends even if neighbours have not moved, since the
+    Shard Manager waits for the end of the task; infinite unless its shard was dropped.
     `pending_live`: a live change that the host has not confirmed. `live_failed`: whether the host has refused one.
     """
 
@@ -96,6 +97,7 @@ class TaskView:
     since: float
     start_id: int = 0
     kill_at: float = math.inf
+    dropped_until: float = math.inf
     lease_ended_at: float | None = None
     pending_live: TaskSpec | None = None
     live_failed: bool = False
@@ -186,6 +188,9 @@ class Limits(BaseModel):
     stop_seconds: float = Field(30.0, gt=0, description="time for a task to stop; then its host is evacuated")
     evacuate_seconds: float = Field(
         120.0, ge=0, description="time for the other tasks of such a host to move; then it is killed"
+    )
+    drop_evacuate_seconds: float = Field(
+        30.0, ge=0, description="the same for a host with a task of a dropped shard; below the drain grace"
     )
     start_seconds: float = Field(180.0, gt=0, description="time for a task to start; then it is stopped")
     host_start_seconds: float = Field(180.0, gt=0, description="time for a host to start; then it is killed")

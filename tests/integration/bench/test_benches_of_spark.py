@@ -12,7 +12,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.local.kafka import EmbeddedKafka
-from tests.bench import connectors, hops, hosts, hosts_stateful, hosts_turnover, loss_table, many_series, rescale
+from tests.bench import (
+    connectors,
+    decoding,
+    hops,
+    hosts,
+    hosts_stateful,
+    hosts_turnover,
+    loss_table,
+    many_series,
+    rescale,
+)
 from tests.bench.hosts import HostBench, bench_on
 from tests.support.bench.figures import unmeasured
 from tests.support.kafka.loss_table import SHAPES, Case
@@ -109,3 +119,8 @@ def test_hops(spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
     assert unmeasured(figures, may_be_zero={"lost_rows"}) == set()
     assert figures["lost_rows"] == 0
     assert figures["lost_rows_spark"] > 0.1 * 2_400
+
+
+def test_decoding(own_session: SparkSession, kafka: EmbeddedKafka):
+    figures = decoding.measure(own_session, kafka.bootstrap, rows=2_000, rounds=1)
+    assert unmeasured(figures, may_be_zero={name for name in figures if "cpu" in name}) == set()

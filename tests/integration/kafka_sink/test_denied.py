@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, ResourceType
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from penstock.spark.failures import failure_of
+from tests.support.kafka.acls import denied
 from tests.support.kafka.sink import VALUE, Pipe
 from tests.support.spark.session import Feed
 
@@ -38,7 +29,7 @@ def test_a_denied_acl_is_named(spark: SparkSession, feed: Feed, pipe: Pipe) -> N
     frame = feed.frame(spark).selectExpr(VALUE)
     for resource, operation, message in _DENIALS:
         name = pipe.topic if resource is ResourceType.TOPIC else pipe.prefix
-        with _denied(pipe.bootstrap, resource, name, operation), pytest.raises(StreamingQueryException) as caught:
+        with denied(pipe.bootstrap, resource, name, operation), pytest.raises(StreamingQueryException) as caught:
             pipe.run(frame)
         failure = failure_of(caught.value)
         assert failure.error_kind == "broken_task"
@@ -57,18 +48,3 @@ def test_a_transaction_that_timed_out_is_told_from_a_newer_owner(spark: SparkSes
     assert "was open longer than its timeout, and kafka aborted it: raise kafka.transaction.timeout.ms" in failure.error
     pipe.run(feed.frame(spark).selectExpr(VALUE))
     assert pipe.numbers() == Counter(range(20))
-
-
-@contextmanager
-def _denied(bootstrap: str, resource: ResourceType, name: str, operation: AclOperation) -> Iterator[None]:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    deny = (resource, name, ResourcePatternType.LITERAL, "User:*", "*", operation, AclPermissionType.DENY)
-    # An ACL ends the general permission on what it is about.
-    allow = (*deny[:5], AclOperation.ALL, AclPermissionType.ALLOW)
-    for future in admin.create_acls([AclBinding(*deny), AclBinding(*allow)]).values():
-        future.result(10)
-    try:
-        yield
-    finally:
-        for future in admin.delete_acls([AclBindingFilter(*deny), AclBindingFilter(*allow)]).values():
-            future.result(10)

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
-from pyspark.errors import StreamingQueryException
+from pyspark.errors.exceptions.captured import StreamingQueryException
+from pyspark.sql import functions as F
 
+from penstock.config.model import FilesOutput
 from penstock.control.errors import BrokenTask
+from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
+from penstock.spark.checkpoint import is_clean, last_commit
 from penstock.spark.failures import Failure, failure_of
+from penstock.spark.files import LOCAL_FILES
 from penstock.spark.initialize import initialize
+from penstock.spark.inputs.key_sample import key_function_problem
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.sinks import SinkRequest
@@ -117,6 +125,64 @@ def test_the_hash_of_librdkafka_is_told_and_then_state_moves(runtime: Runtime, k
     assert job.last_rows("k") == job.unsplit().last_rows("k")
 
 
+def test_keys_that_spark_placed_by_another_type_are_told(runtime: Runtime, kafka: EmbeddedKafka) -> None:
+    """1. Records are where Spark's hash of a BIGINT puts them. 2. A reader that says so is right, one that reads an INT
+    is refused. 3. So is one of a topic of another producer."""
+    topic, other = make_topic(kafka.bootstrap, KEY_GROUPS), make_topic(kafka.bootstrap, KEY_GROUPS)
+    produce(kafka, other, map(row, range(40)))
+    placed = runtime.spark.range(40).select("id", F.pmod(F.hash("id"), F.lit(KEY_GROUPS))).collect()
+    for number, partition in placed:
+        produce(kafka, topic, [row(number)], partition)
+    by_v = {"key_function": "spark", "key_columns": ("v",)}
+
+    def told(topic: str, **source: Any) -> str | None:
+        events = make_job(kafka, runtime, topic, COPY, **by_v, **source).config.inputs["events"]
+        problem = key_function_problem("events", events, kafka.bootstrap, runtime.spark)
+        return None if problem is None else problem.detail
+
+    assert told(topic) is None
+    as_int = {"value_schema": "k STRING, v INT, at TIMESTAMP"}
+    wrong = told(topic, **as_int)
+    assert wrong is not None
+    assert "give the key columns the types that they have in the job that writes the topic" in wrong
+    assert "set key_function to crc32" in str(told(other))
+    with pytest.raises(BrokenTask, match=r"inputs\.events\.key_function is spark, but only \d+ of \d+ sampled keys"):
+        start(make_job(kafka, runtime, topic, COPY, **by_v, **as_int))
+
+
+def test_a_folder_of_files_that_is_deleted_under_its_job_stops_it_for_good(
+    runtime: Runtime, kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    """1. A task has written to its folder. 2. The folder is deleted, on a file system that makes missing ones: the next
+    batch is not committed. 3. No start goes on from there. 4. The batch may end, so that the job can be given another
+    path."""
+    topic = make_topic(kafka.bootstrap, KEY_GROUPS)
+    produce(kafka, topic, map(row, range(10)))
+    job = make_job(kafka, runtime, topic, COPY)
+    job.config = job.config.model_copy(update={"output": FilesOutput(path=str(tmp_path / "out"))})
+    job.run()
+    (spec,) = task_specs(job.name, job.layout)
+    task = RunningTask(runtime, spec, epoch=1)
+    task.start()
+    committed = last_commit(task.checkpoint, LOCAL_FILES)
+    shutil.rmtree(tmp_path / "out")
+    (tmp_path / "out/g1/task-0/_spark_metadata").mkdir(parents=True)
+    produce(kafka, topic, map(row, range(10, 20)))
+    wait_until(lambda: not task.is_active, 60, "the end of the query")
+    failure = failure_of(StreamingQueryException(origin=task._query._jsq.exception().get()))  # type: ignore[union-attr]
+    assert failure.error_kind == "broken_task"
+    assert "was deleted, with the rows that the job had written there" in failure.error
+    with pytest.raises(BrokenTask, match=r"output\.path: .*task-0 was deleted"):
+        start(job)
+    assert last_commit(task.checkpoint, LOCAL_FILES) == committed
+    drained = RunningTask(runtime, spec, epoch=1)
+    drained.claim()
+    drained.finish_pending()
+    assert is_clean(task.checkpoint, LOCAL_FILES)
+    with pytest.raises(BrokenTask, match="was deleted"):
+        start(job)
+
+
 def failure_after(job: Job) -> Failure:
     """Why the job's task ends."""
     task = RunningTask(job.runtime, task_specs(job.name, job.layout)[0], epoch=1)
@@ -137,20 +203,23 @@ def letters(kafka: EmbeddedKafka, topic: str) -> list[dict[str, Any]]:
 def test_malformed_json_goes_to_the_dead_letters_once_and_the_query_gets_the_rest(
     runtime: Runtime, kafka: EmbeddedKafka
 ) -> None:
-    """1. Good rows, a tombstone, no JSON, a field of a wrong type. 2. The task loses its last commit: the sink skips
-    the batch that it repeats, and the letters are written again, never fewer."""
+    """1. Good rows, a tombstone, no JSON, a field of a wrong type, an array of rows. 2. The task loses its last commit:
+    the sink skips the batch that it repeats, and the letters are written again, never fewer."""
     topic = make_topic(kafka.bootstrap, KEY_GROUPS)
     produce(kafka, topic, map(row, range(30)))
-    produce(kafka, topic, [("a", None), ("b", "{oh"), ("c", {"k": "c", "v": "many", "at": AT})], partition=3)
+    several = json.dumps([row(1)[1], row(2)[1]])
+    wrong = [("b", "{oh"), ("c", {"k": "c", "v": "many", "at": AT}), ("d", several)]
+    produce(kafka, topic, [("a", None), *wrong], partition=3)
     job = make_job(kafka, runtime, topic, COPY, key_function="crc32")
     job.run()
     assert sum(job.rows().values()) == 30
     name = f"{job.name}.dead-letters"
     found = {letter["value"]: letter for letter in letters(kafka, name)}
-    assert found.keys() == {b"{oh", json.dumps({"k": "c", "v": "many", "at": AT}).encode()}
+    assert found.keys() == {b"{oh", json.dumps({"k": "c", "v": "many", "at": AT}).encode(), several.encode()}
+    assert found[several.encode()]["reason"] == "the value does not fit value_schema"
     assert found[b"{oh"]["reason"] == "the value is not JSON"
     assert (found[b"{oh"]["topic"], found[b"{oh"]["partition"], found[b"{oh"]["input"]) == (topic, "3", "events")
-    (other,) = [letter for value, letter in found.items() if value != b"{oh"]
+    (other,) = [letter for value, letter in found.items() if b"many" in value]
     assert other["reason"] == "these fields do not fit value_schema: v bigint"
     forget_last_commit(job.checkpoint(0))
     job.run()

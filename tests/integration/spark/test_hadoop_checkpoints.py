@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
+from penstock.spark.files import files_of
 from penstock.spark.host.exits import ExitReason
 from penstock.spark.settings import SparkSettings
 from penstock.spark.task import RunningTask, Runtime
@@ -77,3 +78,12 @@ def test_it_must_be_allowed(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="no file locks"):
         RunningTask(Runtime(spark, settings, "strict"), spec, epoch=1).claim()
     assert not (tmp_path / "checkpoints").exists()
+
+
+def test_rights_to_write_are_those_of_the_file_system(spark: SparkSession, tmp_path: Path) -> None:
+    """The root of a view file system takes no folders; a folder that is mounted does."""
+    mount = unique("mount")
+    spark.conf.set(f"fs.viewfs.mounttable.{mount}.link./data", f"file://{tmp_path}")
+    files = files_of(f"viewfs://{mount}/data", spark)
+    assert files.why_not_writable(f"viewfs://{mount}/data/out/deep") is None
+    assert "may not write to viewfs://" in str(files.why_not_writable(f"viewfs://{mount}/elsewhere/out"))

@@ -1,7 +1,7 @@
 """Wrong jobs that the rules of every write catch, without a host: what each changes in a right job, what is told.
 
 What only rows show is in no table: division by zero, casts that fail, Python functions that raise for a row, a null
-where the output takes none, a broker that denies a write.
+where the output takes none.
 """
 
 from __future__ import annotations
@@ -65,7 +65,6 @@ RULES = [
     WrongJob("two statements", sql("SELECT 1; SELECT 2"), "query.sql", "one_select", "not 2"),
     WrongJob("an INSERT", sql("INSERT INTO t SELECT * FROM flights"), "query.sql", "one_select", "must be a SELECT"),
     WrongJob("a misspelt input", sql("SELECT * FROM fligths"), "query.sql", "unknown_relation", "reads fligths"),
-    WrongJob("no input read", sql("SELECT 1"), "query.sql", "reads_no_input", "none of the job's inputs"),
     WrongJob("foreign code", sql("SELECT reflect('a', 'b') FROM flights"), "query.sql", "foreign_code", "reflect"),
     WrongJob("an unknown argument", sql("SELECT :x FROM flights"), "args.x", "unknown_argument", "args has no x"),
     WrongJob("no query", {"query": {"sql": None}}, "query", "one_query", "exactly one of sql and python"),
@@ -158,19 +157,5 @@ RULES = [
         "tables.t.path",
         "unknown_argument",
         "no day",
-    ),
-    WrongJob(
-        "grouped by another key",
-        sql("SELECT carrier, count(*) FROM flights GROUP BY carrier", **SEVERAL, **UPDATE),
-        "task_count",
-        "stateful_needs_keys",
-        "Put a shuffle job before this one",
-    ),
-    WrongJob(
-        "a total over several tasks",
-        sql("SELECT count(*) FROM flights", **SEVERAL, **UPDATE),
-        "task_count",
-        "stateful_needs_keys",
-        "set task_count to 1",
     ),
 ]

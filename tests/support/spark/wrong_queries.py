@@ -15,6 +15,7 @@ from tests.support.spark.wrong_jobs import (
     python,
     sql,
 )
+from tests.support.spark.wrong_outputs import OUTPUTS
 
 SPARK = [
     WrongJob("an unknown column", sql("SELECT dset FROM flights"), "query.sql", "unresolved_column", "`dset`"),
@@ -134,13 +135,35 @@ SPARK = [
         "Unknown schema",
     ),
     WrongJob(
+        "an Avro schema of an array",
+        {"inputs": {"flights": {"format": "avro", "value_schema": '{"type": "array", "items": "long"}'}}},
+        "inputs.flights.value_schema",
+        "can_run",
+        "must be of a record",
+    ),
+    WrongJob(
         "a setting of a wrong type",
         {"spark_settings": {"spark.sql.session.timeZone": "Mars/Olympus"}},
         "spark_settings",
         "invalid_conf_value",
         "Mars/Olympus",
     ),
+    WrongJob("no input read", sql("SELECT 1"), "query.sql", "reads_an_input", "does not depend on any"),
     # ---- where rows are
+    WrongJob(
+        "grouped by another key",
+        sql("SELECT carrier, count(*) FROM flights GROUP BY carrier", **SEVERAL, **UPDATE),
+        "task_count",
+        "stateful_needs_keys",
+        "Put a shuffle job before this one",
+    ),
+    WrongJob(
+        "a total over several tasks",
+        sql("SELECT count(*) FROM flights", **SEVERAL, **UPDATE),
+        "task_count",
+        "stateful_needs_keys",
+        "set task_count to 1",
+    ),
     WrongJob(
         "a join of INT and BIGINT",
         sql("SELECT i.n, b.late FROM ints i JOIN bigints b ON i.n = b.n AND i.time = b.time", **SEVERAL, **BOTH),
@@ -246,104 +269,7 @@ SPARK = [
         "package_digest",
         "has the digest",
     ),
-    # ---- tables and outputs
-    WrongJob(
-        "a table that is missing",
-        {"tables": {"planes": {"path": "file:/nowhere/planes"}}},
-        "tables.planes.path",
-        "table_exists",
-        "nowhere/planes",
-    ),
-    WrongJob(
-        "a Delta table that is missing",
-        {"tables": {"planes": {"path": "file:/nowhere/planes", "format": "delta"}}},
-        "tables.planes.path",
-        "table_exists",
-        "nowhere/planes",
-    ),
-    WrongJob(
-        "a table schema with a typo",
-        {"tables": {"planes": {"path": "file:/nowhere", "table_schema": "a STRNG"}}},
-        "tables.planes.path",
-        "unsupported_datatype",
-        "STRNG",
-    ),
-    WrongJob(
-        "a table on an unknown file system",
-        {"tables": {"planes": {"path": "s4://bucket/planes"}}},
-        "tables.planes.path",
-        "can_run",
-        "s4",
-    ),
-    WrongJob(
-        "an output key that the query lacks",
-        {"output": {"key_columns": ["to"], "key_groups": 4}},
-        "output.key_columns",
-        "known_column",
-        "no column to; it has dest",
-    ),
-    WrongJob(
-        "a topic of another size",
-        {"output": {"topic": "{topic}", "key_columns": ["dest"], "key_groups": 5}},
-        "output.key_groups",
-        "can_run",
-        "has 3 partitions, not 5",
-    ),
-    WrongJob(
-        "two columns of one name",
-        sql("SELECT dest, carrier AS DEST FROM flights"),
-        "query.sql",
-        "distinct_columns",
-        "dest is there more than once",
-    ),
-    WrongJob(
-        "an array in CSV",
-        sql(
-            "SELECT array(dest) AS dests FROM flights",
-            output={"type": "files", "path": "/x", "format": "csv", "topic": None},
-        ),
-        "output",
-        "unsupported_data_type_for_datasource",
-        "dests",
-    ),
-    WrongJob(
-        "a Delta partition that the query lacks",
-        {"output": {"type": "delta", "path": "/nowhere", "partition_columns": ["day"], "topic": None}},
-        "output.partition_columns",
-        "known_column",
-        "no column day",
-    ),
-    WrongJob(
-        "an unknown connection",
-        {"output": {"type": "postgres", "connection": "prod", "table": "t", "topic": None}},
-        "output.connection",
-        "known_connection",
-        "no connection prod",
-    ),
-    WrongJob(
-        "a type that Postgres lacks",
-        sql("SELECT INTERVAL 1 DAY AS i FROM flights", output={"type": "postgres", "table": "t", "topic": None}),
-        "query.sql",
-        "can_run",
-        "no Postgres type",
-    ),
-    WrongJob(
-        "a table without the columns",
-        {"output": {"type": "postgres", "table": "narrow", "topic": None}},
-        "output.table",
-        "can_run",
-        "has no column carrier",
-    ),
-    WrongJob(
-        "an upsert without a unique key",
-        sql(
-            "SELECT dest FROM flights",
-            output={"type": "postgres", "table": "narrow", "upsert_columns": ["dest"], "topic": None},
-        ),
-        "output",
-        "can_run",
-        "no unique or exclusion constraint",
-    ),
+    *OUTPUTS,
 ]
 
 RIGHT = [

@@ -155,7 +155,7 @@ def test_a_stopped_job_that_never_ran_starts_nothing() -> None:
     ],
 )
 def test_a_package_goes_out_in_waves(running: dict[str, Any], change: dict[str, Any], waves: list[Any]) -> None:
-    runs = {**BASE, **running}
+    runs = check_merged({**BASE, **running}).model_dump(mode="json")
     after = check_merged({**runs, **change, "package": {"version": "2"}})
     found = plan("etl", "oncall", 0, running=runs, before=runs, after=after, rollout_share=0.5)
     assert found.waves == [list(wave) for wave in waves]

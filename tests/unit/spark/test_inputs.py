@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 
 import pytest
 
 from penstock.config.model import Input, JobConfig
 from penstock.control.errors import BrokenTask
-from penstock.spark.inputs.checks import partition_problems, require_no_problem
+from penstock.spark.inputs.checks import require_no_problem, topic_problems
 from penstock.spark.inputs.key_hash import HASHES, PlacedKey, fits, murmur2
-from penstock.spark.inputs.key_sample import SampledKey, judge
+from penstock.spark.inputs.key_sample import SampledKey, judge, judge_spark
 from penstock.spark.redistribute.offsets import SourceOffsets, grown, require_growth
+from penstock.spark.topics import Topic
 from tests.support.config.jobs import job
 
 PARTITIONS = 8
@@ -80,7 +82,7 @@ def test_a_wrong_function_is_told_with_the_one_that_fits(declared: str, found: l
 )
 def test_a_topic_with_other_partitions_is_refused(partitions: int | None, field: str, text: str) -> None:
     config = JobConfig.model_validate(job())
-    (problem,) = partition_problems(config, {config.inputs["flights"].topic: partitions})
+    (problem,) = topic_problems(config, {config.inputs["flights"].topic: Topic(partitions)})
     assert problem.field == field
     assert text in problem.detail
     with pytest.raises(BrokenTask, match=problem.detail[:20]):
@@ -108,3 +110,26 @@ def test_key_groups_that_do_not_fit_the_checkpoints_are_refused(
     require_growth(8, 9, keeps_state=True, single=True)
     require_growth(8, 9, keeps_state=False, single=False)
     require_growth(8, 8, keeps_state=True, single=False)
+
+
+@pytest.mark.parametrize(
+    ("placed", "found", "text"),
+    [
+        (40, [], None),
+        (30, sampled("crc32"), "only 30 of 40 sampled keys .* set key_function to crc32"),
+        (30, [SampledKey(0, key, key) for key in KEYS], "give the key columns the types that they have"),
+    ],
+)
+def test_what_spark_says_of_its_own_placement(placed: int, found: list[SampledKey], text: str | None) -> None:
+    there = {f"k{number}": number < placed for number in range(40)}
+    problem = judge_spark("events", source("spark"), found, there)
+    assert (problem is None) == (text is None)
+    assert problem is None or re.search(str(text), problem.detail)
+    assert judge_spark("events", source("spark"), found, dict(list(there.items())[33:])) is None
+
+
+def test_a_topic_that_may_not_be_read_is_not_missing() -> None:
+    config = JobConfig.model_validate(job())
+    for topic in (Topic(None, may_read=False, may_write=False), Topic(8, may_read=False)):
+        (problem,) = topic_problems(config, {"flights": topic})
+        assert (problem.field, problem.rule) == ("inputs.flights.topic", "topic_readable")

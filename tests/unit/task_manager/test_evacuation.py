@@ -100,3 +100,30 @@ def test_a_dropped_shard_moves_the_neighbours_too() -> None:
     assert host.how is not None
     assert world.running() == {"flights/1"}
     assert world.container.summary().totals.get("task_crashes", 0) == 0
+
+
+def test_a_drop_ends_the_host_in_time_even_if_neighbours_cannot_move() -> None:
+    """
+    1. DROP within 10 s, of a shard whose task does not stop. No other host becomes ready.
+    2. The host has its usual time to be left, but the Shard Manager waits: 30 s after the deadline it is killed.
+    3. A repeated DROP does not put that off, and is answered then.
+    """
+    world = running_world(template(task_count=2))
+    host = world.host_of("flights/0")
+    host.endless.add("flights/0")
+    order = world.order(shards_of("flights", [0]), deadline_seconds=10.0)
+    dropped = world.container.drop(order)
+    kept = {shard: epoch for shard, epoch in all_shards().items() if shard not in order.shards}
+    world.heartbeat(kept)
+    world.wait(10.0)
+    for other in world.hosts.alive():
+        other.stuck = other is not host
+    world.wait(15.0)
+    assert world.container.drop(order) == dropped
+    world.wait(10.0)
+    assert host.how is None
+    assert world.container.await_stopped(order, dropped, 0.0).tasks == {}
+    world.wait(5.0)
+    assert host.how is not None
+    world.container.tick()
+    assert world.container.await_stopped(order, dropped, 0.0) == dropped

@@ -14,9 +14,9 @@ from penstock.config.declare import ChangeKind
 from penstock.config.tree import ROOT, Group, rows
 from penstock.config.validate import check_merged
 from penstock.tasks import digests
-from penstock.tasks.digests import digests_of
+from penstock.tasks.digests import CHANGED, FIRST, digests_of
 from penstock.tasks.rollout import is_upgrade
-from penstock.tasks.sinks import needs_sink
+from penstock.tasks.sinks import prepared_part
 from tests.support.config.jobs import job
 
 OUTPUTS = [
@@ -93,10 +93,12 @@ def test_the_digest_of_the_package_differs_where_a_rollout_begins(pair: Any) -> 
 
 
 @given(PAIRS)
-def test_the_digest_of_the_output_differs_where_another_must_be_made(pair: Any) -> None:
+def test_the_digests_of_what_a_host_prepares_differ_where_it_must_be_asked(pair: Any) -> None:
     old, new = pair
-    before, after = digests_of(old)["output"], digests_of(new)["output"]
-    assert (after not in ("", before)) == (needs_sink(new) and old["output"] != new["output"])
+    for name, started in ((FIRST, False), (CHANGED, True)):
+        before, after = digests_of(old)[name], digests_of(new)[name]
+        prepared = prepared_part(new, started=started)
+        assert (after not in ("", before)) == (prepared not in ({}, prepared_part(old, started=started)))
 
 
 @given(CHANGES)

@@ -6,35 +6,49 @@ from typing import Any
 
 import pytest
 
-from penstock.tasks.digests import OUTPUT, digests_of
+from penstock.tasks.digests import CHANGED, FIRST, digests_of
 from penstock.tasks.sinks import prepared_part
 from tests.support.store.jobs import make_config
 
 PYTHON = {"query": {"sql": None, "python": "m:f"}, "package": {"name": "p"}}
+ALONE = {"task_count": 1}
 SECOND = {"inputs": {"more": {"topic": "more", "key_groups": 8, "format": "raw"}}}
 SIZED = {"output": {"key_groups": 4}}
+QUERY = {"query", "inputs"}
+CALL = {*QUERY, "package", "args"}
 
 
 @pytest.mark.parametrize(
-    ("change", "prepared"),
+    ("change", "first", "changed"),
     [
-        ({}, set()),
-        (SIZED, {"output"}),
-        (PYTHON, {"query", "inputs"}),
-        (PYTHON | {"task_count": 1}, set()),
-        (SECOND, {"query", "inputs"}),
-        (SECOND | {"task_count": 1}, set()),
-        (PYTHON | SIZED, {"output", "query", "inputs"}),
+        (ALONE, set(), set()),
+        ({}, set(), QUERY),
+        (SIZED, {"output"}, {"output", *QUERY}),
+        (SECOND, QUERY, QUERY),
+        (SECOND | ALONE, set(), set()),
+        (PYTHON, CALL, CALL),
+        (PYTHON | ALONE, set(), set()),
+        (PYTHON | SIZED, {"output", *CALL}, {"output", *CALL}),
     ],
 )
-def test_prepared_are_outputs_and_keys_that_only_spark_follows(change: dict[str, Any], prepared: set[str]) -> None:
+def test_prepared_are_outputs_and_the_queries_of_several_tasks(
+    change: dict[str, Any], first: set[str], changed: set[str]
+) -> None:
     config = make_config(**change)
-    assert prepared_part(config).keys() & {"output", "query", "inputs"} == prepared
-    assert bool(digests_of(config)[OUTPUT]) == bool(prepared)
+    for started, name, prepared in ((False, FIRST, first), (True, CHANGED, changed)):
+        assert prepared_part(config, started=started).keys() & {"output", *CALL} == prepared
+        assert bool(digests_of(config)[name]) == bool(prepared)
 
 
 def test_more_tasks_of_a_checked_query_are_not_checked_again() -> None:
     two, four = (make_config(**PYTHON, task_count=count) for count in (2, 4))
-    assert prepared_part(two) == prepared_part(four)
-    assert digests_of(two)[OUTPUT] == digests_of(four)[OUTPUT]
-    assert prepared_part(two) != prepared_part(make_config(**PYTHON | {"args": {"x": 1}}))
+    assert prepared_part(two, started=True) == prepared_part(four, started=True)
+    assert digests_of(two)[CHANGED] == digests_of(four)[CHANGED]
+    other = make_config(**PYTHON | {"args": {"x": 1}})
+    assert prepared_part(two, started=True) != prepared_part(other, started=True)
+
+
+def test_a_release_of_sql_jobs_needs_no_host() -> None:
+    """Their package holds no query, so neither it nor an argument tells where rows are."""
+    released = make_config(package={"version": "2"}, args={"x": 1})
+    assert prepared_part(released, started=True) == prepared_part(make_config(), started=True)

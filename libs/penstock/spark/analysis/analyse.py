@@ -30,12 +30,12 @@ from penstock.spark.sources import read_input, read_table
 from penstock.spark.task import Runtime
 from penstock.tasks.analysis import AnalysisReport, AnalysisRequest, Operator
 
-Check = Callable[[JobConfig, SparkSettings], Iterable[Problem]]
+Check = Callable[[SparkSession, JobConfig, SparkSettings], Iterable[Problem]]
 
 
-def inputs_as_kafka_has_them(config: JobConfig, settings: SparkSettings) -> Iterable[Problem]:
+def inputs_as_kafka_has_them(spark: SparkSession, config: JobConfig, settings: SparkSettings) -> Iterable[Problem]:
     """Topics, their partitions, and a sample of their keys."""
-    return check_inputs(config, settings.kafka_bootstrap, sample=True)
+    return check_inputs(config, settings.kafka_bootstrap, sampling=spark)
 
 
 CHECKS: tuple[Check, ...] = (inputs_as_kafka_has_them,)
@@ -92,7 +92,7 @@ def analyse(spark: SparkSession, settings: SparkSettings, config: JobConfig) -> 
     found = Analysis("query.sql" if config.query.sql is not None else "query.python")
     for make in CHECKS:
         with found.catching("inputs"):
-            found.problems += make(config, settings)
+            found.problems += make(spark, config, settings)
     with found.catching("spark_settings", "spark_setting"):
         session = task_session(spark, config, checkpoint="", token="", unlocked=True)
         inputs = _inputs(session, config, settings, found)

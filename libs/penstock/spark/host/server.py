@@ -62,6 +62,7 @@ class Host:
         settings: SparkSettings,
         events: MessageWriter,
     ) -> None:
+        self._spark = spark
         self._jvm = jvm
         self._settings = settings
         self._events = events
@@ -222,7 +223,7 @@ class Host:
 
     def _look_at_inputs(self) -> None:
         """On a thread of its own, as Kafka may be slow to answer."""
-        watch = InputWatch(self._settings.kafka_bootstrap, SystemClock())
+        watch = InputWatch(self._spark, self._settings.kafka_bootstrap, SystemClock())
         while not self._ending.wait(self._settings.inputs_interval_seconds):
             tasks = self._tasks.running()
             try:

@@ -4,40 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from pyspark.sql import SparkSession
+
 from penstock.config.model import JobConfig
 from penstock.config.problems import Problem
 from penstock.control.errors import BrokenTask
 from penstock.spark.inputs.key_sample import key_function_problem
-from penstock.spark.inputs.topics import partition_counts
+from penstock.spark.topics import Topic, described
 
 TOPIC_EXISTS = "topic_exists"
 PARTITIONS = "key_groups_of_topic"
 
 
-def check_inputs(config: JobConfig, bootstrap: str, *, sample: bool) -> tuple[Problem, ...]:
+def check_inputs(config: JobConfig, bootstrap: str, sampling: SparkSession | None) -> tuple[Problem, ...]:
     """What Kafka says against the inputs of a job; nothing is created, and the checkpoint is not looked at.
 
-    Rules: `topic_exists`, which a caller may leave out when another job makes the topic later; `key_groups_of_topic`;
-    and with `sample` `key_function_of_producer`, for which some of the newest records are read.
+    Rules: `topic_exists`, which a caller may leave out when another job makes the topic later; `topic_readable`;
+    `key_groups_of_topic`; and, with a session for `sampling`, `key_function_of_producer`, for which some of the newest
+    records are read.
 
     Raises Unavailable when Kafka does not answer.
     """
-    counts = partition_counts(bootstrap, {source.topic for source in config.inputs.values()})
-    problems = tuple(partition_problems(config, counts))
-    if not sample:
+    topics = described(bootstrap, {source.topic for source in config.inputs.values()})
+    problems = tuple(topic_problems(config, topics))
+    if sampling is None:
         return problems
     fields = {problem.field for problem in problems}
     sound = {name: source for name, source in config.inputs.items() if not _has_problem(name, fields)}
-    sampled = (key_function_problem(name, source, bootstrap) for name, source in sound.items())
+    sampled = (key_function_problem(name, source, bootstrap, sampling) for name, source in sound.items())
     return problems + tuple(problem for problem in sampled if problem is not None)
 
 
-def partition_problems(config: JobConfig, counts: Mapping[str, int | None]) -> Iterator[Problem]:
-    """Inputs whose topic is missing or has another number of partitions than `key_groups`. Pure."""
+def topic_problems(config: JobConfig, topics: Mapping[str, Topic]) -> Iterator[Problem]:
+    """Inputs whose topic is missing, may not be read, or has another number of partitions than `key_groups`. Pure."""
     for name, source in config.inputs.items():
-        found = counts[source.topic]
-        if found is None:
+        topic = topics[source.topic]
+        found = topic.partitions
+        if topic.is_missing:
             yield Problem(f"inputs.{name}.topic", TOPIC_EXISTS, f"inputs.{name}: there is no topic {source.topic}")
+        elif found is None or not topic.may_read:
+            detail = f"inputs.{name}: the hosts' account may not read the topic {source.topic}: grant it READ"
+            yield Problem(f"inputs.{name}.topic", "topic_readable", detail)
         elif found != source.key_groups:
             field = f"inputs.{name}.key_groups"
             what = f"{field} is {source.key_groups}, but the topic {source.topic} has {found} partitions"

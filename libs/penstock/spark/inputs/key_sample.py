@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic
 from typing import NamedTuple
 from uuid import uuid4
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from pyspark.sql import SparkSession
 
 from penstock.config.model import Input
 from penstock.config.problems import Problem
 from penstock.control.errors import Unavailable
 from penstock.spark.inputs.key_hash import FEWEST_KEYS, HASHES, PlacedKey, fits
+from penstock.spark.inputs.spark_placement import placed_by_spark
 
 _MOST_PARTITIONS = 8
 _RECORDS_EACH = 16
@@ -21,21 +23,25 @@ _TIMEOUT_SECONDS = 5.0
 
 
 class SampledKey(NamedTuple):
-    """A record's key, and the bytes of the key column where they can be told from its value, else None."""
+    """A record's key, the bytes of the key column where they can be told from its value, else None, and its value."""
 
     partition: int
     key: bytes | None
     column: bytes | None
+    value: bytes | None = None
 
 
-def key_function_problem(name: str, source: Input, bootstrap: str) -> Problem | None:
+def key_function_problem(name: str, source: Input, bootstrap: str, session: SparkSession) -> Problem | None:
     """Why the topic's newest records contradict `key_function`; None also when there are too few to tell.
 
     Raises Unavailable when Kafka does not answer.
     """
-    if source.key_function not in HASHES or source.key_groups == 1:
+    if source.key_function == "none" or source.key_groups == 1:
         return None
-    return judge(name, source, sample(source, bootstrap))
+    found = sample(source, bootstrap)
+    if source.key_function in HASHES:
+        return judge(name, source, found)
+    return judge_spark(name, source, found, placed_by_spark(session, source, found))
 
 
 def judge(name: str, source: Input, found: Sequence[SampledKey]) -> Problem | None:
@@ -43,31 +49,63 @@ def judge(name: str, source: Input, found: Sequence[SampledKey]) -> Problem | No
 
     State is moved by the bytes of the key column, so these count where they are known.
     """
-    columns = _distinct((each.partition, each.key if each.column is None else each.column) for each in found)
-    count, declared = len(columns), source.key_function
-    if count < FEWEST_KEYS or fits(declared, columns, source.key_groups) == count:
+    columns = _column_keys(found)
+    good, count = fits(source.key_function, columns, source.key_groups), len(columns)
+    return _problem(name, source, good, count, lambda: _remedy(source, found, columns))
+
+
+def judge_spark(name: str, source: Input, found: Sequence[SampledKey], placed: Mapping[str, bool]) -> Problem | None:
+    """As `judge`, for `key_function: spark`. `placed`: by key, whether it is where Spark puts it. Pure."""
+    return _problem(name, source, sum(placed.values()), len(placed), lambda: _remedy_of_spark(source, found))
+
+
+def _problem(name: str, source: Input, good: int, count: int, remedy: Callable[[], str]) -> Problem | None:
+    """None when all of `count` keys are `good`, and when they are too few to tell."""
+    if count < FEWEST_KEYS or good == count:
         return None
     field = f"inputs.{name}.key_function"
-    good = fits(declared, columns, source.key_groups)
     said = (
-        f"{field} is {declared}, but only {good} of {count} sampled keys of the topic {source.topic} are in the "
-        "partition that it gives"
+        f"{field} is {source.key_function}, but only {good} of {count} sampled keys of the topic {source.topic} are in "
+        "the partition that it gives"
     )
-    return Problem(field, "key_function_of_producer", f"{said}: {_remedy(source, found, columns)}")
+    return Problem(field, "key_function_of_producer", f"{said}: {remedy()}")
+
+
+def _column_keys(found: Iterable[SampledKey]) -> list[PlacedKey]:
+    return _distinct((each.partition, each.key if each.column is None else each.column) for each in found)
+
+
+def _remedy_of_spark(source: Input, found: Sequence[SampledKey]) -> str:
+    other = _fitting(_column_keys(found), source.key_groups)
+    if other is not None:
+        return _use(other)
+    return (
+        "Spark's hash depends on the type, so give the key columns the types that they have in the job that writes the "
+        "topic; or set key_function to none, and put a shuffle job before a query that keeps state"
+    )
+
+
+def _use(function: str) -> str:
+    return f"{function} gives the partition of all of them, so set key_function to {function}"
+
+
+def _fitting(keys: Sequence[PlacedKey], partitions: int) -> str | None:
+    """The function that gives the partition of all keys, if they are enough to tell."""
+    enough = len(keys) >= FEWEST_KEYS
+    return next((each for each in HASHES if enough and fits(each, keys, partitions) == len(keys)), None)
 
 
 def _remedy(source: Input, found: Sequence[SampledKey], columns: Sequence[PlacedKey]) -> str:
-    other = next((each for each in HASHES if fits(each, columns, source.key_groups) == len(columns)), None)
+    other = _fitting(columns, source.key_groups)
     if other is not None:
-        return f"{other} gives the partition of all of them, so set key_function to {other}"
-    keys = _distinct((each.partition, each.key) for each in found)
-    for function in HASHES:
-        if len(keys) >= FEWEST_KEYS and fits(function, keys, source.key_groups) == len(keys):
-            return (
-                f"{function} gives the partition of all record keys, but the column {source.key_columns[0]} does not "
-                "have the bytes of the record's key. Name the column that has in key_columns, or set key_function to "
-                "none and put a shuffle job before a query that keeps state"
-            )
+        return _use(other)
+    function = _fitting(_distinct((each.partition, each.key) for each in found), source.key_groups)
+    if function is not None:
+        return (
+            f"{function} gives the partition of all record keys, but the column {source.key_columns[0]} does not "
+            "have the bytes of the record's key. Name the column that has in key_columns, or set key_function to "
+            "none and put a shuffle job before a query that keeps state"
+        )
     return (
         f"none of {', '.join(HASHES)} gives the partition of all of them. Set key_function to none, and put a shuffle "
         "job before a query that keeps state"
@@ -87,7 +125,7 @@ def sample(source: Input, bootstrap: str) -> list[SampledKey]:
             "group.id": f"penstock-sample-{uuid4()}",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
-            "enable.partition.eof": False,
+            "enable.partition.eof": True,
         }
     )
     try:
@@ -100,39 +138,46 @@ def sample(source: Input, bootstrap: str) -> list[SampledKey]:
 
 def _newest(consumer: Consumer, source: Input) -> list[Message]:
     step = max(1, source.key_groups // _MOST_PARTITIONS)
-    places, expected = [], 0
+    places = []
     for partition in range(0, source.key_groups, step)[:_MOST_PARTITIONS]:
         low, high = consumer.get_watermark_offsets(TopicPartition(source.topic, partition), timeout=_TIMEOUT_SECONDS)
-        begin = max(low, high - _RECORDS_EACH)
-        expected += high - begin
-        places.append(TopicPartition(source.topic, partition, begin))
-    if not expected:
+        if high > low:
+            places.append(TopicPartition(source.topic, partition, max(low, high - _RECORDS_EACH)))
+    if not places:
         return []
     consumer.assign(places)
-    return _read(consumer, expected)
+    return _read(consumer, {place.partition for place in places})
 
 
-def _read(consumer: Consumer, expected: int) -> list[Message]:
-    """Offsets may be markers of transactions, which never come: what has not come in time is left out."""
-    records: list[Message] = []
+def _read(consumer: Consumer, partitions: set[int]) -> list[Message]:
+    """So many records of each partition, or all up to its end: offsets may be markers of transactions. What has not
+    come in time is left out."""
+    records: dict[int, list[Message]] = {partition: [] for partition in partitions}
+    open_partitions = set(partitions)
     deadline = monotonic() + _TIMEOUT_SECONDS
-    while len(records) < expected and monotonic() < deadline:
-        # The first records take as long as the connection; once they flow, a pause means that no more come.
-        got = consumer.consume(expected - len(records), timeout=0.3 if records else _TIMEOUT_SECONDS)
-        if not got:
+    while open_partitions:
+        got = consumer.poll(max(0.0, deadline - monotonic()))
+        if got is None:
             break
-        records += [record for record in got if record.error() is None]
-    return records
+        error, partition = got.error(), got.partition()
+        if partition not in open_partitions:
+            continue
+        if error is None:
+            records[partition].append(got)
+        is_end = error is not None and error.code() == KafkaError._PARTITION_EOF
+        if is_end or len(records[partition]) >= _RECORDS_EACH:
+            open_partitions.discard(partition)
+    return [record for each in records.values() for record in each]
 
 
 def _sampled(source: Input, record: Message) -> SampledKey:
-    key = record.key()
+    key, value = (each.encode() if isinstance(each, str) else each for each in (record.key(), record.value()))
     partition = record.partition()
     assert partition is not None
-    return SampledKey(partition, key.encode() if isinstance(key, str) else key, _column(source, record.value()))
+    return SampledKey(partition, key, _column(source, value), value)
 
 
-def _column(source: Input, value: str | bytes | None) -> bytes | None:
+def _column(source: Input, value: bytes | None) -> bytes | None:
     """The bytes of the key column of a JSON record, if it is one text column."""
     if source.format != "json" or len(source.key_columns) != 1 or value is None:
         return None

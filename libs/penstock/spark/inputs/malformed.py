@@ -46,9 +46,9 @@ def decoded(session: SparkSession, source: Input) -> Column:
     return F.from_csv(text, schema.json(), options)
 
 
-def columns(frame: DataFrame) -> DataFrame:
-    """The columns of the value, of a frame that has it as `decoded`."""
-    return frame.select(f"{DECODED}.*").drop(_CORRUPT)
+def columns(frame: DataFrame, *more: str) -> DataFrame:
+    """The columns of the value, of a frame that has it as `decoded`, and other columns of the frame."""
+    return frame.select(*more, f"{DECODED}.*").drop(_CORRUPT)
 
 
 def kind_of(source: Input) -> Column:
@@ -106,7 +106,7 @@ class MalformedRecords:
             self._filters.append(filtered)
         if source.malformed != "null":
             records = records.where(F.col("value").isNotNull())
-        whole = records.select("value", "partition", "offset", value.alias(DECODED)).where(
+        whole = records.select("value", "partition", "offset", _once(value).alias(DECODED)).where(
             _call(self._session, filtered.function(), kind_of(source), F.col("partition"), F.col("offset"))
         )
         return columns(whole)
@@ -118,6 +118,12 @@ class MalformedRecords:
             if jvm.io.penstock.state.KeyedOperators.keepsState(result._jdf):
                 for filtered in self._filters:
                     filtered.refuseNullKeys()
+
+
+def _once(value: Column) -> Column:
+    """The same value. Spark repeats no expression that depends on the partition. Otherwise it would push the filter for
+    malformed records below the decoding, and decode each record there, too."""
+    return F.when(F.spark_partition_id() >= 0, value)
 
 
 def _struct(schema: str) -> StructType:
@@ -163,9 +169,11 @@ def _avro(session: SparkSession, source: Input) -> Any:
     jvm: Any = session._jvm
     decoder = jvm.io.penstock.sources.AvroDecoder(source.value_schema)
     try:
-        decoder.dataType()
+        kind = decoder.dataType().typeName()
     except Py4JJavaError as error:
         raise BrokenTask(f"value_schema: {error.java_exception.getMessage()}") from error
+    if kind != "struct":
+        raise BrokenTask(f"value_schema: the Avro schema must be of a record with the columns as fields, not {kind}")
     return decoder
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from pyspark.sql import SparkSession
+
 from penstock.config.model import Input
 from penstock.config.problems import Problem
 from penstock.control.clock import Clock
 from penstock.control.errors import Unavailable
 from penstock.control.logs import logger
 from penstock.model.reports import KEY_FUNCTION_MISMATCH, PARTITIONS_NOT_READ
-from penstock.spark.inputs.checks import PARTITIONS, partition_problems
-from penstock.spark.inputs.key_hash import HASHES
+from penstock.spark.inputs.checks import PARTITIONS, topic_problems
 from penstock.spark.inputs.key_sample import key_function_problem
-from penstock.spark.inputs.topics import partition_counts
+from penstock.spark.topics import Topic, described
 from penstock.tasks.spec import TaskSpec
 
 log = logger(__name__)
@@ -32,12 +33,15 @@ class _Keys(NamedTuple):
     key_function: str
     key_columns: tuple[str, ...]
     key_groups: int
+    format: str
+    value_schema: str | None
 
 
 class InputWatch:
     """What is wrong with the inputs of tasks that run. For use by one thread."""
 
-    def __init__(self, bootstrap: str, clock: Clock) -> None:
+    def __init__(self, session: SparkSession, bootstrap: str, clock: Clock) -> None:
+        self._session = session
         self._bootstrap = bootstrap
         self._clock = clock
         self._sampled: dict[_Keys, tuple[float, Problem | None]] = {}
@@ -46,13 +50,13 @@ class InputWatch:
         """By task the kinds of alerts with their reasons; tasks without any are there, too. Raises Unavailable."""
         tasks = list(specs)
         topics = {source.topic for spec in tasks for source in spec.config.inputs.values()}
-        counts = partition_counts(self._bootstrap, topics)
+        known = described(self._bootstrap, topics)
         self._sample(tasks)
-        return {spec.task_id: self._problems(spec, counts) for spec in tasks}
+        return {spec.task_id: self._problems(spec, known) for spec in tasks}
 
-    def _problems(self, spec: TaskSpec, counts: Mapping[str, int | None]) -> dict[str, str]:
+    def _problems(self, spec: TaskSpec, topics: Mapping[str, Topic]) -> dict[str, str]:
         found: dict[str, str] = {}
-        for problem in partition_problems(spec.config, counts):
+        for problem in topic_problems(spec.config, topics):
             if problem.rule == PARTITIONS:
                 found.setdefault(PARTITIONS_NOT_READ, problem.detail)
         for name, source in spec.config.inputs.items():
@@ -67,17 +71,18 @@ class InputWatch:
             _keys(name, source): (name, source)
             for spec in tasks
             for name, source in spec.config.inputs.items()
-            if source.key_function in HASHES
+            if source.key_function != "none"
         }
         self._sampled = {keys: known for keys, known in self._sampled.items() if keys in wanted}
         due = [keys for keys in wanted if keys not in self._sampled or now - self._sampled[keys][0] >= SAMPLE_SECONDS]
         for keys in due[:_SAMPLES_A_LOOK]:
             name, source = wanted[keys]
             try:
-                self._sampled[keys] = now, key_function_problem(name, source, self._bootstrap)
+                self._sampled[keys] = now, key_function_problem(name, source, self._bootstrap, self._session)
             except Unavailable as error:
                 log.warning("keys not sampled", topic=source.topic, error=error.detail)
 
 
 def _keys(name: str, source: Input) -> _Keys:
-    return _Keys(name, source.topic, source.key_function, source.key_columns, source.key_groups)
+    read_as = (source.format, source.value_schema)
+    return _Keys(name, source.topic, source.key_function, source.key_columns, source.key_groups, *read_as)

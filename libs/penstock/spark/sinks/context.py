@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.config.model import JobConfig
 from penstock.control.errors import BrokenTask
+from penstock.spark.files import files_of
 
 # Of timestamps in JSON and CSV. Spark's own defaults cut to milliseconds.
 TIMESTAMP_OPTIONS = {
@@ -56,3 +57,10 @@ def require_output_mode(config: JobConfig, allowed: tuple[str, ...]) -> None:
         raise BrokenTask(
             f"output_mode: the {config.output.type} sink takes {' or '.join(allowed)}, not {config.output_mode}"
         )
+
+
+def require_writable(session: SparkSession, path: str) -> None:
+    """Raises BrokenTask when files cannot be made below `output.path`; nothing is made."""
+    why = files_of(path, session).why_not_writable(path)
+    if why is not None:
+        raise BrokenTask(f"output.path: nothing can be written below {path}: {why}", rule="path_writable")

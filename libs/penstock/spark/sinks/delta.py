@@ -18,7 +18,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from penstock.config.model import DeltaOutput, JobConfig
 from penstock.control.errors import BrokenTask, Unavailable
-from penstock.spark.sinks.context import require_columns, require_output_mode
+from penstock.spark.sinks.context import require_columns, require_output_mode, require_writable
 from penstock.tasks.spec import TaskSpec
 
 _PARTITION_HEADING = "# Partition Information"
@@ -60,6 +60,7 @@ def ensure_table(frame: DataFrame, output: DeltaOutput) -> None:
 def check(frame: DataFrame, config: JobConfig, output: DeltaOutput) -> None:
     """Checks what `writer` does, and creates nothing. Raises BrokenTask."""
     _require_supported(frame, config, output)
+    require_writable(frame.sparkSession, f"{output.path}/_delta_log")
     if DeltaTable.isDeltaTable(frame.sparkSession, output.path):
         _require_fit(frame, output)
 

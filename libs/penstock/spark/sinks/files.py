@@ -17,11 +17,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.config.model import FilesOutput, JobConfig
-from penstock.control.errors import NotFound
+from penstock.control.errors import BrokenTask, NotFound
 from penstock.spark.checkpoint import METADATA, last_offset, new_id, parsed, task_checkpoint
 from penstock.spark.files import CheckpointWriter, Files, files_of
-from penstock.spark.sinks.context import JSON_OPTIONS, TIMESTAMP_OPTIONS, require_output_mode
-from penstock.spark.sinks.folder_owner import bind, claim, require_own
+from penstock.spark.sinks.context import JSON_OPTIONS, TIMESTAMP_OPTIONS, require_output_mode, require_writable
+from penstock.spark.sinks.folder_owner import QUERY, bind, claim, lost, require_own
 from penstock.tasks.spec import TaskSpec
 
 _WRITE_OPTIONS = {
@@ -29,6 +29,9 @@ _WRITE_OPTIONS = {
     "json": JSON_OPTIONS,
     "csv": {**TIMESTAMP_OPTIONS, "header": "true"},
 }
+BOUND = "BOUND-"
+"""In a checkpoint: begins the name of a file which says that the checkpoint has a folder of files. The id of the query
+follows, which no other checkpoint has."""
 _READ_OPTIONS = {"parquet": {}, "json": {}, "csv": {"header": "true"}}
 
 
@@ -48,24 +51,40 @@ def claim_output(session: SparkSession, root: str, job: str, output: FilesOutput
     claim(files_of(output.path, session), files_of(root, session), root, output, job, first_generation)
 
 
-def bind_output(session: SparkSession, root: str, spec: TaskSpec, output: FilesOutput) -> None:
+def bind_output(session: SparkSession, root: str, spec: TaskSpec, output: FilesOutput, *, starting: bool) -> Any:
     """Before a query starts in `session`, whose checkpoint is claimed: the task's folder is its checkpoint's.
 
-    Raises BrokenTask when the folder is another job's, or another checkpoint's.
+    Returns what looks before each commit whether the folder is still there (Java's `KeptFile`). Raises BrokenTask when
+    the folder is another job's or another checkpoint's, and for a task that is `starting` also when it was deleted. A
+    task that only ends its last batch may end it in a new folder, so that its job can be given another path.
     """
     files, checkpoints = files_of(output.path, session), files_of(root, session)
-    require_own(files, checkpoints, root, output, spec.job, spec.generation)
     checkpoint = task_checkpoint(root, spec.job, spec.generation, spec.index)
     folder = task_folder(output.path, spec.generation, spec.index)
-    bind(files, folder, _query_id(session, checkpoints, checkpoint), last_offset(checkpoint, checkpoints))
+    query_id = _query_id(session, checkpoints, checkpoint)
+    note = f"{BOUND}{query_id}"
+    is_lost = note in checkpoints.names(checkpoint) and QUERY not in files.names(folder)
+    if is_lost and not starting:
+        return None
+    if is_lost:
+        raise BrokenTask(lost(folder))
+    require_own(files, checkpoints, root, output, spec.job, spec.generation)
+    bind(files, folder, query_id, last_offset(checkpoint, checkpoints))
+    if note not in checkpoints.names(checkpoint):
+        checkpoints.write(f"{checkpoint}/{note}", b"")
+    jvm, context = session._jvm, session.sparkContext._jsc
+    assert jvm is not None
+    assert context is not None
+    return jvm.io.penstock.checkpoint.KeptFile(f"{folder}/{QUERY}", context.hadoopConfiguration(), lost(folder))
 
 
 def check(frame: DataFrame, config: JobConfig, output: FilesOutput) -> None:
-    """Checks the output mode, and with Spark that the format takes the types of the columns.
+    """Checks the output mode, the right to write, and with Spark that the format takes the types of the columns.
 
     Raises BrokenTask, and Spark's error for a type.
     """
     require_output_mode(config, ("append",))
+    require_writable(frame.sparkSession, output.path)
     jvm: Any = frame.sparkSession._jvm
     sources = jvm.org.apache.spark.sql.execution.datasources
     formats = {

@@ -23,7 +23,8 @@ from penstock.spark.files import Files
 LOG = "_spark_metadata"
 _CELL = "_cell/id"
 _OWNER = "_owner/record"
-_QUERY = "_query"
+QUERY = "_query"
+"""In the folder of a task: the id of the query that writes there."""
 _REMEDY = "Choose another output.path; or delete the folder, if nobody needs its rows"
 
 
@@ -72,6 +73,14 @@ def problem(found: Owner, asked: Owner) -> str | None:
     return None
 
 
+def lost(folder: str) -> str:
+    """What is said of a task's folder that was deleted under it."""
+    return (
+        f"output.path: {folder} was deleted, with the rows that the job had written there. Choose another output.path, "
+        "where the job goes on with the next rows; or make the job anew"
+    )
+
+
 def bind(files: Files, folder: str, query_id: str, planned: int | None) -> None:
     """Ties a task's folder to its checkpoint, which the caller has claimed: by the id in its metadata. `planned`: the
     checkpoint's newest batch.
@@ -79,7 +88,7 @@ def bind(files: Files, folder: str, query_id: str, planned: int | None) -> None:
     Raises BrokenTask when the folder has batches of another checkpoint: Spark would skip as many batches of this one.
     """
     names = files.names(folder)
-    bound = files.read(f"{folder}/{_QUERY}").decode() if _QUERY in names else None
+    bound = files.read(f"{folder}/{QUERY}").decode() if QUERY in names else None
     if bound == query_id:
         return
     newest = max(_batches(files, folder), default=None)
@@ -89,8 +98,8 @@ def bind(files: Files, folder: str, query_id: str, planned: int | None) -> None:
             f"output.path: {folder} has batches up to {newest} of another checkpoint, so Spark would skip this one's. "
             f"{_REMEDY}"
         )
-    files.delete(f"{folder}/{_QUERY}")
-    files.write(f"{folder}/{_QUERY}", query_id.encode())
+    files.delete(f"{folder}/{QUERY}")
+    files.write(f"{folder}/{QUERY}", query_id.encode())
 
 
 def _require(found: Owner, asked: Owner, output: FilesOutput) -> None:

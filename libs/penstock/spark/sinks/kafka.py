@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -25,6 +24,7 @@ from penstock.config.model import KafkaOutput
 from penstock.control.errors import BrokenTask, Unavailable
 from penstock.spark.producers import ended, marks_topic, writer_options
 from penstock.spark.sinks.context import column, json_text, require_columns
+from penstock.spark.topics import DENIED, admin, described
 from penstock.tasks.spec import TaskSpec
 
 _TIMEOUT_SECONDS = 15.0
@@ -84,38 +84,36 @@ def records(frame: DataFrame, output: KafkaOutput) -> DataFrame:
 def ensure_topic(bootstrap: str, topic: str, key_groups: int | None) -> None:
     """Creates `topic` with `key_groups` partitions unless it is there; safe when several tasks do it at once.
 
-    None takes any number of partitions. Raises BrokenTask when the topic has another number, Unavailable when no
-    broker answers.
+    None takes any number of partitions. Raises BrokenTask when the topic has another number or may not be written or
+    created, Unavailable when no broker answers.
     """
-    admin = _admin(bootstrap)
-    if not _is_there(admin, topic, key_groups):
-        _create(admin, topic, key_groups)
+    if not _is_there(bootstrap, topic, key_groups):
+        _create(bootstrap, topic, key_groups)
 
 
 def check(frame: DataFrame, output: KafkaOutput, bootstrap: str) -> None:
     """Checks what `writer` does, and creates nothing. Raises as it does."""
     require_columns(frame, output.key_columns, "output.key_columns")
     records(frame, output)
-    _is_there(_admin(bootstrap), output.topic, output.key_groups)
+    _is_there(bootstrap, output.topic, output.key_groups)
 
 
-def _admin(bootstrap: str) -> AdminClient:
-    return AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": int(_TIMEOUT_SECONDS * 1000)})
-
-
-def _is_there(admin: AdminClient, topic: str, key_groups: int | None) -> bool:
-    """Whether the topic exists. Raises BrokenTask when it has another number of partitions than `key_groups`."""
-    found = _partition_count(admin, topic)
-    if found is not None and key_groups is not None and found != key_groups:
-        raise BrokenTask(f"output.key_groups: the topic {topic} has {found} partitions, not {key_groups}")
-    return found is not None
+def _is_there(bootstrap: str, topic: str, key_groups: int | None) -> bool:
+    """Whether the topic exists. Raises BrokenTask when it may not be written, or has another number of partitions than
+    `key_groups`."""
+    found = described(bootstrap, [topic])[topic]
+    if not found.may_write:
+        told = f"output.topic: the hosts' account may not write the topic {topic}: grant it WRITE"
+        raise BrokenTask(told, rule="topic_writable")
+    if found.partitions is not None and key_groups is not None and found.partitions != key_groups:
+        raise BrokenTask(f"output.key_groups: the topic {topic} has {found.partitions} partitions, not {key_groups}")
+    return not found.is_missing
 
 
 def ensure_marks(bootstrap: str, topic: str) -> None:
     """Creates a topic of marks unless it is there. Of each producer its newest mark is kept, and all of a day."""
-    admin = _admin(bootstrap)
-    if _partition_count(admin, topic) is None:
-        _create(admin, topic, 1, _MARKS)
+    if not _is_there(bootstrap, topic, 1):
+        _create(bootstrap, topic, 1, _MARKS)
 
 
 def end_marks(bootstrap: str, topic: str, job: str, generation: int) -> None:
@@ -135,7 +133,7 @@ def end_marks(bootstrap: str, topic: str, job: str, generation: int) -> None:
 def is_marked(bootstrap: str, topic: str) -> bool:
     """Whether producers of `topic` say how far they have come. Raises Unavailable when no broker answers."""
     marks = marks_topic(topic)
-    return marks is not None and _partition_count(_admin(bootstrap), marks) is not None
+    return marks is not None and not described(bootstrap, [marks])[marks].is_missing
 
 
 def _key(frame: DataFrame, names: tuple[str, ...]) -> Column:
@@ -145,20 +143,7 @@ def _key(frame: DataFrame, names: tuple[str, ...]) -> Column:
     return json_text(F.struct(*[column(name) for name in names]))
 
 
-def _partition_count(admin: AdminClient, topic: str) -> int | None:
-    """None when the cluster answered and has no such topic."""
-    try:
-        metadata = admin.list_topics(topic, timeout=_TIMEOUT_SECONDS).topics[topic]
-    except KafkaException as error:
-        raise Unavailable(f"kafka cannot be reached: {error}") from error
-    if metadata.error is None:
-        return len(metadata.partitions)
-    if metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-        return None
-    raise Unavailable(f"kafka did not describe the topic {topic}: {metadata.error}")
-
-
-def _create(admin: AdminClient, topic: str, key_groups: int | None, settings: dict[str, str] | None = None) -> None:
+def _create(bootstrap: str, topic: str, key_groups: int | None, settings: dict[str, str] | None = None) -> None:
     new = NewTopic(
         topic,
         num_partitions=key_groups or _BROKER_DEFAULT,
@@ -166,7 +151,11 @@ def _create(admin: AdminClient, topic: str, key_groups: int | None, settings: di
         config=settings or {},
     )
     try:
-        admin.create_topics([new], operation_timeout=_TIMEOUT_SECONDS)[topic].result(_TIMEOUT_SECONDS)
+        admin(bootstrap).create_topics([new], operation_timeout=_TIMEOUT_SECONDS)[topic].result(_TIMEOUT_SECONDS)
     except KafkaException as error:
-        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+        code = error.args[0].code()
+        if code in DENIED:
+            told = f"output.topic: the hosts' account may not create the topic {topic}: create it, or grant CREATE"
+            raise BrokenTask(told, rule="topic_writable") from error
+        if code != KafkaError.TOPIC_ALREADY_EXISTS:
             raise Unavailable(f"kafka did not create the topic {topic}: {error}") from error

@@ -39,6 +39,10 @@ WHERE job = %s AND task_index = %s AND generation = %s
 """
 
 
+# All of these; a list of them in one call would ask for any.
+_MARKER_RIGHTS = " AND ".join(
+    f"has_table_privilege('penstock_batches', '{right}')" for right in ("SELECT", "INSERT", "UPDATE")
+)
 _READ_COLUMNS = """
 SELECT attname, format_type(coalesce(nullif(typbasetype, 0), atttypid), NULL)
 FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
@@ -69,19 +73,41 @@ def write_marker(connection: psycopg.Connection, key: MarkerKey, marker: Marker,
     connection.execute(_WRITE_MARKER, (marker.batch_id, marker.query_id, rows, *key))
 
 
-def require_column_type(table: str, name: str, kind: str, found: str) -> None:
-    """Raises BrokenTask when a column of type `found` reads the text of an array or of JSON, `kind`, as something else.
+_TEXTS = frozenset({"text", "character varying", "character"})
+_LOCAL, _INSTANT = "timestamp without time zone", "timestamp with time zone"
+# Of these Postgres takes the text into more types than keep the value: an empty array, `{}`, is a JSON object; a moment
+# in a `timestamp` loses its offset, and a local time or a day in a `timestamptz` gets that of the server; a `date` or
+# `time` takes a part. Of other types Postgres refuses itself what it cannot read.
+_KEEP = {
+    "jsonb": _TEXTS | {"jsonb", "json"},
+    "timestamptz": _TEXTS | {_INSTANT},
+    "timestamp": _TEXTS | {_LOCAL},
+    "date": _TEXTS | {_LOCAL, "date"},
+}
+_ADVICE = {
+    "jsonb": "give the column the type jsonb",
+    "timestamptz": "give the column the type timestamptz, or write a TIMESTAMP_NTZ, a local time, in the query",
+    "timestamp": "give the column the type timestamp, or cast to TIMESTAMP, a moment, in the query",
+    "date": "give the column the type date, or cast to TIMESTAMP, a moment, in the query",
+}
 
-    An empty array, `{}`, is a JSON object. Of other types Postgres refuses itself what it cannot read.
-    """
-    is_array = kind.endswith("[]")
-    fits = found.endswith("[]") if is_array else found in ("jsonb", "json", "text", "character varying", "character")
-    if fits or (kind != "jsonb" and not is_array):
-        return
-    advice = "write to_json of it in the query" if is_array else "give the column the type jsonb"
-    raise BrokenTask(
-        f"output.table: the column {name} of the table {table} is {found}, and the query's would be {kind}: {advice}"
-    )
+
+def require_column_type(table: str, name: str, kind: str, found: str) -> None:
+    """Raises BrokenTask when a column of type `found` would read the text of a `kind` as another value."""
+    advice = _advice(kind, found)
+    if advice is not None:
+        where = f"output.table: the column {name} of the table {table}"
+        raise BrokenTask(f"{where} is {found}, and the query's would be {kind}: {advice}")
+
+
+def _advice(kind: str, found: str) -> str | None:
+    element, of = kind.removesuffix("[]"), found.removesuffix("[]")
+    is_array, takes_array = element != kind, of != found
+    if is_array and not takes_array:
+        return "write to_json of it in the query"
+    if element in _KEEP and (of not in _KEEP[element] or is_array != takes_array):
+        return _ADVICE[element]
+    return None
 
 
 class Target:
@@ -112,8 +138,17 @@ class Target:
         self._require_columns(connection)
 
     def check_insert(self, connection: psycopg.Connection) -> None:
-        """Lets Postgres plan the insert, which checks types, rights and the unique key of an upsert."""
+        """Lets Postgres plan the insert, which checks types, rights and the unique key of an upsert.
+
+        Raises BrokenTask when the account may not write markers.
+        """
         connection.execute(sql.SQL("EXPLAIN {}").format(self._insert()))
+        row = connection.execute(f"SELECT {_MARKER_RIGHTS}".encode()).fetchone()
+        if row != (True,):
+            raise BrokenTask(
+                "output.connection: its account may not SELECT, INSERT and UPDATE the table penstock_batches, where "
+                "each batch is noted: grant that"
+            )
 
     def make_stage(self, connection: psycopg.Connection) -> None:
         """A temporary table with the target's types and none of its constraints.

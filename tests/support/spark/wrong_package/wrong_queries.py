@@ -111,3 +111,7 @@ def nothing(session: Any, inputs: Any, args: Any) -> Any:
 def static(session: Any, inputs: Any, args: Any) -> Any:
     """Reads no stream."""
     return session.range(3)
+
+
+def unreachable(session, inputs, args):
+    raise ConnectionRefusedError("the registry does not answer")

@@ -1,28 +1,30 @@
 package io.penstock.checkpoint;
 
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 
 /** The hooks of the tasks of this JVM, by the fence and token that each task's session names. */
 public final class BatchHooks {
-  private static final Map<String, BatchHook> HOOKS = new ConcurrentHashMap<>();
+  private static final Map<String, List<BatchHook>> HOOKS = new ConcurrentHashMap<>();
 
   private BatchHooks() {}
 
-  /** From now on {@code hook} is told of the queries that publish with this token. */
-  public static void put(String fence, String token, BatchHook hook) {
-    HOOKS.put(key(fence, token), hook);
+  /** From now on {@code hook} is told of the queries that publish with this token, after those added before. */
+  public static void add(String fence, String token, BatchHook hook) {
+    HOOKS.merge(key(fence, token), List.of(hook), (old, more) -> Stream.concat(old.stream(), more.stream()).toList());
   }
 
   public static void remove(String fence, String token) {
     HOOKS.remove(key(fence, token));
   }
 
-  static Optional<BatchHook> of(Configuration settings) {
-    return Optional.ofNullable(HOOKS.get(key(settings.get(Fence.PATH), settings.get(Fence.TOKEN, ""))));
+  static List<BatchHook> of(Configuration settings) {
+    return HOOKS.getOrDefault(key(settings.get(Fence.PATH), settings.get(Fence.TOKEN, "")), List.of());
   }
 
   /** The log and batch of a file in a log of batches; empty for other files. */

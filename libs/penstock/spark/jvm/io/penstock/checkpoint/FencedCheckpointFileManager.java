@@ -2,6 +2,7 @@ package io.penstock.checkpoint;
 
 import java.io.IOException;
 import java.nio.file.Files;
+import java.util.List;
 import java.util.Optional;
 import org.apache.commons.io.function.IORunnable;
 import org.apache.commons.lang3.exception.ExceptionUtils;
@@ -45,11 +46,11 @@ public class FencedCheckpointFileManager extends FileSystemBasedCheckpointFileMa
   @Override
   public void renameTempFile(Path temporary, Path target, boolean overwrite) {
     Optional<BatchHooks.Entry> entry = BatchHooks.entryOf(root, target);
-    Optional<BatchHook> hook = entry.flatMap(found -> BatchHooks.of(settings));
-    entry.filter(BatchHooks.Entry::isCommit).ifPresent(commit -> hook.ifPresent(told -> told.beforeCommit(
+    List<BatchHook> hooks = entry.map(found -> BatchHooks.of(settings)).orElse(List.of());
+    entry.filter(BatchHooks.Entry::isCommit).ifPresent(commit -> hooks.forEach(told -> told.beforeCommit(
         commit.batch())));
     publishGuarded(temporary, target, overwrite);
-    entry.ifPresent(published -> hook.ifPresent(told -> {
+    entry.ifPresent(published -> hooks.forEach(told -> {
       if (published.isCommit()) {
         told.afterCommit(published.batch());
       } else {

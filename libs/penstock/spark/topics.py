@@ -1,0 +1,77 @@
+"""What Kafka says of topics: how many partitions they have, and what this process may do. Nothing is created."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+from concurrent.futures import Future
+from functools import cache
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AclOperation, AdminClient  # type: ignore[attr-defined]
+
+from penstock.control.errors import Unavailable
+
+_TIMEOUT_SECONDS = 15.0
+DENIED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
+"""The codes of errors with which Kafka says that an account lacks a right."""
+
+
+class Topic(NamedTuple):
+    """`partitions`: None for a topic that does not exist, or that this process may not even describe."""
+
+    partitions: int | None
+    may_read: bool = True
+    may_write: bool = True
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether Kafka said that there is no such topic."""
+        return self.partitions is None and self.may_read
+
+
+def described(bootstrap: str, topics: Collection[str]) -> dict[str, Topic]:
+    """Each of the topics. Raises Unavailable when Kafka does not answer, which says nothing about the topics."""
+    if not topics:
+        return {}
+    try:
+        asked: dict[str, Future[Any]] = admin(bootstrap).describe_topics(
+            TopicCollection(sorted(topics)), request_timeout=_TIMEOUT_SECONDS, include_authorized_operations=True
+        )
+        return {topic: _topic(answer) for topic, answer in asked.items()}
+    except KafkaException as error:
+        raise Unavailable(f"kafka did not describe the topics {', '.join(sorted(topics))}: {error}") from error
+
+
+def _topic(answer: Future[Any]) -> Topic:
+    try:
+        found = answer.result()
+    except KafkaException as error:
+        code = error.args[0].code()
+        if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return Topic(None)
+        if code in DENIED:
+            return Topic(None, may_read=False, may_write=False)
+        raise
+    rights = found.authorized_operations
+    if not rights:  # The broker does not say.
+        return Topic(len(found.partitions))
+    return Topic(len(found.partitions), AclOperation.READ in rights, AclOperation.WRITE in rights)
+
+
+_opening = threading.Lock()
+
+
+def admin(bootstrap: str) -> AdminClient:
+    """One client a process: opening one costs more than the question. Safe in several threads: a second client would be
+    closed, and its question with it."""
+    with _opening:
+        return _open(bootstrap)
+
+
+@cache
+def _open(bootstrap: str) -> AdminClient:
+    # It would log each failed attempt to connect while Kafka is away.
+    quiet = {"log_level": 2}
+    return AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": int(_TIMEOUT_SECONDS * 1000), **quiet})
