@@ -17,12 +17,14 @@ from penstock.spark.analysis.analyse import analyse_job
 from penstock.spark.collect import collect
 from penstock.spark.host.queues import Done, TaskQueues
 from penstock.spark.initialize import initialize
+from penstock.spark.redistribute.copy import copy_state
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.seal import seal
 from penstock.spark.savepoint.take import remove, take
 from penstock.spark.task import Runtime
 from penstock.tasks.host_task import (
     ANALYSE,
+    COPY_STATE,
     INITIALIZE_SINK,
     POLICIES,
     REDISTRIBUTE,
@@ -38,6 +40,7 @@ log = logger(__name__)
 Handler = Callable[[Runtime, Any], Model | None]
 
 HANDLERS: Mapping[str, Handler] = {
+    COPY_STATE: copy_state,
     REDISTRIBUTE: redistribute,
     SEAL: seal,
     INITIALIZE_SINK: initialize,
