@@ -12,16 +12,16 @@ from sqlalchemy import Engine
 
 from penstock.control.errors import Fenced
 from penstock.store.engine import transaction
-from penstock.tasks.redistribution import RedistributionRequest, SealRequest
+from penstock.tasks.redistribution import CopyRequest, RedistributionRequest, SealRequest
 from services.job_service.store import jobs
 from services.state_syncer.decide.budget import Budget
 from services.state_syncer.decide.progress import Step
 from services.state_syncer.generations import store as generations
 from services.state_syncer.generations.rules import Retention, may_go
-from services.state_syncer.host_tasks.outcomes import Lost, Unanswered
+from services.state_syncer.host_tasks.outcomes import Lost
 from services.state_syncer.store.port import SyncStore
 from tests.support.state_syncer.cell import Cell, Interfering, Killed, depose, die, elect
-from tests.support.state_syncer.containers import everything_works, fails_at, silent
+from tests.support.state_syncer.containers import everything_works, fails_at, silent, waits_at
 from tests.support.store.jobs import delete_job, make_config, make_layer, release_job, write_layer
 
 
@@ -39,7 +39,7 @@ def test_a_rescale_goes_through_its_steps_and_commits_the_whole_write(cell: Cell
     assert (cell.running()["stopping"], cell.running()["config"], cell.step()) == (True, make_config(), "await_stopped")
     assert (cell.sync()["state"], cell.sync()["step"], cell.sync()["changed_fields"]) == (
         "rescaling",
-        2,
+        3,
         ["task_count"],
     )
     assert cell.looks_soon
@@ -59,7 +59,8 @@ def test_a_rescale_goes_through_its_steps_and_commits_the_whole_write(cell: Cell
     running = cell.running()
     assert (running["stopping"], running["generation"], running["revision"]) == (False, 2, revision)
     assert running["config"] == make_config(task_count=4, priority=2)
-    assert running["rescale_seconds"] == {"quiesce": 0, "await_stopped": 0, "redistribute": 3, "seal": 0, "total": 3}
+    steps = {"copy_state": 0, "quiesce": 0, "await_stopped": 0, "redistribute": 3, "seal": 0}
+    assert running["rescale_seconds"] == {**steps, "total": 3}
     assert (cell.sync()["state"], cell.sync()["plan"], cell.sync()["step"]) == ("synced", None, None)
     before = cell.rows("SELECT xmin::text, * FROM running")
     cell.rounds(2)
@@ -92,6 +93,54 @@ def test_tasks_finish_their_batches_before_the_stop_and_a_leader_carries_on(cell
     )
     cell.rounds(4)
     assert (cell.running()["generation"], cell.sync()["state"]) == (2, "synced")
+
+
+def test_state_is_copied_while_the_tasks_run_and_the_redistribution_goes_on_with_it(cell: Cell) -> None:
+    """1. A container copies; nothing is committed. 2. Another leader asks the same one. 3. It is done: tasks take no
+    more rows. 4. The same container redistributes into the same generation."""
+    cell.copies_at_once = False
+    cell.containers.works = waits_at(Step.COPY)
+    cell.rescaling()
+    before = cell.running()["commit_number"]
+    cell.rounds(2)
+    cell.restart()
+    cell.rounds(2)
+    (copy,) = cell.containers.copies
+    assert isinstance(copy.request, CopyRequest)
+    assert (cell.step(), copy.key.number, cell.running()["commit_number"]) == ("copy_state", 2, before)
+    assert (
+        cell.sync()["detail"] == f"copy_state: {copy.key.container} copies the state into generation 2; all tasks run"
+    )
+    cell.containers.works = everything_works
+    cell.restart()
+    cell.rounds(6)
+    asked = {(ask.key.container, ask.key.number) for ask in cell.containers.asked}
+    assert asked == {(copy.key.container, 2)}
+    assert (cell.running()["generation"], cell.sync()["state"]) == (2, "synced")
+
+
+def test_a_copy_that_fails_costs_its_number_and_nothing_else(cell: Cell) -> None:
+    cell.containers.works = fails_at(Step.COPY)
+    cell.rescaling()
+    cell.rounds(4)
+    assert cell.containers.generations() == [3]
+    assert (cell.running()["generation"], cell.sync()["state"], cell.sync()["failures"]) == (3, "synced", 0)
+
+
+def test_a_job_whose_tasks_report_that_they_keep_no_state_has_none_copied(cell: Cell) -> None:
+    write_layer(cell.engine, "j", make_layer())
+    cell.rounds(1)
+    for index in range(2):
+        cell.do(
+            """
+            INSERT INTO task_metrics (job, index, minute, batch_seconds, state_rows, state_memory_bytes)
+            VALUES ('j', :index, now(), 0.1, 0, 0)
+            """,
+            index=index,
+        )
+    write_layer(cell.engine, "j", make_layer(task_count=4))
+    cell.rounds(6)
+    assert (cell.containers.copies, cell.containers.generations()) == ([], [2])
 
 
 def test_what_is_not_quiet_in_time_is_taken_back_and_never_stopped(cell: Cell) -> None:
@@ -225,19 +274,21 @@ def test_a_change_after_the_seal_waits_for_the_commit(cell: Cell) -> None:
 
 
 def test_a_container_that_is_lost_is_replaced_under_a_new_number(cell: Cell) -> None:
-    """1. a is asked and falls silent. 2. b is asked, under another number. 3. The rescale ends with that."""
+    """1. a is asked to copy and falls silent, then to redistribute. 2. b is asked, under another number. 3. The rescale
+    ends with that."""
     cell.containers.works = silent("a")
     cell.rescaling()
     cell.rounds(6)
     asked = [(ask.key.container, ask.key.kind, ask.key.number) for ask in cell.containers.asked]
-    assert asked == [("a", Step.REDISTRIBUTE, 2), ("b", Step.REDISTRIBUTE, 3), ("b", Step.SEAL, 3)]
-    assert (cell.running()["generation"], cell.sync()["state"]) == (3, "synced")
+    assert asked == [("a", Step.REDISTRIBUTE, 3), ("b", Step.REDISTRIBUTE, 4), ("b", Step.SEAL, 4)]
+    assert (cell.running()["generation"], cell.sync()["state"]) == (4, "synced")
 
 
 def test_a_container_that_the_store_calls_lost_is_replaced(cell: Cell) -> None:
-    cell.containers.works = lambda key: Unanswered() if key.container == "a" else everything_works(key)
+    cell.containers.works = waits_at(Step.REDISTRIBUTE)
     cell.rescaling()
     cell.rounds(4)
+    cell.containers.works = everything_works
     assert cell.containers.generations() == [2], "it works: nobody else is asked"
     cell.container("a", "lost")
     cell.rounds(4)
@@ -249,7 +300,7 @@ def test_containers_that_are_all_lost_end_the_attempt(cell: Cell) -> None:
     cell.rescaling()
     cell.rounds(8)
     assert (cell.running()["stopping"], cell.running()["generation"], cell.sync()["state"]) == (False, 1, "failed")
-    assert cell.containers.generations() == [2, 3, 4]
+    assert cell.containers.generations() == [3, 4, 5]
 
 
 def test_five_failures_in_a_row_are_quarantined_until_a_release(cell: Cell) -> None:
@@ -322,7 +373,7 @@ def test_a_deletion_goes_first_and_the_numbers_that_were_taken_stay_taken(cell: 
     cell.rounds(2)
     assert cell.running() is None
     taken = cell.rows("SELECT generation FROM forgotten")[0]["generation"]
-    assert taken == (1 if round_ == 1 else 2)
+    assert taken == 2
     write_layer(cell.engine, "j", make_layer())
     cell.rounds(1)
     assert (cell.running()["generation"], cell.sync()["plan"]) == (taken + 1, None)

@@ -253,6 +253,10 @@ def refusal(request: HostRequest, known: SpecCache | None, specs: Iterable[TaskS
             return None
         detail = f"generation {request.removes_generation} of {request.job} is in use"
         return Conflict(detail, field="generation", rule="not_in_use")
+    if request.fills_generation is not None and template is not None:
+        return (
+            None if template.generation < request.fills_generation else _used_before(request.job, template.generation)
+        )
     if request.writes_generation is None:
         return None
     if known is None or known.commit_number < (request.after_commit or 0):
@@ -265,8 +269,11 @@ def refusal(request: HostRequest, known: SpecCache | None, specs: Iterable[TaskS
         return Conflict(f"tasks of {request.job} are to run", field="job", rule="stopped")
     if template.generation < request.writes_generation:
         return None
-    detail = f"{request.job} is at generation {template.generation} already"
-    return Conflict(detail, field="target.generation", rule="never_used_before")
+    return _used_before(request.job, template.generation)
+
+
+def _used_before(job: str, generation: int) -> Conflict:
+    return Conflict(f"{job} is at generation {generation} already", field="target.generation", rule="never_used_before")
 
 
 def place(

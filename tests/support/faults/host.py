@@ -50,7 +50,7 @@ PORTS = (
     Port(CheckpointWriter, "write", tuple(FILES.values()), file_of),
     named(StateMover, "move", "move"),
     named(StateMover, "verify", "verify"),
-    named(NewGeneration, "commit_batch_0", "commit of all tasks"),
+    named(NewGeneration, "commit_batch", "commit of all tasks"),
     named(seal, "_seal_checkpoint", "seal of a task"),
     named(_Taking, "_save", "copy of a task"),
     named(_Taking, "_publish", "publish savepoint"),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.jobs import JobState
-from penstock.tasks.redistribution import RedistributionReport, SavepointName
+from penstock.tasks.redistribution import CopyReport, RedistributionReport, SavepointName
 from services.state_syncer.decide.change import decide
 from services.state_syncer.decide.decisions import (
     AwaitStopped,
@@ -38,7 +38,8 @@ SAVEPOINT = SavepointName(job="j", name="s")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OLD, NEW = make_config(), make_config(task_count=4, priority=2)
 RUNNING = Running(OLD, revision=5, generation=3, restarts=0, stopping=True, started=True, commit_number=9)
-QUIESCING = replace(RUNNING, stopping=False, quiescing=True)
+STARTED = replace(RUNNING, stopping=False)
+QUIESCING = replace(STARTED, quiescing=True)
 QUIET = Quiet(0, unheard=False)
 DONE = Done(RedistributionReport())
 LATER = NOW + timedelta(seconds=10)
@@ -51,15 +52,14 @@ def plan(step: Step, **fields: Any) -> Plan:
 
 
 def view(step: Step, outcome: Outcome | None = None, **fields: Any) -> JobView:
-    found = {"candidate": "b", "container_lives": True} | {
-        name: fields.pop(name) for name in ("candidate", "container_lives") if name in fields
-    }
+    found = {"candidate": "b", "container_lives": True, "has_state": True}
+    found |= {name: fields.pop(name) for name in found if name in fields}
     recorded = fields.pop("plan", None) or plan(step)
     progress = Progress(recorded, newest_generation=7, outcome=outcome or Unanswered(), **found)
     sync = SyncRecord(JobState.RESCALING, 6, failures=2)
     values: dict[str, Any] = {"job": "j", "revision": 6, "restarts": 0, "deleting": False, "expected": NEW}
     values |= {
-        "running": QUIESCING if step is Step.QUIESCE else RUNNING,
+        "running": {Step.COPY: STARTED, Step.QUIESCE: QUIESCING}.get(step, RUNNING),
         "sync": sync,
         "presence": Presence.UNKNOWN,
         "progress": progress,
@@ -75,21 +75,90 @@ def test_the_table_has_a_move_for_every_fact_that_a_step_can_find() -> None:
     waiting = {Fact.CHANGED, Fact.LATE, Fact.NOT_GONE, Fact.GONE}
     working = {Fact.UNANSWERED, Fact.DONE, Fact.FAILED, Fact.LOST}
     moving = working | {Fact.CHANGED, Fact.LATE, Fact.GIVEN_UP}
+    copying = {Fact.CHANGED, Fact.LATE, Fact.NEEDLESS, Fact.UNASKED, Fact.UNANSWERED, Fact.DONE, Fact.FAILED}
     quiescing = {Fact.CHANGED, Fact.LATE, Fact.BUSY, Fact.QUIET}
-    wanted = {Step.QUIESCE: quiescing, Step.AWAIT_STOPPED: waiting, Step.REDISTRIBUTE: moving, Step.SEAL: working}
+    wanted = {
+        Step.COPY: copying | {Fact.GIVEN_UP},
+        Step.QUIESCE: quiescing,
+        Step.AWAIT_STOPPED: waiting,
+        Step.REDISTRIBUTE: moving,
+        Step.SEAL: working,
+    }
     assert set(MOVES) == {(step, fact) for step, facts in wanted.items() for fact in facts}
 
 
-def test_it_begins_with_tasks_that_take_no_more_rows_and_a_record_of_the_whole_write() -> None:
-    job = replace(view(Step.SEAL), progress=None, running=replace(RUNNING, stopping=False))
+def test_it_begins_with_a_record_of_the_whole_write_and_the_tasks_run_on() -> None:
+    job = replace(view(Step.SEAL), progress=None, running=STARTED)
     decision = decide(job, NOW)
     assert isinstance(decision, StartRescale)
-    hold = begin_rescale(job, decision, NOW, {"a"})
-    assert hold.commit is not None
-    assert (hold.plan.step, hold.plan.config, hold.plan.generation) == (Step.QUIESCE, NEW, None)
-    assert (hold.commit.config, hold.commit.quiescing, hold.commit.stopping) == (OLD, True, False)
+    begun = begin_rescale(job, decision, NOW, {"a"})
+    assert (begun.plan.step, begun.plan.config, begun.plan.generation, begun.commit) == (Step.COPY, NEW, None, None)
     restore = replace(decision, restore=Restore(number=1, savepoint=SAVEPOINT, generation=1, config=OLD))
     assert begin_rescale(job, restore, NOW, {"a"}).plan.step is Step.AWAIT_STOPPED, "what tasks do last is not kept"
+
+
+def test_a_container_is_asked_to_copy_the_state_into_a_generation_of_its_own() -> None:
+    unasked = plan(Step.COPY, container=None, generation=None)
+    decision = after(view(Step.COPY, plan=unasked), LATER)
+    assert isinstance(decision, Record)
+    assert (decision.plan.step, decision.plan.container, decision.plan.generation) == (Step.COPY, "b", 8)
+    assert decision.commit is None
+    assert after(view(Step.COPY, plan=unasked, candidate=None), LATER) == Poll(unasked, NOBODY)
+
+
+@pytest.mark.parametrize(
+    ("fields", "copied"),
+    [
+        ({"outcome": Done(CopyReport())}, ("a", 7)),
+        ({"outcome": Failed("disk full")}, (None, None)),
+        ({"outcome": Lost("silent")}, (None, None)),
+        ({"container_lives": False}, (None, None)),
+        ({"has_state": False}, (None, None)),
+        ({"has_state": False, "plan": plan(Step.COPY, container=None, generation=None)}, (None, None)),
+    ],
+)
+def test_copied_or_not_the_tasks_take_no_more_rows_then(fields: dict[str, Any], copied: Any) -> None:
+    """Only what was copied whole is kept: the number of any other copy is never used again."""
+    decision = after(view(Step.COPY, **fields), LATER)
+    assert isinstance(decision, Record)
+    assert decision.commit is not None
+    assert (decision.plan.step, decision.plan.container, decision.plan.generation) == (Step.QUIESCE, *copied)
+    assert (decision.commit.config, decision.commit.quiescing, decision.commit.stopping) == (OLD, True, False)
+
+
+def test_a_copy_that_takes_too_long_does_not_fail_the_rescale() -> None:
+    decision = after(view(Step.COPY), NOW + timedelta(hours=2))
+    assert isinstance(decision, Record)
+    assert (decision.plan.step, decision.plan.generation) == (Step.QUIESCE, None)
+
+
+@pytest.mark.parametrize(("lives", "asked"), [(True, "a"), (False, "b")])
+def test_the_redistribution_goes_on_with_the_copy_where_it_is_warm(lives: bool, asked: str) -> None:
+    copied = plan(Step.AWAIT_STOPPED, container="a", generation=7)
+    decision = after(
+        view(Step.AWAIT_STOPPED, plan=copied, presence=Presence.ABSENT, container_lives=lives, candidate="b"), LATER
+    )
+    assert isinstance(decision, Record)
+    assert (decision.plan.step, decision.plan.container, decision.plan.generation) == (Step.REDISTRIBUTE, asked, 7)
+
+
+@pytest.mark.parametrize(
+    ("expected", "kept"), [(NEW | {"priority": 3}, (7, "a")), (make_config(task_count=8), (None, None))]
+)
+def test_a_new_write_while_state_is_copied_begins_another_copy_only_for_another_size(expected: Any, kept: Any) -> None:
+    decision = after(view(Step.COPY, revision=7, expected=expected), LATER)
+    assert isinstance(decision, Record)
+    assert decision.commit is None
+    assert (decision.plan.step, decision.plan.config) == (Step.COPY, expected)
+    assert (decision.plan.generation, decision.plan.container) == kept
+
+
+@pytest.mark.parametrize("expected", [OLD, make_config(priority=3), make_config(package={"name": "p", "version": "2"})])
+def test_the_tasks_run_on_when_no_rescale_is_wanted_any_more(expected: Any) -> None:
+    decision = after(view(Step.COPY, revision=7, expected=expected), LATER)
+    assert isinstance(decision, End)
+    assert decision.failure is None
+    assert (decision.commit.config, decision.commit.stopping, decision.commit.quiescing) == (OLD, False, False)
 
 
 @pytest.mark.parametrize("quiet", [Quiet(), Quiet(2, unheard=False), Quiet(0, unheard=True)])
@@ -346,8 +415,9 @@ def test_tasks_start_only_as_the_old_generation_or_the_one_that_was_sealed_for(j
         assert isinstance(job.progress.outcome, Done)
         assert decision.commit.config == job.progress.plan.config
     if isinstance(decision, Record) and decision.commit is not None:
-        assert (step, decision.commit.stopping) == (Step.QUIESCE, True)
-        assert job.quiet.is_certain
+        commit = decision.commit
+        assert (step, commit.quiescing, commit.stopping) in ((Step.COPY, True, False), (Step.QUIESCE, False, True))
+        assert step is Step.COPY or job.quiet.is_certain
 
 
 @given(VIEWS)
