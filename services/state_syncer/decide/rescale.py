@@ -38,7 +38,7 @@ from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.progress import RUNNING_STEPS, IllegalMove, Plan, Progress, Step, elapsed
 from services.state_syncer.decide.view import JobView, Running
 from services.state_syncer.host_tasks.next_attempt import GiveUp, Retry, after_attempt
-from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost
+from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Unanswered
 from services.state_syncer.host_tasks.plan_tasks import task_of
 
 LONGEST_SECONDS = {Step.COPY: 3600.0, Step.QUIESCE: 600.0, Step.AWAIT_STOPPED: 300.0, Step.REDISTRIBUTE: 3600.0}
@@ -127,7 +127,7 @@ def continue_rescale(view: JobView, running: Running, progress: Progress, now: d
     found = _fact(view, progress, now)
     match MOVES.get((plan.step, found)):
         case Move.STAY:
-            return Poll(plan, str(view.quiet) if plan.step is Step.QUIESCE else "")
+            return Poll(plan, _why(view, progress))
         case Move.HOLD | Move.HOLD_UNCOPIED as move:
             held = replace(_resumed(running), quiescing=True)
             return Record(plan.at(Step.QUIESCE, now, *_copy_of(plan, move)), held)
@@ -148,6 +148,15 @@ def continue_rescale(view: JobView, running: Running, progress: Progress, now: d
             return _finish(view, running, plan, now)
         case None:
             raise IllegalMove(f"{found.name} cannot be found in {plan.step}: {plan}")
+
+
+def _why(view: JobView, progress: Progress) -> str:
+    """What the plan waits for, where that is known better than by its step."""
+    plan, outcome = progress.plan, progress.outcome
+    if plan.step is Step.QUIESCE:
+        return str(view.quiet)
+    told = outcome.progress if isinstance(outcome, Unanswered) else ""
+    return f"{plan.container}: {told}" if told else ""
 
 
 def _copy_of(plan: Plan, move: Move) -> tuple[str | None, int | None]:

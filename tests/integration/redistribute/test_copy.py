@@ -75,6 +75,7 @@ def test_windows_that_close_between_copy_and_stop_are_gone_from_the_copy_too(run
     assert job.rows() == job.unsplit().rows()
 
 
+@pytest.mark.long
 def test_all_four_stores_of_a_join_are_brought_up_to_date(runtime: Runtime, events: Events, keys: Keys) -> None:
     others = Events(events.bootstrap, make_topic(events.bootstrap, KEY_GROUPS), keys)
     job = make_job(runtime, events, OUTER, topics={"others": others.topic}, task_count=1)
@@ -120,7 +121,13 @@ def test_rounds_of_changes_while_rows_come(
     finish(summing, events)
 
 
-@pytest.mark.parametrize("spoilt", ["changes are gone", "another target", "half a copy", "not readable"])
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        "changes are gone",
+        *(pytest.param(why, marks=pytest.mark.long) for why in ("another target", "half a copy", "not readable")),
+    ],
+)
 def test_what_does_not_fit_is_moved_as_a_whole(
     runtime: Runtime, events: Events, summing: Job, monkeypatch: pytest.MonkeyPatch, spoilt: str
 ) -> None:
@@ -160,6 +167,7 @@ def test_a_redistribution_that_died_at_the_changes_begins_anew(
     finish(summing, events)
 
 
+@pytest.mark.long
 def test_a_copy_may_be_repeated_and_fences_the_one_before(runtime: Runtime, events: Events, summing: Job) -> None:
     summing.copy(task_count=3)
     events.add_range(300, 450)
@@ -170,6 +178,7 @@ def test_a_copy_may_be_repeated_and_fences_the_one_before(runtime: Runtime, even
     finish(summing, events)
 
 
+@pytest.mark.long
 def test_the_files_sink_finds_a_log_of_all_batches_before_the_first(
     runtime: Runtime, events: Events, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,7 +21,7 @@ FILES = {"offsets/0": "plan of a task", "commits/0": "commit of a task"}
 CHECKPOINT = re.compile(r"/g[0-9]+/task-[0-9]+$", re.ASCII)
 
 
-def task_of(_: RunningHostTasks, task: HostTask, cancelled: Any) -> str:
+def task_of(_: RunningHostTasks, task: HostTask, *others: Any) -> str:
     """A host task as a whole; after it the reply is still to be sent."""
     return task.request.kind
 

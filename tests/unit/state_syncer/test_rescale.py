@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.jobs import JobState
-from penstock.tasks.redistribution import CopyReport, RedistributionReport, SavepointName
+from penstock.tasks.redistribution import RedistributionReport, SavepointName
 from services.state_syncer.decide.change import decide
 from services.state_syncer.decide.decisions import (
     AwaitStopped,
@@ -27,7 +27,7 @@ from services.state_syncer.decide.decisions import (
 from services.state_syncer.decide.effects import effects
 from services.state_syncer.decide.next_step import next_step
 from services.state_syncer.decide.observe import Presence, Quiet
-from services.state_syncer.decide.progress import IllegalMove, Plan, Progress, Restore, Step
+from services.state_syncer.decide.progress import IllegalMove, Plan, Progress, Step
 from services.state_syncer.decide.rescale import MOVES, NOBODY, Fact, begin_rescale
 from services.state_syncer.decide.view import JobView, Running, SyncRecord, Unusable
 from services.state_syncer.decide.waves import RolloutPolicy
@@ -85,80 +85,6 @@ def test_the_table_has_a_move_for_every_fact_that_a_step_can_find() -> None:
         Step.SEAL: working,
     }
     assert set(MOVES) == {(step, fact) for step, facts in wanted.items() for fact in facts}
-
-
-def test_it_begins_with_a_record_of_the_whole_write_and_the_tasks_run_on() -> None:
-    job = replace(view(Step.SEAL), progress=None, running=STARTED)
-    decision = decide(job, NOW)
-    assert isinstance(decision, StartRescale)
-    begun = begin_rescale(job, decision, NOW, {"a"})
-    assert (begun.plan.step, begun.plan.config, begun.plan.generation, begun.commit) == (Step.COPY, NEW, None, None)
-    restore = replace(decision, restore=Restore(number=1, savepoint=SAVEPOINT, generation=1, config=OLD))
-    assert begin_rescale(job, restore, NOW, {"a"}).plan.step is Step.AWAIT_STOPPED, "what tasks do last is not kept"
-
-
-def test_a_container_is_asked_to_copy_the_state_into_a_generation_of_its_own() -> None:
-    unasked = plan(Step.COPY, container=None, generation=None)
-    decision = after(view(Step.COPY, plan=unasked), LATER)
-    assert isinstance(decision, Record)
-    assert (decision.plan.step, decision.plan.container, decision.plan.generation) == (Step.COPY, "b", 8)
-    assert decision.commit is None
-    assert after(view(Step.COPY, plan=unasked, candidate=None), LATER) == Poll(unasked, NOBODY)
-
-
-@pytest.mark.parametrize(
-    ("fields", "copied"),
-    [
-        ({"outcome": Done(CopyReport())}, ("a", 7)),
-        ({"outcome": Failed("disk full")}, (None, None)),
-        ({"outcome": Lost("silent")}, (None, None)),
-        ({"container_lives": False}, (None, None)),
-        ({"has_state": False}, (None, None)),
-        ({"has_state": False, "plan": plan(Step.COPY, container=None, generation=None)}, (None, None)),
-    ],
-)
-def test_copied_or_not_the_tasks_take_no_more_rows_then(fields: dict[str, Any], copied: Any) -> None:
-    """Only what was copied whole is kept: the number of any other copy is never used again."""
-    decision = after(view(Step.COPY, **fields), LATER)
-    assert isinstance(decision, Record)
-    assert decision.commit is not None
-    assert (decision.plan.step, decision.plan.container, decision.plan.generation) == (Step.QUIESCE, *copied)
-    assert (decision.commit.config, decision.commit.quiescing, decision.commit.stopping) == (OLD, True, False)
-
-
-def test_a_copy_that_takes_too_long_does_not_fail_the_rescale() -> None:
-    decision = after(view(Step.COPY), NOW + timedelta(hours=2))
-    assert isinstance(decision, Record)
-    assert (decision.plan.step, decision.plan.generation) == (Step.QUIESCE, None)
-
-
-@pytest.mark.parametrize(("lives", "asked"), [(True, "a"), (False, "b")])
-def test_the_redistribution_goes_on_with_the_copy_where_it_is_warm(lives: bool, asked: str) -> None:
-    copied = plan(Step.AWAIT_STOPPED, container="a", generation=7)
-    decision = after(
-        view(Step.AWAIT_STOPPED, plan=copied, presence=Presence.ABSENT, container_lives=lives, candidate="b"), LATER
-    )
-    assert isinstance(decision, Record)
-    assert (decision.plan.step, decision.plan.container, decision.plan.generation) == (Step.REDISTRIBUTE, asked, 7)
-
-
-@pytest.mark.parametrize(
-    ("expected", "kept"), [(NEW | {"priority": 3}, (7, "a")), (make_config(task_count=8), (None, None))]
-)
-def test_a_new_write_while_state_is_copied_begins_another_copy_only_for_another_size(expected: Any, kept: Any) -> None:
-    decision = after(view(Step.COPY, revision=7, expected=expected), LATER)
-    assert isinstance(decision, Record)
-    assert decision.commit is None
-    assert (decision.plan.step, decision.plan.config) == (Step.COPY, expected)
-    assert (decision.plan.generation, decision.plan.container) == kept
-
-
-@pytest.mark.parametrize("expected", [OLD, make_config(priority=3), make_config(package={"name": "p", "version": "2"})])
-def test_the_tasks_run_on_when_no_rescale_is_wanted_any_more(expected: Any) -> None:
-    decision = after(view(Step.COPY, revision=7, expected=expected), LATER)
-    assert isinstance(decision, End)
-    assert decision.failure is None
-    assert (decision.commit.config, decision.commit.stopping, decision.commit.quiescing) == (OLD, False, False)
 
 
 @pytest.mark.parametrize("quiet", [Quiet(), Quiet(2, unheard=False), Quiet(0, unheard=True)])

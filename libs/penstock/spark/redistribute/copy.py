@@ -12,7 +12,9 @@ leads to a full copy after the stop, as without this.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from time import monotonic
 
 from py4j.protocol import Py4JJavaError
@@ -35,6 +37,7 @@ log = logger(__name__)
 MOST_ROUNDS = 10
 # So few changed rows are moved after the stop in some hundredths of a second.
 FEW_ROWS = 5_000
+_REPORT_SECONDS = 1.0
 
 
 def copy_state(runtime: Runtime, request: CopyRequest) -> CopyReport:
@@ -91,7 +94,8 @@ class _Copy:
         self, old: list[OldState], stores: tuple[StateStoreInfo, ...], keys: dict[int, KeyFunction]
     ) -> CopyManifest:
         mover = StateMover(self._runtime, old, self._new.tasks, stores, keys)
-        tallies = mover.move()
+        with self._reporting(lambda: f"copies state, {mover.moved():,} rows so far"):
+            tallies = mover.move()
         version = 1
         while goes_on(self._changed):
             self._runtime.before_claim()
@@ -99,8 +103,10 @@ class _Copy:
             if old == since:
                 break
             version += 1
+            self._runtime.report(f"copied {rows(tallies):,} rows of state, and changes in round {version}")
             mover = StateMover(self._runtime, old, self._new.tasks, stores, keys, version)
             self._changed.append(mover.change(versions_since(since, old)))
+        self._runtime.report(f"copied {rows(tallies):,} rows of state, and compares them")
         mover.verify(mover.tally() if version > 1 else tallies)
         return CopyManifest(
             source=self._request.source,
@@ -111,6 +117,23 @@ class _Copy:
             keys=keys,
             rows=rows(tallies),
         )
+
+    @contextmanager
+    def _reporting(self, what: Callable[[], str]) -> Iterator[None]:
+        """Says how far a long call is, once a second."""
+        over = threading.Event()
+
+        def repeat() -> None:
+            while not over.wait(_REPORT_SECONDS):
+                self._runtime.report(what())
+
+        thread = threading.Thread(target=repeat, name="copy-progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def _states(self) -> list[OldState]:
         """The state of each task that has finished a batch, after the last one that it has finished by now."""

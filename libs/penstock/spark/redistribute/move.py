@@ -73,6 +73,10 @@ class StateMover:
         """
         return {store: json.loads(self._java.move(*self._described(store))) for store in self._stores}
 
+    def moved(self) -> int:
+        """How many rows `move` has moved by now; may be called from another thread."""
+        return int(self._java.moved())
+
     def verify(self, moved: Mapping[StateStoreInfo, Tally]) -> None:
         """Reads the new stores again. Raises BrokenCheckpoint when they are not what was moved."""
         for store in self._stores:

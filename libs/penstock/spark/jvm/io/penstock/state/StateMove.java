@@ -7,6 +7,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.atomic.LongAdder;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.streaming.state.ReadStateStore;
@@ -29,6 +30,7 @@ public final class StateMove {
   private final List<TaskState> from = new ArrayList<>();
   private final List<TaskState> to = new ArrayList<>();
   private final int threads;
+  private final LongAdder moved = new LongAdder();
 
   public StateMove(int threads) {
     this.threads = threads;
@@ -75,10 +77,16 @@ public final class StateMove {
             if (!target.put(router, of, key, value, task)) {
               throw severalHave(key, of);
             }
+            moved.increment();
           }).run(task, partition));
       target.commit(threads);
       return tally.toJson();
     }
+  }
+
+  /** The rows that were moved by now. */
+  public long moved() {
+    return moved.sum();
   }
 
   /**
