@@ -16,7 +16,7 @@ from penstock.spark.savepoint.take import _Taking
 from penstock.tasks.host_task import POLICIES, HostTask
 from tests.support.faults.orders import Port, named
 
-FILES = {"offsets/0": "plan of a task", "commits/0": "commit of a task"}
+FILES = {"offsets": "plan of a task", "commits": "commit of a task"}
 
 CHECKPOINT = re.compile(r"/g[0-9]+/task-[0-9]+$", re.ASCII)
 
@@ -27,8 +27,8 @@ def task_of(_: RunningHostTasks, task: HostTask, *others: Any) -> str:
 
 
 def file_of(_: CheckpointWriter, name: str, content: bytes) -> str | None:
-    """The files of one task's new checkpoint that count: those of the others are there or not."""
-    return FILES.get(name)
+    """The files of one task's new checkpoint that count: those of the others are there or not. A seal is no plan."""
+    return None if content.startswith(seal.SEAL) else FILES.get(name.partition("/")[0])
 
 
 def mark_of(_: LocalFiles, path: str, content: bytes) -> str | None:
@@ -49,7 +49,9 @@ PORTS = (
     named(NewGeneration, "clear", "clear"),
     Port(CheckpointWriter, "write", tuple(FILES.values()), file_of),
     named(StateMover, "move", "move"),
+    named(StateMover, "change", "bring changes"),
     named(StateMover, "verify", "verify"),
+    named(NewGeneration, "note_copy", "note what was copied"),
     named(NewGeneration, "commit_batch", "commit of all tasks"),
     named(seal, "_seal_checkpoint", "seal of a task"),
     named(_Taking, "_save", "copy of a task"),
