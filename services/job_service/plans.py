@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.config.classify import Config, classify
 from penstock.config.model import ChangeKind, DesiredState, JobConfig
-from penstock.tasks.host_task import INITIALIZE_SINK, REDISTRIBUTE, SEAL
+from penstock.tasks.host_task import COPY_STATE, INITIALIZE_SINK, REDISTRIBUTE, SEAL
 from penstock.tasks.rates import Rates, catch_up_seconds
 from penstock.tasks.rollout import ROLLOUT_SHARE, is_upgrade, wave_ends
 from penstock.tasks.sinks import prepared_part
@@ -18,9 +18,19 @@ _STEPS = {
     ChangeKind.NONE: ("commit",),
     ChangeKind.LIVE: ("commit", "apply_to_tasks"),
     ChangeKind.RESTART: ("commit", "restart_tasks"),
-    ChangeKind.RESCALE: ("quiesce_tasks", "stop_tasks", "await_stopped", REDISTRIBUTE, SEAL, "commit", "start_tasks"),
+    ChangeKind.RESCALE: (
+        COPY_STATE,
+        "quiesce_tasks",
+        "stop_tasks",
+        "await_stopped",
+        REDISTRIBUTE,
+        SEAL,
+        "commit",
+        "start_tasks",
+    ),
     ChangeKind.FORBIDDEN: (),
 }
+_WHILE_RUNNING = (COPY_STATE, "quiesce")
 _LEAVE_TASKS_ALONE = (ChangeKind.NONE, ChangeKind.FORBIDDEN)
 
 
@@ -39,8 +49,8 @@ def plan(
     """The plan of a write to `layer`, at `version` now, that makes the expected configuration `after` of `before`.
 
     `running` is the running configuration. It is None for a job that never started; such a job may change all fields.
-    `rescale_seconds` is how long the last rescale of the job took, None when it had none. `rates` are its measured
-    rates. `rollout_share` is the share of the tasks in one wave.
+    `rescale_seconds`: for how long the last rescale of the job had it stopped, None when it had none. `rates` are its
+    measured rates. `rollout_share` is the share of the tasks in one wave.
     """
     written = classify(before, after)
     wanted = after.model_dump(mode="json")
@@ -71,6 +81,13 @@ def plan(
     )
 
 
+def stopped_seconds(seconds: Mapping[str, float] | None) -> float | None:
+    """For how long the job stood still, of the seconds of all steps of its last rescale; None without one."""
+    if seconds is None or "total" not in seconds:
+        return None
+    return round(seconds["total"] - sum(seconds.get(step, 0.0) for step in _WHILE_RUNNING), 3)
+
+
 def _first_start(job: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
     count = _task_count(wanted)
     made = [INITIALIZE_SINK] if count and prepared_part(wanted, started=False) else []
@@ -90,7 +107,7 @@ def _steps(kind: ChangeKind, old: int, new: int) -> tuple[str, ...]:
     if kind is ChangeKind.RESTART and not (old and new):
         return ("commit", *(("start_tasks",) if new else ()), *(("stop_tasks",) if old else ()))
     if kind is ChangeKind.RESCALE:
-        counts = {"quiesce_tasks": old, "stop_tasks": old, "start_tasks": new}
+        counts = {COPY_STATE: old, "quiesce_tasks": old, "stop_tasks": old, "start_tasks": new}
         absent = {step for step, count in counts.items() if not count}
         return tuple(step for step in _STEPS[kind] if step not in absent)
     return _STEPS[kind]

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from penstock.control.logs import logger
 from penstock.model.reports import TaskProgress, TaskState
 from penstock.spark.channel import Command, Event, Exit, Lease, Live, Progress, Ready, Reply, Start, Stop, TaskEnded
+from penstock.spark.channel import HostTaskProgress as HostTaskEvent
 from penstock.spark.channel import Loads as LoadsEvent
 from penstock.tasks.selectors import selector
 from penstock.tasks.shards import Sharding
@@ -232,7 +233,7 @@ class State:
         """Whether an event may change the next decisions. Measurements and ignored replies cannot."""
         if isinstance(event, Reply):
             return event.id in self._sent or self.host_tasks.awaits(event.id)
-        return not isinstance(event, Progress | LoadsEvent)
+        return not isinstance(event, HostTaskEvent | Progress | LoadsEvent)
 
     def take(self, host: str, event: Event, now: float) -> TaskView | None:
         """Takes in an event of a host. Returns the task that the event reports as fenced, if any."""
@@ -241,6 +242,8 @@ class State:
                 self._host_ready(host, now)
             case Reply():
                 return self._replied(host, event, now)
+            case HostTaskEvent():
+                self.host_tasks.progressed(event)
             case Progress():
                 self.progress |= {name: each for name, each in event.tasks.items() if self._find(name, host)}
             case LoadsEvent():

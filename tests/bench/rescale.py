@@ -4,6 +4,7 @@ With `--concurrent 20` instead twenty small jobs at once, through the whole stac
 `--busy` instead jobs beside processes that burn all cores, and without them: `tests.bench.rescale_busy`.
 
 A job of `--keys` keys runs as 4 tasks on one host (`local[2]`), is redistributed to 8 and then to 3; rows keep coming.
+`copy_s`: the copy of the state while the tasks ran. With `--no-copy` all state moves after the stop.
 `downtime_s`: from the command to stop the old tasks until each new task has committed its first batch, without the
 time in which the bench itself writes rows for that.
 `redistribute_s`: the host's part of it, from command to report. `rows_per_s`: rows of state moved and verified in that
@@ -21,7 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
 from penstock.config.keygroups import ranges
@@ -33,7 +34,7 @@ from penstock.spark.channel import Stop
 from penstock.spark.checkpoint import last_commit, task_checkpoint
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.settings import SparkSettings
-from penstock.tasks.redistribution import Layout, RedistributionReport, RedistributionRequest
+from penstock.tasks.redistribution import CopyRequest, Layout, RedistributionReport, RedistributionRequest
 from tests.bench.report import finish, say
 from tests.bench.rescale_busy import busy
 from tests.bench.rescale_many import concurrent
@@ -60,6 +61,7 @@ SUM = "SELECT k, count(*) AS c, sum(v) AS s FROM events GROUP BY k"
 WINDOW = "SELECT window.start AS w, k, count(*) AS c FROM events GROUP BY window(at, '1 day'), k"
 DISTINCT = "SELECT DISTINCT k, v FROM events"
 JOIN = "SELECT a.k, a.v, b.v AS w FROM events a JOIN events b ON a.k = b.k AND a.at = b.at AND a.v < b.v"
+SPARK_OWN = "spark_own"
 CASES = {
     "small": Case(SUM, "heap", "update"),
     "stateless": Case("SELECT k, v FROM events WHERE v < 0", "heap"),
@@ -76,9 +78,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--small", type=int, default=10_000)
-    parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--cases", default=",".join([*CASES, SPARK_OWN]))
     parser.add_argument("--concurrent", type=int, metavar="JOBS")
     parser.add_argument("--busy", action="store_true")
+    parser.add_argument("--no-copy", action="store_true")
     arguments = parser.parse_args()
     if arguments.concurrent:
         finish(concurrent(arguments.concurrent))
@@ -91,17 +94,18 @@ def main() -> None:
     figures: dict[str, Any] = {}
     try:
         with EmbeddedKafka(folder / "kafka") as kafka:
-            bench = Bench(_settings(folder, kafka.bootstrap))
-            for name in arguments.cases.split(","):
+            bench = Bench(_settings(folder, kafka.bootstrap), copies=not arguments.no_copy)
+            cases = arguments.cases.split(",")
+            for name in [case for case in cases if case != SPARK_OWN]:
                 keys = arguments.small if name in ("small", "stateless") else int(arguments.keys * CASES[name].share)
                 with running_host(unique(name), bench.settings, folder) as host:
                     figures[name] = bench.measure(host, name, keys)
                 say(f"{name}: {figures[name]}")
-            with running_host(unique("own"), bench.settings, folder) as host:
-                checkpoint, moved = bench.redistributed(host, arguments.keys)
-            with local_session(folder / "session") as session:
-                own = spark_own(session, checkpoint)
-            figures["spark_own"] = moved | {"spark_own_s": own}
+            if SPARK_OWN in cases:
+                with running_host(unique("own"), bench.settings, folder) as host:
+                    checkpoint, moved = bench.redistributed(host, arguments.keys)
+                with local_session(folder / "session") as session:
+                    figures[SPARK_OWN] = moved | {"spark_own_s": spark_own(session, checkpoint)}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     finish(figures)
@@ -110,8 +114,9 @@ def main() -> None:
 class Bench:
     """One broker; each case runs on a host with these settings."""
 
-    def __init__(self, settings: SparkSettings) -> None:
+    def __init__(self, settings: SparkSettings, *, copies: bool = True) -> None:
         self.settings = settings
+        self._copies = copies
         self._bootstrap = settings.kafka_bootstrap
 
     def measure(self, host: Supervisor, name: str, keys: int, sizes: Sequence[int] = SIZES) -> dict[str, float]:
@@ -128,6 +133,7 @@ class Bench:
         return {
             "rows": max(change["rows"] for change in changes),
             "keys": keys,
+            "copy_s": max(change["copy_s"] for change in changes),
             "downtime_s": max(change["downtime_s"] for change in changes),
             "redistribute_s": max(change["redistribute_s"] for change in changes),
             "rows_per_s": min(change["rows_per_s"] for change in changes),
@@ -174,6 +180,14 @@ class Bench:
         )
         return Layout(generation=generation, config=config, ranges=ranges(KEY_GROUPS, tasks))
 
+    def _records(self, topic: str) -> int:
+        """The records of a topic, of which none is ever deleted."""
+        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "bench"})
+        try:
+            return sum(consumer.get_watermark_offsets(TopicPartition(topic, group))[1] for group in range(KEY_GROUPS))
+        finally:
+            consumer.close()
+
     def _start(self, host: Supervisor, job: str, layout: Layout, records: int) -> None:
         for spec in task_specs(job, layout):
             reply = host.start(spec)
@@ -183,10 +197,14 @@ class Bench:
 
     def _change(self, host: Supervisor, request: RedistributionRequest) -> dict[str, float]:
         """A change of size while rows come: the new tasks have something to commit."""
+        topic = request.source.config.inputs["events"].topic
+        copied = _copy(host, request) if self._copies else 0.0
+        _fill(self._bootstrap, topic, KEY_GROUPS * 20)
+        wait_until(lambda: _read(host, request.job) >= self._records(topic), WAIT_S, "the tasks to read on")
         begun = time.perf_counter()
         _stop(host, request.job, request.source)
         stopped = time.perf_counter()
-        _fill(self._bootstrap, request.source.config.inputs["events"].topic, KEY_GROUPS * 20)
+        _fill(self._bootstrap, topic, KEY_GROUPS * 20)
         filled = time.perf_counter()
         report, seconds = _redistribute(host, request)
         specs = task_specs(request.job, request.target)
@@ -206,9 +224,14 @@ class Bench:
             "first batches": committed - started,
         }
         told = ", ".join(f"{name} {part:.2f}" for name, part in parts.items())
-        say(f"{request.job} to {len(specs)}: downtime {downtime:.2f} s ({told}), {report.state_rows} rows")
+        changed = "all" if report.changed_rows is None else report.changed_rows
+        say(
+            f"{request.job} to {len(specs)}: downtime {downtime:.2f} s ({told}), {report.state_rows} rows, "
+            f"{changed} of them after the stop; the copy took {copied:.2f} s"
+        )
         return {
             "rows": report.state_rows,
+            "copy_s": copied,
             "downtime_s": downtime,
             "redistribute_s": seconds,
             "rows_per_s": report.state_rows / seconds,
@@ -256,6 +279,16 @@ def _stop(host: Supervisor, job: str, layout: Layout) -> None:
     for answer in stops:
         if not (reply := answer.result(WAIT_S)).ok:
             raise RuntimeError(reply.error)
+
+
+def _copy(host: Supervisor, request: RedistributionRequest) -> float:
+    """Seconds that the copy of the state took, while the tasks ran."""
+    begun = time.perf_counter()
+    copy = CopyRequest(job=request.job, source=request.source, target=request.target)
+    reply = host.host.send(run(copy)).result(WAIT_S)
+    if not reply.ok:
+        raise RuntimeError(reply.error)
+    return time.perf_counter() - begun
 
 
 def _redistribute(host: Supervisor, request: RedistributionRequest) -> tuple[RedistributionReport, float]:

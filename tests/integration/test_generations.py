@@ -22,7 +22,7 @@ from services.state_syncer.generations.rules import Retention
 from services.state_syncer.generations.store import note
 from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Unanswered
 from tests.support.state_syncer.cell import Cell, depose, elect
-from tests.support.state_syncer.containers import Containers, MemoryHostTasks, everything_works, fails_at
+from tests.support.state_syncer.containers import Containers, MemoryHostTasks, everything_works, fails_at, waits_at
 from tests.support.store.jobs import delete_job, make_layer, write_layer
 
 ENOUGH_ROUNDS = 8
@@ -144,7 +144,7 @@ def test_while_a_plan_is_recorded_nothing_goes(collecting: Collecting) -> None:
     collecting.containers.works = lambda key: Unanswered()
     collecting.rounds(3)
     assert collecting.asked() == [(1, False)]
-    collecting.cell.containers.works = lambda key: Unanswered()
+    collecting.cell.containers.works = waits_at(Step.REDISTRIBUTE)
     collecting.rescale(3)
     assert collecting.cell.step() == "redistribute"
     collecting.containers.works = lambda key: Failed("it must not be asked")
@@ -169,7 +169,7 @@ def test_a_plan_that_does_not_say_its_generation_keeps_all_of_the_job(collecting
     can be read again, and has come to its end: 3 is left."""
     for task_count in (2, 4):
         collecting.rescale(task_count)
-    collecting.cell.containers.works = lambda key: Unanswered()
+    collecting.cell.containers.works = waits_at(Step.REDISTRIBUTE)
     collecting.rescale(3)
     plan = collecting.cell.sync()["plan"]
     assert (collecting.cell.step(), plan["generation"]) == ("redistribute", 3)

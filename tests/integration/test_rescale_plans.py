@@ -18,10 +18,10 @@ from services.state_syncer.decide.budget import Budget
 from services.state_syncer.decide.progress import Step
 from services.state_syncer.generations import store as generations
 from services.state_syncer.generations.rules import Retention, may_go
-from services.state_syncer.host_tasks.outcomes import Lost, Unanswered
+from services.state_syncer.host_tasks.outcomes import Lost
 from services.state_syncer.store.port import SyncStore
 from tests.support.state_syncer.cell import Cell, Interfering, Killed, depose, die, elect
-from tests.support.state_syncer.containers import everything_works, fails_at, silent
+from tests.support.state_syncer.containers import everything_works, fails_at, silent, waits_at
 from tests.support.store.jobs import delete_job, make_config, make_layer, release_job, write_layer
 
 
@@ -39,7 +39,7 @@ def test_a_rescale_goes_through_its_steps_and_commits_the_whole_write(cell: Cell
     assert (cell.running()["stopping"], cell.running()["config"], cell.step()) == (True, make_config(), "await_stopped")
     assert (cell.sync()["state"], cell.sync()["step"], cell.sync()["changed_fields"]) == (
         "rescaling",
-        2,
+        3,
         ["task_count"],
     )
     assert cell.looks_soon
@@ -59,7 +59,8 @@ def test_a_rescale_goes_through_its_steps_and_commits_the_whole_write(cell: Cell
     running = cell.running()
     assert (running["stopping"], running["generation"], running["revision"]) == (False, 2, revision)
     assert running["config"] == make_config(task_count=4, priority=2)
-    assert running["rescale_seconds"] == {"quiesce": 0, "await_stopped": 0, "redistribute": 3, "seal": 0, "total": 3}
+    steps = {"copy_state": 0, "quiesce": 0, "await_stopped": 0, "redistribute": 3, "seal": 0}
+    assert running["rescale_seconds"] == {**steps, "total": 3}
     assert (cell.sync()["state"], cell.sync()["plan"], cell.sync()["step"]) == ("synced", None, None)
     before = cell.rows("SELECT xmin::text, * FROM running")
     cell.rounds(2)
@@ -225,19 +226,21 @@ def test_a_change_after_the_seal_waits_for_the_commit(cell: Cell) -> None:
 
 
 def test_a_container_that_is_lost_is_replaced_under_a_new_number(cell: Cell) -> None:
-    """1. a is asked and falls silent. 2. b is asked, under another number. 3. The rescale ends with that."""
+    """1. a is asked to copy and falls silent, then to redistribute. 2. b is asked, under another number. 3. The rescale
+    ends with that."""
     cell.containers.works = silent("a")
     cell.rescaling()
     cell.rounds(6)
     asked = [(ask.key.container, ask.key.kind, ask.key.number) for ask in cell.containers.asked]
-    assert asked == [("a", Step.REDISTRIBUTE, 2), ("b", Step.REDISTRIBUTE, 3), ("b", Step.SEAL, 3)]
-    assert (cell.running()["generation"], cell.sync()["state"]) == (3, "synced")
+    assert asked == [("a", Step.REDISTRIBUTE, 3), ("b", Step.REDISTRIBUTE, 4), ("b", Step.SEAL, 4)]
+    assert (cell.running()["generation"], cell.sync()["state"]) == (4, "synced")
 
 
 def test_a_container_that_the_store_calls_lost_is_replaced(cell: Cell) -> None:
-    cell.containers.works = lambda key: Unanswered() if key.container == "a" else everything_works(key)
+    cell.containers.works = waits_at(Step.REDISTRIBUTE)
     cell.rescaling()
     cell.rounds(4)
+    cell.containers.works = everything_works
     assert cell.containers.generations() == [2], "it works: nobody else is asked"
     cell.container("a", "lost")
     cell.rounds(4)
@@ -249,7 +252,7 @@ def test_containers_that_are_all_lost_end_the_attempt(cell: Cell) -> None:
     cell.rescaling()
     cell.rounds(8)
     assert (cell.running()["stopping"], cell.running()["generation"], cell.sync()["state"]) == (False, 1, "failed")
-    assert cell.containers.generations() == [2, 3, 4]
+    assert cell.containers.generations() == [3, 4, 5]
 
 
 def test_five_failures_in_a_row_are_quarantined_until_a_release(cell: Cell) -> None:
@@ -322,7 +325,7 @@ def test_a_deletion_goes_first_and_the_numbers_that_were_taken_stay_taken(cell: 
     cell.rounds(2)
     assert cell.running() is None
     taken = cell.rows("SELECT generation FROM forgotten")[0]["generation"]
-    assert taken == (1 if round_ == 1 else 2)
+    assert taken == 2
     write_layer(cell.engine, "j", make_layer())
     cell.rounds(1)
     assert (cell.running()["generation"], cell.sync()["plan"]) == (taken + 1, None)

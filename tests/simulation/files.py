@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from penstock.control.errors import Fenced
 from penstock.spark import fence
-from penstock.tasks.redistribution import Layout, RedistributionRequest
+from penstock.tasks.redistribution import CopyRequest, Layout, RedistributionRequest
 
 ROWS_PER_SECOND = 3.0
 
@@ -34,6 +34,7 @@ class Checkpoint:
     is_sealed: bool = False
     offsets: dict[int, int] = field(default_factory=dict)
     batches: int = 0
+    copied: tuple[Layout, Layout] | None = None
 
 
 @dataclass
@@ -84,6 +85,17 @@ class Files:
             self._write(place, (place.job, line, group), begin.get(group, 0), offset)
             checkpoint.offsets[group] = offset
 
+    def copy_state(self, request: CopyRequest, holder: str) -> None:
+        """Claims the target's checkpoints and leaves a copy there; the source is only read."""
+        if any(self.checkpoints.get(Place(request.job, request.target.generation, 0), Checkpoint()).offsets):
+            self.complain(
+                f"{holder} copies state into {request.job} generation {request.target.generation}, which is used"
+            )
+        for index in range(len(request.target.ranges)):
+            place = Place(request.job, request.target.generation, index)
+            self.claim(place, None, holder)
+            self.checkpoints[place].copied = (request.source, request.target)
+
     def redistribute(self, request: RedistributionRequest, holder: str) -> None:
         """Writes the target's checkpoints from the source's, which nobody owns from now on."""
         job, source, target = request.job, request.source, request.target
@@ -97,6 +109,9 @@ class Files:
         for index, groups in enumerate(target.ranges):
             place = Place(job, target.generation, index)
             self.claim(place, None, holder)
+            copied, self.checkpoints[place].copied = self.checkpoints[place].copied, None
+            if copied not in (None, (source, target)):
+                self.complain(f"{place} has a copy of other layouts")
             own = {group: offsets[group] for group in range(groups.lo, groups.hi) if group in offsets}
             self.checkpoints[place].offsets = own
 

@@ -26,7 +26,13 @@ from penstock.spark.channel import (
 from penstock.spark.channel import Lease as LeaseCommand
 from penstock.spark.fence import Fenced, Mark
 from penstock.spark.host.lease import LeaseWatch
-from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest, SealRequest
+from penstock.tasks.redistribution import (
+    CopyReport,
+    CopyRequest,
+    RedistributionReport,
+    RedistributionRequest,
+    SealRequest,
+)
 from services.task_manager.decide.model import HostExit, HostKey
 from tests.simulation import threads
 from tests.simulation.ground import Ground, Instance
@@ -345,6 +351,8 @@ class SimulatedHost:
     def _host_task(self, command: RunHostTask) -> dict[str, Any]:
         self._require_wanted(command)
         request = command.task.request
+        if isinstance(request, CopyRequest):
+            return self._copy(request, command)
         if not isinstance(request, RedistributionRequest | SealRequest):
             self._pass(1.0)
             return {}
@@ -359,6 +367,16 @@ class SimulatedHost:
         self._files.redistribute(request, self.name)
         self._watcher.took_checkpoints_over(self, request)
         return RedistributionReport().model_dump(mode="json")
+
+    def _copy(self, request: CopyRequest, command: RunHostTask) -> dict[str, Any]:
+        """The tasks of the source run meanwhile; a copy may be lost, or come to nothing."""
+        self._pass(4.0)
+        if self._chance(self._habits.breaks):
+            raise LeaseLost("the copy broke")
+        self._require_wanted(command)
+        self._files.copy_state(request, self.name)
+        self._pass(1.0)
+        return CopyReport().model_dump(mode="json")
 
     def _require_wanted(self, command: RunHostTask) -> None:
         self._require_lease()

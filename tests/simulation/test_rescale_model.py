@@ -81,17 +81,29 @@ class Rescales(RuleBasedStateMachine):
         if job not in self.world.memory.plans:
             self.all_containers(lag=LAGS[-2])
             self.write(job=job, config={"task_count": count})
+            self.copy_state()
             for _ in range(3):
                 self.round(rounds=1)
                 self.all_containers(lag=lag)
             self.round(rounds=1)
 
-    @rule(job=jobs, count=st.sampled_from([2, 4]), lag=st.sampled_from(LAGS), config=CONFIGS)
-    def ask_for_another_size_and_change_it(self, job: str, count: int, lag: str, config: dict[str, object]) -> None:
-        """While tasks finish their batches, something else is asked for, which may need no rescale."""
+    def copy_state(self) -> None:
+        """The plans that just began get their copies, where containers answer."""
+        self.round(rounds=2)
+        for name in NAMES:
+            self.world.finish(name, DONE)
+
+    @rule(job=jobs, count=st.sampled_from([2, 4]), lag=st.sampled_from(LAGS), config=CONFIGS, is_copied=st.booleans())
+    def ask_for_another_size_and_change_it(
+        self, job: str, count: int, lag: str, config: dict[str, object], is_copied: bool
+    ) -> None:
+        """While tasks finish their batches, or state is copied, something else is asked for, which may need no
+        rescale."""
         if job not in self.world.memory.plans:
             self.all_containers(lag=LAGS[-1])
             self.write(job=job, config={"task_count": count})
+            if is_copied:
+                self.copy_state()
             self.round(rounds=1)
             self.all_containers(lag=lag)
             self.write(job=job, config=config)

@@ -4,7 +4,7 @@ The supervisor starts `python -m penstock.spark.host --commands FD --events FD -
 down one pipe, events come up the other. End of file on the command pipe means that the supervisor is gone: the
 host kills its JVM and exits. Every command carries an `id`; exactly one `Reply` with that id answers it. Other
 events are sent unasked: `Ready` once, `Progress` once a second, `Loads` every 10 seconds, `TaskEnded` when a query
-ends by itself.
+ends by itself, `HostTaskProgress` when a host task that takes long has come further.
 """
 
 from __future__ import annotations
@@ -108,6 +108,14 @@ class Reply(Model):
     result: dict[str, Any] = Field(default_factory=dict)
 
 
+class HostTaskProgress(Model):
+    """How far the host task of the command `id` is, in words for people."""
+
+    type: Literal["host_task_progress"] = "host_task_progress"
+    id: int
+    text: str
+
+
 class Progress(Model):
     """Progress of every running task that has any, by task id."""
 
@@ -132,7 +140,7 @@ class TaskEnded(Model):
     out_of_memory: bool = False
 
 
-Event = Annotated[Ready | Reply | Progress | Loads | TaskEnded, Field(discriminator="type")]
+Event = Annotated[Ready | Reply | HostTaskProgress | Progress | Loads | TaskEnded, Field(discriminator="type")]
 
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Command)
 EVENTS: TypeAdapter[Event] = TypeAdapter(Event)

@@ -116,6 +116,8 @@ def task_session(host: SparkSession, config: JobConfig, checkpoint: str, token: 
     own = {
         "spark.sql.shuffle.partitions": str(config.threads_per_task),
         "spark.sql.streaming.stateStore.providerClass": _STATE_STORES[config.state_backend],
+        # A batch writes its changes, not a snapshot: a rescale copies state while batches run, and then their changes.
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "penstock.fence.path": f"{checkpoint}/{FENCE}",
         "penstock.fence.token": token,
         "penstock.fence.allow_not_atomic": str(unlocked).lower(),

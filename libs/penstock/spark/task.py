@@ -74,14 +74,15 @@ class SchedulerPools:
 class Runtime:
     """What a host gives to its tasks. `spark` is its own session; `holder` names the host in FENCE files.
 
-    `before_claim` is called right before a checkpoint is claimed, a savepoint gets or loses its name, or a folder is
-    deleted; what it raises prevents that.
+    `report` takes what a host task says of its progress. `before_claim` is called right before a checkpoint is claimed,
+    a savepoint gets or loses its name, or a folder is deleted; what it raises prevents that.
     """
 
     spark: SparkSession
     settings: SparkSettings
     holder: str
     before_claim: Callable[[], None] = lambda: None
+    report: Callable[[str], None] = lambda text: None
     pools: SchedulerPools = field(default_factory=SchedulerPools)
     placements: Placements = field(default_factory=Placements)
 

@@ -46,6 +46,11 @@ class HostRequest(Model):
         return None
 
     @property
+    def fills_generation(self) -> int | None:
+        """The generation that is filled while tasks of the job run in an earlier one."""
+        return None
+
+    @property
     def after_commit(self) -> int | None:
         """The commit that stopped the job's tasks: older specs say nothing about the request. None: it is not known."""
         return None

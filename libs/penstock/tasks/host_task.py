@@ -14,12 +14,13 @@ from pydantic import Field
 
 from penstock.config.declare import Model
 from penstock.tasks.analysis import AnalysisRequest
-from penstock.tasks.redistribution import GenerationRemoval, RedistributionRequest, SealRequest
+from penstock.tasks.redistribution import CopyRequest, GenerationRemoval, RedistributionRequest, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
 from penstock.tasks.sinks import SinkRequest
 
 Request = Annotated[
-    RedistributionRequest
+    CopyRequest
+    | RedistributionRequest
     | SealRequest
     | SinkRequest
     | SavepointRequest
@@ -29,6 +30,7 @@ Request = Annotated[
     Field(discriminator="kind"),
 ]
 
+COPY_STATE = "copy_state"
 REDISTRIBUTE = "redistribute"
 SEAL = "seal"
 INITIALIZE_SINK = "initialize_sink"
@@ -79,6 +81,8 @@ class Policy:
 
 
 POLICIES: Mapping[str, Policy] = {
+    # A plan goes on without it.
+    COPY_STATE: Policy(attempts=1, losses=1, once=True, own_host=True),
     REDISTRIBUTE: Policy(attempts=1, losses=3, once=True, own_host=True),
     SEAL: Policy(own_room=True, longest_seconds=300.0),
     INITIALIZE_SINK: Policy(attempts=1, losses=1, longest_seconds=300.0),

@@ -38,14 +38,16 @@ class RedistributionReport(Model):
 
     `settled`: tasks whose pending batch had to be finished first. `levelled`: tasks that read on to a common
     watermark. `behind`: tasks that were left behind it, as `completeness: drop_late` asks. `state_rows`: rows of keyed
-    state that moved. `watermark_ms`: the watermark of the new tasks, None without one. `seconds`: by phase (`finish`,
-    `level`, `move`, `verify`).
+    state that moved. `changed_rows`: those that changed after they were copied; None when nothing was copied before.
+    `watermark_ms`: the watermark of the new tasks, None without one. `seconds`: by phase (`finish`, `level`, `move`,
+    `verify`).
     """
 
     settled: int = 0
     levelled: int = 0
     behind: int = 0
     state_rows: int = 0
+    changed_rows: int | None = None
     watermark_ms: int | None = None
     seconds: dict[str, float] = Field(default_factory=dict)
 
@@ -88,6 +90,48 @@ class RedistributionRequest(HostRequest):
     @property
     def after_commit(self) -> int | None:
         return self.stopped_at
+
+
+class CopyReport(Model):
+    """What was copied and verified: nothing when the tasks have no state, or state that can only move at once.
+
+    `changed`: the rows of each round of changes after the first.
+    """
+
+    rows: int = 0
+    rounds: int = 0
+    changed: tuple[int, ...] = ()
+    seconds: float = 0.0
+
+
+class CopyRequest(HostRequest):
+    """Fill the state stores of `target` from those of `source`, whose tasks run: for a redistribution of the same two
+    layouts, which then only brings the changes since. `state_bytes`: as in `RedistributionRequest`."""
+
+    Report: ClassVar[type[Model] | None] = CopyReport
+
+    kind: Literal["copy_state"] = "copy_state"
+    job: str
+    source: Layout
+    target: Layout
+    state_bytes: int | None = None
+
+    @property
+    def key_number(self) -> int:
+        return self.target.generation
+
+    @property
+    def host_config(self) -> JobConfig:
+        """A redistribution that follows on the same host finds it warm."""
+        return self.source.config
+
+    @property
+    def known_state_bytes(self) -> int | None:
+        return self.state_bytes
+
+    @property
+    def fills_generation(self) -> int:
+        return self.target.generation
 
 
 class SealRequest(HostRequest):

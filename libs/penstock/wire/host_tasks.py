@@ -30,12 +30,14 @@ class HostTaskState(StrEnum):
 
 
 class HostTaskAnswer(Model):
-    """`report` is the kind's `Report` as JSON, of a task that is done; `error` and `error_kind` are those of a failure.
+    """`progress` is how far a task is, in words, where its host has said so. `report` is the kind's `Report` as JSON of
+    a task that is done; `error` and `error_kind` are those of a failure.
 
     `error_kind`: `retryable`, `broken` when only another request can help, `lost` when the host died at the work.
     """
 
     state: HostTaskState
+    progress: Text | None = None
     report: Json | None = None
     error: Text | None = None
     error_kind: str | None = None

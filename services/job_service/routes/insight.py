@@ -26,7 +26,7 @@ from services.job_service import access, requests, views
 from services.job_service.analyses import PLAN_SECONDS, must_be_asked
 from services.job_service.explain import explain
 from services.job_service.flows import flow_of
-from services.job_service.plans import plan
+from services.job_service.plans import plan, stopped_seconds
 from services.job_service.requests import JobName, PageOf100, PartsOf, PrincipalOf, known_job
 from services.job_service.store import expected, flows, history, jobs, overview
 from services.job_service.store.layers import all_layers
@@ -76,7 +76,7 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, principal: Princ
         running=running.config if running is not None and has_run else None,
         before=_before(stored, layers),
         after=after,
-        rescale_seconds=None if running is None else (running.rescale_seconds or {}).get("total"),
+        rescale_seconds=None if running is None else stopped_seconds(running.rescale_seconds),
         rates=rates,
         rollout_share=parts.rollout_share,
     )

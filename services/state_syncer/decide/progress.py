@@ -22,6 +22,7 @@ class Step(StrEnum):
     step that follows it, and the result ends the plan.
     """
 
+    COPY = host_task.COPY_STATE
     QUIESCE = "quiesce"
     AWAIT_STOPPED = "await_stopped"
     REDISTRIBUTE = host_task.REDISTRIBUTE
@@ -32,7 +33,17 @@ class IllegalMove(Exception):
     """What is found cannot be in the plan's step: a bug. The message has the whole plan."""
 
 
-STEPS = (Step.QUIESCE.value, "stop", *(step.value for step in Step if step is not Step.QUIESCE), "commit")
+STEPS = (
+    Step.COPY.value,
+    Step.QUIESCE.value,
+    "stop",
+    Step.AWAIT_STOPPED.value,
+    Step.REDISTRIBUTE.value,
+    Step.SEAL.value,
+    "commit",
+)
+RUNNING_STEPS = (Step.COPY, Step.QUIESCE)
+"""The steps in which the tasks of the old generation still run."""
 
 
 class Restore(Model):
@@ -60,7 +71,8 @@ class Plan(Model):
     restore: Restore | None = None
     """The savepoint that is the source in place of the old generation."""
     generation: int | None = None
-    """The number of the present attempt, used for no other one; None before the first."""
+    """The number of the present attempt, used for no other one; None before the first. Before the redistribution it is
+    that of a copy of the state, which the redistribution goes on with."""
     container: str | None = None
     """The container that was asked last."""
     losses: int = 0
@@ -86,6 +98,10 @@ class Plan(Model):
     def describe(self, why: str = "") -> str:
         """What the plan waits for, in words for people; `why` says it better where it is known."""
         match self.step:
+            case Step.COPY if self.container is None:
+                usual = "until a container copies the state; all tasks run"
+            case Step.COPY:
+                usual = f"{self.container} copies the state into generation {self.generation}; all tasks run"
             case Step.QUIESCE:
                 usual = "until all tasks have finished their batches; nothing is stopped yet"
             case Step.AWAIT_STOPPED:
@@ -113,6 +129,7 @@ class Progress:
 
     `newest_generation`: the highest number that the job ever took. `candidate`: the container that would be asked next;
     None when there is none. `container_lives`: the store does not say that the container which was asked is lost.
+    `has_state`: False when all tasks reported that they keep none.
     """
 
     plan: Plan
@@ -120,6 +137,7 @@ class Progress:
     outcome: Outcome = UNANSWERED
     candidate: str | None = None
     container_lives: bool = True
+    has_state: bool = True
 
 
 class PlanRow(NamedTuple):

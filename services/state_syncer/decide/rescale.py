@@ -1,10 +1,10 @@
 """A rescale, step by step: one decision from the recorded plan and the observed progress. Pure.
 
-    quiesce > stop > await_stopped > redistribute > seal > commit
+    copy_state > quiesce > stop > await_stopped > redistribute > seal > commit
 
-One transaction commits that tasks take no more rows, and records the plan. Once they have finished their batches,
-another one commits the stop. The last one commits the new running row and ends the plan. A job without tasks, and one
-that is to be restored, begin with the stop.
+The state is copied while the tasks run. If that fails, all of it is moved after the stop. One transaction commits that
+tasks take no more rows, once they have finished their batches another one the stop, and the last one the new running
+row; it ends the plan. A job without tasks, and one that is to be restored, begin with the stop.
 
 Until `seal` is recorded the old generation can be resumed, so every failure resumes it. After that the plan only goes
 forward, to the configuration that it has recorded.
@@ -35,13 +35,13 @@ from services.state_syncer.decide.decisions import (
     Wait,
 )
 from services.state_syncer.decide.observe import Presence
-from services.state_syncer.decide.progress import IllegalMove, Plan, Progress, Step, elapsed
+from services.state_syncer.decide.progress import RUNNING_STEPS, IllegalMove, Plan, Progress, Step, elapsed
 from services.state_syncer.decide.view import JobView, Running
 from services.state_syncer.host_tasks.next_attempt import GiveUp, Retry, after_attempt
-from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost
+from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Unanswered
 from services.state_syncer.host_tasks.plan_tasks import task_of
 
-LONGEST_SECONDS = {Step.QUIESCE: 600.0, Step.AWAIT_STOPPED: 300.0, Step.REDISTRIBUTE: 3600.0}
+LONGEST_SECONDS = {Step.COPY: 3600.0, Step.QUIESCE: 600.0, Step.AWAIT_STOPPED: 300.0, Step.REDISTRIBUTE: 3600.0}
 NOBODY = "no container can be asked"
 
 
@@ -49,6 +49,8 @@ class Fact(StrEnum):
     """What is found about the present step."""
 
     CHANGED = "the expected configuration changed"
+    UNASKED = "no container was asked yet"
+    NEEDLESS = "the tasks keep no state"
     LATE = "it takes too long"
     BUSY = "tasks finish their batches, or it is unknown"
     QUIET = "all tasks have finished their batches"
@@ -67,6 +69,8 @@ class Move(StrEnum):
     STAY = "stay"
     REPLAN = "replan"
     ABORT = "abort"
+    HOLD = "give the tasks no more rows"
+    HOLD_UNCOPIED = "the same, without a copy of the state"
     STOP = "stop"
     ASK = "ask another container"
     SEAL = "seal"
@@ -75,6 +79,14 @@ class Move(StrEnum):
 
 
 MOVES: Mapping[tuple[Step, Fact], Move] = {
+    (Step.COPY, Fact.CHANGED): Move.REPLAN,
+    (Step.COPY, Fact.LATE): Move.HOLD_UNCOPIED,
+    (Step.COPY, Fact.NEEDLESS): Move.HOLD_UNCOPIED,
+    (Step.COPY, Fact.UNASKED): Move.ASK,
+    (Step.COPY, Fact.UNANSWERED): Move.STAY,
+    (Step.COPY, Fact.DONE): Move.HOLD,
+    (Step.COPY, Fact.FAILED): Move.HOLD_UNCOPIED,
+    (Step.COPY, Fact.GIVEN_UP): Move.HOLD_UNCOPIED,
     (Step.QUIESCE, Fact.CHANGED): Move.REPLAN,
     (Step.QUIESCE, Fact.LATE): Move.ABORT,
     (Step.QUIESCE, Fact.BUSY): Move.STAY,
@@ -102,10 +114,9 @@ def begin_rescale(view: JobView, start: StartRescale, now: datetime, ran_on: Col
     """The first step of a rescale that may begin now. `ran_on`: the containers that have tasks of the job."""
     if view.running is None:
         raise IllegalMove(f"{view.job} has nothing to stop")
-    step = Step.QUIESCE if ran_on and start.restore is None and view.running.asks_for_tasks else Step.AWAIT_STOPPED
-    is_quiesce = step is Step.QUIESCE
-    commit = replace(_resumed(view.running), quiescing=is_quiesce, stopping=not is_quiesce)
-    return Record(_new_plan(start, now, ran_on, step), commit)
+    if ran_on and start.restore is None and view.running.asks_for_tasks:
+        return Record(_new_plan(start, now, ran_on, Step.COPY))
+    return Record(_new_plan(start, now, ran_on, Step.AWAIT_STOPPED), replace(_resumed(view.running), stopping=True))
 
 
 def continue_rescale(view: JobView, running: Running, progress: Progress, now: datetime) -> RescaleStep | BackingOff:
@@ -116,7 +127,10 @@ def continue_rescale(view: JobView, running: Running, progress: Progress, now: d
     found = _fact(view, progress, now)
     match MOVES.get((plan.step, found)):
         case Move.STAY:
-            return Poll(plan, str(view.quiet) if plan.step is Step.QUIESCE else "")
+            return Poll(plan, _why(view, progress))
+        case Move.HOLD | Move.HOLD_UNCOPIED as move:
+            held = replace(_resumed(running), quiescing=True)
+            return Record(plan.at(Step.QUIESCE, now, *_copy_of(plan, move)), held)
         case Move.STOP:
             stopped = replace(_resumed(running), stopping=True)
             return Record(plan.at(Step.AWAIT_STOPPED, now, plan.container, plan.generation), stopped)
@@ -134,6 +148,20 @@ def continue_rescale(view: JobView, running: Running, progress: Progress, now: d
             return _finish(view, running, plan, now)
         case None:
             raise IllegalMove(f"{found.name} cannot be found in {plan.step}: {plan}")
+
+
+def _why(view: JobView, progress: Progress) -> str:
+    """What the plan waits for, where that is known better than by its step."""
+    plan, outcome = progress.plan, progress.outcome
+    if plan.step is Step.QUIESCE:
+        return str(view.quiet)
+    told = outcome.progress if isinstance(outcome, Unanswered) else ""
+    return f"{plan.container}: {told}" if told else ""
+
+
+def _copy_of(plan: Plan, move: Move) -> tuple[str | None, int | None]:
+    """The container that has copied the state, and the generation that it is in; None without a copy."""
+    return (plan.container, plan.generation) if move is Move.HOLD else (None, None)
 
 
 def _new_plan(start: StartRescale, now: datetime, ran_on: Collection[str], step: Step) -> Plan:
@@ -157,13 +185,17 @@ def _fact(view: JobView, progress: Progress, now: datetime) -> Fact:
     if plan.step is not Step.SEAL and view.asks_for_more(plan, plan.config, plan.restore):
         return Fact.CHANGED
     match plan.step:
+        case Step.COPY if not progress.has_state:
+            found = Fact.NEEDLESS
+        case Step.COPY if plan.container is None:
+            found = Fact.UNASKED
         case Step.QUIESCE:
             found = Fact.QUIET if view.quiet.is_certain else Fact.BUSY
         case Step.AWAIT_STOPPED:
             found = _presence(view)
         case _:
             found = _answer(view, progress)
-    waits = found in (Fact.BUSY, Fact.NOT_GONE, Fact.UNANSWERED)
+    waits = found in (Fact.UNASKED, Fact.BUSY, Fact.NOT_GONE, Fact.UNANSWERED)
     limit = longest_seconds(plan)
     return Fact.LATE if waits and limit is not None and elapsed(plan.step_at, now) >= limit else found
 
@@ -194,12 +226,16 @@ def _answer(view: JobView, progress: Progress) -> Fact:
 
 
 def _ask(progress: Progress, now: datetime) -> Record[Plan] | Poll[Plan]:
-    """Asks the next container. An attempt to write has a number that was never used, so it cannot meet any other."""
+    """Asks the next container. An attempt to write has a number that was never used, so it cannot meet any other; a
+    redistribution goes on with what was copied, where it can be in the container that copied it."""
     plan, container, unused = progress.plan, progress.candidate, progress.newest_generation + 1
     if container is None:
         return Poll(plan, NOBODY)
+    if plan.step is Step.COPY:
+        return Record(plan.model_copy(update={"container": container, "generation": unused}))
     if plan.step is Step.AWAIT_STOPPED:
-        return Record(plan.at(Step.REDISTRIBUTE, now, container, unused))
+        warm = plan.container if plan.container is not None and progress.container_lives else container
+        return Record(plan.at(Step.REDISTRIBUTE, now, warm, plan.generation or unused))
     generation = unused if plan.step is Step.REDISTRIBUTE else plan.generation
     changes = {"container": container, "generation": generation, "losses": plan.losses + 1}
     return Record(plan.model_copy(update=changes))
@@ -220,19 +256,19 @@ def _replan(view: JobView, running: Running, plan: Plan, now: datetime) -> Resca
 
     Tasks that still run only take rows again; what else is asked of them is decided once no plan is recorded.
     """
-    is_quiesce = plan.step is Step.QUIESCE
+    is_running = plan.step in RUNNING_STEPS
     decision = decide(replace(view, running=replace(running, stopping=True)), now)
     match decision:
-        case Commit() as commit if is_quiesce:
+        case Commit() as commit if is_running:
             return _taken_back(plan, running, commit)
         case StartRescale(commit) | (Commit(then=None) as commit) if _has_other_output(view, plan, commit):
             waits = Wait(f"{INITIALIZE_SINK}: once the job runs again", commit.difference)
             return End(plan, replace(_resumed(running), then=waits))
-        case StartRescale(commit, restore) if is_quiesce and restore is not None:
+        case StartRescale(commit, restore) if is_running and restore is not None:
             return _taken_back(plan, running, commit)
         case StartRescale():
-            begun = plan.step_at if is_quiesce else now
-            fresh = _new_plan(decision, begun, plan.ran_on, Step.QUIESCE if is_quiesce else Step.AWAIT_STOPPED)
+            begun = plan.step_at if plan.step is Step.QUIESCE else now
+            fresh = _new_plan(decision, begun, plan.ran_on, plan.step if is_running else Step.AWAIT_STOPPED)
             return Record(_carried_over(plan, fresh) if _same_target(running, plan, fresh) else fresh)
         case Commit(then=None):
             return End(plan, decision)

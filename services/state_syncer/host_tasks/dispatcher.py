@@ -161,14 +161,14 @@ class WantedHostTasks:
             log.exception("asking a container broke", container=key.container, job=key.job)
             outcome = Failed(repr(error))
         if isinstance(outcome, Unanswered):
-            self._ask_again(key, known)
+            self._ask_again(key, known, outcome)
         else:
             self._note(known, outcome)
 
-    def _ask_again(self, key: AttemptKey, known: _Known) -> None:
+    def _ask_again(self, key: AttemptKey, known: _Known, outcome: Unanswered) -> None:
         """The task goes on: its end is waited for further, in turn with the other attempts, until its time is up."""
         with self._lock:
-            known.silent_since, known.answered = None, True
+            known.silent_since, known.answered, known.outcome = None, True, outcome
         limit = POLICIES[key.kind].longest_seconds
         if self._dispatcher.monotonic() - known.begun_at >= limit:
             self._note(known, Lost(f"not done after {limit:.0f} s"))
@@ -200,7 +200,7 @@ class WantedHostTasks:
 def _outcome(request: HostRequest, answer: HostTaskAnswer) -> Outcome:
     match answer.state:
         case HostTaskState.RUNNING:
-            return Unanswered()
+            return Unanswered(answer.progress or "")
         case HostTaskState.DONE:
             return _done(request, answer)
         case HostTaskState.FAILED if answer.error_kind == LOST:

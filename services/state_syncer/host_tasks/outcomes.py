@@ -11,7 +11,9 @@ from penstock.tasks.host_task import Request
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """Nothing was asked yet, there is no answer yet, or the work goes on."""
+    """Nothing was asked yet, there is no answer yet, or the work goes on. `progress`: what its host says of it."""
+
+    progress: str = ""
 
 
 @dataclass(frozen=True, slots=True)

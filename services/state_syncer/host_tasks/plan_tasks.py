@@ -9,7 +9,7 @@ from typing import Any
 from penstock.config.classify import classify
 from penstock.config.model import ChangeKind, JobConfig
 from penstock.tasks.host_task import REDISTRIBUTE
-from penstock.tasks.redistribution import Layout, RedistributionRequest, SealRequest
+from penstock.tasks.redistribution import CopyRequest, Layout, RedistributionRequest, SealRequest
 from penstock.tasks.selectors import selector_of
 from penstock.tasks.spec import key_group_ranges
 from services.state_syncer.decide.progress import Plan, PlanRow, Step
@@ -46,7 +46,7 @@ class PlanTasks:
         plan = progress.plan
         task = task_of(view.job, plan, view.failures)
         candidate = pick(task, self._candidates)
-        if candidate is not None and plan.step is Step.AWAIT_STOPPED:
+        if candidate is not None and plan.container is None and plan.step in (Step.COPY, Step.AWAIT_STOPPED):
             # Each observation counts, so that plans that begin together are spread.
             self._candidates.add(REDISTRIBUTE, candidate)
         seen = replace(
@@ -54,6 +54,7 @@ class PlanTasks:
             outcome=self._outcome(task.key),
             candidate=candidate,
             container_lives=plan.container in self._candidates.places,
+            has_state=self._state_bytes.get(view.job) != 0,
         )
         return replace(view, progress=seen)
 
@@ -85,7 +86,7 @@ def task_of(job: str, plan: Plan, failures: int) -> HostTaskStep:
 
 def request_of(
     job: str, plan: Plan, running: Running, state_bytes: int | None = None
-) -> RedistributionRequest | SealRequest:
+) -> CopyRequest | RedistributionRequest | SealRequest:
     """The request to the plan's container. `state_bytes`: the size of the state as the job's tasks reported it.
 
     Raises ValueError (pydantic's, too) when a configuration cannot be read.
@@ -96,6 +97,9 @@ def request_of(
     if plan.generation is None:
         raise ValueError(f"the plan of {job} has taken no generation")
     restore = plan.restore
+    if plan.step is Step.COPY:
+        target = layout(plan.generation, _target_config(running, plan))
+        return CopyRequest(job=job, source=source, target=target, state_bytes=state_bytes)
     if restore is not None:
         source = layout(restore.generation, restore.config).model_copy(update={"savepoint": restore.savepoint})
     return RedistributionRequest(

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from penstock.config.model import DesiredState
 from penstock.control.errors import Conflict, Unavailable
 from penstock.spark.channel import CancelHostTask as CancelCommand
-from penstock.spark.channel import Reply
+from penstock.spark.channel import HostTaskProgress, Reply
 from penstock.spark.channel import RunHostTask as RunCommand
 from penstock.tasks.host_request import HostRequest
 from penstock.tasks.host_task import POLICIES, HostTask
@@ -49,7 +49,8 @@ class Entry:
     """One host task. `command`: the id under which `host` was told; 0 before. `answer`: once it is over.
     `failed_before`: how many hosts of the key had failed to start in a row when it began to wait.
 
-    `cancelled`: the State Syncer took it back. `revoked`: the host was told so, and claims no more checkpoints.
+    `progress`: what its host said of it last. `cancelled`: the State Syncer took it back. `revoked`: the host was told
+    so, and claims no more checkpoints.
     """
 
     task: HostTask
@@ -57,6 +58,7 @@ class Entry:
     host: str = ""
     command: int = 0
     failed_before: float = math.inf
+    progress: str | None = None
     revoked: bool = False
     cancelled: bool = False
     answer: HostTaskAnswer | None = None
@@ -143,7 +145,7 @@ class AcceptedHostTasks:
         again."""
         entry = self._entries.get(key)
         if entry is None or entry.answer is None:
-            return HostTaskAnswer(state=HostTaskState.RUNNING)
+            return HostTaskAnswer(state=HostTaskState.RUNNING, progress=None if entry is None else entry.progress)
         if entry.answer.state is HostTaskState.FAILED:
             del self._entries[key]
         return entry.answer
@@ -220,6 +222,12 @@ class AcceptedHostTasks:
             if entry.is_sent and entry.command == reply.id:
                 self._end(entry, _answer(entry.task.request, reply))
 
+    def progressed(self, progress: HostTaskProgress) -> None:
+        """A host said how far a task is."""
+        for entry in self._entries.values():
+            if entry.is_sent and entry.command == progress.id:
+                entry.progress = progress.text
+
     def host_exited(self, host: str, reason: str, *, was_late: bool) -> None:
         """The host's tasks are lost; another host may try them again. `was_late`: it was killed for one of them."""
         why = f"it was not done in time, so host {host} was killed" if was_late else f"host {host} ended: {reason}"
@@ -253,6 +261,10 @@ def refusal(request: HostRequest, known: SpecCache | None, specs: Iterable[TaskS
             return None
         detail = f"generation {request.removes_generation} of {request.job} is in use"
         return Conflict(detail, field="generation", rule="not_in_use")
+    if request.fills_generation is not None and template is not None:
+        return (
+            None if template.generation < request.fills_generation else _used_before(request.job, template.generation)
+        )
     if request.writes_generation is None:
         return None
     if known is None or known.commit_number < (request.after_commit or 0):
@@ -265,8 +277,11 @@ def refusal(request: HostRequest, known: SpecCache | None, specs: Iterable[TaskS
         return Conflict(f"tasks of {request.job} are to run", field="job", rule="stopped")
     if template.generation < request.writes_generation:
         return None
-    detail = f"{request.job} is at generation {template.generation} already"
-    return Conflict(detail, field="target.generation", rule="never_used_before")
+    return _used_before(request.job, template.generation)
+
+
+def _used_before(job: str, generation: int) -> Conflict:
+    return Conflict(f"{job} is at generation {generation} already", field="target.generation", rule="never_used_before")
 
 
 def place(

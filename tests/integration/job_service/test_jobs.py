@@ -212,7 +212,7 @@ def test_a_plan_says_what_would_happen_and_writes_nothing(service: RunningJobSer
     live = client.plan("etl", {"priority": 1})
     assert (live.kind, live.steps, live.downtime_seconds) == ("live", ["commit", "apply_to_tasks"], 0.0)
     rescale = client.plan("etl", {"task_count": 4})
-    assert (rescale.kind, rescale.steps[3:5], rescale.downtime_seconds) == ("rescale", ["redistribute", "seal"], None)
+    assert (rescale.kind, rescale.steps[4:6], rescale.downtime_seconds) == ("rescale", ["redistribute", "seal"], None)
     execute(service, """UPDATE running SET rescale_seconds = '{"seal": 0.5, "total": 2.5}'""")
     execute(service, _MEASURED.format("0, now(), 100, 400, 30"))
     one_task_unknown = client.plan("etl", {"task_count": 4})

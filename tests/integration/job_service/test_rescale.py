@@ -70,7 +70,7 @@ def test_the_plan_is_shown_while_it_lasts(client: JobClient, cell: Cell) -> None
     client.rescale("etl", 4)
     cell.rounds(2)
     job, sync = client.get_job("etl"), client.sync("etl")
-    assert (job.state, sync.state, sync.step) == ("rescaling", "rescaling", 3)
+    assert (job.state, sync.state, sync.step) == ("rescaling", "rescaling", 4)
     assert sync.plan["steps"][sync.step or 0] == sync.plan["step"] == "redistribute"
     assert (sync.plan["generation"], sync.plan["container"], "config" in sync.plan) == (2, "a", False)
     assert sync.detail == "redistribute: a writes generation 2"

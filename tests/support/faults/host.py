@@ -16,19 +16,19 @@ from penstock.spark.savepoint.take import _Taking
 from penstock.tasks.host_task import POLICIES, HostTask
 from tests.support.faults.orders import Port, named
 
-FILES = {"offsets/0": "plan of a task", "commits/0": "commit of a task"}
+FILES = {"offsets": "plan of a task", "commits": "commit of a task"}
 
 CHECKPOINT = re.compile(r"/g[0-9]+/task-[0-9]+$", re.ASCII)
 
 
-def task_of(_: RunningHostTasks, task: HostTask, cancelled: Any) -> str:
+def task_of(_: RunningHostTasks, task: HostTask, *others: Any) -> str:
     """A host task as a whole; after it the reply is still to be sent."""
     return task.request.kind
 
 
 def file_of(_: CheckpointWriter, name: str, content: bytes) -> str | None:
-    """The files of one task's new checkpoint that count: those of the others are there or not."""
-    return FILES.get(name)
+    """The files of one task's new checkpoint that count: those of the others are there or not. A seal is no plan."""
+    return None if content.startswith(seal.SEAL) else FILES.get(name.partition("/")[0])
 
 
 def mark_of(_: LocalFiles, path: str, content: bytes) -> str | None:
@@ -49,8 +49,10 @@ PORTS = (
     named(NewGeneration, "clear", "clear"),
     Port(CheckpointWriter, "write", tuple(FILES.values()), file_of),
     named(StateMover, "move", "move"),
+    named(StateMover, "change", "bring changes"),
     named(StateMover, "verify", "verify"),
-    named(NewGeneration, "commit_batch_0", "commit of all tasks"),
+    named(NewGeneration, "note_copy", "note what was copied"),
+    named(NewGeneration, "commit_batch", "commit of all tasks"),
     named(seal, "_seal_checkpoint", "seal of a task"),
     named(_Taking, "_save", "copy of a task"),
     named(_Taking, "_publish", "publish savepoint"),

@@ -21,12 +21,13 @@ from pyspark.sql import functions as F
 
 from penstock.config.model import JobConfig
 from penstock.spark.files import LOCAL_FILES, local_path
+from penstock.spark.redistribute.copy import copy_state
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.old import OldGeneration
 from penstock.spark.redistribute.positions import task_specs, trace
 from penstock.spark.settings import SparkSettings
 from penstock.spark.task import RunningTask, Runtime
-from penstock.tasks.redistribution import Layout, RedistributionReport, RedistributionRequest
+from penstock.tasks.redistribution import CopyReport, CopyRequest, Layout, RedistributionReport, RedistributionRequest
 from penstock.tasks.spec import key_group_ranges
 from tests.support.spark.hosts import make_topic
 from tests.support.spark.session import unique
@@ -164,6 +165,11 @@ class Job:
         config = self.config.model_copy(update=changes)
         layout = Layout(generation=self.generation + 1, config=config, ranges=key_group_ranges(config))
         return RedistributionRequest(job=self.name, source=self.layout, target=layout)
+
+    def copy(self, **changes: Any) -> CopyReport:
+        """The state is copied for the next generation; the tasks may run or not."""
+        request = self.target(**changes)
+        return copy_state(self.runtime, CopyRequest(job=request.job, source=request.source, target=request.target))
 
     def rescale(self, **changes: Any) -> RedistributionReport:
         """The next generation takes over."""

@@ -26,6 +26,7 @@ class Cell:
 
     `names`: the live containers, of which the first runs all tasks. They do host tasks as `containers` says. With
     `is_quiet_at_once`, tasks that are to take no more rows say within the round that they have finished their batches.
+    With `copies_at_once`, state is copied within the round.
     """
 
     engine: Engine
@@ -33,6 +34,7 @@ class Cell:
     one_by_one: bool = False
     now: datetime = datetime(2026, 1, 1, tzinfo=UTC)
     is_quiet_at_once: bool = True
+    copies_at_once: bool = True
 
     def __post_init__(self) -> None:
         self.epoch = elect(self.engine, "first")
@@ -56,9 +58,14 @@ class Cell:
 
     def round(self) -> None:
         self.looks_soon = self.syncer.round(self.epoch)
-        if self.is_quiet_at_once and self.rows("SELECT FROM sync_state WHERE plan->>'step' = 'quiesce'"):
+        if self.copies_at_once and self._is_any_at("copy_state"):
+            self.looks_soon = self.syncer.round(self.epoch) and self.syncer.round(self.epoch)
+        if self.is_quiet_at_once and self._is_any_at("quiesce"):
             self.quiet()
             self.looks_soon = self.syncer.round(self.epoch)
+
+    def _is_any_at(self, step: str) -> bool:
+        return bool(self.rows("SELECT FROM sync_state WHERE plan->>'step' = :step", step=step))
 
     def quiet(self, *names: str) -> None:
         """These containers, or all, say that no task of a job that takes no more rows is in a batch."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from penstock.tasks.redistribution import RedistributionReport
+from penstock.tasks.redistribution import CopyReport, RedistributionReport
 from services.state_syncer.decide.progress import Step
 from services.state_syncer.host_tasks.dispatcher import WantedHostTasks
 from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Lost, Outcome, Unanswered
@@ -13,12 +13,18 @@ Script = Callable[[AttemptKey], Outcome]
 
 
 def everything_works(key: AttemptKey) -> Outcome:
-    return Done(RedistributionReport()) if key.kind == Step.REDISTRIBUTE else Done()
+    reports = {Step.REDISTRIBUTE: RedistributionReport(), Step.COPY: CopyReport()}
+    return Done(reports.get(key.kind))
 
 
 def fails_at(step: Step) -> Script:
     """Every attempt at a step fails."""
     return lambda key: Failed("disk full") if key.kind == step else everything_works(key)
+
+
+def waits_at(step: Step) -> Script:
+    """No attempt at a step comes to an end."""
+    return lambda key: Unanswered() if key.kind == step else everything_works(key)
 
 
 def silent(container: str) -> Script:
@@ -29,12 +35,14 @@ def silent(container: str) -> Script:
 class Containers:
     """Asked by any number of syncers, one after another: what they know is theirs and outlives those.
 
-    `asked` has every attempt once, in order, that was asked while `works` answered for it.
+    `asked` has every attempt once, in order, that was asked while `works` answered for it; `copies` those to copy
+    state.
     """
 
     def __init__(self, works: Script = everything_works) -> None:
         self.works = works
         self.asked: list[Attempt] = []
+        self.copies: list[Attempt] = []
 
     def generations(self) -> list[int | None]:
         """The generations that were to be written, in order."""
@@ -65,11 +73,12 @@ class MemoryHostTasks(WantedHostTasks):
         return self._outcomes.get(key, Unanswered())
 
     def want(self, attempts: Iterable[Attempt], leader_epoch: int) -> None:
-        before, self._outcomes = self._outcomes, {}
+        outcomes, self._outcomes = self._outcomes, {}
         for attempt in attempts:
             if isinstance(attempt.request, Failed):
                 self._outcomes[attempt.key] = attempt.request
                 continue
-            if all(attempt.key != known.key for known in self._containers.asked):
-                self._containers.asked.append(attempt)
-            self._outcomes[attempt.key] = before.get(attempt.key) or self._containers.works(attempt.key)
+            known = self._containers.copies if attempt.key.kind == Step.COPY else self._containers.asked
+            if all(attempt.key != before.key for before in known):
+                known.append(attempt)
+            self._outcomes[attempt.key] = outcomes.get(attempt.key) or self._containers.works(attempt.key)

@@ -17,7 +17,13 @@ from penstock.model.reports import TaskProgress, TaskReport, TaskState
 from penstock.store.running import STATE_SYNCER
 from penstock.tasks.host_request import HostRequest
 from penstock.tasks.ownership import Member
-from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest, SealRequest
+from penstock.tasks.redistribution import (
+    CopyReport,
+    CopyRequest,
+    RedistributionReport,
+    RedistributionRequest,
+    SealRequest,
+)
 from penstock.tasks.savepoint import SavepointRemoval, SavepointReport, SavepointRequest
 from services.state_syncer.host_tasks.dispatcher import WantedHostTasks
 from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Lost, Outcome, Unanswered
@@ -195,6 +201,12 @@ class World:
         job, request = ask.key.job, ask.request
         if isinstance(request, SavepointRequest):
             return
+        if isinstance(request, CopyRequest):
+            if (job, request.target.generation) in self.written:
+                self.complaints.append(
+                    f"{name} copies state into generation {request.target.generation}, which is written"
+                )
+            return
         if isinstance(request, SavepointRemoval):
             self._removal_asked(request)
             return
@@ -230,6 +242,8 @@ class World:
             case RedistributionRequest():
                 self.written.add((request.job, request.target.generation))
                 return DONE
+            case CopyRequest():
+                return Done(CopyReport())
             case SavepointRequest():
                 self.saved.add((request.job, request.name))
                 return Done(SavepointReport(tasks=(), bytes=0))

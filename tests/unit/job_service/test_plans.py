@@ -20,7 +20,16 @@ BASE: dict[str, Any] = {
 TWO = ("etl/0", "etl/1")
 FOUR = (*TWO, "etl/2", "etl/3")
 STOPPED = {"desired_state": "stopped"}
-RESCALED = ("quiesce_tasks", "stop_tasks", "await_stopped", "redistribute", "seal", "commit", "start_tasks")
+RESCALED = (
+    "copy_state",
+    "quiesce_tasks",
+    "stop_tasks",
+    "await_stopped",
+    "redistribute",
+    "seal",
+    "commit",
+    "start_tasks",
+)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +45,7 @@ RESCALED = ("quiesce_tasks", "stop_tasks", "await_stopped", "redistribute", "sea
             {},
             {"task_count": 4},
             ChangeKind.RESCALE,
-            ("quiesce_tasks", "stop_tasks", "await_stopped", "redistribute", "seal", "commit", "start_tasks"),
+            RESCALED,
             FOUR,
             None,
         ),

@@ -25,6 +25,7 @@ KEY = key_of("j", PLAN, 0)
 ASK = Attempt(KEY, "http://a", request_of("j", PLAN, RUNNING))
 REPORT = RedistributionReport(state_rows=3)
 GOES_ON = HostTaskAnswer(state=HostTaskState.RUNNING)
+TELLS = HostTaskAnswer(state=HostTaskState.RUNNING, progress="half of it")
 DONE = HostTaskAnswer(state=HostTaskState.DONE, report=as_json(REPORT))
 
 
@@ -72,7 +73,7 @@ class Bench:
         self.client.answers.append(answer)
         self.tasks.want([ASK], leader_epoch)
         self.client.gate.release()
-        if answer is GOES_ON:
+        if answer in (GOES_ON, TELLS):
             wait_until(lambda: self.client.begun > len(self.client.urls) >= asked, 10, "the next question")
         else:
             self.dispatcher.pool.submit(int).result(timeout=10)
@@ -102,6 +103,7 @@ def test_asking_returns_at_once_and_nothing_is_asked_twice_at_the_same_time(benc
     ("answer", "outcome"),
     [
         (GOES_ON, Unanswered()),
+        (TELLS, Unanswered("half of it")),
         (DONE, Done(REPORT)),
         (HostTaskAnswer(state=HostTaskState.FAILED, error="disk full"), Failed("disk full")),
         (HostTaskAnswer(state=HostTaskState.FAILED, error="died", error_kind=LOST), Lost("died")),

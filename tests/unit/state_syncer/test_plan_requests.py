@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.tasks.redistribution import RedistributionRequest, SealRequest
+from penstock.tasks.redistribution import CopyRequest, RedistributionRequest, SealRequest
 from services.state_syncer.decide.progress import Plan, Step
 from services.state_syncer.decide.view import Running
 from services.state_syncer.host_tasks.plan_tasks import key_of, request_of
@@ -58,6 +58,14 @@ def test_what_a_job_asks_for_may_come_and_go(before: dict[str, Any], after: dict
     request = request_of("j", plan, replace(RUNNING, config=ran))
     assert isinstance(request, RedistributionRequest)
     assert request.target.config.model_dump(mode="json") == make_config(task_count=4, **after)
+
+
+def test_a_copy_is_of_the_layouts_that_the_redistribution_will_have() -> None:
+    copying = PLAN.model_copy(update={"step": Step.COPY})
+    copied, request = request_of("j", copying, RUNNING, 5), request_of("j", PLAN, RUNNING, 5)
+    assert isinstance(copied, CopyRequest)
+    assert isinstance(request, RedistributionRequest)
+    assert (copied.source, copied.target, copied.state_bytes) == (request.source, request.target, 5)
 
 
 def test_the_generation_that_ran_is_sealed() -> None:

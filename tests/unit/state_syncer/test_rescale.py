@@ -27,7 +27,7 @@ from services.state_syncer.decide.decisions import (
 from services.state_syncer.decide.effects import effects
 from services.state_syncer.decide.next_step import next_step
 from services.state_syncer.decide.observe import Presence, Quiet
-from services.state_syncer.decide.progress import IllegalMove, Plan, Progress, Restore, Step
+from services.state_syncer.decide.progress import IllegalMove, Plan, Progress, Step
 from services.state_syncer.decide.rescale import MOVES, NOBODY, Fact, begin_rescale
 from services.state_syncer.decide.view import JobView, Running, SyncRecord, Unusable
 from services.state_syncer.decide.waves import RolloutPolicy
@@ -38,7 +38,8 @@ SAVEPOINT = SavepointName(job="j", name="s")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OLD, NEW = make_config(), make_config(task_count=4, priority=2)
 RUNNING = Running(OLD, revision=5, generation=3, restarts=0, stopping=True, started=True, commit_number=9)
-QUIESCING = replace(RUNNING, stopping=False, quiescing=True)
+STARTED = replace(RUNNING, stopping=False)
+QUIESCING = replace(STARTED, quiescing=True)
 QUIET = Quiet(0, unheard=False)
 DONE = Done(RedistributionReport())
 LATER = NOW + timedelta(seconds=10)
@@ -51,15 +52,14 @@ def plan(step: Step, **fields: Any) -> Plan:
 
 
 def view(step: Step, outcome: Outcome | None = None, **fields: Any) -> JobView:
-    found = {"candidate": "b", "container_lives": True} | {
-        name: fields.pop(name) for name in ("candidate", "container_lives") if name in fields
-    }
+    found = {"candidate": "b", "container_lives": True, "has_state": True}
+    found |= {name: fields.pop(name) for name in found if name in fields}
     recorded = fields.pop("plan", None) or plan(step)
     progress = Progress(recorded, newest_generation=7, outcome=outcome or Unanswered(), **found)
     sync = SyncRecord(JobState.RESCALING, 6, failures=2)
     values: dict[str, Any] = {"job": "j", "revision": 6, "restarts": 0, "deleting": False, "expected": NEW}
     values |= {
-        "running": QUIESCING if step is Step.QUIESCE else RUNNING,
+        "running": {Step.COPY: STARTED, Step.QUIESCE: QUIESCING}.get(step, RUNNING),
         "sync": sync,
         "presence": Presence.UNKNOWN,
         "progress": progress,
@@ -75,21 +75,16 @@ def test_the_table_has_a_move_for_every_fact_that_a_step_can_find() -> None:
     waiting = {Fact.CHANGED, Fact.LATE, Fact.NOT_GONE, Fact.GONE}
     working = {Fact.UNANSWERED, Fact.DONE, Fact.FAILED, Fact.LOST}
     moving = working | {Fact.CHANGED, Fact.LATE, Fact.GIVEN_UP}
+    copying = {Fact.CHANGED, Fact.LATE, Fact.NEEDLESS, Fact.UNASKED, Fact.UNANSWERED, Fact.DONE, Fact.FAILED}
     quiescing = {Fact.CHANGED, Fact.LATE, Fact.BUSY, Fact.QUIET}
-    wanted = {Step.QUIESCE: quiescing, Step.AWAIT_STOPPED: waiting, Step.REDISTRIBUTE: moving, Step.SEAL: working}
+    wanted = {
+        Step.COPY: copying | {Fact.GIVEN_UP},
+        Step.QUIESCE: quiescing,
+        Step.AWAIT_STOPPED: waiting,
+        Step.REDISTRIBUTE: moving,
+        Step.SEAL: working,
+    }
     assert set(MOVES) == {(step, fact) for step, facts in wanted.items() for fact in facts}
-
-
-def test_it_begins_with_tasks_that_take_no_more_rows_and_a_record_of_the_whole_write() -> None:
-    job = replace(view(Step.SEAL), progress=None, running=replace(RUNNING, stopping=False))
-    decision = decide(job, NOW)
-    assert isinstance(decision, StartRescale)
-    hold = begin_rescale(job, decision, NOW, {"a"})
-    assert hold.commit is not None
-    assert (hold.plan.step, hold.plan.config, hold.plan.generation) == (Step.QUIESCE, NEW, None)
-    assert (hold.commit.config, hold.commit.quiescing, hold.commit.stopping) == (OLD, True, False)
-    restore = replace(decision, restore=Restore(number=1, savepoint=SAVEPOINT, generation=1, config=OLD))
-    assert begin_rescale(job, restore, NOW, {"a"}).plan.step is Step.AWAIT_STOPPED, "what tasks do last is not kept"
 
 
 @pytest.mark.parametrize("quiet", [Quiet(), Quiet(2, unheard=False), Quiet(0, unheard=True)])
@@ -346,8 +341,9 @@ def test_tasks_start_only_as_the_old_generation_or_the_one_that_was_sealed_for(j
         assert isinstance(job.progress.outcome, Done)
         assert decision.commit.config == job.progress.plan.config
     if isinstance(decision, Record) and decision.commit is not None:
-        assert (step, decision.commit.stopping) == (Step.QUIESCE, True)
-        assert job.quiet.is_certain
+        commit = decision.commit
+        assert (step, commit.quiescing, commit.stopping) in ((Step.COPY, True, False), (Step.QUIESCE, False, True))
+        assert step is Step.COPY or job.quiet.is_certain
 
 
 @given(VIEWS)

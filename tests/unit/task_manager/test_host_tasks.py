@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from penstock.control.errors import Conflict, Unavailable
-from penstock.spark.channel import CancelHostTask, RunHostTask
+from penstock.spark.channel import CancelHostTask, HostTaskProgress, RunHostTask
 from penstock.tasks.host_request import HostRequest
 from penstock.tasks.host_task import key_of
-from penstock.tasks.redistribution import GenerationRemoval, SealRequest
+from penstock.tasks.redistribution import CopyRequest, GenerationRemoval, SealRequest
 from penstock.tasks.savepoint import SavedTask, SavepointRemoval, SavepointReport, SavepointRequest
 from penstock.tasks.sinks import SinkRequest
 from penstock.wire.host_tasks import LOST, HostTaskAnswer, HostTaskState
@@ -193,6 +193,26 @@ def test_a_request_that_comes_late_never_writes_where_tasks_run(generation: int,
             state(world, redistribution(generation))
     else:
         assert state(world, redistribution(generation)) is HostTaskState.RUNNING
+
+
+@pytest.mark.parametrize(("generation", "refused"), [(1, True), (2, False)])
+def test_state_is_copied_while_tasks_run_but_never_into_what_they_run_in(generation: int, refused: bool) -> None:
+    """Meanwhile the host says how far it is."""
+    world = ready_world()
+    world.heartbeat(all_shards())
+    world.jobs(template())
+    world.settle()
+    request = CopyRequest(job="flights", source=layout(1), target=layout(generation, 4), state_bytes=0)
+    if refused:
+        with pytest.raises(Conflict, match="at generation 1 already"):
+            world.ask(request)
+        return
+    assert state(world, request) is HostTaskState.RUNNING
+    world.container.tick()
+    (host,) = world.hosts.alive()
+    command = next(each for each in host.sent if isinstance(each, RunHostTask))
+    world.container.host_event(host.name, HostTaskProgress(id=command.id, text="half of it"))
+    assert world.ask(request).progress == "half of it"
 
 
 def test_a_request_that_comes_after_the_tasks_were_resumed_is_refused() -> None:

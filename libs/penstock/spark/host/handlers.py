@@ -17,12 +17,14 @@ from penstock.spark.analysis.analyse import analyse_job
 from penstock.spark.collect import collect
 from penstock.spark.host.queues import Done, TaskQueues
 from penstock.spark.initialize import initialize
+from penstock.spark.redistribute.copy import copy_state
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.seal import seal
 from penstock.spark.savepoint.take import remove, take
 from penstock.spark.task import Runtime
 from penstock.tasks.host_task import (
     ANALYSE,
+    COPY_STATE,
     INITIALIZE_SINK,
     POLICIES,
     REDISTRIBUTE,
@@ -38,6 +40,7 @@ log = logger(__name__)
 Handler = Callable[[Runtime, Any], Model | None]
 
 HANDLERS: Mapping[str, Handler] = {
+    COPY_STATE: copy_state,
     REDISTRIBUTE: redistribute,
     SEAL: seal,
     INITIALIZE_SINK: initialize,
@@ -74,9 +77,11 @@ class RunningHostTasks:
         self._begun: dict[threading.Event, _Begun] = {}
         self._reported: set[threading.Event] = set()
 
-    def submit(self, task: HostTask, done: Done) -> None:
-        """Carries a task out and then calls `done`; returns at once. The error is what the kind's handler raises, or
-        Unavailable while every thread has a task that hangs."""
+    def submit(self, task: HostTask, done: Done, report: Callable[[str], None] = lambda text: None) -> None:
+        """Carries a task out and then calls `done`; returns at once. Meanwhile `report` gets its progress, in words.
+
+        The error is what the kind's handler raises, or Unavailable while every thread has a task that hangs.
+        """
         hung = self.hung()
         if len(hung) >= self._threads:
             refused: Future[Any] = Future()
@@ -88,7 +93,7 @@ class RunningHostTasks:
         cancelled = threading.Event()
         with self._lock:
             self._cancelled[task.key] = cancelled
-        self._queues.submit(task.request.queue, partial(self._run, task, cancelled), done)
+        self._queues.submit(task.request.queue, partial(self._run, task, cancelled, report), done)
 
     def hung(self) -> Mapping[threading.Event, _Begun]:
         """The tasks that have run for longer than their kind may (`Policy.longest_seconds`)."""
@@ -116,7 +121,7 @@ class RunningHostTasks:
         if cancelled is not None:
             cancelled.set()
 
-    def _run(self, task: HostTask, cancelled: threading.Event) -> dict[str, Any]:
+    def _run(self, task: HostTask, cancelled: threading.Event, report: Callable[[str], None]) -> dict[str, Any]:
         def require_wanted() -> None:
             self._require_lease()
             if cancelled.is_set():
@@ -126,9 +131,9 @@ class RunningHostTasks:
             self._begun[cancelled] = _Begun(task, self._clock.monotonic())
         try:
             require_wanted()
-            runtime = replace(self._runtime, before_claim=require_wanted)
-            report = HANDLERS[task.request.kind](runtime, task.request)
-            return {} if report is None else report.model_dump(mode="json")
+            runtime = replace(self._runtime, before_claim=require_wanted, report=report)
+            answer = HANDLERS[task.request.kind](runtime, task.request)
+            return {} if answer is None else answer.model_dump(mode="json")
         finally:
             with self._lock:
                 del self._begun[cancelled]

@@ -24,6 +24,7 @@ from penstock.spark.channel import (
     CancelHostTask,
     Command,
     Exit,
+    HostTaskProgress,
     Lease,
     Live,
     Loads,
@@ -111,7 +112,7 @@ class Host:
             case Live():
                 self._enqueue(command.id, command.spec.task_id, partial(self._tasks.live, command.spec))
             case RunHostTask(task=task):
-                self._host_tasks.submit(task, partial(self._answer, command.id))
+                self._host_tasks.submit(task, partial(self._answer, command.id), partial(self._report, command.id))
             case CancelHostTask():
                 self._host_tasks.cancel(command.key)
                 self._reply(command.id, {})
@@ -144,6 +145,10 @@ class Host:
         story = error if failure.error_kind == "retryable" else None
         log.warning("command failed", command=command_id, kind=failure.error_kind, error=failure.error, exc_info=story)
         self._events.send(Reply(id=command_id, ok=False, error=failure.error, error_kind=failure.error_kind))
+
+    def _report(self, command_id: int, text: str) -> None:
+        if not self._events.is_congested():
+            self._events.send(HostTaskProgress(id=command_id, text=text))
 
     def _reply(self, command_id: int, result: dict[str, Any]) -> None:
         self._events.send(Reply(id=command_id, ok=True, result=result))

@@ -3,28 +3,31 @@
     finish   the old tasks are claimed, and their own generation finishes pending batches
     level    tasks that lag read on to the others' watermark
     move     offsets by key group, state by key group and partition, into checkpoints that nobody has started
-    verify   the new state is read again and compared; then batch 0 of the new checkpoints is committed
+    verify   the new state is read again and compared; then the first batch of the new checkpoints is committed
 
 Until the last step the new checkpoints are worth nothing, and the old ones can be resumed at any moment. A savepoint
-as the source is only read: the first two phases have nothing to do.
+as the source is only read: the first two phases have nothing to do. Where the state was copied while the tasks ran
+(`copy.py`), only what has changed since is moved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from time import monotonic
 
 from penstock.control.logs import logger
 from penstock.spark.fence import Mark
 from penstock.spark.redistribute.bus import InputEnds
-from penstock.spark.redistribute.keys import WHOLE, KeyFunction, key_functions, keyed_operators, require_operators
-from penstock.spark.redistribute.move import StateMover, rows
+from penstock.spark.redistribute.copy import finish_copy
+from penstock.spark.redistribute.keys import state_keys
+from penstock.spark.redistribute.move import Moved, StateMover, rows
 from penstock.spark.redistribute.new import NewGeneration
 from penstock.spark.redistribute.offsets import SourceOffsets, grown, merged, require_growth, sliced
 from penstock.spark.redistribute.old import OldGeneration
 from penstock.spark.redistribute.positions import Position, SavedGeneration, task_specs
-from penstock.spark.redistribute.stores import StateStoreInfo, metadata_for, operators_of
+from penstock.spark.redistribute.stores import metadata_for, operators_of
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest
 from penstock.tasks.spec import key_group_count
@@ -57,23 +60,24 @@ class _Redistribution:
         watermark_ms = max(position.watermark_ms for position in positions)
         with self._phase("move"):
             self._require_growth(positions)
-            self._new.clear()
             begun = [position for position in positions if position.batch is not None]
             if not begun:
+                self._new.clear()
                 self._begin(positions)
                 return RedistributionReport(seconds=self._seconds)
-            self._lay_out(begun, positions)
-            stores = self._copy_operators(begun[0].task.checkpoint)
-            mover = StateMover(self._runtime, begun, self._new.tasks, stores, self._keys(stores)) if stores else None
-            moved = {} if mover is None else mover.move()
+            moved = self._move(begun, positions)
+            self._plan(moved.version - 1, begun, positions)
         with self._phase("verify"):
-            if mover is not None:
-                mover.verify(moved)
+            moved.verify()
             if self._saved is not None:
                 self._saved.require_same()
-            self._new.commit_batch_0(watermark_ms)
+            self._new.commit_batch(moved.version - 1, watermark_ms)
         report = RedistributionReport(
-            **counts, state_rows=rows(moved), watermark_ms=watermark_ms or None, seconds=self._seconds
+            **counts,
+            state_rows=moved.rows,
+            changed_rows=moved.changed,
+            watermark_ms=watermark_ms or None,
+            seconds=self._seconds,
         )
         log.info(
             "redistributed", generation=self._request.target.generation, job=self._request.job, **report.model_dump()
@@ -102,8 +106,32 @@ class _Redistribution:
         for task in self._new.tasks:
             self._new.begin(task, sliced(sources, task.spec.key_groups))
 
-    def _lay_out(self, begun: Sequence[Position], positions: Sequence[Position]) -> None:
-        """Batch 0 has the greatest watermark that rows were held against, so no window is opened again."""
+    def _move(self, begun: Sequence[Position], positions: Sequence[Position]) -> Moved:
+        """The state, in the new stores: what a copy has of it stays, where it can be brought up to date."""
+        checkpoint = begun[0].task.checkpoint
+        operators = operators_of(checkpoint, self._runtime.files)
+        stores = tuple(store for operator in operators for store in operator.stores)
+        old = [position.state for position in begun]
+        if self._saved is None and stores:
+            request, versions = (
+                self._request,
+                tuple(0 if position.batch is None else position.state.version for position in positions),
+            )
+            found = finish_copy(self._runtime, request, self._new, old, versions, stores)
+            if found is not None:
+                return found
+        self._new.clear()
+        self._new.describe_operators(operators, checkpoint)
+        if not stores:
+            return Moved(version=1)
+        source, target = self._request.source, self._request.target
+        keys = state_keys(self._new.tasks[0].session, source, target, stores, self._runtime.settings)
+        mover = StateMover(self._runtime, old, self._new.tasks, stores, keys)
+        tallies = mover.move()
+        return Moved(version=1, rows=rows(tallies), verify=partial(mover.verify, tallies))
+
+    def _plan(self, batch_id: int, begun: Sequence[Position], positions: Sequence[Position]) -> None:
+        """The first batch has the greatest watermark that rows were held against, so no window is opened again."""
         sources = self._merged(positions)
         batches = [position.metadata for position in begun]
         metadata = metadata_for(
@@ -113,29 +141,7 @@ class _Redistribution:
             max(batch["batchTimestampMs"] for batch in batches),
         )
         for task in self._new.tasks:
-            self._new.plan_batch_0(task, metadata, sliced(sources, task.spec.key_groups))
-
-    def _copy_operators(self, checkpoint: str) -> tuple[StateStoreInfo, ...]:
-        """What the new checkpoints must know of the operators before any of their state; the stores to fill."""
-        files = self._runtime.files
-        operators = operators_of(checkpoint, files)
-        partitions = self._request.target.config.threads_per_task
-        for operator in operators:
-            for task in self._new.tasks:
-                metadata = operator.metadata_for(task.writer.qualified_folder, partitions)
-                task.writer.write(operator.metadata_path, metadata.encode())
-            for path in operator.schema_paths():
-                self._new.write_file(path, files.read(f"{checkpoint}/{path}"))
-        return tuple(store for operator in operators for store in operator.stores)
-
-    def _keys(self, stores: Sequence[StateStoreInfo]) -> dict[int, KeyFunction]:
-        """State that stays in the one task that has it needs no keys."""
-        if len(self._request.source.ranges) == len(self._new.tasks) == 1:
-            return {store.operator: WHOLE for store in stores}
-        config = self._request.target.config
-        operators, mixed = keyed_operators(self._new.tasks[0].session, config, self._runtime.settings)
-        require_operators(operators, {store.operator: store.operator_name for store in stores})
-        return key_functions(operators, config.inputs, mixed=mixed)
+            self._new.plan_batch(task, batch_id, metadata, sliced(sources, task.spec.key_groups))
 
     def _merged(self, positions: Sequence[Position]) -> tuple[SourceOffsets, ...]:
         """Key groups that the source does not have yet are read from their beginning."""

@@ -19,8 +19,10 @@ from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig
 from penstock.control.errors import BrokenTask
 from penstock.spark.query import result_of
+from penstock.spark.redistribute.stores import StateStoreInfo
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sources import read_input
+from penstock.tasks.redistribution import Layout
 
 _TAG = "penstock.key"
 
@@ -66,6 +68,20 @@ def keyed_operators(
         KeyedOperator(record["operator"], record["name"], tuple(record["columns"])) for record in found["operators"]
     ]
     return tuple(operators), bool(found["mixed"])
+
+
+def state_keys(
+    session: SparkSession, source: Layout, target: Layout, stores: Sequence[StateStoreInfo], settings: SparkSettings
+) -> dict[int, KeyFunction]:
+    """By operator: how its rows are told their key group. State that stays in the one task that has it needs no keys.
+
+    `session`: of a task of `target`. Raises BrokenTask where that cannot be told.
+    """
+    if len(source.ranges) == len(target.ranges) == 1:
+        return {store.operator: WHOLE for store in stores}
+    operators, mixed = keyed_operators(session, target.config, settings)
+    require_operators(operators, {store.operator: store.operator_name for store in stores})
+    return key_functions(operators, target.config.inputs, mixed=mixed)
 
 
 def require_operators(found: Sequence[KeyedOperator], in_checkpoint: Mapping[int, str]) -> None:

@@ -1,4 +1,8 @@
-"""The checkpoints of the new generation: created, filled with state, verified, and completed by a commit."""
+"""The checkpoints of the new generation: created, filled with state, verified, and completed by a commit.
+
+They begin with one batch, which represents all work of the old tasks: with the number that fits the version of the
+state stores. It is 0 where the state was written at once, and greater where changes were brought after it.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,26 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from penstock.config.model import FilesOutput
-from penstock.spark.checkpoint import METADATA, PlannedBatch, commit_text, new_id, offsets_text
+from penstock.spark.checkpoint import (
+    METADATA,
+    PlannedBatch,
+    commit_text,
+    generation_folder,
+    new_id,
+    offsets_text,
+)
 from penstock.spark.files import CheckpointWriter
+from penstock.spark.redistribute.manifest import MANIFEST, CopyManifest, parse_manifest
 from penstock.spark.redistribute.offsets import SourceOffsets, line_of
 from penstock.spark.redistribute.positions import initial_offsets_path, initial_offsets_text
+from penstock.spark.redistribute.stores import Operator
 from penstock.spark.sinks.files import task_folder
 from penstock.spark.task import Runtime
 from penstock.tasks.spec import TaskSpec
 
-# Spark's files sink compacts its log from batch 0 on, and this task never runs batch 0.
+# Spark's files sink compacts its log from batch 0 on, and this task never runs its first batches.
 _EMPTY_SINK_LOG = b"v1"
+_COMPACT_INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
 
 
 @dataclass(frozen=True)
@@ -36,27 +50,57 @@ class NewGeneration:
 
     def __init__(self, runtime: Runtime, specs: Sequence[TaskSpec]) -> None:
         self._runtime = runtime
+        self._folder = generation_folder(runtime.settings.checkpoint_root, specs[0].job, specs[0].generation)
         self.tasks = [_new_task(runtime, spec) for spec in specs]
 
     def clear(self) -> None:
         """Removes the files of an earlier attempt. Raises Fenced when a newer attempt has claimed the checkpoints."""
+        self.forget_copy()
         for task in self.tasks:
             self._runtime.files.clear(task.checkpoint, task.token)
 
-    def write_file(self, name: str, content: bytes) -> None:
-        """Writes the same file into each checkpoint."""
-        for task in self.tasks:
-            task.writer.write(name, content)
+    def copied(self) -> CopyManifest | None:
+        """What an earlier host task has copied of the state; None without a copy that is whole."""
+        files = self._runtime.files
+        return (
+            parse_manifest(files.read(f"{self._folder}/{MANIFEST}")) if MANIFEST in files.names(self._folder) else None
+        )
 
-    def plan_batch_0(self, task: NewTask, metadata: dict[str, object], sources: Sequence[SourceOffsets]) -> None:
-        """Writes batch 0, which represents all work of the old tasks. It takes effect when it is committed."""
+    def note_copy(self, manifest: CopyManifest) -> None:
+        """Tells the redistribution of a copy that is whole."""
+        CheckpointWriter(self.tasks[0].session, self._folder).write(MANIFEST, manifest.model_dump_json().encode())
+
+    def forget_copy(self) -> None:
+        """The copy is used only once: what is written over it would not be of the manifest."""
+        self._runtime.files.delete(f"{self._folder}/{MANIFEST}")
+
+    def describe_operators(self, operators: Sequence[Operator], checkpoint: str) -> None:
+        """Writes what the checkpoints must know of the operators before any of their state, as `checkpoint` has it."""
+        for task in self.tasks:
+            partitions = task.spec.config.threads_per_task
+            for operator in operators:
+                metadata = operator.metadata_for(task.writer.qualified_folder, partitions)
+                task.writer.write(operator.metadata_path, metadata.encode())
+        for path in [path for operator in operators for path in operator.schema_paths()]:
+            content = self._runtime.files.read(f"{checkpoint}/{path}")
+            for task in self.tasks:
+                task.writer.write(path, content)
+
+    def plan_batch(
+        self, task: NewTask, batch_id: int, metadata: dict[str, object], sources: Sequence[SourceOffsets]
+    ) -> None:
+        """Writes the first batch, which takes effect when it is committed. Spark also reads the batch before it."""
         task.writer.write(METADATA, new_id())
         batch = PlannedBatch(metadata, tuple(line_of(source) for source in sources))
-        task.writer.write("offsets/0", offsets_text(batch).encode())
+        for number in range(max(0, batch_id - 1), batch_id + 1):
+            task.writer.write(f"offsets/{number}", offsets_text(batch).encode())
         output = task.spec.config.output
         if isinstance(output, FilesOutput):
             folder = task_folder(output.path, task.spec.generation, task.spec.index)
-            CheckpointWriter(task.session, folder).write("_spark_metadata/0", _EMPTY_SINK_LOG)
+            log = CheckpointWriter(task.session, folder)
+            interval = int(task.session.conf.get(_COMPACT_INTERVAL) or 0)
+            for number in range(batch_id + 1):
+                log.write(f"_spark_metadata/{_sink_log_name(number, interval)}", _EMPTY_SINK_LOG)
 
     def begin(self, task: NewTask, sources: Sequence[SourceOffsets]) -> None:
         """Writes the initial offsets of a job that has not finished a batch yet."""
@@ -64,10 +108,10 @@ class NewGeneration:
         for number, source in enumerate(sources):
             task.writer.write(initial_offsets_path(number), initial_offsets_text(line_of(source)).encode())
 
-    def commit_batch_0(self, watermark_ms: int) -> None:
+    def commit_batch(self, batch_id: int, watermark_ms: int) -> None:
         """The last step: it makes the checkpoints valid."""
         for task in self.tasks:
-            task.writer.write("commits/0", commit_text(watermark_ms).encode())
+            task.writer.write(f"commits/{batch_id}", commit_text(watermark_ms).encode())
 
 
 def _new_task(runtime: Runtime, spec: TaskSpec) -> NewTask:
@@ -75,3 +119,8 @@ def _new_task(runtime: Runtime, spec: TaskSpec) -> NewTask:
     token = runtime.claim(checkpoint, epoch=None)
     session = runtime.session(spec.config, checkpoint, token)
     return NewTask(spec, checkpoint, token, session, CheckpointWriter(session, checkpoint))
+
+
+def _sink_log_name(batch_id: int, compact_interval: int) -> str:
+    """The name under which Spark's files sink looks for a batch in its log."""
+    return f"{batch_id}.compact" if (batch_id + 1) % compact_interval == 0 else str(batch_id)

@@ -12,6 +12,7 @@ from penstock.spark.files import Files
 from penstock.spark.redistribute.bus import InputEnds
 from penstock.spark.redistribute.level import lagging
 from penstock.spark.redistribute.offsets import SourceOffsets, parse_line
+from penstock.spark.redistribute.stores import OldState
 from penstock.spark.savepoint.take import read_manifest, savepoint_folder, task_folder
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.redistribution import Layout, SavepointName
@@ -54,6 +55,12 @@ class Position(Trace):
         """That of the last finished batch, which there must be."""
         assert self.batch is not None
         return self.batch.metadata
+
+    @property
+    def state(self) -> OldState:
+        """The task's state after its last finished batch, which there must be."""
+        assert self.batch_id is not None
+        return OldState(self.task.checkpoint, self.task.spec.key_groups, self.batch_id, self.metadata)
 
 
 def trace(checkpoint: str, files: Files) -> Trace:

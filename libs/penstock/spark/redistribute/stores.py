@@ -10,8 +10,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+from penstock.config.keygroups import KeyGroupRange
 from penstock.spark.checkpoint import numbers, parsed
 from penstock.spark.files import Files
 
@@ -35,6 +36,20 @@ class StateStoreInfo:
         """Where the store of a partition is, below the checkpoint."""
         folder = f"state/{self.operator}/{partition}"
         return folder if self.name == _DEFAULT_STORE else f"{folder}/{self.name}"
+
+
+class OldState(NamedTuple):
+    """The state of an old task after the batch `batch_id`. `metadata`: of that batch."""
+
+    checkpoint: str
+    key_groups: KeyGroupRange
+    batch_id: int
+    metadata: Mapping[str, Any]
+
+    @property
+    def version(self) -> int:
+        """The version of its stores."""
+        return self.batch_id + 1
 
 
 @dataclass(frozen=True)

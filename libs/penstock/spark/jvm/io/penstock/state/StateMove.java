@@ -7,6 +7,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.atomic.LongAdder;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.streaming.state.ReadStateStore;
@@ -29,6 +30,7 @@ public final class StateMove {
   private final List<TaskState> from = new ArrayList<>();
   private final List<TaskState> to = new ArrayList<>();
   private final int threads;
+  private final LongAdder moved = new LongAdder();
 
   public StateMove(int threads) {
     this.threads = threads;
@@ -41,9 +43,9 @@ public final class StateMove {
     from.add(TaskState.of(session, checkpoint, partitions, batch + 1, lowest, end));
   }
 
-  /** Adds a new task. Its state will be that after its batch 0. */
-  public void addNew(SparkSession session, String checkpoint, int partitions, int lowest, int end) {
-    to.add(TaskState.of(session, checkpoint, partitions, 1, lowest, end));
+  /** Adds a new task, whose stores get or have the version {@code version}. */
+  public void addNew(SparkSession session, String checkpoint, int partitions, long version, int lowest, int end) {
+    to.add(TaskState.of(session, checkpoint, partitions, version, lowest, end));
   }
 
   /** The function that gives the key group of a row: see {@link KeyFunction}. */
@@ -61,7 +63,7 @@ public final class StateMove {
   }
 
   /**
-   * Moves one store of one operator. Returns the tally of the old rows as JSON (see {@link Tally}).
+   * Moves one store of one operator into new stores, as their version 1. Returns the tally of the old rows as JSON (see {@link Tally}).
    *
    * <p>Throws {@link UnmovableStateException} when an old task has a row of a key group that is not its own.
    */
@@ -75,10 +77,16 @@ public final class StateMove {
             if (!target.put(router, of, key, value, task)) {
               throw severalHave(key, of);
             }
+            moved.increment();
           }).run(task, partition));
       target.commit(threads);
       return tally.toJson();
     }
+  }
+
+  /** The rows that were moved by now. */
+  public long moved() {
+    return moved.sum();
   }
 
   /**
@@ -89,12 +97,62 @@ public final class StateMove {
   public String verify(StoreLayout layout, KeyFunction keys) throws Exception {
     return forEachPartition(to, keys.count(), (task, partition, own) ->
         new Scan(layout, keys, task.partitions(), (family, router, key, value) -> {
-          if (!task.has(router.keyGroup()) || router.partition() != partition) {
-            throw new IllegalStateException("after the move, a row of " + layout.store()
-                + " is in the wrong task or partition");
-          }
+          requirePlace(layout, task, partition, router);
           own.add(router.keyGroup(), family, key, value);
         }).run(task, partition)).toJson();
+  }
+
+  /** Reads one store of the old tasks. Returns the tally of their rows as JSON. */
+  public String tally(StoreLayout layout, KeyFunction keys) throws Exception {
+    return forEachPartition(from, keys.count(), (task, partition, own) ->
+        new Scan(layout, keys, to.get(0).partitions(), (family, router, key, value) -> {
+          requireOwn(task, router, key, layout.families().get(family));
+          own.add(router.keyGroup(), family, key, value);
+        }).run(task, partition)).toJson();
+  }
+
+  /** Whether {@link #change} can bring the changes of this store. */
+  public boolean hasPlainChanges(StoreLayout layout) {
+    return layout.hasPlainChanges();
+  }
+
+  /**
+   * Brings what changed in one store to the new stores, which have all that was before: as their version, of which
+   * nothing is there yet. {@code since}: by old task, the version after which its changes are wanted.
+   *
+   * <p>Returns the tally of the changes as JSON, the last one of each key. Throws an exception when a file of changes is
+   * missing, or a key may be in several old tasks.
+   */
+  public String change(StoreLayout layout, KeyFunction keys, List<? extends Number> since) throws Exception {
+    StateChanges changes = new StateChanges(layout, to, keys.count());
+    forEachPartition(from, keys.count(), (task, partition, own) ->
+        StateChanges.forEach(
+            layout, keys, to.get(0).partitions(), task, partition, since.get(from.indexOf(task)).longValue(),
+            (router, key, value, keyBytes, valueBytes) -> {
+              requireOwn(task, router, key, layout.first());
+              if (router.isAnywhere() && from.size() > 1) {
+                throw new IllegalStateException("several old tasks may have changed the key " + text(key, layout.first()));
+              }
+              changes.keep(router, key, value, keyBytes, valueBytes);
+            }));
+    return changes.write(threads).toJson();
+  }
+
+  /** Reads the changes in the new tasks' version of one store. Returns the tally as JSON; throws as {@link #verify}. */
+  public String verifyChange(StoreLayout layout, KeyFunction keys) throws Exception {
+    return forEachPartition(to, keys.count(), (task, partition, own) ->
+        StateChanges.forEach(layout, keys, task.partitions(), task, partition, task.version() - 1,
+            (router, key, value, keyBytes, valueBytes) -> {
+              requirePlace(layout, task, partition, router);
+              own.add(router.keyGroup(), Tally.hash(key, value));
+            })).toJson();
+  }
+
+  private static void requirePlace(StoreLayout layout, TaskState task, int partition, KeyFunction.Router router) {
+    if (!task.has(router.keyGroup()) || router.partition() != partition) {
+      throw new IllegalStateException("after the move, a row of " + layout.store()
+          + " is in the wrong task or partition");
+    }
   }
 
   @FunctionalInterface

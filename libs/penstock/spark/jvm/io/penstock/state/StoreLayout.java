@@ -105,6 +105,11 @@ public record StoreLayout(Store store, List<Family> families, Option<StateSchema
     return new StoreLayout(store, families, store.hasVariables() ? provider(store, task) : Option.empty());
   }
 
+  /** Whether the files of its changes have all that changes in it, in a form that another store can read. */
+  boolean hasPlainChanges() {
+    return families.size() == 1 && !store.hasVariables() && first().name().equals(Family.DEFAULT);
+  }
+
   /** The family with which a store is opened. */
   Family first() {
     return families.get(0);

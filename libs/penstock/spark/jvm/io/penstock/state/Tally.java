@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.XXH64;
 final class Tally {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final long SEED = 42L;
+  private static final long REMOVED = 41L;
 
   private final long[] rows;
   private final long[] sums;
@@ -20,8 +21,18 @@ final class Tally {
 
   /** Adds a row. {@code family} is the number of its column family in the store. */
   void add(int keyGroup, int family, UnsafeRow key, UnsafeRow value) {
+    add(keyGroup, hash(value, hash(key, SEED + family)));
+  }
+
+  /** Adds a row or a change by its hash. */
+  void add(int keyGroup, long hash) {
     rows[keyGroup]++;
-    sums[keyGroup] += hash(value, hash(key, SEED + family));
+    sums[keyGroup] += hash;
+  }
+
+  /** The hash of a change of a row; without a value the row is removed. */
+  static long hash(UnsafeRow key, UnsafeRow value) {
+    return value == null ? hash(key, REMOVED) : hash(value, hash(key, SEED));
   }
 
   synchronized void add(Tally other) {

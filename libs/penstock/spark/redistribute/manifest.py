@@ -1,0 +1,56 @@
+"""What a copy of a running job's state says of itself: `COPIED` in the folder of the new generation.
+
+It is the last file that the copy writes. The redistribution into the same generation deletes it before it writes
+anything, so a copy is used at most once.
+"""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+from penstock.config.declare import Model
+from penstock.control.logs import logger
+from penstock.spark.redistribute.keys import KeyFunction
+from penstock.spark.redistribute.stores import StateStoreInfo
+from penstock.tasks.redistribution import Layout
+
+log = logger(__name__)
+
+MANIFEST = "COPIED"
+
+
+class CopyManifest(Model):
+    """The stores of `target` have, as their version `version`, the state of the tasks of `source` after the versions
+    `copied`, by index; 0 for a task that had finished no batch. `rows`: how many rows that were. All was verified.
+    """
+
+    source: Layout
+    target: Layout
+    version: int
+    copied: tuple[int, ...]
+    stores: tuple[StateStoreInfo, ...]
+    keys: dict[int, KeyFunction]
+    rows: int
+
+    def misfit(
+        self, source: Layout, target: Layout, versions: tuple[int, ...], stores: tuple[StateStoreInfo, ...]
+    ) -> str | None:
+        """Why the changes up to `versions` cannot be brought to the copy; None when they can. Pure."""
+        if (self.source, self.target) != (source, target):
+            return "it is of another configuration"
+        if self.stores != stores:
+            return "the query has other state stores"
+        if len(self.copied) != len(versions) or any(
+            now < then for now, then in zip(versions, self.copied, strict=False)
+        ):
+            return "an old task is not as far as it was"
+        return None
+
+
+def parse_manifest(content: bytes) -> CopyManifest | None:
+    """None for a text that is no manifest: then all state is copied again."""
+    try:
+        return CopyManifest.model_validate_json(content)
+    except ValidationError as error:
+        log.warning("the manifest of a copy cannot be read", error=str(error))
+        return None

@@ -1,0 +1,98 @@
+"""The first step of a rescale: state is copied while the tasks run, and nothing depends on its success."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from penstock.tasks.redistribution import CopyReport
+from services.state_syncer.decide.change import decide
+from services.state_syncer.decide.decisions import End, Poll, Record, StartRescale
+from services.state_syncer.decide.observe import Presence
+from services.state_syncer.decide.progress import Restore, Step
+from services.state_syncer.decide.rescale import NOBODY, begin_rescale
+from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Unanswered
+from tests.support.store.jobs import make_config
+from tests.unit.state_syncer.test_rescale import LATER, NEW, NOW, OLD, SAVEPOINT, STARTED, after, plan, view
+
+
+def test_it_begins_with_a_record_of_the_whole_write_and_the_tasks_run_on() -> None:
+    job = replace(view(Step.SEAL), progress=None, running=STARTED)
+    decision = decide(job, NOW)
+    assert isinstance(decision, StartRescale)
+    begun = begin_rescale(job, decision, NOW, {"a"})
+    assert (begun.plan.step, begun.plan.config, begun.plan.generation, begun.commit) == (Step.COPY, NEW, None, None)
+    restore = replace(decision, restore=Restore(number=1, savepoint=SAVEPOINT, generation=1, config=OLD))
+    assert begin_rescale(job, restore, NOW, {"a"}).plan.step is Step.AWAIT_STOPPED, "what tasks do last is not kept"
+
+
+def test_a_container_is_asked_to_copy_the_state_into_a_generation_of_its_own() -> None:
+    unasked = plan(Step.COPY, container=None, generation=None)
+    decision = after(view(Step.COPY, plan=unasked), LATER)
+    assert isinstance(decision, Record)
+    assert (decision.plan.step, decision.plan.container, decision.plan.generation) == (Step.COPY, "b", 8)
+    assert decision.commit is None
+    assert after(view(Step.COPY, plan=unasked, candidate=None), LATER) == Poll(unasked, NOBODY)
+
+
+@pytest.mark.parametrize(
+    ("fields", "copied"),
+    [
+        ({"outcome": Done(CopyReport())}, ("a", 7)),
+        ({"outcome": Failed("disk full")}, (None, None)),
+        ({"outcome": Lost("silent")}, (None, None)),
+        ({"container_lives": False}, (None, None)),
+        ({"has_state": False}, (None, None)),
+        ({"has_state": False, "plan": plan(Step.COPY, container=None, generation=None)}, (None, None)),
+    ],
+)
+def test_copied_or_not_the_tasks_take_no_more_rows_then(fields: dict[str, Any], copied: Any) -> None:
+    """Only what was copied whole is kept: the number of any other copy is never used again."""
+    decision = after(view(Step.COPY, **fields), LATER)
+    assert isinstance(decision, Record)
+    assert decision.commit is not None
+    assert (decision.plan.step, decision.plan.container, decision.plan.generation) == (Step.QUIESCE, *copied)
+    assert (decision.commit.config, decision.commit.quiescing, decision.commit.stopping) == (OLD, True, False)
+
+
+def test_what_a_host_says_of_its_progress_is_told() -> None:
+    decision = after(view(Step.COPY, Unanswered("copies state, 5 rows so far")), LATER)
+    assert decision == Poll(plan(Step.COPY), "a: copies state, 5 rows so far")
+
+
+def test_a_copy_that_takes_too_long_does_not_fail_the_rescale() -> None:
+    decision = after(view(Step.COPY), NOW + timedelta(hours=2))
+    assert isinstance(decision, Record)
+    assert (decision.plan.step, decision.plan.generation) == (Step.QUIESCE, None)
+
+
+@pytest.mark.parametrize(("lives", "asked"), [(True, "a"), (False, "b")])
+def test_the_redistribution_goes_on_with_the_copy_where_it_is_warm(lives: bool, asked: str) -> None:
+    copied = plan(Step.AWAIT_STOPPED, container="a", generation=7)
+    decision = after(
+        view(Step.AWAIT_STOPPED, plan=copied, presence=Presence.ABSENT, container_lives=lives, candidate="b"), LATER
+    )
+    assert isinstance(decision, Record)
+    assert (decision.plan.step, decision.plan.container, decision.plan.generation) == (Step.REDISTRIBUTE, asked, 7)
+
+
+@pytest.mark.parametrize(
+    ("expected", "kept"), [(NEW | {"priority": 3}, (7, "a")), (make_config(task_count=8), (None, None))]
+)
+def test_a_new_write_while_state_is_copied_begins_another_copy_only_for_another_size(expected: Any, kept: Any) -> None:
+    decision = after(view(Step.COPY, revision=7, expected=expected), LATER)
+    assert isinstance(decision, Record)
+    assert decision.commit is None
+    assert (decision.plan.step, decision.plan.config) == (Step.COPY, expected)
+    assert (decision.plan.generation, decision.plan.container) == kept
+
+
+@pytest.mark.parametrize("expected", [OLD, make_config(priority=3), make_config(package={"name": "p", "version": "2"})])
+def test_the_tasks_run_on_when_no_rescale_is_wanted_any_more(expected: Any) -> None:
+    decision = after(view(Step.COPY, revision=7, expected=expected), LATER)
+    assert isinstance(decision, End)
+    assert decision.failure is None
+    assert (decision.commit.config, decision.commit.stopping, decision.commit.quiescing) == (OLD, False, False)
