@@ -69,7 +69,10 @@ def reached(job: JobSummary, sync: SyncView, tasks: Sequence[TaskView], revision
     """How far a job is on its way to `revision`, or a later one. Pure."""
     name = job.job
     if sync.state in GIVEN_UP and (sync.sync_revision or 0) >= revision:
-        return Reached(f"{name} is {sync.state}: {sync.detail or 'no reason is known'}", failed=True)
+        again = (
+            "; it is tried again" if sync.state == JobState.FAILED else f"; `penstock release {name}` tries it again"
+        )
+        return Reached(f"{name} is {sync.state}: {sync.detail or 'no reason is known'}{again}", failed=True)
     expected = [task for task in tasks if task.expected]
     if (job.running_revision or 0) < revision:
         return Reached(f"{name} is {sync.state}" + (f": {sync.detail}" if sync.detail else ""))

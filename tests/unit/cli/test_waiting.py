@@ -39,8 +39,13 @@ def task(index: int = 0, **facts: Any) -> TaskView:
         ),
         pytest.param(
             (job(running_revision=4), sync(state="failed", sync_revision=5, detail="no room"), []),
-            Reached("etl is failed: no room", failed=True),
+            Reached("etl is failed: no room; it is tried again", failed=True),
             id="failed",
+        ),
+        pytest.param(
+            (job(running_revision=4), sync(state="quarantined", sync_revision=5, detail="no room"), []),
+            Reached("etl is quarantined: no room; `penstock release etl` tries it again", failed=True),
+            id="quarantined",
         ),
         pytest.param(
             (job(running_revision=4, state="pending"), sync(state="failed", sync_revision=4), []),
