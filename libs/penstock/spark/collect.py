@@ -14,9 +14,10 @@ from collections.abc import Iterable
 from penstock.control.errors import Conflict
 from penstock.control.logs import logger
 from penstock.spark.checkpoint import COLLECTED, generation_folder
-from penstock.spark.fence import FENCE, parse_fence
 from penstock.spark.files import Files
 from penstock.spark.producers import NOTED_MARKS
+from penstock.spark.redistribute.manifest import MANIFEST
+from penstock.spark.redistribute.new import was_started
 from penstock.spark.redistribute.seal import is_sealed
 from penstock.spark.sinks.kafka import end_marks
 from penstock.spark.task import Runtime
@@ -47,6 +48,7 @@ def collect(runtime: Runtime, request: GenerationRemoval) -> None:
         files.write(f"{folder}/{COLLECTED}", b"its checkpoints were deleted\n")
     if request.forgotten:
         _end_marks(runtime, request, names)
+    files.delete(f"{folder}/{MANIFEST}")
     for checkpoint in _tasks(folder, files):
         runtime.before_claim()
         files.delete(checkpoint)
@@ -62,11 +64,11 @@ def _end_marks(runtime: Runtime, request: GenerationRemoval, names: Iterable[str
 
 
 def _require_over(files: Files, root: str, request: GenerationRemoval, folder: str) -> None:
-    begun = [task for task in _tasks(folder, files) if _was_started(files, task)]
+    begun = [task for task in _tasks(folder, files) if was_started(files, task)]
     if all(is_sealed(task, files) for task in begun):
         return
     later = [task for later in _later(files, root, request) for task in _tasks(later, files)]
-    if not any(_was_started(files, task) for task in later):
+    if not any(was_started(files, task) for task in later):
         raise Conflict(
             f"{folder} is not sealed, and no later generation was started", field="generation", rule="is_over"
         )
@@ -76,11 +78,6 @@ def _later(files: Files, root: str, request: GenerationRemoval) -> list[str]:
     found = (_GENERATION.fullmatch(name) for name in files.names(f"{root.rstrip('/')}/{request.job}"))
     later = [number for match in found if match and (number := int(match[1])) > request.generation]
     return [generation_folder(root, request.job, number) for number in later]
-
-
-def _was_started(files: Files, checkpoint: str) -> bool:
-    """Whether a task ever claimed the checkpoint: with its shard's epoch, which redistributions do not have."""
-    return FENCE in files.names(checkpoint) and parse_fence(files.read(f"{checkpoint}/{FENCE}").decode()).epoch > 0
 
 
 def _tasks(folder: str, files: Files) -> list[str]:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.control.errors import BrokenCheckpoint
+from penstock.control.errors import BrokenCheckpoint, Fenced
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.redistribute import copy, engine
+from penstock.spark.redistribute.copy import copy_state
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.manifest import MANIFEST
 from penstock.spark.redistribute.move import StateMover
 from penstock.spark.redistribute.new import NewGeneration
 from penstock.spark.task import Runtime
+from penstock.tasks.redistribution import CopyRequest
 from tests.support.spark.hosts import make_topic
 from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
 
@@ -154,7 +157,8 @@ def test_what_does_not_fit_is_moved_as_a_whole(
 def test_a_redistribution_that_died_at_the_changes_begins_anew(
     runtime: Runtime, events: Events, summing: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """1. Copied; rows come. 2. The host dies after it wrote the changes. 3. Asked again it uses no copy."""
+    """1. Copied; rows come. 2. The host dies after it wrote the changes. 3. Asked again it uses no copy. 4. Late
+    attempts touch nothing once the new tasks have started."""
     summing.copy(task_count=3)
     events.add_range(300, 450)
     summing.run()
@@ -162,9 +166,16 @@ def test_a_redistribution_that_died_at_the_changes_begins_anew(
         patch.setattr(engine._Redistribution, "_plan", _fail)
         with pytest.raises(KeyboardInterrupt):
             redistribute(runtime, summing.target(task_count=3))
+    request = summing.target(task_count=3)
     report = summing.rescale(task_count=3)
     assert report.changed_rows is None
     finish(summing, events)
+    for late in (
+        partial(copy_state, runtime, CopyRequest(job=summing.name, source=request.source, target=request.target)),
+        partial(redistribute, runtime, request),
+    ):
+        with pytest.raises(Fenced, match="a task that was started"):
+            late()
 
 
 @pytest.mark.long

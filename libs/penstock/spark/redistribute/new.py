@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from penstock.config.model import FilesOutput
+from penstock.control.errors import Fenced
 from penstock.spark.checkpoint import (
     METADATA,
     PlannedBatch,
@@ -20,7 +21,8 @@ from penstock.spark.checkpoint import (
     new_id,
     offsets_text,
 )
-from penstock.spark.files import CheckpointWriter
+from penstock.spark.fence import FENCE, parse_fence
+from penstock.spark.files import CheckpointWriter, Files
 from penstock.spark.redistribute.manifest import MANIFEST, CopyManifest, parse_manifest
 from penstock.spark.redistribute.offsets import SourceOffsets, line_of
 from penstock.spark.redistribute.positions import initial_offsets_path, initial_offsets_text
@@ -46,7 +48,10 @@ class NewTask:
 
 
 class NewGeneration:
-    """The checkpoints of the new tasks. This object owns them until the tasks start or another attempt claims them."""
+    """The checkpoints of the new tasks. This object owns them until the tasks start or another attempt claims them.
+
+    Raises Fenced when one of the tasks was started.
+    """
 
     def __init__(self, runtime: Runtime, specs: Sequence[TaskSpec]) -> None:
         self._runtime = runtime
@@ -116,9 +121,16 @@ class NewGeneration:
 
 def _new_task(runtime: Runtime, spec: TaskSpec) -> NewTask:
     checkpoint = runtime.checkpoint(spec.job, spec.generation, spec.index)
+    if was_started(runtime.files, checkpoint):
+        raise Fenced(f"FENCED: {checkpoint} has a task that was started: a late attempt writes nothing there")
     token = runtime.claim(checkpoint, epoch=None)
     session = runtime.session(spec.config, checkpoint, token)
     return NewTask(spec, checkpoint, token, session, CheckpointWriter(session, checkpoint))
+
+
+def was_started(files: Files, checkpoint: str) -> bool:
+    """Whether a task ever claimed the checkpoint: with its shard's epoch, which redistributions do not have."""
+    return FENCE in files.names(checkpoint) and parse_fence(files.read(f"{checkpoint}/{FENCE}").decode()).epoch > 0
 
 
 def _sink_log_name(batch_id: int, compact_interval: int) -> str:
