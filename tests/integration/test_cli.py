@@ -217,7 +217,8 @@ def _run_one_task_of(job: str, service: RunningJobService, **facts: Any) -> None
     with transaction(service.engine) as connection:
         ask_for_shards(connection, SHARDS)
         ensure_shards(connection, SHARDS)
-    _report(job, 0, "tm-1", TaskProgress(backlog_records=1_234_567, processed_rows_per_second=50.0), service, **facts)
+    progress = facts.pop("progress", TaskProgress(backlog_records=1_234_567, processed_rows_per_second=50.0))
+    _report(job, 0, "tm-1", progress, service, **facts)
     with transaction(service.engine) as connection:
         record_owners(connection, {shard: Change("tm-1", read_owners(connection)[shard].epoch)})
 
