@@ -310,22 +310,30 @@ class Checkpoints:
 
     def has_gone_on(self, generation: int) -> bool:
         """Whether a task of a generation has committed more than the redistribution did."""
-        return any(file.name != "0" for file in self._commits(generation))
+        return any(self._own_commits(generation))
 
     def last_commit(self, generation: int) -> float:
         """When a task of a generation committed last, or the redistribution finished its batch: seconds since 1970."""
         return max(file.stat().st_mtime for file in self._commits(generation))
 
     def first_commit(self, generation: int) -> float:
-        """When a task of a generation committed first, in seconds since 1970; batch 0 is the redistribution's."""
-        return min(file.stat().st_mtime for file in self._commits(generation) if file.name != "0")
+        """When a task of a generation committed first, in seconds since 1970."""
+        return min(file.stat().st_mtime for file in self._own_commits(generation))
+
+    def _own_commits(self, generation: int) -> Iterator[Path]:
+        """Without the first batch of each task, which is the redistribution's."""
+        by_task: dict[Path, list[Path]] = {}
+        for file in self._commits(generation):
+            by_task.setdefault(file.parent, []).append(file)
+        for files in by_task.values():
+            yield from sorted(files, key=lambda file: int(file.name))[1:]
 
     def _commits(self, generation: int) -> Iterator[Path]:
         return (file for file in self._folder.glob(f"g{generation}/task-*/commits/*") if file.name.isdigit())
 
 
 def _is_begun(task: Path) -> bool:
-    return (task / "commits" / "0").exists()
+    return any(file.name.isdigit() for file in (task / "commits").glob("*"))
 
 
 def _is_sealed(task: Path) -> bool:
