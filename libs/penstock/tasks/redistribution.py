@@ -38,7 +38,7 @@ class RedistributionReport(Model):
 
     `settled`: tasks whose pending batch had to be finished first. `levelled`: tasks that read on to a common
     watermark. `behind`: tasks that were left behind it, as `completeness: drop_late` asks. `state_rows`: rows of keyed
-    state that moved. `changed_rows`: those that changed after they were copied; None when nothing was copied before.
+    state that moved; after a copy, as many as it had. `changed_rows`: those that changed since; None without a copy.
     `watermark_ms`: the watermark of the new tasks, None without one. `seconds`: by phase (`finish`, `level`, `move`,
     `verify`).
     """
