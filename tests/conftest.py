@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from sqlalchemy import Engine
 from xdist.scheduler import LoadScopeScheduling
 
@@ -32,7 +33,12 @@ _ROOM_BYTES = 6 * 2**30
 
 
 def pytest_configure() -> None:
-    """Temporary folders are in memory where there is room: the tests make 700 databases, of 300 files each."""
+    """Temporary folders are in memory where there is room: the tests make 700 databases, of 300 files each.
+
+    No example of hypothesis has a time limit: other work on the machine must not fail a test.
+    """
+    settings.register_profile("penstock", deadline=None)
+    settings.load_profile("penstock")
     if "TMPDIR" not in os.environ and _has_room_for_programs(_MEMORY):
         os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
 

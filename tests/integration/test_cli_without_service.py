@@ -71,6 +71,7 @@ def test_rows_go_into_a_topic_and_come_out(
     assert (late.code, late.out.count("\n")) == (3, 3)
     assert lone_shell("topics", "consume", topic, "--idle", "1s").ok() == ""
 
-    assert f"│ {topic} │ 4          │ 3 " in lone_shell("topics", "list").ok()
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lone_shell("topics", "list").ok().splitlines()]
+    assert [topic, "4", "3"] in rows
     lone_shell("topics", "delete", topic).ok()
     assert "(field name, rule known)" in lone_shell("topics", "delete", topic).refusal()

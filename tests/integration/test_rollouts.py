@@ -228,7 +228,7 @@ def test_a_rescale_and_a_stop_end_a_rollout(cell: RolloutCell, change: dict[str,
     cell.release("2")
     cell.rounds(1)
     cell.release("2", **change)
-    cell.rounds(2)
+    cell.rounds(4)
     assert cell.changes == [["2", "1", "1"], []]
     assert cell.sync()["state"] == ("rescaling" if "task_count" in change else "synced")
 

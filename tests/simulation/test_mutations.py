@@ -37,14 +37,14 @@ CASES: dict[Mutation, Case] = {
     mutations.no_wait_after_an_election: Case(
         5, _under("kill", "store away", "store in trouble", every=4.0, at="shards")
     ),
-    mutations.tasks_outlive_the_lease: Case(1, _under("cut", "cut a service", every=8.0, at="c")),
+    mutations.tasks_outlive_the_lease: Case(2, _under("cut", "cut a service", every=8.0, at="c")),
     mutations.drop_is_answered_before_the_stop: Case(0, _under("kill", "switch off", every=8.0, at="c")),
     mutations.commit_of_what_nobody_asked_for: Case(0),
     mutations.commit_before_the_generation_is_written: Case(
         0, _under("habits", "crash a host", "kill", every=6.0, at="c")
     ),
-    mutations.start_from_old_specs: Case(14),
-    mutations.tasks_keep_old_numbers: Case(6, _under("switch off", "kill", "crash a host", every=6.0, at="c")),
+    mutations.start_from_old_specs: Case(15),
+    mutations.tasks_keep_old_numbers: Case(8, _under("switch off", "kill", "crash a host", every=6.0, at="c")),
     mutations.all_tasks_in_one_wave: Case(0),
     mutations.next_wave_unseen: Case(0),
     mutations.releases_interleave: Case(0),

@@ -13,10 +13,11 @@ import pytest
 from sqlalchemy import text
 
 from penstock.control.errors import Conflict, Forbidden, InvalidConfig, NotFound, Unauthenticated
+from penstock.model.jobs import Role
 from penstock.store import tokens
 from penstock.store.engine import connect, transaction
 from penstock.wire.job_client import JobClient
-from penstock.wire.jobs import BatchAction, BatchWrite, LayerAdd, Role
+from penstock.wire.jobs import BatchAction, BatchWrite, LayerAdd
 from services.job_service import requests
 from services.job_service.strictjson import strict_json
 from tests.support.job_service.service import CONFIG, RunningJobService, job_service

@@ -68,7 +68,7 @@ def test_the_plan_is_shown_while_it_lasts(client: JobClient, cell: Cell) -> None
     client.put_job("etl", CONFIG)
     cell.rounds(1)
     client.rescale("etl", 4)
-    cell.rounds(2)
+    cell.rounds(3)
     job, sync = client.get_job("etl"), client.sync("etl")
     assert (job.state, sync.state, sync.step) == ("rescaling", "rescaling", 4)
     assert sync.plan["steps"][sync.step or 0] == sync.plan["step"] == "redistribute"

@@ -45,10 +45,11 @@ def restores_left(cell: Cell) -> list[Any]:
 
 
 def test_a_job_is_rolled_back_at_another_size(client: JobClient, cell: Cell) -> None:
-    """1. Asked for, with another size. 2. Stopped, redistributed from the savepoint, the running generation sealed,
-    committed. 3. It was done once: nothing is left to do, however often the syncer looks."""
+    """1. Asked for, with another size, for which a container checks the query. 2. Stopped, redistributed from the
+    savepoint, the running generation sealed, committed. 3. It was done once: nothing is left to do, however often the
+    syncer looks."""
     client.restore("etl", "nightly", task_count=4, reason="a bad release")
-    cell.rounds(1)
+    cell.rounds(2)
     assert (cell.running("etl")["stopping"], client.get_job("etl").state) == (True, "rescaling")
     plan = client.sync("etl").plan
     assert plan is not None
@@ -64,7 +65,7 @@ def test_a_job_is_rolled_back_at_another_size(client: JobClient, cell: Cell) -> 
     assert (seal.layout.generation, seal.layout.savepoint) == (1, None)
     assert restores_left(cell) == []
     cell.rounds(5)
-    assert len(cell.containers.asked) == 2
+    assert len(cell.containers.asked) == 3
     assert client.history("etl").entries[0].action == "restore"
 
 

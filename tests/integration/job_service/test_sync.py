@@ -52,8 +52,8 @@ def test_the_fields_of_a_change_that_waits_for_room_and_of_one_that_goes_on(clie
     room, cell.budget = cell.budget, Budget(share=0.0, count=0, rescales=0)
     cell.restart()
     asked_for(client, task_count=4, priority=2)
-    cell.rounds(1)
-    assert shown(client) == ("queued", "rescale", ["priority", "task_count"])
+    cell.rounds(2)
+    assert shown(client) == ("queued", "rescale", ["task_count"])
     cell.budget = room
     cell.restart()
     cell.rounds(1)

@@ -86,7 +86,7 @@ RULES = [
         "equal_key_groups",
         "inputs.flights has 8",
     ),
-    WrongJob("a number as text", {"task_count": "4"}, "task_count", "int_type", "valid integer"),
+    WrongJob("a number as text", {"task_count": "4"}, "task_count", "int_type", "allowed: integer, 1 to 10000"),
     WrongJob("a misspelt field", {"task_cuont": 4}, "task_cuont", "unknown_field", "not permitted"),
     WrongJob(
         "a schema with a typo",

@@ -210,7 +210,8 @@ class World:
         if isinstance(request, SavepointRemoval):
             self._removal_asked(request)
             return
-        if any(task.job == job for container in self.containers.values() for task in container.tasks):
+        needs_none = isinstance(request, RedistributionRequest | SealRequest)
+        if needs_none and any(task.job == job for container in self.containers.values() for task in container.tasks):
             self.complaints.append(f"{name} begins {work} while tasks of {job} run")
         if isinstance(request, RedistributionRequest):
             self.attempts[job, request.target.generation].add(name)
