@@ -157,6 +157,7 @@ def test_what_cannot_be_moved_is_said_to_be_so(host: Supervisor, runtime: Runtim
     assert "shuffle job" in str(reply.error)
 
 
+@pytest.mark.long
 def test_a_killed_redistribution_is_repeated_elsewhere(
     host: Supervisor, runtime: Runtime, kafka: EmbeddedKafka
 ) -> None:

@@ -159,6 +159,7 @@ def test_what_comes_in_after_the_seal_is_not_for_the_old_tasks(runtime: Runtime,
     assert (again.levelled, again.watermark_ms) == (first.levelled, first.watermark_ms) == (0, job.watermark_ms(1))
 
 
+@pytest.mark.long
 def test_tasks_whose_watermark_the_inputs_do_not_tell_read_to_the_end(runtime: Runtime, events: Events) -> None:
     """The one that lags reads to the end as it was, and so beyond the other, which then does so too: never more."""
     events.add_range(0, 300)

@@ -167,6 +167,7 @@ def _state_of(host: Supervisor, keyed: str, bare: str, keys: int) -> int | None:
     return more if has_all and more == progress.state_memory_bytes else None
 
 
+@pytest.mark.long
 def test_an_isolated_task_has_the_memory_of_its_processes_and_no_more(kafka: EmbeddedKafka, folder: Path) -> None:
     """1. What it is seen to use is resident. 2. A row that does not fit ends the host, which says so."""
     resources = {"memory_bytes": 2**30}
