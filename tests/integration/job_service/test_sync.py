@@ -56,7 +56,7 @@ def test_the_fields_of_a_change_that_waits_for_room_and_of_one_that_goes_on(clie
     assert shown(client) == ("queued", "rescale", ["task_count"])
     cell.budget = room
     cell.restart()
-    cell.rounds(1)
+    cell.rounds(2)
     assert shown(client) == ("rescaling", "rescale", ["task_count"])
     asked_for(client, priority=3)
     assert shown(client) == ("rescaling", "rescale", ["task_count"])

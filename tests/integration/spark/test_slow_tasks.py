@@ -96,6 +96,10 @@ class Slow:
         told = [self.host.progress.get(f"{job}/0") for job in jobs]
         return [each.backlog_records if each and each.oldest_unread_seconds else None for each in told]
 
+    def has_finished_a_batch(self, job: str) -> bool:
+        told = self.host.progress.get(f"{job}/0")
+        return told is not None and told.batch_id is not None
+
     def live(self, spec: TaskSpec) -> None:
         assert self.host.host.send(Live(id=0, spec=spec)).result(REPLY_SECONDS).ok
 
@@ -125,6 +129,7 @@ def test_tasks_that_do_not_stop_are_ended_and_the_others_go_on(slow: Slow) -> No
     quiet, waiting = slow.topic(3), slow.topic(0)
     assert slow.host.start(slow.spec("quiet", quiet)).ok
     assert slow.host.start(slow.spec("waits", waiting, output={"type": "postgres", "table": "late"})).ok
+    wait_until(lambda: slow.has_finished_a_batch("waits"), 60, "the first batch, which has no rows")
     assert slow.host.start(slow.spec("endless", slow.topic(1), function="endless")).ok
     with psycopg.connect(slow.database) as lock, psycopg.connect(slow.database, autocommit=True) as look:
         lock.execute("LOCK TABLE late")
