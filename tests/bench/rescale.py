@@ -208,13 +208,19 @@ class Bench:
         filled = time.perf_counter()
         report, seconds = _redistribute(host, request)
         specs = task_specs(request.job, request.target)
+        root = self.settings.checkpoint_root
+        checkpoints = [task_checkpoint(root, request.job, request.target.generation, spec.index) for spec in specs]
+        of_redistribution = {path: last_commit(path) or 0 for path in checkpoints}
         for answer in [host.send_start(spec) for spec in specs]:
             if not (reply := answer.result(WAIT_S)).ok:
                 raise RuntimeError(reply.error)
         started = time.perf_counter()
-        root = self.settings.checkpoint_root
-        checkpoints = [task_checkpoint(root, request.job, request.target.generation, spec.index) for spec in specs]
-        wait_until(lambda: all((last_commit(path) or 0) >= 1 for path in checkpoints), WAIT_S, "commits", poll_s=0.005)
+        wait_until(
+            lambda: all((last_commit(path) or 0) > done for path, done in of_redistribution.items()),
+            WAIT_S,
+            "commits",
+            poll_s=0.005,
+        )
         committed = time.perf_counter()
         downtime = committed - begun - (filled - stopped)
         parts = {
