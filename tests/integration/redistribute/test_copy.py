@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from penstock.control.errors import BrokenCheckpoint, Fenced
-from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.redistribute import copy, engine
 from penstock.spark.redistribute.copy import copy_state
 from penstock.spark.redistribute.engine import redistribute
@@ -27,16 +26,6 @@ OUTER = {
     "sql": "SELECT a.k, a.v, b.v AS bv FROM events a LEFT JOIN others b "
     "ON a.k = b.k AND b.at BETWEEN a.at AND a.at + INTERVAL 4 SECONDS"
 }
-
-
-@pytest.fixture(scope="module")
-def keys(runtime: Runtime) -> Keys:
-    return Keys(runtime.spark, "spark")
-
-
-@pytest.fixture
-def events(kafka: EmbeddedKafka, keys: Keys) -> Events:
-    return Events(kafka.bootstrap, make_topic(kafka.bootstrap, KEY_GROUPS), keys)
 
 
 def make_job(runtime: Runtime, events: Events, query: dict[str, str], **more: Any) -> Job:

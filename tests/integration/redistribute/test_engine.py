@@ -11,7 +11,6 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
 
 from penstock.control.errors import BrokenTask
-from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.failures import failure_of
 from penstock.spark.initialize import initialize
 from penstock.spark.redistribute import engine
@@ -21,23 +20,12 @@ from penstock.spark.sinks.files import read_all
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import SealRequest
 from penstock.tasks.sinks import SinkRequest
-from tests.support.spark.hosts import make_topic
-from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
+from tests.support.spark.redistribution import Events, Job, job_config, output_topic
 from tests.support.spark.session import forget_last_commit
 
 SUM = {"sql": "SELECT k, count(*) AS c, sum(v) AS s FROM events GROUP BY k"}
 WINDOW = {"sql": "SELECT window.start AS w, k, count(*) AS c FROM events GROUP BY window(at, '20 seconds'), k"}
 COPY = {"sql": "SELECT k, v FROM events"}
-
-
-@pytest.fixture(scope="module")
-def keys(runtime: Runtime) -> Keys:
-    return Keys(runtime.spark, "spark")
-
-
-@pytest.fixture
-def events(kafka: EmbeddedKafka, keys: Keys) -> Events:
-    return Events(kafka.bootstrap, make_topic(kafka.bootstrap, KEY_GROUPS), keys)
 
 
 def make_job(runtime: Runtime, events: Events, query: dict[str, str], **more: Any) -> Job:

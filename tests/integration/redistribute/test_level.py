@@ -39,16 +39,6 @@ JOIN = {
 _PAUSE_SECONDS = 0.05
 
 
-@pytest.fixture(scope="module")
-def keys(runtime: Runtime) -> Keys:
-    return Keys(runtime.spark, "spark")
-
-
-@pytest.fixture
-def events(kafka: EmbeddedKafka, keys: Keys) -> Events:
-    return Events(kafka.bootstrap, make_topic(kafka.bootstrap, KEY_GROUPS), keys)
-
-
 def make_job(runtime: Runtime, inputs: Mapping[str, Events], query: dict[str, str], **more: Any) -> Job:
     topics = {name: events.topic for name, events in inputs.items()}
     output = output_topic(runtime.settings.kafka_bootstrap)
