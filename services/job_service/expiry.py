@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine
 from penstock.control.clock import Clock
 from penstock.control.errors import UserError
 from penstock.control.logs import logger
+from penstock.model.alerts import AlertKind
 from penstock.model.jobs import Action
 from penstock.store import alerts, leases
 from penstock.store.engine import transaction
@@ -25,7 +26,6 @@ from services.job_service.writes import Write
 log = logger(__name__)
 LOOP = "job_service.expiry"
 AUTHOR = "job_service"
-ALERT = "expiry_blocked"
 _MOST_AT_ONCE = 500
 _SWEEP_SECONDS = 60.0
 
@@ -67,7 +67,7 @@ class Expiry:
         self._blocked[subject] = layer.revision
         details = {"field": outcome.field, "rule": outcome.rule}
         message = f"cannot be dropped though expired: {outcome.detail}"
-        alerts.raise_alert(connection, ALERT, subject, message, details)
+        alerts.raise_alert(connection, AlertKind.EXPIRY_BLOCKED, subject, message, details)
         log.warning("expired layer not dropped", job=layer.job, layer=layer.layer, error=outcome.detail)
 
     def _sweep(self) -> None:
@@ -85,7 +85,8 @@ def _subject(layer: Due) -> str:
 
 def _clear_settled(connection: Connection, due_subjects: set[str]) -> None:
     """Closes the alerts of layers that were dropped, renewed or forgotten, by whomever."""
-    alerts.clear_alerts(connection, ALERT, alerts.open_subjects(connection, ALERT) - due_subjects)
+    kind = AlertKind.EXPIRY_BLOCKED
+    alerts.clear_alerts(connection, kind, alerts.open_subjects(connection, kind) - due_subjects)
 
 
 def _write(layer: Due) -> Write:

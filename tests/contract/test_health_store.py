@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from penstock.control.errors import Fenced, Unavailable
+from penstock.model.alerts import AlertKind
 from penstock.model.reports import TaskReport, TaskReportBatch, TaskState
 from penstock.store.availability import set_availability
 from penstock.store.election import StoreElection
@@ -15,7 +16,7 @@ from penstock.store.engine import transaction
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member
 from services.job_service.store.overview import alerts_page
 from services.shard_manager.health.failure_stats import CrashedTask
-from services.shard_manager.health.faults import CONTAINER_FAILING, CONTAINER_OUTLIER, Fault
+from services.shard_manager.health.faults import Fault
 from services.shard_manager.store import members as stored_members
 from services.shard_manager.store.health import HealthStore
 from services.shard_manager.store.port import LEASE
@@ -114,7 +115,7 @@ def member(name: str) -> Member:
     return Member(name, "one", f"http://{name}", "local", 1.0, 1, 1)
 
 
-def fault(container: str, kind: str = CONTAINER_FAILING, **details: float) -> Fault:
+def fault(container: str, kind: str = AlertKind.CONTAINER_FAILING, **details: float) -> Fault:
     return Fault(kind, container, "the disk is slow", details)
 
 
@@ -160,7 +161,7 @@ def test_a_container_is_set_aside_with_an_alert(form: Any) -> None:
     assert form.store.set_aside(fault("c1", shards=3), DRAINING, before=OPEN, most=1, leader_epoch=epoch)
     assert form.availability("c1") == (DRAINING, True)
     assert form.availability("c2") == (OPEN, False)
-    assert form.alerts() == {(CONTAINER_FAILING, "c1"): {"shards": 3}}
+    assert form.alerts() == {(AlertKind.CONTAINER_FAILING, "c1"): {"shards": 3}}
 
 
 def test_a_cordoned_container_can_be_drained_and_is_not_counted_against_itself(form: Any) -> None:
@@ -196,15 +197,15 @@ def test_no_more_are_set_aside_at_a_time_than_may_be(form: Any) -> None:
 
 def test_alerts_are_raised_once_and_cleared_unless_they_are_kept(form: Any) -> None:
     epoch = form.elect()
-    form.store.sync_alerts([fault("c1", shards=1), fault("c2", CONTAINER_OUTLIER)], [], epoch)
+    form.store.sync_alerts([fault("c1", shards=1), fault("c2", AlertKind.CONTAINER_OUTLIER)], [], epoch)
     form.store.sync_alerts([fault("c1", shards=2), fault("c3")], ["c2"], epoch)
     assert form.alerts() == {
-        (CONTAINER_FAILING, "c1"): {"shards": 1},
-        (CONTAINER_OUTLIER, "c2"): {},
-        (CONTAINER_FAILING, "c3"): {},
+        (AlertKind.CONTAINER_FAILING, "c1"): {"shards": 1},
+        (AlertKind.CONTAINER_OUTLIER, "c2"): {},
+        (AlertKind.CONTAINER_FAILING, "c3"): {},
     }
     form.store.sync_alerts([], ["c1"], epoch)
-    assert form.alerts().keys() == {(CONTAINER_FAILING, "c1")}
+    assert form.alerts().keys() == {(AlertKind.CONTAINER_FAILING, "c1")}
 
 
 def test_a_former_leader_sets_nobody_aside_and_raises_nothing(form: Any) -> None:

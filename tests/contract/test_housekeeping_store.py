@@ -9,10 +9,11 @@ import pytest
 from sqlalchemy import text
 
 from penstock.control.errors import Fenced, Unavailable
+from penstock.model.alerts import AlertKind
 from penstock.store.engine import transaction
 from penstock.tasks.ownership import Member
-from services.shard_manager.moves.drains import DRAIN_OVERDUE, DrainAlert
-from services.shard_manager.placement.alerts import UNPLACEABLE, PlacementAlert
+from services.shard_manager.moves.drains import DrainAlert
+from services.shard_manager.placement.alerts import PlacementAlert
 from services.shard_manager.store.housekeeping import HousekeepingStore
 from services.shard_manager.store.owners import Change
 from tests.contract import shard_store_forms
@@ -63,11 +64,15 @@ def alert(container: str, **details: int) -> DrainAlert:
 
 def test_alerts_about_drains_are_raised_once_and_cleared_and_others_stay(form: Any) -> None:
     epoch, housekeeping = form.elect("a"), form.housekeeping()
-    form.store.save_placement({}, [PlacementAlert(UNPLACEABLE, "too_large", "no place", {})], epoch)
+    form.store.save_placement({}, [PlacementAlert(AlertKind.UNPLACEABLE, "too_large", "no place", {})], epoch)
     housekeeping.sync_drain_alerts({"c1": alert("c1", shards=1)}, epoch)
     housekeeping.sync_drain_alerts({"c1": alert("c1", shards=2), "c2": alert("c2")}, epoch)
-    other = {(UNPLACEABLE, "too_large"): ({}, 1)}
-    assert form.open_alerts() == {(DRAIN_OVERDUE, "c1"): ({"shards": 1}, 1), (DRAIN_OVERDUE, "c2"): ({}, 1), **other}
+    other = {(AlertKind.UNPLACEABLE, "too_large"): ({}, 1)}
+    assert form.open_alerts() == {
+        (AlertKind.DRAIN_OVERDUE, "c1"): ({"shards": 1}, 1),
+        (AlertKind.DRAIN_OVERDUE, "c2"): ({}, 1),
+        **other,
+    }
     housekeeping.sync_drain_alerts({}, epoch)
     assert form.open_alerts() == other
 

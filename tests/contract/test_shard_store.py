@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from penstock.control.errors import Conflict, Fenced, Unavailable
+from penstock.model.alerts import AlertKind
 from penstock.model.reports import TaskReport, TaskReportBatch, TaskState
 from penstock.tasks.dimensions import CPU, DISK, MEMORY
 from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import DRAINING, OPEN, Member, Membership, Owner
 from penstock.tasks.shards import Sharding
-from services.shard_manager.placement.alerts import SELECTOR_UNMET, UNPLACEABLE, PlacementAlert
+from services.shard_manager.placement.alerts import PlacementAlert
 from services.shard_manager.store.owners import Change
 from services.shard_manager.store.port import ShardStore
 from tests.contract.conftest import SHARDS
@@ -288,15 +289,15 @@ def test_a_placement_is_told_by_container_and_its_alerts_are_raised_once_and_cle
     epoch = form.elect("a")
     join(form.store, epoch, "c1")
     placement = {"at": "2026-01-01T00:00:00+00:00", "load": {CPU: 1.0}, "usable": {CPU: 2.0}, "deviation": {CPU: 0.0}}
-    region = PlacementAlert(SELECTOR_UNMET, "j", "j asks in vain", {"region": "x"})
-    short = PlacementAlert(UNPLACEABLE, "too_large", "one shard", {"count": 1})
+    region = PlacementAlert(AlertKind.SELECTOR_UNMET, "j", "j asks in vain", {"region": "x"})
+    short = PlacementAlert(AlertKind.UNPLACEABLE, "too_large", "one shard", {"count": 1})
     for _ in range(2):
         form.store.save_placement({"c1": placement, "unknown": placement}, [region, short], epoch)
         assert form.placements() == {"c1": placement}
         assert form.open_alerts() == {
-            (SELECTOR_UNMET, "j"): ({"region": "x"}, 1),
-            (UNPLACEABLE, "too_large"): ({"count": 1}, 1),
+            (AlertKind.SELECTOR_UNMET, "j"): ({"region": "x"}, 1),
+            (AlertKind.UNPLACEABLE, "too_large"): ({"count": 1}, 1),
         }
     form.store.save_placement({}, [short._replace(message="two shards", details={"count": 2})], epoch)
     assert form.placements() == {"c1": placement}
-    assert form.open_alerts() == {(UNPLACEABLE, "too_large"): ({"count": 2}, 2)}
+    assert form.open_alerts() == {(AlertKind.UNPLACEABLE, "too_large"): ({"count": 2}, 2)}

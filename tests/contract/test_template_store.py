@@ -8,9 +8,10 @@ import pytest
 from sqlalchemy import Engine
 
 from penstock.control.errors import Unavailable
+from penstock.model.alerts import AlertKind
 from penstock.store.alerts import open_subjects
 from penstock.store.engine import transaction
-from services.task_service.store.port import BROKEN_ALERT, TemplateStore
+from services.task_service.store.port import TemplateStore
 from tests.contract.conftest import SHARDS
 from tests.contract.task_service_forms import MemoryForm as MemoryCell
 from tests.support.memory.specs import MemoryTemplateStore
@@ -33,7 +34,7 @@ class PostgresForm:
 
     def alerts(self) -> set[str]:
         with transaction(self.engine) as connection:
-            return open_subjects(connection, BROKEN_ALERT)
+            return open_subjects(connection, AlertKind.BROKEN_RUNNING_ROW)
 
 
 class MemoryForm:

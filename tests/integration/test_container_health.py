@@ -10,13 +10,14 @@ import pytest
 from sqlalchemy import Engine
 
 from penstock.control.process import wait_until
+from penstock.model.alerts import AlertKind
 from penstock.model.reports import TaskReport, TaskReportBatch, TaskState
 from penstock.store.availability import set_availability
 from penstock.store.engine import transaction
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN
 from penstock.wire.cluster import HeartbeatAnswer
 from services.job_service.store.overview import alerts_page
-from services.shard_manager.health.faults import CONTAINER_FAILING, CONTAINER_OUTLIER, KINDS
+from services.shard_manager.health.faults import KINDS
 from services.task_service.store.reports import save_report
 from tests.support.shard_manager.cell import ShardCell, shard_cell
 from tests.support.shard_manager.small_task_manager import SmallTaskManager
@@ -64,14 +65,14 @@ def test_a_container_that_does_not_take_its_shards_is_failed_over(cell: ShardCel
     failing = cell.add(DeafTaskManager("deaf", answers_orders=False)).beat(cell.manager)
     wait_until(lambda: cell.counts()["deaf"] > 0, 30, "the fourth to get shards")
     wait_until(lambda: cell.members()["deaf"].availability == DRAINING, 30, "the drain")
-    assert open_alerts(cell.engine)[CONTAINER_FAILING, "deaf"]["shards"] > 0
+    assert open_alerts(cell.engine)[AlertKind.CONTAINER_FAILING, "deaf"]["shards"] > 0
     wait_until(lambda: failing.refusal is not None, 30, "heartbeats that are not answered")
     assert isinstance(failing.refusal, httpx.Response)
     assert "its lease is not renewed" in failing.refusal.json()["detail"]
     wait_until(lambda: not cell.members()["deaf"].live, 30, "the fail-over")
     wait_until(lambda: set().union(*(each.held for each in well)) == set(range(SHARDS)), 30, "all shards held")
     assert set(cell.counts()) == {"a", "b", "c"}
-    assert (CONTAINER_FAILING, "deaf") in open_alerts(cell.engine)
+    assert (AlertKind.CONTAINER_FAILING, "deaf") in open_alerts(cell.engine)
 
 
 def test_when_many_take_no_shards_nobody_is_drained_and_an_alert_tells(cell: ShardCell) -> None:
@@ -100,7 +101,7 @@ def test_when_many_take_no_shards_nobody_is_drained_and_an_alert_tells(cell: Sha
     for each in deaf:
         each.deaf, each.answers_orders = True, False
         each.held.clear()
-    both = {(CONTAINER_FAILING, "deaf1"), (CONTAINER_FAILING, "deaf2")}
+    both = {(AlertKind.CONTAINER_FAILING, "deaf1"), (AlertKind.CONTAINER_FAILING, "deaf2")}
     wait_until(lambda: alerts_after_a_beat() == both, 30, "the alerts")
     assert {member.availability for member in cell.members().values()} == {OPEN}
     for each in deaf:
@@ -145,7 +146,7 @@ def test_a_container_whose_tasks_keep_crashing_is_cordoned_until_an_operator_ope
     before = cell.counts()
     report(cell.engine, "c3", 4)
     wait_until(lambda: cell.members()["c3"].availability == CORDONED, 30, "the cordon")
-    figures = open_alerts(cell.engine)[CONTAINER_OUTLIER, "c3"]
+    figures = open_alerts(cell.engine)[AlertKind.CONTAINER_OUTLIER, "c3"]
     assert (figures["failing_tasks"], figures["crashes_per_task_hour_elsewhere"]) == (6, 0)
     assert cell.counts() == before
     with transaction(cell.engine) as connection:

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from penstock.control.process import wait_until
+from penstock.model.alerts import AlertKind
 from penstock.store.cluster import ask_for_shards
 from penstock.store.engine import transaction
 from penstock.wire.containers import ContainerView
 from penstock.wire.job_client import JobClient
-from services.shard_manager.moves.drains import DRAIN_OVERDUE
-from services.shard_manager.placement.alerts import UNPLACEABLE
 from tests.support.job_service.service import job_service
 from tests.support.shard_manager.cell import ShardCell, shard_cell
 
@@ -31,11 +30,11 @@ class DrainedCell(ShardCell):
 
     def overdue(self) -> list[str]:
         """The containers that alerts say do not drop their shards."""
-        return [alert.subject for alert in self.client.alerts(kind=DRAIN_OVERDUE).alerts]
+        return [alert.subject for alert in self.client.alerts(kind=AlertKind.DRAIN_OVERDUE).alerts]
 
     def unplaceable(self) -> list[int]:
         """How many shards run nowhere, by the alerts."""
-        return [alert.details["without_owner"] for alert in self.client.alerts(kind=UNPLACEABLE).alerts]
+        return [alert.details["without_owner"] for alert in self.client.alerts(kind=AlertKind.UNPLACEABLE).alerts]
 
 
 @contextmanager

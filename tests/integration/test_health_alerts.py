@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
+from penstock.model.alerts import AlertKind
 from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskState
 from penstock.store.engine import snapshot, transaction
 from penstock.tasks.ownership import Member
 from services.job_service.store.overview import alerts_page
 from services.shard_manager.store.members import register
-from services.state_syncer.health.decide import JOB_LAGGING, TASK_CRASHING
 from services.state_syncer.health.reconciler import HealthAlerts
 from services.task_service.samples import sample
 from services.task_service.store.reports import purge_samples, save_report
@@ -102,7 +102,7 @@ def test_a_task_that_crashes_again_and_again_is_told_until_it_is_known_to_do_bet
     """1. Two crashes are no series. 2. The third is. 3. It starts, or its container is silent: nobody knows yet. 4. It
     runs well, but has not for long. 5. It has. 6. Nobody looks twice in 15 s."""
     alerts = Alerts(engine)
-    told = (TASK_CRASHING, "task 0: crashes again and again: ValueError: 3 is no delay")
+    told = (AlertKind.TASK_CRASHING, "task 0: crashes again and again: ValueError: 3 is no delay")
     report(engine, crashes=2, **CRASHED)
     assert alerts.after(15) == []
     report(engine, crashes=3, **CRASHED)
@@ -140,7 +140,7 @@ def test_a_job_over_its_slo_for_a_while_is_told_until_it_is_known_to_be_within(e
     """1. Over the SLO for two whole minutes. 2. For three. 3. Its lag is unknown. 4. It is within."""
     alerts = Alerts(engine)
     behind = {"batch_id": 4, "backlog_records": 2_000, "processed_rows_per_second": 10.0}
-    told = (JOB_LAGGING, "task 0: is 200 s behind; its SLO is 90 s")
+    told = (AlertKind.JOB_LAGGING, "task 0: is 200 s behind; its SLO is 90 s")
     for _ in range(2):
         report(engine, state=TaskState.RUNNING, progress=TaskProgress(**behind))
         execute(engine, _MINUTE)

@@ -7,7 +7,8 @@ from typing import Any
 from psycopg.types.json import Jsonb
 from sqlalchemy import Engine, text
 
-from penstock.model.reports import INPUT_ALERTS, TaskProgress
+from penstock.model.alerts import INPUT_ALERTS
+from penstock.model.reports import TaskProgress
 from penstock.store.engine import transaction
 from services.job_service.store.overview import alerts_page
 from services.state_syncer.inputs.reconciler import InputAlerts

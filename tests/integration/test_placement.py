@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from penstock.control.process import wait_until
+from penstock.model.alerts import AlertKind
 from penstock.model.reports import TaskReport, TaskState
 from penstock.store.availability import set_availability
 from penstock.store.cluster import read_facts
@@ -18,7 +19,6 @@ from penstock.store.engine import transaction
 from penstock.tasks.dimensions import CPU
 from penstock.tasks.ownership import CORDONED, DRAINING
 from services.job_service.store.overview import alerts_page
-from services.shard_manager.placement.alerts import SELECTOR_UNMET
 from services.task_service.store.reports import save_loads
 from tests.support.shard_manager.cell import ShardCell, shard_cell
 from tests.support.shard_manager.facts import jobs_in
@@ -58,7 +58,9 @@ def tell(engine: Engine, loads: Mapping[str, float]) -> None:
 
 def region_alerts(engine: Engine) -> dict[str, str]:
     with transaction(engine) as connection:
-        return {alert.subject: alert.message for alert in alerts_page(connection, kind=SELECTOR_UNMET, limit=9)}
+        return {
+            alert.subject: alert.message for alert in alerts_page(connection, kind=AlertKind.SELECTOR_UNMET, limit=9)
+        }
 
 
 def test_shards_move_off_a_container_that_turns_out_to_be_hot(engine, database_url):

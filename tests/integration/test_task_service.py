@@ -14,6 +14,7 @@ from sqlalchemy import Engine, text
 
 from penstock.control.process import wait_until
 from penstock.local.postgres import EmbeddedPostgres
+from penstock.model.alerts import AlertKind
 from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskState
 from penstock.store.alerts import open_subjects
 from penstock.store.engine import REPORTED_STOP, connect, listen, notify, transaction
@@ -21,7 +22,7 @@ from penstock.store.migrate import upgrade
 from penstock.tasks.ownership import Member
 from penstock.wire.cluster import Snapshot, as_json
 from services.shard_manager.store.members import register
-from services.task_service.store.port import HELD_BACK_ALERT, TemplateStore
+from services.task_service.store.port import TemplateStore
 from services.task_service.store.reports import purge_samples
 from tests.support.store.running import break_row, commit_job, forget_job
 from tests.support.task_service.service import RunningTaskService, task_service
@@ -210,7 +211,7 @@ def test_a_task_that_waits_long_for_a_producer_is_told(engine, client):
         assert post(client, sent.model_copy(update={"tasks": tasks})).status_code == 204
         store.alert_waiting_tasks(300.0)
         with transaction(engine) as connection:
-            assert open_subjects(connection, HELD_BACK_ALERT) == alerts
+            assert open_subjects(connection, AlertKind.HELD_BACK) == alerts
 
 
 def test_an_error_that_is_no_text_for_the_store_refuses_no_report(engine, client):

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from penstock.model.alerts import AlertKind
 from penstock.tasks.ownership import DRAINING, OPEN
 from penstock.wire.cluster import ShardOrders
 from services.shard_manager.placement import controller
-from services.shard_manager.placement.alerts import SELECTOR_UNMET, UNPLACEABLE
 from services.shard_manager.placement.target import Target
 from tests.simulation.weighing import Knowledge
 from tests.support.memory.store import MemoryStore
@@ -86,7 +86,7 @@ class Placements:
     def _of_shards(self, known: Knowledge, target: Target) -> Iterator[str]:
         """Each has a place, or is named; and may be there."""
         alerts = {(alert.kind, alert.subject) for alert in target.alerts}
-        is_named = any(kind == UNPLACEABLE for kind, _ in alerts)
+        is_named = any(kind == AlertKind.UNPLACEABLE for kind, _ in alerts)
         for shard in range(known.sharding.count):
             container = target.where.get(shard)
             if container is None:
@@ -102,13 +102,13 @@ class Placements:
                 has = f"{member.region} {dict(member.labels)}"
                 yield f"shard {shard} is bound to {sorted(known.bound_to(shard))} and goes to {container} of {has}"
         for job in sorted(set(known.in_vain())):
-            if (SELECTOR_UNMET, job) not in alerts:
+            if (AlertKind.SELECTOR_UNMET, job) not in alerts:
                 yield f"{job} asks for containers in vain, and nobody is told"
 
     def _of_capacity(self, known: Knowledge, target: Target) -> Iterator[str]:
         """No container is above its capacity less headroom, unless people are told that it is short, which they are
         only if something does not fit."""
-        is_short = any(alert.kind == UNPLACEABLE for alert in target.alerts)
+        is_short = any(alert.kind == AlertKind.UNPLACEABLE for alert in target.alerts)
         if not is_short:
             for container, dimension in known.overfull(target.where).items():
                 yield f"{container} is above its capacity in {dimension}, and nobody is told"

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from penstock.model.alerts import AlertKind
 from penstock.tasks.dimensions import NAMES
 from services.shard_manager.placement import controller
-from services.shard_manager.placement.alerts import UNPLACEABLE
 from services.shard_manager.placement.cell import Rules
 from tests.simulation.weighing import BAND, HEADROOM, ROUNDING, Knowledge, deviations
 from tests.support.memory.shards import MemoryShardStore
@@ -38,7 +38,7 @@ def not_at_rest(memory: MemoryStore, budget: int) -> Iterator[str]:
     target = controller.target_of(members, needs, present, Rules(HEADROOM, BAND, budget), 0.0)
     if target.order or not target.finished:
         yield f"shards {sorted(target.order)} are to move yet"
-    elif all(alert.kind != UNPLACEABLE for alert in target.alerts):
+    elif all(alert.kind != AlertKind.UNPLACEABLE for alert in target.alerts):
         known = Knowledge(members, tuple(jobs), tuple(told), sharding, present)
         for tier in known.tiers():
             yield from _out_of_band(known, tier, budget)

@@ -32,20 +32,13 @@ class KeyGroupRates(Model):
     seconds: float
 
 
-INPUT_ALERTS = (PARTITIONS_NOT_READ, KEY_FUNCTION_MISMATCH, MALFORMED_RECORDS) = (
-    "partitions_not_read",
-    "key_function_mismatch",
-    "malformed_records",
-)
-"""The kinds of alerts about the inputs of tasks that run."""
-
-
 class TaskProgress(Model):
     """Measurements of a task's last micro-batches; None is unknown, never zero.
 
     Rates are those of the last minute: `input_rows_per_second` by the clock, `processed_rows_per_second` while batches
     ran.
-    `malformed_records`: since the task's start. `input_problems`: by `INPUT_ALERTS` what is wrong with the inputs now.
+    `malformed_records`: since the task's start. `input_problems`: what is wrong with the inputs now, by kind of alert
+    (`penstock.model.alerts.INPUT_ALERTS`).
     `held_back_by`: the producer (`job/index/generation`) of an input that the watermark waits for, and since when it
     has said nothing; None when it waits for none.
     """

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from penstock.control.texts import clean, cleaned
+from penstock.model.alerts import AlertKind
 from penstock.store.json import as_jsonb
 
 _RAISE = text(
@@ -27,28 +28,33 @@ _OPEN = text("SELECT kind, subject, message, details FROM alerts WHERE kind = AN
 
 
 def raise_alert(
-    connection: Connection, kind: str, subject: str, message: str, details: Mapping[str, Any] | None = None
+    connection: Connection, kind: AlertKind, subject: str, message: str, details: Mapping[str, Any] | None = None
 ) -> None:
     """Opens the alert, or counts one more. `message` is a sentence for people, `details` JSON."""
-    row = {"kind": kind, "subject": clean(subject), "message": clean(message), "details": as_jsonb(dict(details or {}))}
+    row = {
+        "kind": kind.value,
+        "subject": clean(subject),
+        "message": clean(message),
+        "details": as_jsonb(dict(details or {})),
+    }
     connection.execute(_RAISE, row)
 
 
-def clear_alerts(connection: Connection, kind: str, subjects: Collection[str]) -> None:
+def clear_alerts(connection: Connection, kind: AlertKind, subjects: Collection[str]) -> None:
     """Closes the open alerts of a kind about these subjects."""
     if subjects:
-        connection.execute(_CLEAR, {"kind": kind, "subjects": list(subjects)})
+        connection.execute(_CLEAR, {"kind": kind.value, "subjects": list(subjects)})
 
 
-def open_subjects(connection: Connection, kind: str) -> set[str]:
+def open_subjects(connection: Connection, kind: AlertKind) -> set[str]:
     """What the open alerts of a kind are about."""
-    return {row.subject for row in connection.execute(_OPEN, {"kinds": [kind]})}
+    return {row.subject for row in connection.execute(_OPEN, {"kinds": [kind.value]})}
 
 
 def replace_alerts(
     connection: Connection,
-    kinds: Sequence[str],
-    found: Mapping[tuple[str, str], tuple[str, Mapping[str, Any]]],
+    kinds: Sequence[AlertKind],
+    found: Mapping[tuple[AlertKind, str], tuple[str, Mapping[str, Any]]],
     *,
     keep: Collection[str] = (),
     refresh: bool = False,
@@ -59,7 +65,8 @@ def replace_alerts(
     raised again if its message or its details changed, so `times` counts changes, not calls.
     """
     known = {
-        (row.kind, row.subject): (row.message, row.details) for row in connection.execute(_OPEN, {"kinds": list(kinds)})
+        (AlertKind(row.kind), row.subject): (row.message, row.details)
+        for row in connection.execute(_OPEN, {"kinds": [kind.value for kind in kinds]})
     }
     found = {
         (kind, clean(subject)): (clean(message), cleaned(details))

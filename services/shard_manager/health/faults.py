@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from penstock.model.alerts import AlertKind
 from services.shard_manager.health.failing import Late
 
-CONTAINER_FAILING = "container_failing"
-CONTAINER_OUTLIER = "container_outlier"
-KINDS = (CONTAINER_FAILING, CONTAINER_OUTLIER)
+KINDS = (AlertKind.CONTAINER_FAILING, AlertKind.CONTAINER_OUTLIER)
 
 
 class Fault(NamedTuple):
     """A fault of a container: the kind of alert, a sentence for people, and the figures as JSON."""
 
-    kind: str
+    kind: AlertKind
     container: str
     message: str
     details: Mapping[str, Any]
@@ -24,4 +23,6 @@ class Fault(NamedTuple):
 def fault_of_failing(container: str, late: Late) -> Fault:
     """The fault of a container that does not take its shards."""
     message = f"the container sends heartbeats but has not taken {late.shards} of its shards for {late.seconds:.0f} s"
-    return Fault(CONTAINER_FAILING, container, message, {"shards": late.shards, "seconds": round(late.seconds, 1)})
+    return Fault(
+        AlertKind.CONTAINER_FAILING, container, message, {"shards": late.shards, "seconds": round(late.seconds, 1)}
+    )

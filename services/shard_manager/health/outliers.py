@@ -17,7 +17,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from services.shard_manager.health.faults import CONTAINER_OUTLIER, Fault
+from penstock.model.alerts import AlertKind
+from services.shard_manager.health.faults import Fault
 
 MAD_TO_DEVIATION = 1.4826
 """The standard deviation of normally distributed values, in median absolute deviations."""
@@ -111,7 +112,7 @@ def _outlier(
         "crashes_per_task_hour_elsewhere": round(usual_rate, 3),
         "chance": chance,
     }
-    return Fault(CONTAINER_OUTLIER, name, why, figures)
+    return Fault(AlertKind.CONTAINER_OUTLIER, name, why, figures)
 
 
 def at_least(count: int, mean: float) -> float:
@@ -146,7 +147,7 @@ def outliers_by_speed(what: str, typical: Mapping[str, float]) -> list[Fault]:
         if own > bound:
             figures = {f"{what}_seconds": round(own, 3), f"{what}_seconds_elsewhere": round(usual, 3)}
             why = f"the container takes {own:.1f} s for each {what}, others take {usual:.1f} s (medians)"
-            found.append((own / bound, Fault(CONTAINER_OUTLIER, name, why, figures)))
+            found.append((own / bound, Fault(AlertKind.CONTAINER_OUTLIER, name, why, figures)))
     return [fault for _, fault in sorted(found, key=lambda each: -each[0])]
 
 

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from penstock.tasks.ownership import Member, Owner, drain_is_over
 from services.shard_manager.moves.moves import Planned
 
-DRAIN_OVERDUE = "drain_overdue"
 _AT_ONCE = timedelta()
 
 

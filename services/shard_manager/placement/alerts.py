@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from penstock.model.alerts import AlertKind
 from penstock.tasks.selectors import in_words
 from services.shard_manager.placement.binding import Unmet
 from services.shard_manager.placement.reasons import Unplaceable
 
-UNPLACEABLE = "unplaceable"
-SELECTOR_UNMET = "selector_unmet"
-KINDS = (UNPLACEABLE, SELECTOR_UNMET)
+KINDS = (AlertKind.UNPLACEABLE, AlertKind.SELECTOR_UNMET)
 CELL_SHORT = "cell_short"
 _NAMED = 50
 
@@ -19,7 +18,7 @@ _NAMED = 50
 class PlacementAlert(NamedTuple):
     """`subject`: a job, or the cause that the shards share. `details` are JSON and name at most 50 shards."""
 
-    kind: str
+    kind: AlertKind
     subject: str
     message: str
     details: Mapping[str, Any]
@@ -36,7 +35,7 @@ def alerts_of_shards(unplaceable: Iterable[Unplaceable], where: Mapping[int, str
         reasons = sorted({lack.reason for lack in lacks})
         message = f"{_counted(len(shards), homeless)}: {'; '.join(reasons[:3])}"
         details = {"count": len(shards), "without_owner": homeless, "reasons": reasons[:_NAMED]}
-        yield PlacementAlert(UNPLACEABLE, cause, message, {**details, "shards": shards[:_NAMED]})
+        yield PlacementAlert(AlertKind.UNPLACEABLE, cause, message, {**details, "shards": shards[:_NAMED]})
 
 
 def _counted(count: int, homeless: int) -> str:
@@ -55,7 +54,7 @@ def alerts_of_shortage(asked: Mapping[str, float]) -> Iterator[PlacementAlert]:
     if asked:
         shares = ", ".join(f"{share:.0%} ({dimension})" for dimension, share in sorted(asked.items()))
         message = f"the cell is too small: its open containers have to take {shares} of their capacity less headroom"
-        yield PlacementAlert(UNPLACEABLE, CELL_SHORT, message, {"asked": dict(asked)})
+        yield PlacementAlert(AlertKind.UNPLACEABLE, CELL_SHORT, message, {"asked": dict(asked)})
 
 
 def alerts_of_jobs(unmet: Iterable[Unmet]) -> Iterator[PlacementAlert]:
@@ -69,4 +68,4 @@ def alerts_of_jobs(unmet: Iterable[Unmet]) -> Iterator[PlacementAlert]:
         rules = "; ".join(sorted({row.rule for row in rows}))
         message = f"job {job} asks for {in_words(rows[0].selector)}: {rules}; {where} do not run"
         details = {"selector": rows[0].selector, "rule": rules, "count": len(shards), "shards": shards[:_NAMED]}
-        yield PlacementAlert(SELECTOR_UNMET, job, message, details)
+        yield PlacementAlert(AlertKind.SELECTOR_UNMET, job, message, details)

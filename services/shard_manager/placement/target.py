@@ -9,16 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from penstock.model.alerts import AlertKind
 from penstock.tasks.ownership import Member
 from penstock.tasks.shards import Sharding
 from services.shard_manager.moves.drains import to_be_emptied
-from services.shard_manager.placement.alerts import (
-    UNPLACEABLE,
-    PlacementAlert,
-    alerts_of_jobs,
-    alerts_of_shards,
-    alerts_of_shortage,
-)
+from services.shard_manager.placement.alerts import PlacementAlert, alerts_of_jobs, alerts_of_shards, alerts_of_shortage
 from services.shard_manager.placement.cell import Rules, problem_of_cell
 from services.shard_manager.placement.frame import Frame, frame_of, holds, totals
 from services.shard_manager.placement.needs import Needs
@@ -117,7 +112,7 @@ def review(target: Target, members: Mapping[str, Member], needs: Needs, rules: R
     """Checks a target against newer needs."""
     cell = problem_of_cell(members, needs, target.where, rules)
     holder = home_of(cell.problem, target.where)
-    of_shards = (alert for alert in target.alerts if alert.kind == UNPLACEABLE)
+    of_shards = (alert for alert in target.alerts if alert.kind == AlertKind.UNPLACEABLE)
     return Review(_violations(frame_of(cell.problem, holder), holder), (*of_shards, *alerts_of_jobs(cell.unmet)))
 
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from sqlalchemy import Engine
 
+from penstock.model.alerts import AlertKind
 from penstock.store import leases
 from penstock.store.alerts import replace_alerts
-from services.shard_manager.moves.drains import DRAIN_OVERDUE, DrainAlert
+from services.shard_manager.moves.drains import DrainAlert
 from services.shard_manager.store import members
 from services.shard_manager.store.port import LEASE
 
@@ -21,9 +22,11 @@ class HousekeepingStore:
 
     def sync_drain_alerts(self, found: Mapping[str, DrainAlert], leader_epoch: int) -> None:
         """Makes these, by container, the open alerts about drains; an alert that is open already is left alone."""
-        wanted = {(DRAIN_OVERDUE, container): (alert.message, alert.details) for container, alert in found.items()}
+        wanted = {
+            (AlertKind.DRAIN_OVERDUE, container): (alert.message, alert.details) for container, alert in found.items()
+        }
         with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
-            replace_alerts(connection, (DRAIN_OVERDUE,), wanted)
+            replace_alerts(connection, (AlertKind.DRAIN_OVERDUE,), wanted)
 
     def remove_lost(self, older_than_seconds: float, leader_epoch: int) -> frozenset[str]:
         """Deletes lost containers that were silent for so long and own no shard; returns their names."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from sqlalchemy import Connection, text
 
 from penstock.control.errors import Conflict
+from penstock.model.alerts import AlertKind
 from penstock.store.alerts import raise_alert
 from penstock.store.cluster import SELECTORS, SHARD_COUNT, SHARDING_VERSION, ShardingFacts, read_facts, write_fact
 from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify
@@ -18,8 +19,6 @@ from penstock.store.selectors import selector_in
 from penstock.store.shards import ASSIGNMENT_COUNTER
 from penstock.tasks.selectors import in_words
 from penstock.tasks.shards import SLOTS, Sharding
-
-SELECTOR_WITHOUT_SLOT = "selector_without_slot"
 
 # The parts of a shard have its owner and its epoch: nothing changes for their tasks.
 _SPLIT = text(
@@ -84,7 +83,7 @@ def give_slots(connection: Connection, selectors: set[str]) -> ShardingFacts:
     for selector in sorted(selectors - set(sharding.selectors)):
         asked = in_words(selector)
         message = f"all {SLOTS} selector slots of the cell are taken: no task of a job that asks for {asked} can run"
-        raise_alert(connection, SELECTOR_WITHOUT_SLOT, selector, message, {})
+        raise_alert(connection, AlertKind.SELECTOR_WITHOUT_SLOT, selector, message, {})
     if sharding != facts.sharding:
         write_sharding(connection, sharding, next_number(connection, ASSIGNMENT_COUNTER))
         notify(connection, CHANGED_ASSIGNMENT)

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from penstock.model.health import Health, Verdict
 
-TASK_CRASHING = "task_crashing"
-JOB_LAGGING = "job_lagging"
 # While a task has one of these, nothing proves that the alert is over.
 _CRASH_UNDECIDED = frozenset([Health.UNKNOWN, Health.STARTING])
 _LAG_UNDECIDED = frozenset([Health.UNKNOWN, Health.STARTING, Health.CRASHING, Health.HELD])

@@ -9,13 +9,14 @@ from typing import Any
 from sqlalchemy import Connection, Engine, text
 
 from penstock.config.model import Slo
+from penstock.model.alerts import AlertKind
 from penstock.model.health import AGAIN, Verdict
 from penstock.store import leases
 from penstock.store.alerts import open_subjects, replace_alerts
 from penstock.store.engine import snapshot
 from penstock.store.health import read_named
 from penstock.store.running import STATE_SYNCER
-from services.state_syncer.health.decide import JOB_LAGGING, TASK_CRASHING, Alerts, crash_alerts, lag_alerts
+from services.state_syncer.health.decide import Alerts, crash_alerts, lag_alerts
 
 _LOOK_SECONDS = 15.0
 LAGGED_MINUTES = 3
@@ -23,7 +24,7 @@ LAGGED_MINUTES = 3
 _READ_AT_ONCE = 1_000
 MOST_RAISED = 1_000
 """New alerts of a kind in one look. When more jobs fail at once, the next looks raise the others."""
-Alerted = dict[tuple[str, str], tuple[str, Mapping[str, Any]]]
+Alerted = dict[tuple[AlertKind, str], tuple[str, Mapping[str, Any]]]
 _CRASHED = text(
     "SELECT DISTINCT job FROM task_crashes"
     " WHERE newest_at > now() - interval '1 hour' AND cardinality(crashed_at) >= :again"
@@ -65,13 +66,13 @@ class HealthAlerts:
         with snapshot(self._engine) as connection:
             crashed = set(connection.execute(_CRASHED, {"again": AGAIN}).scalars())
             lagged = set(connection.execute(_LAGGED, _lag_values()).scalars())
-            known = {kind: open_subjects(connection, kind) for kind in (TASK_CRASHING, JOB_LAGGING)}
+            known = {kind: open_subjects(connection, kind) for kind in (AlertKind.TASK_CRASHING, AlertKind.JOB_LAGGING)}
             verdicts = _read(connection, sorted(crashed.union(lagged, *known.values())))
-        found = {TASK_CRASHING: crash_alerts(verdicts), JOB_LAGGING: lag_alerts(verdicts, lagged)}
+        found = {AlertKind.TASK_CRASHING: crash_alerts(verdicts), AlertKind.JOB_LAGGING: lag_alerts(verdicts, lagged)}
         with leases.fenced(self._engine, STATE_SYNCER, leader_epoch) as connection:
             for kind, alerts in found.items():
                 messages: Alerted = {(kind, job): (text, {}) for job, text in some(alerts, known[kind]).items()}
-                replace_alerts(connection, [kind], messages, keep=alerts.kept, refresh=kind == TASK_CRASHING)
+                replace_alerts(connection, [kind], messages, keep=alerts.kept, refresh=kind == AlertKind.TASK_CRASHING)
         self._looked = now
         return False
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.model.reports import INPUT_ALERTS
+from penstock.model.alerts import INPUT_ALERTS, AlertKind
 
-Alerts = dict[tuple[str, str], tuple[str, Mapping[str, Any]]]
+Alerts = dict[tuple[AlertKind, str], tuple[str, Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,9 @@ class InputReport:
 
 def alerts_of(reports: Iterable[InputReport]) -> Alerts:
     """By kind and job: the reason of the task of the lowest index, and the tasks that report the kind."""
-    told: defaultdict[tuple[str, str], dict[int, str]] = defaultdict(dict)
+    told: defaultdict[tuple[AlertKind, str], dict[int, str]] = defaultdict(dict)
     for report in reports:
-        for kind in report.problems.keys() & set(INPUT_ALERTS):
+        for kind in (kind for kind in INPUT_ALERTS if kind in report.problems):
             told[kind, report.job][report.index] = report.problems[kind]
     return {key: _alert(by_index) for key, by_index in told.items()}
 

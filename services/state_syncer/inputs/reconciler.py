@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlalchemy import Engine, text
 
-from penstock.model.reports import INPUT_ALERTS
+from penstock.model.alerts import INPUT_ALERTS
 from penstock.store import leases
 from penstock.store.alerts import replace_alerts
 from penstock.store.engine import snapshot

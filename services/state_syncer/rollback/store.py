@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Engine, text
 
 from penstock.control.logs import logger
+from penstock.model.alerts import AlertKind
 from penstock.store import leases
 from penstock.store.alerts import raise_alert
 from penstock.store.engine import snapshot
 from penstock.store.running import STATE_SYNCER
 from penstock.tasks.rollout import LayerContent, Rejected
-from services.state_syncer.store.rollouts import ROLLED_BACK, clear_rejected
+from services.state_syncer.store.rollouts import clear_rejected
 
 log = logger(__name__)
 
@@ -88,7 +89,13 @@ class RollbackStore:
         """Raises an alert for each package that cannot be rolled back, with the reason. Raises Fenced, Unavailable."""
         with leases.fenced(self._engine, STATE_SYNCER, leader_epoch) as connection:
             for job, why in refused.items():
-                raise_alert(connection, ROLLED_BACK, job, f"the package cannot be rolled back: {why}", {"refused": why})
+                raise_alert(
+                    connection,
+                    AlertKind.ROLLED_BACK,
+                    job,
+                    f"the package cannot be rolled back: {why}",
+                    {"refused": why},
+                )
 
 
 def _read_layers(connection: Connection, jobs: Sequence[str]) -> dict[str, list[LayerContent]]:

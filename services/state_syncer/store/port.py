@@ -11,6 +11,7 @@ from typing import Protocol
 from sqlalchemy import Connection, Engine, text
 
 from penstock.config.basis import merge_basis
+from penstock.model.alerts import AlertKind
 from penstock.store import leases
 from penstock.store.alerts import clear_alerts
 from penstock.store.engine import transaction
@@ -150,7 +151,7 @@ class SyncStore:
             _alert_of_rollouts(connection, batch)
             _end_restores(connection, batch.restored)
             states.alert_of_quarantines(connection, batch.states)
-            clear_alerts(connection, states.QUARANTINED, batch.forget)
+            clear_alerts(connection, AlertKind.QUARANTINED, batch.forget)
             if batch.ranks is not None:
                 states.write_synced_ranks(connection, batch.ranks)
             return number

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, text
 
+from penstock.model.alerts import AlertKind
 from penstock.store.alerts import clear_alerts, raise_alert
 from penstock.store.cluster import read_facts
 from penstock.store.selectors import selector_in
@@ -16,9 +17,6 @@ from services.state_syncer.decide.view import RollingJob
 from services.state_syncer.decide.waves import NOTHING_PROVEN, Rolling, Rollout
 from services.state_syncer.store.plans import IS_ROLLOUT
 from services.state_syncer.store.states import sync_record
-
-ROLLED_BACK = "rolled_back"
-HALTED = "rollout_halted"
 
 # A batch with rows is behind a reported task `t`; NULL is no. Compared as JSON: a cast of a malformed report would end
 # the round of all jobs.
@@ -123,10 +121,12 @@ def raise_rejected(connection: Connection, job: str, rejected: Rejected) -> None
     what = "the package is rolled back" if rejected.goes_back else f"the rollout is halted, with {NOTHING_PROVEN}"
     message = f"{what}: {rejected.package}: {where}: {rejected.task or job}: {rejected.error}"
     details = rejected.model_dump(mode="json", exclude={"layer_version"}) | {"package": rejected.package}
-    raise_alert(connection, ROLLED_BACK if rejected.goes_back else HALTED, job, message, details)
+    raise_alert(
+        connection, AlertKind.ROLLED_BACK if rejected.goes_back else AlertKind.ROLLOUT_HALTED, job, message, details
+    )
 
 
 def clear_rejected(connection: Connection, jobs: Sequence[str]) -> None:
     """Closes the alerts of these jobs."""
-    for kind in (ROLLED_BACK, HALTED):
+    for kind in (AlertKind.ROLLED_BACK, AlertKind.ROLLOUT_HALTED):
         clear_alerts(connection, kind, jobs)

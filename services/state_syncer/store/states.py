@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Row, text
 
 from penstock.config.model import ChangeKind
+from penstock.model.alerts import AlertKind
 from penstock.model.jobs import JobState
 from penstock.store.alerts import clear_alerts
 from penstock.store.json import as_json
 from services.state_syncer.decide.view import SyncRecord
 
-QUARANTINED = "quarantined"
 Ranks = Mapping[str, int]
 
 # A round may read tens of thousands of rows: a look-up is cheaper than a call of the enumeration.
@@ -37,7 +37,7 @@ _COUNT_STATES = text("SELECT state, count(*) FROM sync_state GROUP BY state")
 _RAISE_QUARANTINED = text(
     """
     INSERT INTO alerts AS held (kind, subject, message, details)
-    SELECT 'quarantined', new.job, 'the job is quarantined: ' || new.detail,
+    SELECT CAST(:kind AS text), new.job, 'the job is quarantined: ' || new.detail,
         json_build_object('revision', new.revision, 'fields', new.changed_fields, 'failures', new.failures,
             'last_good_revision', r.revision, 'last_good_generation', r.generation)
     FROM json_to_recordset(CAST(:rows AS json)) AS new(
@@ -129,8 +129,8 @@ def alert_of_quarantines(connection: Connection, writes: Sequence[SyncWrite]) ->
     """One alert of kind `quarantined` a job: raising it again only counts, and it is cleared when attempts go well."""
     raised = [_row(write) for write in writes if write.new.state is JobState.QUARANTINED]
     if raised:
-        connection.execute(_RAISE_QUARANTINED, {"rows": as_json(raised)})
-    clear_alerts(connection, QUARANTINED, [write.job for write in writes if has_recovered(write)])
+        connection.execute(_RAISE_QUARANTINED, {"kind": AlertKind.QUARANTINED.value, "rows": as_json(raised)})
+    clear_alerts(connection, AlertKind.QUARANTINED, [write.job for write in writes if has_recovered(write)])
 
 
 def has_recovered(write: SyncWrite) -> bool:

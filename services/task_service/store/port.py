@@ -6,14 +6,12 @@ from collections.abc import Collection, Mapping
 
 from sqlalchemy import Engine, text
 
+from penstock.model.alerts import AlertKind
 from penstock.store.alerts import clear_alerts, raise_alert, replace_alerts
 from penstock.store.cluster import read_facts
 from penstock.store.engine import transaction
 from services.task_service.store.reports import purge_samples
 from services.task_service.store.rows import Changes, StoredTemplate
-
-BROKEN_ALERT = "broken_running_row"
-HELD_BACK_ALERT = "held_back"
 
 # One statement reads one moment, so no commit up to the counter's value is missed. `forgotten` is never purged (it also
 # keeps the generations that were used), so a delta can name every removal.
@@ -60,22 +58,22 @@ class TemplateStore:
         with transaction(self._engine) as connection:
             for job, reason in broken.items():
                 message = f"the running configuration of {job} does not validate: its tasks stay as they are"
-                raise_alert(connection, BROKEN_ALERT, job, message, {"reason": reason})
-            clear_alerts(connection, BROKEN_ALERT, mended)
+                raise_alert(connection, AlertKind.BROKEN_RUNNING_ROW, job, message, {"reason": reason})
+            clear_alerts(connection, AlertKind.BROKEN_RUNNING_ROW, mended)
 
     def alert_waiting_tasks(self, after_seconds: float) -> None:
         """Makes tasks that have waited so long for a silent producer the open alerts of that kind."""
         with transaction(self._engine) as connection:
             rows = connection.execute(_HELD_BACK, {"seconds": after_seconds}).all()
             found = {
-                (HELD_BACK_ALERT, f"{row.job}/{row.index}"): (
+                (AlertKind.HELD_BACK, f"{row.job}/{row.index}"): (
                     f"the results of {row.job}/{row.index} wait for {row.producer}, which writes to its input and is"
                     " behind or dead",
                     {"held_back_by": row.producer},
                 )
                 for row in rows
             }
-            replace_alerts(connection, [HELD_BACK_ALERT], found)
+            replace_alerts(connection, [AlertKind.HELD_BACK], found)
 
     def purge_samples(self, keep_days: int) -> int:
         """Deletes samples and loads older than `keep_days`. Returns the number of samples."""

@@ -9,10 +9,11 @@ import pytest
 from sqlalchemy import Engine, text
 
 from penstock.control.errors import Fenced
+from penstock.model.alerts import AlertKind
 from penstock.store import leases
 from penstock.store.engine import transaction
 from penstock.wire.job_client import JobClient
-from services.job_service.expiry import ALERT, LOOP, Expiry
+from services.job_service.expiry import LOOP, Expiry
 from tests.support.job_service.service import CONFIG, RunningJobService
 
 
@@ -79,7 +80,7 @@ def test_what_cannot_be_dropped_stays_with_an_alert_until_it_can(
     clock.go(200)
     for _ in range(3):
         expiry.round(1)
-    (alert,) = client.alerts(kind=ALERT).alerts
+    (alert,) = client.alerts(kind=AlertKind.EXPIRY_BLOCKED).alerts
     assert (alert.subject, alert.times, alert.details["field"]) == ("etl/oncall", 1, "task_count")
     assert client.get_layer("etl", "oncall").version == 1
     client.put_layer("etl", "scaler", {"task_count": 2}, if_match=1)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from services.shard_manager.moves.drains import DRAIN_OVERDUE, DrainAlert
+from penstock.model.alerts import AlertKind
+from services.shard_manager.moves.drains import DrainAlert
 from services.shard_manager.store.port import LEASE
 from tests.support.memory.store import AlertEntry, MemoryPort
 
@@ -16,10 +17,12 @@ class MemoryHousekeepingStore(MemoryPort):
         with self._transaction() as store:
             store.check_epoch(LEASE, leader_epoch)
             wanted = {
-                (DRAIN_OVERDUE, container): AlertEntry(alert.message, alert.details)
+                (AlertKind.DRAIN_OVERDUE, container): AlertEntry(alert.message, alert.details)
                 for container, alert in found.items()
             }
-            kept = {key: alert for key, alert in store.alerts.items() if key[0] != DRAIN_OVERDUE or key in wanted}
+            kept = {
+                key: alert for key, alert in store.alerts.items() if key[0] != AlertKind.DRAIN_OVERDUE or key in wanted
+            }
             store.alerts = wanted | kept
 
     def remove_lost(self, older_than_seconds: float, leader_epoch: int) -> frozenset[str]:

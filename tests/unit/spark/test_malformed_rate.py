@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.config.model import JobConfig
-from penstock.model.reports import MALFORMED_RECORDS
+from penstock.model.alerts import AlertKind
 from penstock.spark.measure.malformed import Count, Counts, reason, recent, with_count
 from tests.support.config.jobs import job
 
@@ -34,9 +34,9 @@ def test_those_of_the_last_five_minutes_count(told: tuple[tuple[float, int], ...
 def test_the_reason_says_where_they_are() -> None:
     counts = with_count((), Count(0.0, 3))
     assert reason((), "j", JobConfig.model_validate(job())) == {}
-    text = reason(counts, "j", JobConfig.model_validate(job()))[MALFORMED_RECORDS]
+    text = reason(counts, "j", JobConfig.model_validate(job()))[AlertKind.MALFORMED_RECORDS]
     assert text == "3 malformed records in 5 minutes; those with malformed dead_letter are in the topic j.dead-letters"
     config = JobConfig.model_validate(job({"inputs": {"flights": {"malformed": "null"}}}))
-    assert "as nulls" in reason(counts, "j", config)[MALFORMED_RECORDS]
+    assert "as nulls" in reason(counts, "j", config)[AlertKind.MALFORMED_RECORDS]
     config = JobConfig.model_validate(job({"dead_letter_topic": "bad"}))
-    assert reason(counts, "j", config)[MALFORMED_RECORDS].endswith("topic bad")
+    assert reason(counts, "j", config)[AlertKind.MALFORMED_RECORDS].endswith("topic bad")

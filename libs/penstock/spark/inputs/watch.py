@@ -12,7 +12,7 @@ from penstock.config.problems import Problem
 from penstock.control.clock import Clock
 from penstock.control.errors import Unavailable
 from penstock.control.logs import logger
-from penstock.model.reports import KEY_FUNCTION_MISMATCH, PARTITIONS_NOT_READ
+from penstock.model.alerts import AlertKind
 from penstock.spark.inputs.checks import PARTITIONS, topic_problems
 from penstock.spark.inputs.key_sample import key_function_problem
 from penstock.spark.topics import Topic, described
@@ -58,11 +58,11 @@ class InputWatch:
         found: dict[str, str] = {}
         for problem in topic_problems(spec.config, topics):
             if problem.rule == PARTITIONS:
-                found.setdefault(PARTITIONS_NOT_READ, problem.detail)
+                found.setdefault(AlertKind.PARTITIONS_NOT_READ, problem.detail)
         for name, source in spec.config.inputs.items():
             _, keys = self._sampled.get(_keys(name, source), (0.0, None))
             if keys is not None:
-                found.setdefault(KEY_FUNCTION_MISMATCH, keys.detail)
+                found.setdefault(AlertKind.KEY_FUNCTION_MISMATCH, keys.detail)
         return found
 
     def _sample(self, tasks: Iterable[TaskSpec]) -> None:

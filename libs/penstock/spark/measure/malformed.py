@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from penstock.config.model import JobConfig
-from penstock.model.reports import MALFORMED_RECORDS
+from penstock.model.alerts import AlertKind
 from penstock.tasks.dead_letters import dead_letter_topic
 
 WINDOW_SECONDS = 300.0
@@ -48,4 +48,4 @@ def reason(counts: Counts, job: str, config: JobConfig) -> dict[str, str]:
     modes = {source.malformed for source in config.inputs.values()}
     topic = f"those with malformed dead_letter are in the topic {dead_letter_topic(job, config)}"
     where = "the query has them as nulls" if modes == {"null"} else topic
-    return {MALFORMED_RECORDS: f"{came} malformed records in {WINDOW_SECONDS / 60:.0f} minutes; {where}"}
+    return {AlertKind.MALFORMED_RECORDS: f"{came} malformed records in {WINDOW_SECONDS / 60:.0f} minutes; {where}"}

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from penstock.model.alerts import AlertKind
 from penstock.tasks.dimensions import CPU
 from penstock.tasks.ownership import DRAINING
 from penstock.tasks.shards import SLOTS, Sharding
-from services.shard_manager.placement.alerts import SELECTOR_UNMET
 from services.shard_manager.placement.needs import needs_of
 from services.shard_manager.placement.target import usable_members
 from tests.support.shard_manager.facts import job, member, members, reported
@@ -47,7 +47,9 @@ def test_what_is_told_of_a_job_that_asks_for_what_has_no_place(region: str, plac
     sharding = Sharding(SHARDS, tuple(f"r{number}" for number in range(places)))
     target = made(hosts={"a": member("a", region)}, needs=needs_of([job("j", selector="more")], [], sharding))
     told = [f"job j asks for region more: {rule}; its tasks do not run"] if rule else []
-    assert [alert.message for alert in target.alerts if (alert.kind, alert.subject) == (SELECTOR_UNMET, "j")] == told
+    assert [
+        alert.message for alert in target.alerts if (alert.kind, alert.subject) == (AlertKind.SELECTOR_UNMET, "j")
+    ] == told
     assert len(target.alerts) == len(told)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.model.alerts import AlertKind
 from penstock.tasks.dimensions import CPU
 from penstock.tasks.ownership import CORDONED
 from penstock.tasks.shards import Sharding, shard_of
-from services.shard_manager.placement.alerts import SELECTOR_UNMET, UNPLACEABLE
 from services.shard_manager.placement.needs import needs_of
 from services.shard_manager.placement.target import container_facts, review
 from services.shard_manager.placement.trigger import Periods, PlacementTrigger, trigger_of_cell, trigger_of_needs
@@ -89,7 +89,7 @@ def test_what_could_not_be_kept_to_is_no_reason_to_place_again():
     assert target.where.keys() == set(range(SHARDS))
     assert target.violations.overloaded == {(target.where[shard], CPU)}
     assert [(alert.kind, alert.subject, alert.details["shards"]) for alert in target.alerts] == [
-        (UNPLACEABLE, "too_large", [shard])
+        (AlertKind.UNPLACEABLE, "too_large", [shard])
     ]
     assert target.alerts[0].details["without_owner"] == 0
     assert trigger_of_needs(target, review(target, TWO, needs, RULES).violations) is None
@@ -109,7 +109,7 @@ def test_a_job_that_asks_for_a_region_is_a_reason_and_one_that_asks_in_vain_hurt
     in_vain = needs_of([job(asks, selector="north"), job(other)], [], SHARDING)
     seen = review(after, hosts, in_vain, RULES)
     assert trigger_of_needs(after, seen.violations) is None
-    assert [(alert.kind, alert.subject) for alert in seen.alerts] == [(SELECTOR_UNMET, asks)]
+    assert [(alert.kind, alert.subject) for alert in seen.alerts] == [(AlertKind.SELECTOR_UNMET, asks)]
     assert seen.alerts[0].message == (
         f"job {asks} asks for region north: no open container has region north; its tasks in 1 shards do not run"
     )

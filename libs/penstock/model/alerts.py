@@ -1,0 +1,31 @@
+"""The kinds of alerts. Pure."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class AlertKind(StrEnum):
+    """What an alert is about. Each service raises some of them."""
+
+    TASK_CRASHING = "task_crashing"
+    JOB_LAGGING = "job_lagging"
+    QUARANTINED = "quarantined"
+    ROLLED_BACK = "rolled_back"
+    ROLLOUT_HALTED = "rollout_halted"
+    HELD_BACK = "held_back"
+    MALFORMED_RECORDS = "malformed_records"
+    PARTITIONS_NOT_READ = "partitions_not_read"
+    KEY_FUNCTION_MISMATCH = "key_function_mismatch"
+    EXPIRY_BLOCKED = "expiry_blocked"
+    BROKEN_RUNNING_ROW = "broken_running_row"
+    SELECTOR_UNMET = "selector_unmet"
+    SELECTOR_WITHOUT_SLOT = "selector_without_slot"
+    UNPLACEABLE = "unplaceable"
+    CONTAINER_FAILING = "container_failing"
+    CONTAINER_OUTLIER = "container_outlier"
+    DRAIN_OVERDUE = "drain_overdue"
+
+
+INPUT_ALERTS = (AlertKind.PARTITIONS_NOT_READ, AlertKind.KEY_FUNCTION_MISMATCH, AlertKind.MALFORMED_RECORDS)
+"""The kinds about the inputs of tasks that run."""
