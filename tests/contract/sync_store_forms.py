@@ -9,8 +9,10 @@ import orjson
 import pytest
 from sqlalchemy import Engine, text
 
+from penstock.model.alerts import AlertKind
 from penstock.model.jobs import JobState
 from penstock.model.reports import TaskReport, TaskState
+from penstock.store.alerts import open_subjects
 from penstock.store.engine import transaction
 from penstock.store.running import STATE_SYNCER, CommitRow
 from penstock.tasks.ownership import Member
@@ -58,9 +60,7 @@ class PostgresForm:
         self._do("UPDATE layers SET rank = :rank WHERE name = :layer", rank=rank, layer=layer)
 
     def quarantined(self) -> set[str]:
-        statement = "SELECT subject FROM alerts WHERE kind = 'quarantined' AND cleared_at IS NULL"
-        with transaction(self.engine) as connection:
-            return set(connection.execute(text(statement)).scalars())
+        return self._open_subjects(AlertKind.QUARANTINED)
 
     def own(self, container: str) -> None:
         """The container owns all shards."""
@@ -113,9 +113,14 @@ class PostgresForm:
             return found.scalar_one()
 
     def rolled_back(self) -> set[str]:
-        statement = "SELECT subject FROM alerts WHERE kind = 'rolled_back' AND cleared_at IS NULL"
+        return self._open_subjects(AlertKind.ROLLED_BACK)
+
+    def rollback_refused(self) -> set[str]:
+        return self._open_subjects(AlertKind.ROLLBACK_REFUSED)
+
+    def _open_subjects(self, kind: AlertKind) -> set[str]:
         with transaction(self.engine) as connection:
-            return set(connection.execute(text(statement)).scalars())
+            return open_subjects(connection, kind)
 
     def _do(self, sql: str, **values: Any) -> None:
         with transaction(self.engine) as connection:
@@ -195,6 +200,9 @@ class MemoryForm:
 
     def rolled_back(self) -> set[str]:
         return self.memory.rolled_back
+
+    def rollback_refused(self) -> set[str]:
+        return self.memory.rollback_refused
 
     def _touch(self, job: str) -> int:
         self.memory.jobs[job].revision = self.memory.next_number("revision")

@@ -89,8 +89,10 @@ def test_a_job_that_is_being_deleted_is_left_alone(form: Any) -> None:
 
 def test_a_forgotten_rejection_is_gone_with_its_alert(form: Any) -> None:
     (rejection,) = found(form)
+    rollbacks(form).alert({"j": "it is not valid"}, [], form.epoch)
     rollbacks(form).forget({"j": rejection.rejected}, form.epoch)
-    assert (found(form), form.rejected("j"), form.rolled_back()) == ([], None, set())
+    assert (found(form), form.rejected("j")) == ([], None)
+    assert (form.rolled_back(), form.rollback_refused()) == (set(), set())
 
 
 def test_another_rejection_since_is_not_forgotten(form: Any) -> None:
@@ -101,9 +103,13 @@ def test_another_rejection_since_is_not_forgotten(form: Any) -> None:
     assert form.rolled_back() == {"j"}
 
 
-def test_a_refusal_is_told(form: Any) -> None:
-    rollbacks(form).raise_alerts({"i": "it is not valid"}, form.epoch)
-    assert form.rolled_back() == {"i", "j"}
+def test_a_refusal_has_an_alert_until_the_layer_is_as_it_should_be(form: Any) -> None:
+    rollbacks(form).alert({"i": "it is not valid", "j": "no room"}, [], form.epoch)
+    assert (form.rollback_refused(), form.rolled_back()) == ({"i", "j"}, {"j"})
+    assert [each.is_refused for each in found(form)] == [True]
+    rollbacks(form).alert({}, ["j"], form.epoch)
+    assert form.rollback_refused() == {"i"}
+    assert [each.is_refused for each in found(form)] == [False]
 
 
 def test_a_deposed_leader_writes_nothing(form: Any) -> None:
@@ -112,7 +118,7 @@ def test_a_deposed_leader_writes_nothing(form: Any) -> None:
     with pytest.raises(Fenced):
         rollbacks(form).forget({"j": rejection.rejected}, form.epoch)
     with pytest.raises(Fenced):
-        rollbacks(form).raise_alerts({"i": "it is not valid"}, form.epoch)
+        rollbacks(form).alert({"i": "it is not valid"}, [], form.epoch)
     assert (len(found(form)), form.rolled_back()) == (1, {"j"})
 
 

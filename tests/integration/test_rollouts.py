@@ -181,16 +181,19 @@ def test_a_rollout_stays_halted_while_the_job_service_is_away(cell: RolloutCell)
     assert (cell.changes[-1], cell.sync()["state"]) == (["1", "1", "1"], "synced")
 
 
-def test_a_rollback_that_is_refused_is_told(cell: RolloutCell) -> None:
-    """The good query needs an argument that the release took away: what to do is for people to say."""
+def test_a_rollback_that_is_refused_has_an_alert_until_it_is_accepted(cell: RolloutCell) -> None:
+    """1. The good query needs an argument that the release took away: people must give it. 2. They do."""
     cell.release("1", query={"sql": "SELECT key, :n AS n FROM events"}, args={"n": 1})
     cell.rounds(2)
     cell.bad = {"2"}
     cell.release("2")
     cell.rounds(5)
-    (alert,) = cell.alerts()
-    assert ("cannot be rolled back" in alert.message, "args has no n" in alert.message, alert.times) == (True, True, 2)
+    (alert,) = cell.alerts("rollback_refused")
+    assert ("cannot be rolled back" in alert.message, "args has no n" in alert.message, alert.times) == (True, True, 1)
     assert (cell.sync()["plan"]["step"], cell.changes[-1]) == ("roll_back", ["2", "1", "1"])
+    cell.client.patch_layer("j", "oncall", {"args": {"n": 1}}, if_match=0)
+    cell.rounds(3)
+    assert (cell.alerts("rollback_refused"), len(cell.alerts())) == ([], 1)
 
 
 def _deaths() -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""The kinds of alerts. Pure."""
+"""The kinds of alerts. `services/ALERTS.md` explains each to the people who get them. Pure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from enum import StrEnum
 
 
 class AlertKind(StrEnum):
-    """What an alert is about. Each service raises some of them."""
+    """A new kind needs a row in `services/ALERTS.md`: a test compares the two."""
 
     TASK_CRASHING = "task_crashing"
     JOB_LAGGING = "job_lagging"
     QUARANTINED = "quarantined"
     ROLLED_BACK = "rolled_back"
+    ROLLBACK_REFUSED = "rollback_refused"
     ROLLOUT_HALTED = "rollout_halted"
     HELD_BACK = "held_back"
     MALFORMED_RECORDS = "malformed_records"

@@ -1,6 +1,6 @@
 """What to do about a rejected package: from its record and the job's layers to one write. Pure.
 
-Whether the layer `rollback` was written since is told by its version, so nothing has to be noted when it was: a crash
+The version of the layer `rollback` shows whether it was written since, so nothing has to be noted when it was: a crash
 at any point, or another hand in the layer, leads to the same.
 """
 

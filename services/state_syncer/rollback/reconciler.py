@@ -38,20 +38,22 @@ class RollbackReconciler:
         revisions = {each.job: each.revision for each in found}
         writes: list[BatchWrite] = []
         forget: dict[str, Rejected] = {}
-        for job, revision, rejected, layers in found:
+        kept: dict[str, int] = {}
+        for job, revision, rejected, layers, _ in found:
             match decide_rollback(rejected, layers):
                 case Write(config, version, reason):
                     writes.append(_batch_write(job, config, version, reason))
                 case Forget():
                     forget[job] = rejected
                 case Keep():
-                    self._done[job] = revision
+                    kept[job] = revision
         if forget:
             self._store.forget(forget, leader_epoch)
         refused = self._ask(writes)
-        if refused:
-            self._store.raise_alerts(refused, leader_epoch)
-        self._done |= {job: revisions[job] for job in refused}
+        accepted = [each.job for each in found if each.is_refused and each.job in kept]
+        if refused or accepted:
+            self._store.alert(refused, accepted, leader_epoch)
+        self._done |= kept | {job: revisions[job] for job in refused}
         return bool(writes) or len(found) == LARGEST_BATCH
 
     def _ask(self, writes: Sequence[BatchWrite]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, text
 from penstock.control.logs import logger
 from penstock.model.alerts import AlertKind
 from penstock.store import leases
-from penstock.store.alerts import raise_alert
+from penstock.store.alerts import clear_alerts, raise_alert
 from penstock.store.engine import snapshot
 from penstock.store.running import STATE_SYNCER
 from penstock.tasks.rollout import LayerContent, Rejected
@@ -21,7 +21,9 @@ log = logger(__name__)
 
 _REJECTED = text(
     """
-    SELECT s.job, j.revision, s.rejected FROM sync_state s JOIN jobs j ON j.name = s.job
+    SELECT s.job, j.revision, s.rejected, EXISTS (
+            SELECT FROM alerts a WHERE a.kind = :refused AND a.subject = s.job AND a.cleared_at IS NULL) AS is_refused
+    FROM sync_state s JOIN jobs j ON j.name = s.job
     WHERE s.rejected IS NOT NULL AND NOT j.deleting ORDER BY s.job
     """
 )
@@ -35,12 +37,14 @@ _FORGET = text("UPDATE sync_state SET rejected = NULL WHERE job = :job AND rejec
 
 
 class Rejection(NamedTuple):
-    """A job with a rejected package, the revision of its newest write, and its layers, lowest first."""
+    """A job with a rejected package, the revision of its newest write, and its layers, lowest first. `is_refused`: an
+    alert is open that its rollback was refused."""
 
     job: str
     revision: int
     rejected: Rejected
     layers: Sequence[LayerContent]
+    is_refused: bool = False
 
 
 class Rejections(NamedTuple):
@@ -70,11 +74,13 @@ class RollbackStore:
         at the revision they have. A record that this version cannot read is logged and left out. Raises
         Unavailable."""
         with snapshot(self._engine) as connection:
-            rows = connection.execute(_REJECTED).all()
+            rows = connection.execute(_REJECTED, {"refused": AlertKind.ROLLBACK_REFUSED.value}).all()
             fresh = ((row, parse_rejected(row.job, row.rejected)) for row in rows if done.get(row.job) != row.revision)
             wanted = list(islice(((row, rejected) for row, rejected in fresh if rejected is not None), limit))
             layers = _read_layers(connection, [row.job for row, _ in wanted]) if wanted else {}
-        found = [Rejection(row.job, row.revision, rejected, layers[row.job]) for row, rejected in wanted]
+        found = [
+            Rejection(row.job, row.revision, rejected, layers[row.job], row.is_refused) for row, rejected in wanted
+        ]
         return Rejections({row.job for row in rows}, found)
 
     def forget(self, jobs: Mapping[str, Rejected], leader_epoch: int) -> None:
@@ -85,17 +91,14 @@ class RollbackStore:
                 if connection.execute(_FORGET, {"job": job, "seen": rejected.model_dump_json()}).rowcount:
                     clear_rejected(connection, [job])
 
-    def raise_alerts(self, refused: Mapping[str, str], leader_epoch: int) -> None:
-        """Raises an alert for each package that cannot be rolled back, with the reason. Raises Fenced, Unavailable."""
+    def alert(self, refused: Mapping[str, str], accepted: Collection[str], leader_epoch: int) -> None:
+        """Raises an alert for each rollback that was refused, with the reason, and closes those of jobs whose layer is
+        as it should be. Raises Fenced, Unavailable."""
         with leases.fenced(self._engine, STATE_SYNCER, leader_epoch) as connection:
             for job, why in refused.items():
-                raise_alert(
-                    connection,
-                    AlertKind.ROLLED_BACK,
-                    job,
-                    f"the package cannot be rolled back: {why}",
-                    {"refused": why},
-                )
+                message = f"the package cannot be rolled back: {why}"
+                raise_alert(connection, AlertKind.ROLLBACK_REFUSED, job, message, {"refused": why})
+            clear_alerts(connection, AlertKind.ROLLBACK_REFUSED, accepted)
 
 
 def _read_layers(connection: Connection, jobs: Sequence[str]) -> dict[str, list[LayerContent]]:

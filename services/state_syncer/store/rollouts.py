@@ -128,5 +128,5 @@ def raise_rejected(connection: Connection, job: str, rejected: Rejected) -> None
 
 def clear_rejected(connection: Connection, jobs: Sequence[str]) -> None:
     """Closes the alerts of these jobs."""
-    for kind in (AlertKind.ROLLED_BACK, AlertKind.ROLLOUT_HALTED):
+    for kind in (AlertKind.ROLLED_BACK, AlertKind.ROLLBACK_REFUSED, AlertKind.ROLLOUT_HALTED):
         clear_alerts(connection, kind, jobs)

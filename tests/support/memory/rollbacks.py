@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from itertools import islice
 from typing import Any
@@ -18,11 +18,7 @@ from tests.support.memory.store import JobEntry, MemoryPort, MemoryStore
 
 
 class MemoryRollbackStore(MemoryPort):
-    """As `services.state_syncer.rollback.store.RollbackStore`. `told`: refusals in alerts, by job."""
-
-    def __init__(self, store: MemoryStore) -> None:
-        super().__init__(store)
-        self.told: dict[str, str] = {}
+    """As `services.state_syncer.rollback.store.RollbackStore`."""
 
     def read(self, done: Mapping[str, int], limit: int) -> Rejections:
         with self._transaction() as store:
@@ -37,14 +33,12 @@ class MemoryRollbackStore(MemoryPort):
                 held = store.rejected.get(job)
                 if held is not None and Rejected.model_validate(held) == seen:
                     del store.rejected[job]
-                    store.rolled_back.discard(job)
-                    self.told.pop(job, None)
+                    store.clear_rejected(job)
 
-    def raise_alerts(self, refused: Mapping[str, str], leader_epoch: int) -> None:
+    def alert(self, refused: Mapping[str, str], accepted: Collection[str], leader_epoch: int) -> None:
         with self._transaction() as store:
             store.check_epoch(STATE_SYNCER, leader_epoch)
-            store.rolled_back |= refused.keys()
-            self.told |= refused
+            store.rollback_refused = (store.rollback_refused | refused.keys()) - set(accepted)
 
 
 def _rejection(store: MemoryStore, name: str) -> Rejection | None:
@@ -53,7 +47,7 @@ def _rejection(store: MemoryStore, name: str) -> Rejection | None:
         return None
     layers = [LayerContent(layer, config, entry.versions[layer]) for layer, config in entry.layers.items()]
     layers.sort(key=lambda each: store.ranks[each.layer])
-    return Rejection(name, entry.revision, rejected, layers)
+    return Rejection(name, entry.revision, rejected, layers, name in store.rollback_refused)
 
 
 class MemoryBatches(MemoryPort):

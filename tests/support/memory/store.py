@@ -109,6 +109,7 @@ class MemoryStore:
         self.restores: dict[str, Restore] = {}
         self.rejected: dict[str, Mapping[str, Any]] = {}
         self.rolled_back: set[str] = set()
+        self.rollback_refused: set[str] = set()
         self.quarantined: set[str] = set()
         self.members: dict[str, Member] = {}
         self.registered_at: dict[str, float] = {}
@@ -174,6 +175,11 @@ class MemoryStore:
         if len({owner.container for owner in owners}) > 1:
             raise Conflict(f"shard {number} of {count} would have more than one owner")
         return max(owners, key=lambda owner: owner.epoch)
+
+    def clear_rejected(self, job: str) -> None:
+        """Closes the alerts about the rejected package of a job."""
+        self.rolled_back.discard(job)
+        self.rollback_refused.discard(job)
 
     def give_slots(self, selectors: set[str]) -> None:
         """As `services.shard_manager.store.sharding.give_slots`."""

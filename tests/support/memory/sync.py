@@ -244,7 +244,7 @@ def _forget_one(store: MemoryStore, job: str, number: int) -> None:
     store.plans.pop(job, None)
     store.restores.pop(job, None)
     store.rejected.pop(job, None)
-    store.rolled_back.discard(job)
+    store.clear_rejected(job)
     store.tasks = {name: tuple(task for task in tasks if task.job != job) for name, tasks in store.tasks.items()}
     entry = store.running.pop(job, None)
     if entry is not None:
