@@ -27,9 +27,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="print the whole answer as 
 ForTime = Annotated[
     str | None, typer.Option("--for", help="after this time the change is undone: 30m, 2h, 1d; default: never")
 ]
-Wait = Annotated[str, typer.Option("--wait", help="how long to wait until it is done: 90s, 10m, 2h")]
 WaitUntilDone = Annotated[
     bool, typer.Option("--wait", help="wait until all tasks run and have finished a batch, or until they are stopped")
 ]
-Timeout = Annotated[str, typer.Option(help="how long --wait waits: 90s, 10m, 2h; exit code 3 when it is over")]
+Timeout = Annotated[str, typer.Option(help="how long to wait: 90s, 10m, 2h; then exit code 3, and Penstock continues")]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="return at once; `penstock sync` shows the progress")]

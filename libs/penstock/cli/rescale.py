@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.arguments import ForTime, Job, NoWait, Reason, Wait
+from penstock.cli.arguments import ForTime, Job, NoWait, Reason, Timeout
 from penstock.cli.connection import client, say_written
 from penstock.cli.layers import plan_outcome
 from penstock.cli.output import figure, say, table
@@ -30,14 +30,14 @@ def rescale(
             "--within", help="take it back if the tasks need longer to finish their batches: 90s, 10m; default: 10m"
         ),
     ] = None,
-    wait: Wait = "10m",
     no_wait: NoWait = False,
+    timeout: Timeout = "10m",
 ) -> None:
     """Change the number of tasks of a job. No row is lost or counted twice.
 
     The tasks finish their batches, then they stop, offsets and state are redistributed, and the new tasks start.
     """
-    connection, seconds = client(), duration_seconds(wait)
+    connection, seconds = client(), duration_seconds(timeout, field="timeout")
     limit = None if within is None else duration_seconds(within)
     expires = expiry_seconds(for_)
     written = connection.rescale(job, tasks, reason=reason, expires_in_seconds=expires, within_seconds=limit)
@@ -80,11 +80,11 @@ def rebalance(
     measured: Annotated[str, typer.Option("--measured", help="ignore tasks that ran for less time than this")] = "60s",
     reason: Reason = "",
     for_: ForTime = None,
-    wait: Wait = "10m",
     no_wait: NoWait = False,
+    timeout: Timeout = "10m",
 ) -> None:
     """Give each task of a job an equal share of the input, by the measured traffic."""
-    connection, least, seconds = client(), duration_seconds(measured), duration_seconds(wait)
+    connection, least, seconds = client(), duration_seconds(measured), duration_seconds(timeout, field="timeout")
     if dry_run:
         return _show(connection, job, least)
     done = connection.rebalance(

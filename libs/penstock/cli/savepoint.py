@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.arguments import AsJson, Job, NoWait, Reason, Wait
+from penstock.cli.arguments import AsJson, Job, NoWait, Reason, Timeout
 from penstock.cli.connection import client, say_written
 from penstock.cli.output import figure, say, show_json, table
 from penstock.cli.parse import duration_seconds
@@ -22,11 +22,11 @@ def create(
     job: Job,
     name: Annotated[str | None, typer.Argument(help="name of the savepoint; default: the present time")] = None,
     reason: Reason = "",
-    wait: Wait = "10m",
     no_wait: NoWait = False,
+    timeout: Timeout = "10m",
 ) -> None:
     """Copy the checkpoints of a job while the job runs."""
-    connection, seconds = client(), duration_seconds(wait)
+    connection, seconds = client(), duration_seconds(timeout, field="timeout")
     asked = connection.create_savepoint(job, name, reason=reason)
     say(f"savepoint {asked.name} of {job} is requested")
     if no_wait:
@@ -67,14 +67,14 @@ def restore(
     ] = None,
     package: Annotated[bool, typer.Option("--with-package", help="also set back the package and the query")] = False,
     reason: Reason = "",
-    wait: Wait = "10m",
     no_wait: NoWait = False,
+    timeout: Timeout = "10m",
 ) -> None:
     """Set a job back to a savepoint, or start it from a savepoint of another job.
 
     Rows that the job wrote after the savepoint stay in its output.
     """
-    connection, seconds = client(), duration_seconds(wait)
+    connection, seconds = client(), duration_seconds(timeout, field="timeout")
     written = connection.restore(job, name, of=of, task_count=tasks, with_package=package, reason=reason)
     say_written(written)
     if not no_wait:
