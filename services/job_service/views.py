@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from penstock.config.model import DesiredState
 from penstock.model.health import Heard, Moment, heard, runs_well
 from penstock.model.reports import TaskState
-from penstock.tasks.lag import lag_seconds
+from penstock.tasks.lag import lag_of
 from penstock.tasks.loads import TaskLoad
 from penstock.tasks.selectors import selector_of
 from penstock.tasks.shards import Sharding
@@ -132,7 +132,8 @@ def _lag_seconds(report: ReportedTask) -> float | None:
     """Unknown of a task that does not run: its progress is old."""
     if report.progress is None or report.state != TaskState.RUNNING:
         return None
-    return lag_seconds(report.progress.get("backlog_records"), report.progress.get("processed_rows_per_second"))
+    measured = ("backlog_records", "processed_rows_per_second", "oldest_unread_seconds")
+    return lag_of(*(report.progress.get(name) for name in measured)).seconds
 
 
 def _task_count(running: RunningRow | None) -> int:

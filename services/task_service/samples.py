@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.model.health import lag_of
 from penstock.model.reports import TaskProgress, TaskReport, TaskState
+from penstock.tasks.lag import lag_of
 from services.task_service.store.rows import MEASUREMENTS, TaskSample
 
 _UNKNOWN = TaskProgress()

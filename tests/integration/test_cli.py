@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from penstock.local.ports import free_port
+from penstock.model.alerts import AlertKind
 from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskState
 from penstock.store.alerts import raise_alert
 from penstock.store.cluster import ask_for_shards
@@ -238,7 +239,7 @@ def test_alerts_decisions_and_the_field_table(shell: Shell, etl: str, service: R
     assert shell("alerts").ok() == "none\n"
     decision = NewDecision(etl, datetime.now(UTC), "lag", "scale_up", {}, {"task_count": 4}, "written")
     with transaction(service.engine) as connection:
-        raise_alert(connection, "job_quarantined", etl, "failed 3 times [sync]")
+        raise_alert(connection, AlertKind.QUARANTINED, etl, "failed 3 times [sync]")
         epoch = take(connection, AUTO_SCALER, "test", url="", seconds=60.0)
         assert epoch is not None
         insert_decisions(connection, [decision], epoch)
@@ -349,6 +350,10 @@ def test_lag_is_shown_in_seconds_where_it_is_known(shell: Shell, etl: str, servi
     _report(etl, 1, "tm-2", progress, service)
     shown = json.loads(shell("jobs", "list", "--json").ok())
     assert (shown["backlog_records"], shown["lag_seconds"], shown["rows_per_second"]) == (1_834_567, 60_000.0, None)
+    _report(etl, 1, "tm-2", progress.model_copy(update={"oldest_unread_seconds": 70_000.0}), service)
+    assert json.loads(shell("jobs", "list", "--json").ok())["lag_seconds"] == 70_000.0
+    assert json.loads(shell("tasks", etl, "--json").ok())["tasks"][1]["lag_seconds"] == 70_000.0
+    _report(etl, 1, "tm-2", progress, service)
     for words in (("jobs", "list"), ("tasks", etl), ("top", "--updates", "1")):
         assert "60,000.0" in shell(*words).ok()
 

@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 
 from penstock.model.jobs import JobState
 from penstock.model.reports import TaskState
-from penstock.tasks.lag import lag_seconds
+from penstock.tasks.lag import lag_of
 
 SILENT = timedelta(seconds=10)
 """Five times the usual time between two reports."""
@@ -157,29 +157,6 @@ class Verdict(NamedTuple):
 class _TaskHealth(NamedTuple):
     health: Health
     reason: str = ""
-
-
-class Lag(NamedTuple):
-    """How far a task is behind its input. `seconds`: None when it is unknown. `at_least`: what is sure; None without
-    anything sure."""
-
-    seconds: float | None
-    at_least: float | None
-
-
-def lag_of(
-    backlog_records: int | None, processed_rows_per_second: float | None, oldest_unread_seconds: float | None
-) -> Lag:
-    """The time to process the backlog at the present rate (002 section V-A: lag = backlog / processing rate).
-
-    The rate is that of finished batches. Meanwhile the records of a batch that is not finished grow older: the lag is
-    no less than their age. At rate zero the lag of a backlog is unknown.
-    """
-    by_rate = lag_seconds(backlog_records, processed_rows_per_second)
-    if by_rate is None:
-        return Lag(None, oldest_unread_seconds)
-    seconds = max(by_rate, oldest_unread_seconds or 0.0) if backlog_records else 0.0
-    return Lag(seconds, seconds)
 
 
 def heard(container: Sighting, moment: Moment) -> Heard:

@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 
 class Flow(NamedTuple):
-    """What a task measured: unread records, the rate at which it works while it works, and the rate of the last minute,
-    in records per second."""
+    """What a task measured: unread records, the rate at which it works while it works, the rate of the last minute, in
+    records per second, and the age of a batch that is not finished."""
 
     backlog_records: float | None = None
     processed_per_second: float | None = None
     read_per_second: float | None = None
+    oldest_unread_seconds: float | None = None
 
 
 class JobFlow(NamedTuple):
@@ -23,8 +24,16 @@ class JobFlow(NamedTuple):
     read_per_second: float | None = None
 
 
+class Lag(NamedTuple):
+    """How far a task is behind its input. `seconds`: None when it is unknown. `at_least`: what is sure; None without
+    anything sure."""
+
+    seconds: float | None
+    at_least: float | None
+
+
 def lag_seconds(backlog: float | None, rate: float | None) -> float | None:
-    """Seconds of work that wait: backlog / processing rate (002 section V-A), of records or of bytes.
+    """Seconds of work that wait: backlog / processing rate (Turbine, ICDE 2020, section V), of records or of bytes.
 
     Nothing that waits is no lag, whatever the rate. Something that waits is an unknown lag without a rate, and at rate
     zero: the task may stand still, or nobody has measured it yet.
@@ -36,8 +45,24 @@ def lag_seconds(backlog: float | None, rate: float | None) -> float | None:
     return backlog / rate if rate else None
 
 
+def lag_of(
+    backlog_records: float | None, processed_rows_per_second: float | None, oldest_unread_seconds: float | None
+) -> Lag:
+    """The lag of a task: the time to process its backlog at the present rate.
+
+    The rate is that of finished batches. Meanwhile the records of a batch that is not finished grow older: the lag is
+    no less than their age.
+    """
+    by_rate = lag_seconds(backlog_records, processed_rows_per_second)
+    if by_rate is None:
+        return Lag(None, oldest_unread_seconds)
+    seconds = max(by_rate, oldest_unread_seconds or 0.0) if backlog_records else 0.0
+    return Lag(seconds, seconds)
+
+
 def job_flow(flows: Iterable[Flow | None], task_count: int) -> JobFlow:
-    """The sums, and the greatest lag; each is unknown if it is unknown of one of the `task_count` tasks.
+    """Sums over all tasks, and the lag of the slowest one. A figure is None if one of the `task_count` tasks does not
+    report it.
 
     `flows`: one for each task, None for a task of which nothing is known. A job without tasks has an unknown lag.
     """
@@ -45,13 +70,17 @@ def job_flow(flows: Iterable[Flow | None], task_count: int) -> JobFlow:
     if not known or len(known) < task_count:
         return JobFlow()
     backlog = _all([flow.backlog_records for flow in known])
-    lags = _all([lag_seconds(flow.backlog_records, flow.processed_per_second) for flow in known])
+    lags = _all([_lag(flow).seconds for flow in known])
     read = _all([flow.read_per_second for flow in known])
     return JobFlow(
         None if backlog is None else int(sum(backlog)),
         None if lags is None else max(lags),
         None if read is None else sum(read),
     )
+
+
+def _lag(flow: Flow) -> Lag:
+    return lag_of(flow.backlog_records, flow.processed_per_second, flow.oldest_unread_seconds)
 
 
 def _all(values: list[float | None]) -> list[float] | None:

@@ -19,7 +19,8 @@ class TaskView(View):
     `expected` false: the running configuration has no such task. `state` is that of the report; `unknown` while no
     container reports the task, or while reports do not arrive; `lost` since `reported_at` when the container is silent.
     Fields that come from a report are null without one. `error`: why the task does not run well; null when it has
-    finished a batch since. `lag_seconds`: backlog over processing rate; null: unknown. `load`: the last known mean use
+    finished a batch since. `lag_seconds`: backlog over processing rate, and no less than the age of an
+    unfinished batch; null: unknown. `load`: the last known mean use
     over 10 minutes, by dimension; null: never known. A dimension that is missing is unknown.
     """
 

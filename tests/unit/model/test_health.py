@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.model.health import Health, Heard, JobFacts, Lag, Moment, TaskFacts, crashes_again, heard, lag_of, verdict
+from penstock.model.health import Health, Heard, JobFacts, Moment, TaskFacts, crashes_again, heard, verdict
 from penstock.model.jobs import JobState
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -179,22 +179,6 @@ def test_what_a_report_is_worth(facts: dict[str, Any], heard_at: datetime | None
 def test_what_crashing_again_and_again_is(facts: dict[str, Any], expected: bool) -> None:
     """Three crashes, each within 15 minutes of the one before, until it ran well twice as long as between them."""
     assert crashes_again(task(**facts), NOW) is expected
-
-
-@pytest.mark.parametrize(
-    ("measured", "expected"),
-    [
-        ((None, None, None), Lag(None, None)),
-        ((0, None, None), Lag(0.0, 0.0)),
-        ((600, 20.0, None), Lag(30.0, 30.0)),
-        ((600, 20.0, 45.0), Lag(45.0, 45.0)),
-        ((600, None, 45.0), Lag(None, 45.0)),
-        ((600, 0.0, None), Lag(None, None)),
-        ((None, 20.0, 45.0), Lag(None, 45.0)),
-    ],
-)
-def test_the_lag_of_a_task(measured: tuple[Any, Any, Any], expected: Lag) -> None:
-    assert lag_of(*measured) == expected
 
 
 CONVERGED = [

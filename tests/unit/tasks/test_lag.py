@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from penstock.tasks.lag import Flow, JobFlow, job_flow, lag_seconds
+from penstock.tasks.lag import Flow, JobFlow, Lag, job_flow, lag_of, lag_seconds
 
 
 @pytest.mark.parametrize(
@@ -22,6 +24,22 @@ def test_lag_seconds(backlog: float | None, rate: float | None, expected: float 
     assert lag_seconds(backlog, rate) == expected
 
 
+@pytest.mark.parametrize(
+    ("measured", "expected"),
+    [
+        ((None, None, None), Lag(None, None)),
+        ((0, None, None), Lag(0.0, 0.0)),
+        ((600, 20.0, None), Lag(30.0, 30.0)),
+        ((600, 20.0, 45.0), Lag(45.0, 45.0)),
+        ((600, None, 45.0), Lag(None, 45.0)),
+        ((600, 0.0, None), Lag(None, None)),
+        ((None, 20.0, 45.0), Lag(None, 45.0)),
+    ],
+)
+def test_the_lag_of_a_task(measured: tuple[Any, Any, Any], expected: Lag) -> None:
+    assert lag_of(*measured) == expected
+
+
 SLOW, QUICK, IDLE = Flow(100, 10.0, 8.0), Flow(50, 50.0, 20.0), Flow(0, 0.0, 0.0)
 
 
@@ -31,6 +49,7 @@ SLOW, QUICK, IDLE = Flow(100, 10.0, 8.0), Flow(50, 50.0, 20.0), Flow(0, 0.0, 0.0
         pytest.param([], 1, JobFlow(), id="no task is known"),
         pytest.param([SLOW, QUICK], 2, JobFlow(150, 10.0, 28.0), id="sums, and the lag of the slowest"),
         pytest.param([SLOW, IDLE], 2, JobFlow(100, 10.0, 8.0), id="an idle task does not lag"),
+        pytest.param([SLOW, Flow(50, 50.0, 1.0, 70.0)], 2, JobFlow(150, 70.0, 9.0), id="an unfinished batch is old"),
         pytest.param([SLOW, None], 2, JobFlow(), id="one task is unknown"),
         pytest.param([SLOW], 2, JobFlow(), id="one task is missing"),
         pytest.param([SLOW, Flow(5, None, 1.0)], 2, JobFlow(105, None, 9.0), id="one lag is unknown"),
