@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from penstock.cli.output import say
 from penstock.control.errors import Conflict, NotFound
 from penstock.control.process import wait_until
+from penstock.model.health import Health
 from penstock.model.jobs import JobState
 from penstock.model.reports import TaskState
 from penstock.wire.job_client import JobClient
@@ -16,8 +17,6 @@ from penstock.wire.overview import SyncView, TaskView
 
 POLL_SECONDS = 0.3
 GIVEN_UP = (JobState.FAILED, JobState.QUARANTINED)
-# A crash or two may pass: Kafka was away, or the machine is busy. Penstock starts the task again after each.
-_CRASHES_OF_A_BROKEN_TASK = 3
 _STATES = {"unknown": "not reported by a container yet"}
 
 
@@ -79,8 +78,9 @@ def reached(job: JobSummary, sync: SyncView, tasks: Sequence[TaskView], revision
     if job.state == JobState.STOPPED:
         left = [task.task for task in tasks if task.container is not None]
         return Reached(f"{name} stops: {', '.join(left)}" if left else f"{name} is stopped", done=job.converged)
-    broken = [task for task in expected if _is_crashing(task)]
-    if any((task.crashes or 0) >= _CRASHES_OF_A_BROKEN_TASK for task in broken):
+    # A task that still runs an earlier revision shows nothing of this one.
+    broken = [task for task in expected if _is_crashing(task) and (task.revision or 0) >= revision]
+    if broken and job.health is Health.CRASHING:
         return Reached(_errors(broken), failed=True)
     if broken:
         return Reached(f"{_errors(broken)} (it is started again)")

@@ -25,7 +25,15 @@ def sync(**facts: Any) -> SyncView:
 
 
 def task(index: int = 0, **facts: Any) -> TaskView:
-    usual = {"shard": 1, "expected": True, "owner": "tm", "state": "running", "container": "tm", "progress": READ}
+    usual = {
+        "shard": 1,
+        "expected": True,
+        "owner": "tm",
+        "state": "running",
+        "container": "tm",
+        "revision": 5,
+        "progress": READ,
+    }
     return TaskView.model_validate({"task": f"etl/{index}", "index": index, **usual, **facts})
 
 
@@ -68,9 +76,22 @@ def task(index: int = 0, **facts: Any) -> TaskView:
             id="a first crash",
         ),
         pytest.param(
-            (job(converged=False), sync(), [task(n, state="crashed", crashes=3, error="no table") for n in (0, 1)]),
+            (
+                job(converged=False, health="crashing"),
+                sync(),
+                [task(n, state="crashed", crashes=3, error="no table") for n in (0, 1)],
+            ),
             Reached("etl/0 crashed: no table", failed=True),
             id="crashes again",
+        ),
+        pytest.param(
+            (
+                job(converged=False, health="crashing"),
+                sync(),
+                [task(state="crashed", crashes=3, error="no table", revision=4)],
+            ),
+            Reached("etl: 0 of 1 tasks run, etl/0 crashed"),
+            id="crashed before this write",
         ),
         pytest.param(
             (job(), sync(), [task(), task(1, crashes=1, error="kafka was away")]),
