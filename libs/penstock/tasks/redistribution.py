@@ -52,22 +52,12 @@ class RedistributionReport(Model):
     seconds: dict[str, float] = Field(default_factory=dict)
 
 
-class RedistributionRequest(HostRequest):
-    """Write the checkpoints of `target` from those of `source`: a savepoint, or a generation whose tasks have stopped.
+class LayoutChange(HostRequest):
+    """What the requests have in common that bring keyed state from one layout to another. `state_bytes`: the size of
+    the state as tasks reported it, None when unknown."""
 
-    The two configurations differ in nothing but fields of kind `rescale`. The generation of `target` was never used
-    before; whatever an earlier attempt left in it is of this same request and is written anew. `stopped_at`: the commit
-    that stopped the tasks of `source`; a task that started after a later commit keeps its checkpoint. `state_bytes`:
-    the size of the state as tasks reported it, None when unknown.
-    """
-
-    Report: ClassVar[type[Model] | None] = RedistributionReport
-
-    kind: Literal["redistribute"] = "redistribute"
-    job: str
     source: Layout
     target: Layout
-    stopped_at: int | None = None
     state_bytes: int | None = None
 
     @property
@@ -76,12 +66,27 @@ class RedistributionRequest(HostRequest):
 
     @property
     def host_config(self) -> JobConfig:
-        """Pending batches of the source's tasks are finished by their own query."""
+        """Pending batches of the source's tasks are finished by their own query. A redistribution that follows a copy
+        on the same host finds it warm."""
         return self.source.config
 
     @property
     def known_state_bytes(self) -> int | None:
         return self.state_bytes
+
+
+class RedistributionRequest(LayoutChange):
+    """Write the checkpoints of `target` from those of `source`: a savepoint, or a generation whose tasks have stopped.
+
+    The two configurations differ in nothing but fields of kind `rescale`. The generation of `target` was never used
+    before; whatever an earlier attempt left in it is of this same request and is written anew. `stopped_at`: the commit
+    that stopped the tasks of `source`; a task that started after a later commit keeps its checkpoint.
+    """
+
+    Report: ClassVar[type[Model] | None] = RedistributionReport
+
+    kind: Literal["redistribute"] = "redistribute"
+    stopped_at: int | None = None
 
     @property
     def writes_generation(self) -> int:
@@ -104,30 +109,13 @@ class CopyReport(Model):
     seconds: float = 0.0
 
 
-class CopyRequest(HostRequest):
+class CopyRequest(LayoutChange):
     """Fill the state stores of `target` from those of `source`, whose tasks run: for a redistribution of the same two
-    layouts, which then only brings the changes since. `state_bytes`: as in `RedistributionRequest`."""
+    layouts, which then only brings the changes since."""
 
     Report: ClassVar[type[Model] | None] = CopyReport
 
     kind: Literal["copy_state"] = "copy_state"
-    job: str
-    source: Layout
-    target: Layout
-    state_bytes: int | None = None
-
-    @property
-    def key_number(self) -> int:
-        return self.target.generation
-
-    @property
-    def host_config(self) -> JobConfig:
-        """A redistribution that follows on the same host finds it warm."""
-        return self.source.config
-
-    @property
-    def known_state_bytes(self) -> int | None:
-        return self.state_bytes
 
     @property
     def fills_generation(self) -> int:
