@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine
 from penstock.control.clock import Clock
 from penstock.control.errors import UserError
 from penstock.control.logs import logger
+from penstock.control.period import Period
 from penstock.model.alerts import AlertKind
 from penstock.model.jobs import Action
 from penstock.store import alerts, leases
@@ -38,7 +39,7 @@ class Expiry:
         self._clock = clock
         self._answers_kept = answers_kept
         self._blocked: dict[str, int] = {}
-        self._swept_at = float("-inf")
+        self._sweeping = Period(_SWEEP_SECONDS)
 
     def round(self, leader_epoch: int) -> None:
         """Drops the layers that are due, and answers that were kept long enough. Raises Fenced, Unavailable."""
@@ -71,12 +72,11 @@ class Expiry:
         log.warning("expired layer not dropped", job=layer.job, layer=layer.layer, error=outcome.detail)
 
     def _sweep(self) -> None:
-        now = self._clock.monotonic()
-        if now - self._swept_at < _SWEEP_SECONDS:
+        if not self._sweeping.is_due(self._clock.monotonic()):
             return
         with transaction(self._engine) as connection:
             idempotency.forget_older_than(connection, self._answers_kept)
-        self._swept_at = now
+        self._sweeping.done()
 
 
 def _subject(layer: Due) -> str:

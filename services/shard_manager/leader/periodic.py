@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from penstock.control.period import Period
 from services.shard_manager.leader.parts import Parts
 
 SLOT_CHECK_SECONDS = 5.0
@@ -15,17 +16,18 @@ class PeriodicWrites:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._seen: object = None
-        self._saved_at = self._checked_at = float("-inf")
+        self._saving = Period(parts.settings.save_heartbeats_seconds)
+        self._slots = Period(SLOT_CHECK_SECONDS)
 
     def run(self, leader_epoch: int) -> None:
         """Writes what is due. Raises Unavailable, Fenced."""
         now = self._parts.clock.monotonic()
-        if now - self._saved_at >= self._parts.settings.save_heartbeats_seconds:
+        if self._saving.is_due(now):
             self._save_heartbeats(now, leader_epoch)
-            self._saved_at = now
-        if now - self._checked_at >= SLOT_CHECK_SECONDS:
+            self._saving.done()
+        if self._slots.is_due(now):
             self._give_slots(leader_epoch)
-            self._checked_at = now
+            self._slots.done()
 
     def _save_heartbeats(self, monotonic: float, leader_epoch: int) -> None:
         """Writes when containers were last heard of, for people."""

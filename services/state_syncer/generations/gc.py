@@ -8,6 +8,7 @@ from collections.abc import Callable
 from sqlalchemy import Connection, Engine
 
 from penstock.control.logs import logger
+from penstock.control.period import Period
 from penstock.store import leases
 from penstock.store.engine import snapshot, transaction
 from penstock.store.running import STATE_SYNCER
@@ -38,23 +39,22 @@ class GenerationGc:
     ) -> None:
         self._engine = engine
         self._host_tasks = host_tasks
-        self._monotonic = monotonic
         self._retention = retention
-        self._look_seconds = look_seconds
-        self._look_at = monotonic()
+        self._monotonic = monotonic
+        self._look = Period(look_seconds)
         self._busy = False
 
     def round(self, leader_epoch: int) -> bool:
         """Notes what is used no more, and brings every deletion as far as it can go now; whether any goes on. Raises
         Fenced, Unavailable."""
-        now = self._monotonic()
-        if now < self._look_at and not self._busy:
+        is_due = self._look.is_due(self._monotonic())
+        if not is_due and not self._busy:
             return False
-        if now >= self._look_at:
-            self._look_at = now + self._look_seconds
+        if is_due:
             with transaction(self._engine) as connection:
                 leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
                 store.note(connection)
+            self._look.done()
         with snapshot(self._engine) as connection:
             found = store.read_unused(connection, kept=self._retention.count, seconds=self._retention.seconds)
             containers = read_live_containers(connection) if found else {}

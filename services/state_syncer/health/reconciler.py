@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, text
 
 from penstock.config.model import Slo
+from penstock.control.period import Period
 from penstock.model.alerts import AlertKind
 from penstock.model.health import AGAIN, Verdict
 from penstock.store import leases
@@ -56,12 +57,11 @@ class HealthAlerts:
     def __init__(self, engine: Engine, monotonic: Callable[[], float]) -> None:
         self._engine = engine
         self._monotonic = monotonic
-        self._looked: float | None = None
+        self._period = Period(_LOOK_SECONDS)
 
     def round(self, leader_epoch: int) -> bool:
         """Raises and clears alerts, if it is time. Raises Fenced, Unavailable."""
-        now = self._monotonic()
-        if self._looked is not None and now - self._looked < _LOOK_SECONDS:
+        if not self._period.is_due(self._monotonic()):
             return False
         with snapshot(self._engine) as connection:
             crashed = set(connection.execute(_CRASHED, {"again": AGAIN}).scalars())
@@ -73,7 +73,7 @@ class HealthAlerts:
             for kind, alerts in found.items():
                 messages: Alerted = {(kind, job): (text, {}) for job, text in some(alerts, known[kind]).items()}
                 replace_alerts(connection, [kind], messages, keep=alerts.kept, refresh=kind == AlertKind.TASK_CRASHING)
-        self._looked = now
+        self._period.done()
         return False
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from sqlalchemy import Engine, text
 
+from penstock.control.period import Period
 from penstock.model.alerts import INPUT_ALERTS
 from penstock.store import leases
 from penstock.store.alerts import replace_alerts
@@ -29,16 +30,15 @@ class InputAlerts:
     def __init__(self, engine: Engine, monotonic: Callable[[], float]) -> None:
         self._engine = engine
         self._monotonic = monotonic
-        self._looked: float | None = None
+        self._period = Period(_LOOK_SECONDS)
 
     def round(self, leader_epoch: int) -> bool:
         """Makes what tasks report the open alerts, if it is time. Raises Fenced, Unavailable."""
-        now = self._monotonic()
-        if self._looked is not None and now - self._looked < _LOOK_SECONDS:
+        if not self._period.is_due(self._monotonic()):
             return False
         with snapshot(self._engine) as connection:
             found = [InputReport(*row) for row in connection.execute(_REPORTED)]
         with leases.fenced(self._engine, STATE_SYNCER, leader_epoch) as connection:
             replace_alerts(connection, INPUT_ALERTS, alerts_of(found), refresh=True)
-        self._looked = now
+        self._period.done()
         return False
