@@ -246,10 +246,12 @@ class JobConfig(DeclaredModel):
     """`process` gives each task a Spark host of its own, with its own memory limit."""
     state_backend: Literal["heap", "rocksdb"] = Field("heap", **declare(FORBIDDEN, DECLARED_BY_USER))
     """Spark's state store: on the heap, or RocksDB."""
-    completeness: Literal["wait", "drop_late"] = Field("wait", **declare(LIVE, DECLARED_BY_USER))
-    """What a rescale does when the watermarks of the tasks differ. `wait`: the tasks that are behind first read up to
-    the others; the rescale is put off when they do not get there. `drop_late`: state moves at once, and rows behind the
-    greatest watermark are late."""
+    completeness: Literal["wait", "drop_late"] = Field("wait", **declare(RESTART, DECLARED_BY_USER))
+    """What happens when tasks or producers are behind in event time. `wait`: nothing is late because of them.
+    `drop_late`: rows behind the greatest watermark are late. In a rescale, with `wait`, the tasks that are behind first
+    read up to the others, and the rescale is put off when they do not get there; it uses the value that the job ran
+    with before. A reader of a topic that jobs write waits for slow producers for ever, or for
+    completeness_wait_seconds."""
     rescale_within_seconds: float | None = Field(None, gt=0, le=86_400, **declare(NONE, unit="seconds"))
     """How long tasks may take to finish their batches before a rescale stops them. A rescale that would need longer is
     taken back without a stop, and tried again later. Default: 600 seconds."""
@@ -257,7 +259,7 @@ class JobConfig(DeclaredModel):
         600.0, ge=1, le=604_800, **declare(RESTART, DECLARED_BY_USER, unit="seconds")
     )
     """With `completeness: drop_late`: how long a reader of a topic that jobs write waits for a producer that is behind
-    and says nothing. After that the producer's rows may be late. With `wait` it waits for ever."""
+    and reports nothing. After that the producer's rows may be late. With `wait` it waits for ever."""
     slo: Slo = Field(default_factory=Slo)
     priority: int = Field(0, ge=-1000, le=1000, **declare(LIVE))
     """When capacity is short, jobs with a higher priority get it first."""

@@ -21,6 +21,7 @@ CHANGES = [
     ({"container_labels": {"disk": "ssd"}}, RESCALE, ["container_labels.disk"]),
     ({"slo": {"max_lag_seconds": 30}}, NONE, ["slo.max_lag_seconds"]),
     ({"priority": 5}, LIVE, ["priority"]),
+    ({"completeness": "drop_late"}, RESTART, ["completeness"]),
     ({"resources": {"cpu_cores": 1.5}}, LIVE, ["resources.cpu_cores"]),
     ({"query": {"sql": "SELECT dest FROM flights"}}, RESTART, ["query.sql"]),
     ({"package": {"version": "2"}}, RESTART, ["package.version"]),
