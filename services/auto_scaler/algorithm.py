@@ -1,4 +1,4 @@
-"""The Reactive Auto Scaler: Algorithm 2 of Turbine (002 section V-A) as a pure function.
+"""The Reactive Auto Scaler: Algorithm 2 of Turbine (ICDE 2020, section V) as a pure function.
 
     if time_lagged > SLO threshold:
         if imbalanced and the job can be rebalanced: rebalance input traffic amongst its tasks

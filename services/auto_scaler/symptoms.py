@@ -58,7 +58,7 @@ def detect(samples: Sequence[TaskSample], task_count: int) -> JobSymptoms:
 
 
 def time_lagged(samples: Sequence[TaskSample]) -> tuple[float | None, LagBasis | None]:
-    """Seconds of work that wait (002 equation 1): backlog over processing rate, in bytes where they are known.
+    """Seconds of work that wait (Turbine, equation 1): backlog over processing rate, in bytes where they are known.
 
     Nothing waiting is no lag, whatever the rate. Something waiting without a rate is unknown: the job may stand
     still, or nobody has measured it yet.

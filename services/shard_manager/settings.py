@@ -9,7 +9,7 @@ from penstock.control.settings import CommonSettings
 
 
 class ShardManagerSettings(CommonSettings):
-    """Times are seconds of this process's monotonic clock. The defaults of periods are those of 002 section IV."""
+    """Times are seconds of this process's monotonic clock. The defaults of periods are those of Turbine, section IV."""
 
     model_config = SettingsConfigDict(env_prefix="PENSTOCK_", extra="ignore")
 

@@ -20,7 +20,7 @@ from services.task_manager.hosts.orphans import MARK
 
 
 class TaskManagerSettings(CommonSettings, Limits):
-    """The periods have the defaults of 002 section IV. Those of decisions are inherited."""
+    """The periods have the defaults of Turbine, section IV. Those of decisions are inherited."""
 
     model_config = SettingsConfigDict(env_prefix="PENSTOCK_", extra="ignore")
 

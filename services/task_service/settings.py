@@ -9,7 +9,7 @@ from penstock.control.settings import CommonSettings
 
 
 class TaskServiceSettings(CommonSettings):
-    """The cache expires after 90 s, as in 002 section IV-D."""
+    """The cache expires after 90 s, as in Turbine, section IV."""
 
     model_config = SettingsConfigDict(env_prefix="PENSTOCK_", extra="ignore")
 

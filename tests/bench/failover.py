@@ -3,7 +3,7 @@
 Three containers run eight tasks that count rows, which keep coming. Again and again the container with the most tasks
 is killed (`kill -9` of its group; its hosts die with it) and stays away until each of its tasks has committed a batch
 elsewhere. A figure is of one task: seconds from the kill to its first commit elsewhere. `default`: the
-periods of 002 section IV (heartbeat 10 s, lease 40 s, fail-over 60 s); `short`: 1 s, 6 s, 10 s. In the end every row
+periods of Turbine (heartbeat 10 s, lease 40 s, fail-over 60 s); `short`: 1 s, 6 s, 10 s. In the end every row
 must have been counted once. The lines before say where the time went.
 """
 

@@ -1,6 +1,6 @@
 """Placement of a whole cell: `python -m tests.bench.placement [--shards 100000] [--containers 3000]`.
 
-Times `place`, from columns and a mapping to a mapping, on a fleet with the shape of 002, Figure 5: the first placement
+Times `place`, from columns and a mapping to a mapping, on a fleet shaped as in Turbine, figure 5: the first placement
 (`first_s`), after every load has changed by 10 % (`again_s`), and after the loss of 1 % of the containers and of a
 region (`lost_s`, the slower). Each is the median of five runs. `worst_band` is the largest deviation from the tier's
 mean of any container in any dimension after any of them. `moved_share` is the share of shards that moved after the

@@ -1,4 +1,4 @@
-"""One change, from a REST call to a running Spark task (DESIGN.md section 3), on real processes."""
+"""One change, from a REST call to a running Spark task, on real processes."""
 
 from __future__ import annotations
 

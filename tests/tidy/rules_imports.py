@@ -1,4 +1,4 @@
-"""Who may import what (DESIGN.md, section 10)."""
+"""Who may import what."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes, docstrings and log lines (STYLE.md)."""
+"""Sizes, docstrings and log lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""READMEs are short, and public names are the field's own words (DESIGN.md section 1, STYLE.md)."""
+"""READMEs are short, and public names are the field's own words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ README_LINES = 120
 # The register of all measured figures, with a heading for each bench.
 LONG_READMES = frozenset(["tests/bench/README.md"])
 PARAGRAPH_LINES = 5
-# Words that meant several things here, or nothing to a reader from elsewhere. STYLE.md has what to write instead.
+# Words that meant several things here, or nothing to a reader from elsewhere.
 # fmt: off
 BANNED_WORDS = frozenset([
     "settle", "settles", "settled", "settling", "held", "look", "looks", "looked", "tell", "tells", "told", "story",

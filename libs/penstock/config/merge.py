@@ -1,4 +1,4 @@
-"""Layers to one configuration: Algorithm 1 of Turbine (002 section III-A), for any number of layers; and merge patches.
+"""Layers to one configuration: Algorithm 1 of Turbine (section III), for any number of layers; and merge patches.
 
 The algorithm recurses where both values are maps; anything else of the upper layer replaces what is below. Lists
 are leaves. Two points the paper leaves open are settled here: a map over a scalar replaces it (the paper's text

@@ -202,7 +202,7 @@ class Slo(DeclaredModel):
 
 
 class JobConfig(DeclaredModel):
-    """The merged configuration of a job (DESIGN.md section 4)."""
+    """The merged configuration of a job."""
 
     package: Package = Field(default_factory=Package)
     query: Query

@@ -50,7 +50,7 @@ def task_manager_name(index: int) -> str:
 
 
 def standard_ports(task_managers: int, base: int = PORT_BASE) -> dict[str, int]:
-    """The ports of DESIGN.md section 11; with another `base` all of them are moved."""
+    """The ports in `PORTS`, and those of Task Managers; with another `base` all of them are moved."""
     managers = {task_manager_name(i): FIRST_TASK_MANAGER_PORT + i - 1 for i in range(1, task_managers + 1)}
     return {name: port - PORT_BASE + base for name, port in (PORTS | managers).items()}
 

@@ -41,7 +41,7 @@ STACK_FILE = "stack.json"
 class LocalStack:
     """Postgres, Kafka and every service as child processes. Use as a context manager.
 
-    `data_dir` survives; `free_ports` picks ports of its own (tests) instead of DESIGN.md's, which `port_base` moves;
+    `data_dir` survives; `free_ports` picks ports of its own (tests) instead of the usual ones, which `port_base` moves;
     `environment` adds `PENSTOCK_*` settings for all processes; `database` and `kafka` name servers to use instead of
     embedded ones.
     """

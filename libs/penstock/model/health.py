@@ -4,7 +4,7 @@ The facts are rows of the store (`penstock.store.health`). A fact that is unknow
 healthy.
 
 A container is silent when it has not reported for `SILENT`. This is only shown: who runs a task, and who may take it
-over, follows the leases (DESIGN.md section 6).
+over, follows the leases.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _FENCE_MANAGER = {
     "spark.sql.streaming.checkpointFileManagerClass": "io.penstock.checkpoint.FencedCheckpointFileManager"
 }
 
-# Figures of SPARK.md: many small queries in one JVM want little kept and little parallelism each.
+# Many small queries in one JVM want little kept and little parallelism each.
 _FIXED_SETTINGS = {
     "spark.scheduler.mode": "FAIR",
     "spark.ui.enabled": "false",

@@ -1,6 +1,6 @@
 """Ranges of key groups that share a job's input evenly, from what came into each key group. Pure.
 
-"Rebalance input" of Turbine (002 section V). Loads are records per second; they are compared as whole millionths, so
+"Rebalance input" of Turbine (section V). Loads are records per second; they are compared as whole millionths, so
 that the answer is exact and the same everywhere.
 """
 

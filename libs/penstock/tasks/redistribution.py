@@ -1,4 +1,4 @@
-"""What is asked of a host that redistributes a job's checkpoints, and what it answers (DESIGN.md section 8)."""
+"""What is asked of a host that redistributes a job's checkpoints, and what it answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Task to shard: md5 of the task id modulo the shard count (002 section IV-A1). The same on every machine, for ever.
+"""Task to shard: md5 of the task id modulo the shard count (Turbine, section IV). The same on every machine, for ever.
 
 A task of a job with a selector has a number near its md5: the next lower multiple of `SLOTS`, plus the slot of the
 selector in the cell's list. So tasks with different selectors never share a shard while the count is a multiple of

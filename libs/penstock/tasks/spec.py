@@ -1,7 +1,7 @@
 """Task templates and task specs, and the pure expansion from one to the other.
 
 What travels between the Task Service and Task Managers is one `TaskTemplate` a job; both ends expand it with
-`expand`, so a hundred thousand tasks cost a few thousand records (DESIGN.md section 3, step 4).
+`expand`, so a hundred thousand tasks cost a few thousand records.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many tasks share a job's input, and which ranges of key groups each reads ("rebalance input", 002 section V)."""
+"""How many tasks share a job's input, and which ranges of key groups each reads ("rebalance input" of Turbine)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 - A live container has stopped the job when its newest report meets three conditions. It is of the present incarnation,
   it was made after the stopping commit was applied, and it lists no task of the job. The container then starts none.
-- A lost container was failed over: its lease had run out, so it had stopped every task before (DESIGN.md section 6).
+- A lost container was failed over: its lease had run out, so it had stopped every task before.
   Its last report no longer counts.
 - Anything else is unknown: a container that has not reported since, or that only the assignment or a task's row names.
 """

@@ -1,4 +1,4 @@
-"""Fleets of shards and containers with the shape of 002, Figure 5, as columns: the same ones for the same seed."""
+"""Fleets of shards and containers with the shape of Turbine, figure 5, as columns: the same ones for the same seed."""
 
 from __future__ import annotations
 

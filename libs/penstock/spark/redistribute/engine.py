@@ -1,4 +1,4 @@
-"""Redistribution: another generation of a job's checkpoints, for other tasks or threads (DESIGN.md section 8).
+"""Redistribution: another generation of a job's checkpoints, for other tasks or threads.
 
     finish   the old tasks are claimed, and their own generation finishes pending batches
     level    tasks that lag read on to the others' watermark
