@@ -315,7 +315,7 @@ def test_a_job_is_stopped_and_started_in_the_layer_that_counts(shell: Shell, etl
     assert "ends" not in stopped
     assert shell("jobs", "stop", etl).ok() == "etl is stopped already, by the layer oncall\n"
     assert shell("jobs", "start", etl).ok().startswith("drop etl oncall: ")
-    assert "etl is to run already" in shell("jobs", "start", etl).ok()
+    assert "etl is already set to run" in shell("jobs", "start", etl).ok()
 
     shell("override", etl, '{"priority": 1}', "--reason", "peak", "--for", "30m").ok()
     assert "(field for, rule given_when_the_layer_expires)" in shell("jobs", "stop", etl).refusal()
@@ -332,7 +332,7 @@ def test_waiting_ends_with_a_reason(shell: Shell, etl: str, service: RunningJobS
     """1. Nothing runs the job: exit code 3, and what it waits for. 2. The State Syncer gave up: exit code 1."""
     late = shell("jobs", "start", etl, "--wait", "--timeout", "1s")
     assert late.code == 3
-    assert late.err == "TimeoutError: not done after 1 s, Penstock goes on: etl is pending\n"
+    assert late.err == "TimeoutError: not done after 1 s, Penstock continues: etl is pending\n"
     with transaction(service.engine) as connection:
         insert = "INSERT INTO sync_state (job, revision, state, detail) VALUES ('etl', 1000000, 'failed', 'no room')"
         connection.execute(text(insert))

@@ -13,7 +13,10 @@ Reason = Annotated[str, typer.Option("--reason", "-r", help="why; kept in the hi
 IfMatch = Annotated[int | None, typer.Option("--if-match", help="refuse unless the layer has this version")]
 Verify = Annotated[
     bool,
-    typer.Option("--verify/--no-verify", help="ask Spark what is wrong with the job; not for what another job makes"),
+    typer.Option(
+        "--verify/--no-verify",
+        help="ask Spark to check the job first; --no-verify when another job will create a topic or table that it reads",
+    ),
 ]
 PortBase = Annotated[
     int,

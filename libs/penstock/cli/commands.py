@@ -16,15 +16,21 @@ GROUPS = {
 _ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 COMMANDS = (
-    Command("jobs list", "jobs:list_", "List all jobs by name. Below the table, why jobs are not healthy."),
+    Command(
+        "jobs list",
+        "jobs:list_",
+        "List all jobs by name, and below the table the reason for each job that is not healthy.",
+    ),
     Command(
         "jobs show",
         "jobs:show",
         "Show one job as JSON: merged configuration, layer versions, state, health with the whole reason.",
     ),
     Command("jobs apply", "jobs:apply", "Create a job, or replace its base layer."),
-    Command("jobs stop", "desired:stop", "Stop the tasks of a job. `jobs start` goes on where they stopped."),
-    Command("jobs start", "desired:start", "Start the tasks of a job that was stopped. They go on where they stopped."),
+    Command("jobs stop", "desired:stop", "Stop the tasks of a job. `jobs start` continues where they stopped."),
+    Command(
+        "jobs start", "desired:start", "Start the tasks of a job that was stopped. They continue where they stopped."
+    ),
     Command("jobs delete", "jobs:delete", "Stop the tasks of a job, then delete the job. Its history is kept."),
     Command("layers show", "layers:show", "Show one layer of a job as JSON."),
     Command("layers patch", "layers:patch", "Merge a change into a layer. A null removes a key."),
@@ -45,7 +51,7 @@ COMMANDS = (
     Command(
         "tasks",
         "jobs:tasks",
-        "List the tasks of a job: state, container, backlog, lag. Below the table, why each task does not run well.",
+        "List the tasks of a job, and below the table the error of each task that does not run well.",
     ),
     Command("sync", "jobs:sync", "Show how far a job is from its expected configuration, and what blocks it, as JSON."),
     Command("rescale", "rescale:rescale", "Change the number of tasks of a job. No row is lost or counted twice."),
@@ -76,10 +82,12 @@ COMMANDS = (
     Command(
         "cordon",
         "containers:cordon",
-        "Assign no new shards to a container. It keeps those that it has; a drain of it ends.",
+        "Give a container no new shards. It keeps the shards that it has. If it is being drained, the drain ends.",
     ),
     Command("drain", "containers:drain", "Move all shards of a container to other containers."),
-    Command("uncordon", "containers:uncordon", "Assign shards to a container again. A drain of it ends."),
+    Command(
+        "uncordon", "containers:uncordon", "Let a container take shards again. If it is being drained, the drain ends."
+    ),
     Command("tokens create", "tokens:create", "Create a token and print it. It cannot be shown again."),
     Command("tokens list", "tokens:list_", "List all tokens, without their secrets."),
     Command("tokens revoke", "tokens:revoke", "Revoke a token. Calls with it are refused from now on."),
@@ -95,7 +103,7 @@ COMMANDS = (
     Command(
         "topics list",
         "topics:list_",
-        "List all topics: partitions, and offsets in use, which are the records and the markers of transactions.",
+        "List all topics with their partitions and number of offsets. Transaction markers count as offsets too.",
     ),
     Command("topics produce", "topics:produce", "Send JSON lines to a topic, one record each."),
     Command("topics consume", "topics:consume", "Print the committed records of a topic as JSON lines."),

@@ -48,7 +48,7 @@ def containers(
 
 
 def cordon(container: Container, reason: Reason = "") -> None:
-    """Assign no new shards to a container. It keeps those that it has; a drain of it ends."""
+    """Give a container no new shards. It keeps the shards that it has. If it is being drained, the drain ends."""
     _say_availability(client().cordon(container, reason=reason))
 
 
@@ -72,7 +72,7 @@ def drain(
 
 
 def uncordon(container: Container, reason: Reason = "") -> None:
-    """Assign shards to a container again. A drain of it ends."""
+    """Let a container take shards again. If it is being drained, the drain ends."""
     _say_availability(client().uncordon(container, reason=reason))
 
 

@@ -28,7 +28,7 @@ class Change(NamedTuple):
 def stop(
     job: Job, reason: Reason = "", for_: ForTime = None, wait: WaitUntilDone = False, timeout: Timeout = "5m"
 ) -> None:
-    """Stop the tasks of a job. `jobs start` goes on where they stopped.
+    """Stop the tasks of a job. `jobs start` continues where they stopped.
 
     Sets `desired_state` in `oncall`, or else in the highest layer that the token may write.
     """
@@ -46,15 +46,16 @@ def stop(
 
 
 def start(job: Job, reason: Reason = "", wait: WaitUntilDone = False, timeout: Timeout = "5m") -> None:
-    """Start the tasks of a job that was stopped. They go on where they stopped.
+    """Start the tasks of a job that was stopped. They continue where they stopped.
 
-    Takes `desired_state` out of the layer that stops the job, or sets it there if a lower layer stops the job, too.
+    Takes `desired_state` out of the layer that stops the job. If a lower layer also stops the job, sets
+    `desired_state` to running in that layer instead.
     """
     connection, seconds = client(), duration_seconds(timeout, field="timeout")
     leaf, revision = _now(connection, job)
     change = start_change(leaf)
     if change is None:
-        say(f"{job} is to run already: `penstock jobs show {job}` and `penstock tasks {job}` say how far it is")
+        say(f"{job} is already set to run: `penstock jobs show {job}` and `penstock tasks {job}` show its state")
     else:
         written = _start(connection, job, change, reason)
         say_written(written)
@@ -64,7 +65,7 @@ def start(job: Job, reason: Reason = "", wait: WaitUntilDone = False, timeout: T
 
 
 def start_change(leaf: ExplainedLeafView) -> Change | None:
-    """What starts a job whose `desired_state` is `leaf`; None when it is to run already. Pure."""
+    """What starts a job whose `desired_state` is `leaf`; None when it is already set to run. Pure."""
     if leaf.value != DesiredState.STOPPED:
         return None
     below = leaf.hides[0].value if leaf.hides else DesiredState.RUNNING
@@ -82,8 +83,8 @@ def _stop(connection: JobClient, job: str, reason: str, for_: str | None) -> Wri
     layer = connection.get_layer(job, connection.plan(job, change, verify=False).layer)
     if layer.expires_at is not None and for_ is None:
         raise Conflict(
-            f"the layer {layer.layer} ends {cell(layer.expires_at)}, and the job would start again then: say for how "
-            "long the whole layer is to last (--for 2h, --for never)",
+            f"the layer {layer.layer} ends {cell(layer.expires_at)}, and the job would start again then: give "
+            "the expiry of the layer with --for 2h or --for never; it applies to everything in the layer",
             field="for",
             rule="given_when_the_layer_expires",
         )
@@ -97,7 +98,7 @@ def _require_effect(connection: JobClient, job: str) -> None:
     leaf, _ = _now(connection, job)
     if leaf.value != DesiredState.STOPPED:
         raise Conflict(
-            f"{job} runs on: the layer {leaf.layer}, which counts more, says so (`penstock explain {job}`)",
+            f"{job} still runs, because the layer {leaf.layer} overrides this one (see `penstock explain {job}`)",
             field=FIELD,
             rule="hidden",
         )

@@ -1,6 +1,6 @@
 """How a command fails: a line for each problem on the error stream, with field and rule, and an exit code.
 
-1: refused, or it cannot be done. 3: it is not done in the time that was given, and goes on. (2: wrong options, by
+1: refused, or it cannot be done. 3: it is not done in the time that was given, and continues. (2: wrong options, by
 typer.)
 """
 

@@ -27,7 +27,7 @@ def list_(
     health: Annotated[Health | None, typer.Option(help="only jobs of this health")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List all jobs by name. Below the table, why jobs are not healthy."""
+    """List all jobs by name, and below the table the reason for each job that is not healthy."""
     found = list(client().list_jobs(prefix=prefix, owner=owner, state=state, health=health))
     if as_json:
         return show_json(*found)
@@ -55,7 +55,7 @@ def apply(
     reason: Reason = "",
     verify: Verify = True,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="show the plan and what Spark says; write nothing")
+        bool, typer.Option("--dry-run", help="show the plan and what Spark finds; write nothing")
     ] = False,
     wait: WaitUntilDone = False,
     timeout: Timeout = "5m",
@@ -107,10 +107,10 @@ def release(job: Job, reason: Reason = "") -> None:
 
 
 def tasks(job: Job, as_json: AsJson = False) -> None:
-    """List the tasks of a job: state, container, backlog, lag. Below the table, why each task does not run well.
+    """List the tasks of a job, and below the table the error of each task that does not run well.
 
-    `lag s` is the seconds of work that wait: the backlog over the rate at which the task works. `rows/s` were read in
-    the last minute.
+    `lag s`: the backlog divided by the rate at which the task works, and no less than the age of an unfinished batch.
+    `rows/s`: rows read in the last minute.
     """
     answer = client().tasks(job)
     if as_json:

@@ -62,9 +62,9 @@ def override(
     if drop_:
         return drop(job, "oncall", reason)
     if config is None:
-        raise required("say what to override as a JSON object, or --drop to end the override", field="config")
+        raise required("give what to override as a JSON object, or --drop to end the override", field="config")
     if not reason.strip():
-        raise required('say why: --reason "..."; the next person on call will need it', field="reason")
+        raise required('give a reason: --reason "..."; the next person on call will need it', field="reason")
     change, connection = definition(job, config), client()
     expiry = expiry_seconds(for_)
     version = connection.get_layer(job, "oncall").version
@@ -135,7 +135,7 @@ def plan(job: Job, layer: Layer, config: Config, as_json: AsJson = False, verify
     """Show what a change would do, without making it.
 
     The job need not exist: `plan JOB base FILE`. Prints the fields that change, the steps, the tasks that restart, for
-    how long they are down, and what Spark says.
+    how long they are down, and what Spark finds.
     """
     content = definition(job, config)
     answer = client().plan(job, content, layer=layer, verify=verify)
@@ -143,7 +143,7 @@ def plan(job: Job, layer: Layer, config: Config, as_json: AsJson = False, verify
 
 
 def say_plan(answer: PlanView) -> None:
-    """The fields that change, the steps and their costs, and what Spark says.
+    """The fields that change, the steps and their costs, and what Spark finds.
 
     Long texts stand whole below the table.
     """
@@ -187,15 +187,15 @@ def plan_outcome(answer: PlanView) -> Iterator[str]:
 
 
 def analysis_outcome(analysis: AnalysisView | None) -> Iterator[str]:
-    """What Spark says of a job, a line for each finding."""
+    """What Spark finds in a job, a line for each finding."""
     if analysis is None:
         return
     for problem in analysis.problems:
         yield f"PROBLEM {problem['field']} ({problem['rule']}): {problem['detail']}"
     for operator in analysis.operators:
         by = f" by ({', '.join(operator['by'])})" if operator["by"] else ""
-        where = "in one task" if operator["colocated"] else "perhaps in several tasks"
-        yield f"state: {operator['operation']}{by} over {', '.join(operator['inputs'])}; rows that meet are {where}"
+        where = "are in one task" if operator["colocated"] else "may be in several tasks"
+        yield f"state: {operator['operation']}{by} over {', '.join(operator['inputs'])}; rows with the same key {where}"
     if analysis.columns is not None:
         yield f"result: {', '.join(f'{name} {kind}' for name, kind in analysis.columns.items())}"
     if not analysis.verified and not analysis.problems:

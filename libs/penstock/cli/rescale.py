@@ -35,7 +35,8 @@ def rescale(
 ) -> None:
     """Change the number of tasks of a job. No row is lost or counted twice.
 
-    The tasks finish their batches, then they stop, offsets and state are redistributed, and the new tasks start.
+    Keyed state is copied while the tasks run. Then they finish their batches and stop, the offsets and what changed
+    since are moved, and the new tasks start. If the rescale fails, the old tasks continue.
     """
     connection, seconds = client(), duration_seconds(timeout, field="timeout")
     limit = None if within is None else duration_seconds(within)

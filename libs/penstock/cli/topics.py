@@ -29,7 +29,7 @@ def create(
 
 
 def list_() -> None:
-    """List all topics: partitions, and offsets in use, which are the records and the markers of transactions."""
+    """List all topics with their partitions and number of offsets. Transaction markers count as offsets too."""
     table(("topic", "partitions", "offsets"), [(t.name, t.partitions, f"{t.offsets:,}") for t in _all()])
 
 
@@ -80,7 +80,7 @@ def consume(
 ) -> None:
     """Print the committed records of a topic as JSON lines.
 
-    Those of one partition come in their order. `--idle` counts from the end of the topic on.
+    Records of one partition come in their order. The time of --idle begins when the end of the topic is reached.
     """
     seconds = None if idle is None else duration_seconds(idle, field="idle")
     found = records.consume(_bootstrap(), name, from_beginning=from_beginning, count=count, idle_seconds=seconds)

@@ -21,7 +21,7 @@ _STATES = {"unknown": "not reported by a container yet"}
 
 
 class Reached(NamedTuple):
-    """How far a job is, in a line for people. `failed`: it does not get there by itself."""
+    """How far a job is, in a line for people. `failed`: it does not get there without a change."""
 
     line: str
     done: bool = False
@@ -45,7 +45,7 @@ def wait_for(connection: JobClient, job: str, revision: int, seconds: float) -> 
     try:
         found = wait_until(has_ended, seconds, job, poll_s=POLL_SECONDS)
     except TimeoutError as error:
-        raise TimeoutError(f"not done after {seconds:g} s, Penstock goes on: {list(said)[-1]}") from error
+        raise TimeoutError(f"not done after {seconds:g} s, Penstock continues: {list(said)[-1]}") from error
     if found is not None and found.failed:
         raise Conflict(found.line, field="job", rule="runs")
 

@@ -165,7 +165,7 @@ def test_the_commands_tell_it(shell: Shell, container: Container) -> None:
     )
     config += '"output": {"type": "kafka", "topic": "g"}}'
     said = " ".join(shell("plan", "etl", "base", config).ok().split())
-    assert "state: GROUP BY by (dest) over flights; rows that meet are in one task" in said
+    assert "state: GROUP BY by (dest) over flights; rows with the same key are in one task" in said
     assert "result: dest string" in said
     container.report = AnalysisReport(problems=(WRONG,))
     assert "PROBLEM query.sql (unresolved_column)" in shell("plan", "etl", "base", config).ok()
