@@ -18,20 +18,20 @@ from pydantic_settings import BaseSettings
 
 from penstock.control.settings import CommonSettings
 
-HEADER = re.compile(r"^\| *(?:setting|name)\b[^|]*\| *default *\| *unit *\| *meaning *\|$", re.MULTILINE)
+HEADER = re.compile(r"^\| setting \| default \| unit \| meaning \|$", re.MULTILINE)
 PREFIX = "PENSTOCK_"
 ANY_DEFAULT = object()
 """A default that depends on the machine: the README says how."""
 
 
 UNITS = {
-    "BYTES_PER_SECOND": ("B/s",),
-    "SECONDS": ("s", "seconds"),
-    "BYTES": ("B", "bytes"),
-    "DAYS": ("days",),
-    "CORES": ("cores",),
+    "BYTES_PER_SECOND": "B/s",
+    "SECONDS": "s",
+    "BYTES": "B",
+    "DAYS": "days",
+    "CORES": "cores",
 }
-"""How a README may write the unit that the end of a name says, the longest end first."""
+"""How a README writes the unit that the end of a name says, the longest end first."""
 
 
 class Setting(NamedTuple):
@@ -70,9 +70,8 @@ def rows_of(readme: str) -> dict[str, Row]:
             if not line.startswith("|"):
                 break
             name, *cells = (cell.strip() for cell in line.strip().strip("|").split("|"))
-            name = name.strip("`")
             if name.strip("-"):
-                found[PREFIX + name.removeprefix(PREFIX)] = Row(*cells)
+                found[name.strip("`")] = Row(*cells)
     return found
 
 
@@ -100,10 +99,8 @@ def _errors(name: str, row: Row, setting: Setting) -> list[str]:
 
 def _is_unit_of(name: str, unit: str) -> bool:
     """A name that says no unit has none, or the form of its value: a folder, a URL."""
-    of_name = next((units for end, units in UNITS.items() if name.endswith(f"_{end}")), None)
-    if of_name is None:
-        return all(unit not in units for units in UNITS.values())
-    return unit in of_name
+    of_name = next((unit_of_end for end, unit_of_end in UNITS.items() if name.endswith(f"_{end}")), None)
+    return unit not in UNITS.values() if of_name is None else unit == of_name
 
 
 def _shared_fields(base: type) -> Mapping[str, FieldInfo]:

@@ -86,12 +86,12 @@ def test_a_table_that_differs_is_caught(rows: str, found: list[str]) -> None:
     ("row", "is_true"),
     [
         ("| `5` | s | time between two rounds |", True),
-        ("| `5` | seconds | time between two rounds |", True),
+        ("| `5` | seconds | time between two rounds |", False),
         ("| `5` | | time between two rounds |", False),
         ("| `5` | B | time between two rounds |", False),
         ("| `5` | s | time of a round |", False),
     ],
 )
 def test_a_unit_and_a_meaning_that_differ_are_caught(row: str, is_true: bool) -> None:
-    table = f"| name | default | unit | meaning |\n|---|---|---|---|\n| `PENSTOCK_ROUND_SECONDS` {row}\n"
+    table = f"| setting | default | unit | meaning |\n|---|---|---|---|\n| `PENSTOCK_ROUND_SECONDS` {row}\n"
     assert (differences(table, own_settings(_Service)) == []) is is_true

@@ -15,7 +15,7 @@ Verify = Annotated[
     bool,
     typer.Option(
         "--verify/--no-verify",
-        help="ask Spark to check the job first; --no-verify when another job will create a topic or table that it reads",
+        help="ask Spark to check the job first; --no-verify if another job will create a topic or table that it reads",
     ),
 ]
 PortBase = Annotated[
