@@ -89,7 +89,7 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """A job, its running configuration and its sync state. `detail`: what the State Syncer says of it.
+    """A job, its running configuration and its sync state. `detail`: what the State Syncer reports of it.
 
     `mixed`: a rollout has not upgraded all tasks. `stopping`: no task may run, by a plan or a deletion. `wants_tasks`:
     the running configuration asks for tasks; None when there is no running configuration.
@@ -141,7 +141,7 @@ class TaskFacts:
 class Verdict(NamedTuple):
     """`health`: the gravest of `reasons`, which has each health that some task, or the job as a whole, has.
 
-    A reason is whole, and its first line says it. It is empty when there is nothing to say.
+    A reason is whole; its first line is enough for a list. It is empty when there is nothing to report.
     """
 
     health: Health
@@ -160,8 +160,8 @@ class _TaskHealth(NamedTuple):
 
 
 def heard(container: Sighting, moment: Moment) -> Heard:
-    """LOST: the container was failed over, or it says nothing while others report. UNKNOWN: it lives and its reports do
-    not arrive, or those of no container do."""
+    """PRESENT: reported lately. LOST: failed over, or silent while others report. UNKNOWN: alive, but its reports do not
+    arrive; or nobody's do."""
     if container.failed_over:
         return Heard.LOST
     if moment.now - container.reported_at <= SILENT:

@@ -5,7 +5,7 @@
     verify     the old stores are read once more, at the versions that were copied, and compared with the new ones
     COPIED     the manifest is written
 
-The old tasks run meanwhile and notice nothing: their checkpoints are only read, and claimed by nobody else. After the
+The old tasks run meanwhile and notice nothing: their checkpoints are only read, and nobody claims them. After the
 stop `finish_copy` brings the last changes: its work grows with the changes, not with the state. Whatever does not fit
 leads to a full copy after the stop, as without this.
 """
@@ -49,7 +49,7 @@ def copy_state(runtime: Runtime, request: CopyRequest) -> CopyReport:
 
 
 def goes_on(changed: Sequence[int]) -> bool:
-    """Whether another round of changes is worth its while, after rounds with so many changed rows. Pure."""
+    """Whether another round of changes pays, given the changed rows of the rounds so far. Pure."""
     if not changed:
         return True
     shrinks = len(changed) < 2 or changed[-1] <= changed[-2] // 2
