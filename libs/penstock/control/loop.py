@@ -1,7 +1,7 @@
 """Control loops: rounds with a period and wake-ups, run only by the holder of the loop's lease.
 
-A round is level-triggered: it does not know why it runs and reads everything again, so a lost wake-up costs one period
-at most. Retryable and terminal errors are handled here and nowhere else.
+A round is level-triggered: it reads all state again, whatever woke it, so a lost wake-up only delays a change by one
+period. Retryable and terminal errors are handled here and nowhere else.
 Renewals of the lease do not depend on the wall clock. APScheduler's timers do, so they are set again whenever the wall
 clock was set.
 """

@@ -160,8 +160,8 @@ class _TaskHealth(NamedTuple):
 
 
 def heard(container: Sighting, moment: Moment) -> Heard:
-    """PRESENT: reported lately. LOST: failed over, or silent while others report. UNKNOWN: alive, but its reports do not
-    arrive; or nobody's do."""
+    """PRESENT: reported lately. LOST: failed over, or silent while others report. UNKNOWN: alive, but its reports do
+    not arrive; or nobody's do."""
     if container.failed_over:
         return Heard.LOST
     if moment.now - container.reported_at <= SILENT:
