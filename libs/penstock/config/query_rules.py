@@ -101,9 +101,9 @@ def _has_parts(config: JobConfig, name: str) -> bool:
 def _kafka_key_problem(name: str, source: Input) -> Problem:
     field = f"inputs.{name}.key_columns"
     detail = (
-        f"{field} are ({', '.join(source.key_columns)}), but the bytes that {source.key_function} hashed are known of "
-        "a single text or binary column only, so the query's state could not be moved between tasks: put a shuffle "
-        "job before this one, or set task_count to 1"
+        f"{field} are ({', '.join(source.key_columns)}): with key_function {source.key_function} a job with state in "
+        "several tasks needs exactly one key column, of type STRING or BINARY. Put a shuffle job before this one, or "
+        "set task_count to 1"
     )
     return Problem(field, "kafka_key_of_one_column", detail)
 

@@ -13,8 +13,8 @@ from penstock.tasks.host_request import HostRequest
 
 
 class SavepointName(Model):
-    """A savepoint, by the job it was taken of and its name. `number` tells it from others that have had this name; it
-    is None in what was recorded before it was told."""
+    """A savepoint, by the job it was taken of and its name. `number` distinguishes it from others that have had this
+    name; it is None in older records."""
 
     job: str
     name: str
@@ -38,9 +38,9 @@ class RedistributionReport(Model):
 
     `settled`: tasks whose pending batch had to be finished first. `levelled`: tasks that read on to a common
     watermark. `behind`: tasks that were left behind it, as `completeness: drop_late` asks. `state_rows`: rows of keyed
-    state that moved; after a copy, as many as it had. `changed_rows`: those that changed since; None without a copy.
-    `watermark_ms`: the watermark of the new tasks, None without one. `seconds`: by phase (`finish`, `level`, `move`,
-    `verify`).
+    state that were moved; after a copy, the rows of the copy. `changed_rows`: rows that changed since; None without a
+    copy. `watermark_ms`: the watermark of the new tasks, None without one. `seconds`: by phase (`finish`, `level`,
+    `move`, `verify`).
     """
 
     settled: int = 0

@@ -40,7 +40,7 @@ def alerts_of_shards(unplaceable: Iterable[Unplaceable], where: Mapping[int, str
 
 def _counted(count: int, homeless: int) -> str:
     """What becomes of shards for which no container has room."""
-    nowhere = f"{_shards(homeless)} without a container, so that the tasks in them do not run" if homeless else ""
+    nowhere = f"{_shards(homeless)} without a container; their tasks do not run" if homeless else ""
     beyond = f"{_shards(count - homeless)} on containers that are full or drain" if count > homeless else ""
     return "; ".join(filter(None, (nowhere, beyond)))
 
@@ -52,8 +52,8 @@ def _shards(count: int) -> str:
 def alerts_of_shortage(asked: Mapping[str, float]) -> Iterator[PlacementAlert]:
     """One alert when open containers have to take more than they offer. `asked`: the load as a share of capacity."""
     if asked:
-        shares = ", ".join(f"{share:.0%} ({dimension})" for dimension, share in sorted(asked.items()))
-        message = f"the cell is too small: its open containers have to take {shares} of their capacity less headroom"
+        shares = ", ".join(f"{share:.0%} of the usable {dimension}" for dimension, share in sorted(asked.items()))
+        message = f"the containers are too small: the load is {shares}"
         yield PlacementAlert(AlertKind.UNPLACEABLE, CELL_SHORT, message, {"asked": dict(asked)})
 
 

@@ -84,7 +84,7 @@ def test_a_job_that_is_made_again_does_not_add_to_the_files_of_the_old_one(cell:
 def test_the_same_job_in_a_cell_that_was_set_up_again_is_another(cell: Cell, tmp_path: Path) -> None:
     cell.claim("j")
     write(cell, 1, 0)
-    with pytest.raises(BrokenTask, match="of the job j of another cell"):
+    with pytest.raises(BrokenTask, match="of the job j from another installation"):
         Cell(tmp_path / "others", tmp_path / "out").claim("j")
 
 

@@ -23,7 +23,7 @@ _TIMEOUT_SECONDS = 5.0
 
 
 class SampledKey(NamedTuple):
-    """A record's key, the bytes of the key column where they can be told from its value, else None, and its value."""
+    """A record's key and value. `column`: the bytes of the key column, or None if the value does not show them."""
 
     partition: int
     key: bytes | None
@@ -32,7 +32,7 @@ class SampledKey(NamedTuple):
 
 
 def key_function_problem(name: str, source: Input, bootstrap: str, session: SparkSession) -> Problem | None:
-    """Why the topic's newest records contradict `key_function`; None also when there are too few to tell.
+    """Why the topic's newest records contradict `key_function`; None also when there are too few.
 
     Raises Unavailable when Kafka does not answer.
     """

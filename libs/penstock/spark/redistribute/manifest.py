@@ -20,8 +20,8 @@ MANIFEST = "COPIED"
 
 
 class CopyManifest(Model):
-    """The stores of `target` have, as their version `version`, the state of the tasks of `source` after the versions
-    `copied`, by index; 0 for a task that had finished no batch. `rows`: how many rows that were. All was verified.
+    """A finished, verified copy. The stores of `target`, at their version `version`, hold the state that each source
+    task had after the versions `copied` (by index; 0: no finished batch). `rows`: number of rows copied.
     """
 
     source: Layout

@@ -63,7 +63,7 @@ class StateMover:
             self._java.addNew(fresh.session._jsparkSession, fresh.checkpoint, threads, version, *part)
 
     def _part(self, key_groups: KeyGroupRange) -> KeyGroupRange:
-        """State that is not told apart by key group is all of one."""
+        """State without key groups counts as one key group."""
         return KeyGroupRange(0, 1) if WHOLE in self._keys.values() else key_groups
 
     def move(self) -> dict[StateStoreInfo, Tally]:
@@ -84,7 +84,7 @@ class StateMover:
             require_same(store, moved[store], found)
 
     def tally(self) -> dict[StateStoreInfo, Tally]:
-        """Reads the old stores only; the same of their rows as `move` gives."""
+        """Reads only the old stores. Returns rows and checksum by key group, as `move` does."""
         return {store: json.loads(self._java.tally(*self._described(store))) for store in self._stores}
 
     def has_plain_changes(self) -> bool:
@@ -92,7 +92,7 @@ class StateMover:
         return all(self._java.hasPlainChanges(self._described(store)[0]) for store in self._stores)
 
     def change(self, since: Sequence[int]) -> int:
-        """Brings to the new stores what changed in each old task after the versions `since`; how many rows did.
+        """Writes what changed in each old task since the versions `since` into the new stores; returns how many rows.
 
         The changes are read again from what was written. Raises BrokenCheckpoint when they are not the same, and
         Py4JJavaError when the old tasks do not have all files of changes any more.

@@ -72,11 +72,11 @@ class NewGeneration:
         )
 
     def note_copy(self, manifest: CopyManifest) -> None:
-        """Tells the redistribution of a copy that is whole."""
+        """Records for the redistribution that the copy is whole."""
         CheckpointWriter(self.tasks[0].session, self._folder).write(MANIFEST, manifest.model_dump_json().encode())
 
     def forget_copy(self) -> None:
-        """The copy is used only once: what is written over it would not be of the manifest."""
+        """Deletes the manifest. The stores change from here on, so the copy cannot be used again."""
         self._runtime.files.delete(f"{self._folder}/{MANIFEST}")
 
     def describe_operators(self, operators: Sequence[Operator], checkpoint: str) -> None:

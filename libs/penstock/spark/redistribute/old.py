@@ -115,7 +115,7 @@ class OldGeneration(Generation):
 
         def search(spans: Mapping[int, Span]) -> dict[int, int]:
             if monotonic() > deadline and any(lo > begins[group] for group, (lo, _) in spans.items()):
-                raise Unavailable(f"{source.topic} is not searched for the common watermark in time")
+                raise Unavailable(f"the search for the common watermark in {source.topic} took too long")
             return first_beyond(session, source, self._runtime.settings, last_ms, spans)
 
         return cuts(begins, ends, search)
@@ -139,8 +139,8 @@ class OldGeneration(Generation):
                 lambda: not self._left(task, topics, own), max(0.0, deadline - monotonic()), {**own, **self._marks}
             )
         except TimeoutError as error:
-            detail = f"{task.spec.task_id} has {self._left(task, topics, own)} offsets left to the common watermark"
-            raise Unavailable(f"{detail}: not read in time") from error
+            detail = f"{task.spec.task_id} still has {self._left(task, topics, own)} offsets to read"
+            raise Unavailable(f"{detail} before the common watermark; the time limit is over") from error
 
     def _left(self, task: RunningTask, topics: Sequence[str], stop_at: Ends) -> int:
         """Asked again and again while the tasks run, so only of the task's own checkpoint."""

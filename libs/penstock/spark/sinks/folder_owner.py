@@ -5,7 +5,7 @@
     <path>/g<generation>/task-<index>/_query    the id in the metadata of the one checkpoint that may write there
 
 Spark's log of a folder, `_spark_metadata`, only has numbers of batches. A query of another checkpoint would take its
-own batches for written ones, and skip them without a word. So a folder that was used before is refused.
+own batches for written ones, and skip them silently. So a folder that was used before is refused.
 
 The record is published by the rename of a folder, so it is whole, and one of several claims wins.
 """
@@ -65,7 +65,8 @@ def require_own(files: Files, checkpoints: Files, root: str, output: FilesOutput
 def problem(found: Owner, asked: Owner) -> str | None:
     """Why a folder that is `found`'s is not for `asked`; None when it is. Pure."""
     if found.cell != asked.cell:
-        return f"has files of the job {found.job} of another cell, or of this one before its checkpoints were deleted"
+        earlier = "from before this one's checkpoints were deleted"
+        return f"has files of the job {found.job} from another installation, or {earlier}"
     if found.job != asked.job:
         return f"has files of the job {found.job}"
     if found.generation < asked.generation:
@@ -74,10 +75,10 @@ def problem(found: Owner, asked: Owner) -> str | None:
 
 
 def lost(folder: str) -> str:
-    """What is said of a task's folder that was deleted under it."""
+    """The error of a task whose folder was deleted while it ran."""
     return (
         f"output.path: {folder} was deleted, with the rows that the job had written there. Choose another output.path, "
-        "where the job goes on with the next rows; or make the job anew"
+        "where the job continues with the next rows; or delete the job and create it again"
     )
 
 

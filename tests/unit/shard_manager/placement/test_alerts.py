@@ -11,8 +11,8 @@ from services.shard_manager.placement.reasons import Cause, Unplaceable
 @pytest.mark.parametrize(
     ("placed", "message"),
     [
-        ((), "3 shards are without a container, so that the tasks in them do not run: no room for 2 cores"),
-        ((1,), "2 shards are without a container, so that the tasks in them do not run; 1 shard is on containers that"),
+        ((), "3 shards are without a container; their tasks do not run: no room for 2 cores"),
+        ((1,), "2 shards are without a container; their tasks do not run; 1 shard is on containers that"),
         ((1, 2, 3), "3 shards are on containers that are full or drain: no room for 2 cores"),
     ],
 )

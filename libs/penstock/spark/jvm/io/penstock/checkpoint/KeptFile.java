@@ -11,7 +11,7 @@ public final class KeptFile implements BatchHook {
   private final Configuration settings;
   private final String otherwise;
 
-  /** {@code otherwise} is what is said when the file has gone. */
+  /** {@code otherwise}: the error message if the file is gone. */
   public KeptFile(String file, Configuration settings, String otherwise) {
     this.file = new Path(file);
     this.settings = settings;

@@ -117,8 +117,8 @@ public final class StateMove {
   }
 
   /**
-   * Brings what changed in one store to the new stores, which have all that was before: as their version, of which
-   * nothing is there yet. {@code since}: by old task, the version after which its changes are wanted.
+   * Writes the changes of one store since the versions {@code since} (by old task) into the new stores, as their next
+   * version. They must already hold everything before.
    *
    * <p>Returns the tally of the changes as JSON, the last one of each key. Throws an exception when a file of changes is
    * missing, or a key may be in several old tasks.
