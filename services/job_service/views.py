@@ -121,7 +121,7 @@ def _shown_now(report: ReportedTask, moment: Moment) -> dict[str, Any]:
     """What a report shows now: nothing of how a task runs while its container is silent, nor an error that is over."""
     match heard(report, moment):
         case Heard.LOST:
-            return {"state": LOST, "error": f"its container {report.container} is lost: it says nothing any more"}
+            return {"state": LOST, "error": f"its container {report.container} is lost: it no longer reports"}
         case Heard.UNKNOWN:
             return {"state": UNKNOWN, "error": f"reports of its container {report.container} do not arrive"}
     is_over = runs_well(report.state, (report.progress or {}).get("batch_id"))

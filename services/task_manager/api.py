@@ -53,7 +53,7 @@ def _add_host_tasks(app: FastAPI, container: Container) -> None:
     def run_host_task(key: str, task: HostTask, wait_seconds: WaitSeconds = 0.0) -> HostTaskAnswer:
         """Has a Spark host carry out a host task, or answers how far it is."""
         if key != task.key:
-            raise Conflict(f"the path says {key}, the body {task.key}", field="key", rule="as_in_path")
+            raise Conflict(f"the path has the key {key}, the body {task.key}", field="key", rule="as_in_path")
         return container.host_task(task, wait_seconds)
 
     @app.delete("/v1/host-tasks/{key}", tags=["host tasks"], status_code=204)

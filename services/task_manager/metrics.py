@@ -16,7 +16,7 @@ from services.task_manager.reporting import Summary
 _COUNTERS = {
     "task_starts": "Task starts sent to a host.",
     "task_restarts": "Task starts after a crash.",
-    "task_crashes": "Tasks that ended by themselves, did not start, or lost their host.",
+    "task_crashes": "Tasks that ended without being stopped, did not start, or lost their host.",
     "host_starts": "Spark hosts started.",
     "host_evacuations": "Spark hosts left by their tasks because of a task that did not stop.",
 }

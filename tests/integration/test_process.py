@@ -40,7 +40,7 @@ def test_waiting_returns_what_the_condition_returned() -> None:
 
 
 def test_waiting_in_vain_names_what_was_waited_for() -> None:
-    with pytest.raises(TimeoutError, match=r"0\.01 s in vain for the moon"):
+    with pytest.raises(TimeoutError, match=r"waited 0\.01 s for the moon"):
         wait_until(lambda: False, 0.01, "the moon", poll_s=0.001)
 
 

@@ -199,4 +199,4 @@ def analysis_outcome(analysis: AnalysisView | None) -> Iterator[str]:
     if analysis.columns is not None:
         yield f"result: {', '.join(f'{name} {kind}' for name, kind in analysis.columns.items())}"
     if not analysis.verified and not analysis.problems:
-        yield f"not verified by Spark: {analysis.why or 'nobody could be asked'}"
+        yield f"not verified by Spark: {analysis.why or 'no host could be asked'}"

@@ -51,7 +51,7 @@ def wait_until(condition: Callable[[], T], timeout_s: float, what: str, *, poll_
         if outcome:
             return outcome
         if time.monotonic() >= deadline:
-            raise TimeoutError(f"waited {timeout_s:g} s in vain for {what}")
+            raise TimeoutError(f"waited {timeout_s:g} s for {what}")
         time.sleep(poll_s)
 
 

@@ -45,7 +45,7 @@ class SparkSettings(BaseSettings):
     progress_interval_seconds: float = Field(1.0, gt=0, description="time between two polls of all queries")
     load_interval_seconds: float = Field(10.0, gt=0, description="time between two measurements of what tasks use")
     disk_interval_seconds: float = Field(60.0, gt=0, description="time between two measurements of a checkpoint's size")
-    inputs_interval_seconds: float = Field(60.0, gt=0, description="time between two looks at the partitions of inputs")
+    inputs_interval_seconds: float = Field(60.0, gt=0, description="time between two checks of inputs' partitions")
     boundary_wait_seconds: float = Field(5.0, ge=0, description="how long a stop waits for the end of a batch")
     settle_timeout_seconds: float = Field(120.0, gt=0, description="how long finishing a pending batch may take")
     level_timeout_seconds: float = Field(30.0, gt=0, description="how long tasks may read on to a common watermark")

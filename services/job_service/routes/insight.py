@@ -35,7 +35,7 @@ from services.job_service.writes import BASE, Layers, Write, merged_with, new_co
 from services.job_service.writes import expected as merged_of
 
 router = APIRouter(tags=["one job"], route_class=requests.StrictRoute)
-Minutes = Annotated[int, Query(ge=1, le=14 * 1440, description="how far back to look")]
+Minutes = Annotated[int, Query(ge=1, le=14 * 1440, description="how many minutes back")]
 _MOST_SAMPLES = 10_000
 _MEASURED = timedelta(minutes=10)
 _NO_CHANGE = "none"

@@ -105,7 +105,7 @@ class Plan(Model):
             case Step.QUIESCE:
                 usual = "until all tasks have finished their batches; nothing is stopped yet"
             case Step.AWAIT_STOPPED:
-                usual = "until every container has said that no task of the job runs"
+                usual = "until every container has reported that no task of the job runs"
             case Step.REDISTRIBUTE:
                 usual = f"{self.container} writes generation {self.generation}"
             case Step.SEAL:

@@ -46,7 +46,7 @@ def decide(row: SavepointRow, candidates: Candidates, outcome: Outcome, *, has_c
     if unbound and not has_checkpoint:
         return GiveUp("the job does not run and has no checkpoint")
     if row.state != DELETING and isinstance(outcome, Done) and not isinstance(outcome.report, SavepointReport):
-        outcome = Failed("the container told no report")
+        outcome = Failed("the container sent no report")
     key = key_of(row)
     task = HostTaskStep(key, row.attempts - (row.container is not None))
     match next_attempt(task, outcome, candidates, POLICIES[key.kind]):

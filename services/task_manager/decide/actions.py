@@ -14,7 +14,7 @@ class StopReason(StrEnum):
 
     NO_LEASE = "no lease"
     NOT_DESIRED = "not desired here"
-    NEW_EPOCH = "shard was assigned anew"
+    NEW_EPOCH = "shard was assigned again"
     RESTART = "restart for a change"
     START_TOOK_TOO_LONG = "start took too long"
     HOST_LEAVES = "its host will be killed"

@@ -272,9 +272,9 @@ def refusal(request: HostRequest, known: SpecCache | None, specs: Iterable[TaskS
     if template is None:
         return None
     if template.config.desired_state is DesiredState.RUNNING and request.after_commit is None:
-        return Unavailable(f"tasks of {request.job} are to run, or the specs here are older than the stop")
+        return Unavailable(f"tasks of {request.job} are set to run, or the specs here are older than the stop")
     if template.config.desired_state is DesiredState.RUNNING:
-        return Conflict(f"tasks of {request.job} are to run", field="job", rule="stopped")
+        return Conflict(f"tasks of {request.job} are set to run", field="job", rule="stopped")
     if template.generation < request.writes_generation:
         return None
     return _used_before(request.job, template.generation)

@@ -40,4 +40,4 @@ def _kill(process: psutil.Process) -> None:
     try:
         process.kill()
     except psutil.NoSuchProcess:
-        log.info("leftover host ended by itself", pid=process.pid)
+        log.info("leftover host had ended", pid=process.pid)

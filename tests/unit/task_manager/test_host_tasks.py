@@ -219,7 +219,7 @@ def test_a_request_that_comes_after_the_tasks_were_resumed_is_refused() -> None:
     """1. The job is to run: its tasks have the checkpoints. 2. It is stopped."""
     world = ready_world()
     world.jobs(template(generation=1))
-    with pytest.raises(Conflict, match="are to run"):
+    with pytest.raises(Conflict, match="are set to run"):
         state(world)
     world.jobs(template(generation=1, desired_state="stopped"))
     assert state(world) is HostTaskState.RUNNING
@@ -382,11 +382,11 @@ def test_specs_from_before_the_stop_say_nothing_about_a_redistribution() -> None
     world.jobs(template(desired_state="stopped", revision=2))
     assert state(world, request) is HostTaskState.RUNNING
     world.jobs(template(revision=3))
-    with pytest.raises(Conflict, match="are to run"):
+    with pytest.raises(Conflict, match="are set to run"):
         state(world, request)
 
 
 def test_a_restore_waits_until_the_stop_is_known() -> None:
     world = ready_world().jobs(template())
-    with pytest.raises(Unavailable, match="are to run"):
+    with pytest.raises(Unavailable, match="are set to run"):
         state(world, REQUEST.model_copy(update={"stopped_at": None}))

@@ -146,7 +146,7 @@ def query_id_of(frame: DataFrame) -> str:
     """The id in the checkpoint's metadata of the query that a foreachBatch frame belongs to."""
     query_id = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID_PROPERTY)
     if query_id is None:
-        raise BrokenTask("the batch does not say which query it is of: it was not run by foreachBatch of this thread")
+        raise BrokenTask("the query of the batch is unknown: it was not run by foreachBatch of this thread")
     return query_id
 
 

@@ -252,8 +252,8 @@ public final class StateMove {
       throw new UnmovableStateException(
           "state cannot be moved because the task of key groups " + task.lowestKeyGroup() + " to "
               + (task.endOfKeyGroups() - 1) + " keeps the key " + text(key, family) + " of key group " + keyGroup
-              + " (operator " + family.store().operator() + "): the input's records are not partitioned as key_function"
-              + " and key_columns say");
+              + " (operator " + family.store().operator() + "): the input's records are not partitioned by key_function"
+              + " and key_columns");
     }
   }
 
