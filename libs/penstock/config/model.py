@@ -43,7 +43,7 @@ class Input(DeclaredModel):
     """Kafka topic to read."""
     key_groups: int = Field(..., ge=1, le=10_000, **declare(RESCALE, DECLARED_BY_USER, unit="key groups"))
     """Number of partitions of the topic. Input and state move between tasks in this unit, so it limits the number of
-    tasks. When the topic grows, it may grow in a job that keeps no state, or that has one task only."""
+    tasks. When the topic has grown, set the new number; a job with state can do so only while it has one task."""
     format: Literal["json", "csv", "avro", "raw"] = Field("json", **declare(RESTART, DECLARED_BY_USER))
     """Encoding of the record value; `raw` gives Kafka's own columns."""
     value_schema: str | None = Field(None, min_length=1, max_length=100_000, **declare(RESTART, DECLARED_BY_USER))
@@ -51,7 +51,7 @@ class Input(DeclaredModel):
     key_function: Literal["spark", "kafka", "crc32", "none"] = Field("none", **declare(RESCALE, DECLARED_BY_USER))
     """How the writer chose the partition of a key: `spark` by Spark's hash of key_columns (as jobs do), `kafka` by
     murmur2 of the key bytes (as Java producers do), `crc32` as librdkafka does by default (Python, C, Go), `none`
-    unknown. With `none` a job with keyed state can have one task only. Some keys are checked against it."""
+    unknown. With `none` a job with keyed state can have one task only. A sample of the topic's keys is checked."""
     key_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(RESCALE, DECLARED_BY_USER))
     """Columns from which the partition was computed, in their order."""
     starting_position: Literal["earliest", "latest"] = Field("earliest", **declare(NONE, DECLARED_BY_USER))
@@ -79,7 +79,7 @@ class Input(DeclaredModel):
     malformed: Literal["fail", "null", "dead_letter"] = Field("dead_letter", **declare(RESTART, DECLARED_BY_USER))
     """What becomes of a record that does not fit value_schema: the task fails (`fail`), the query gets what could be
     read and null for the rest (`null`), or the record goes to dead_letter_topic and not to the query (`dead_letter`).
-    All are counted. With several tasks, a query that keeps state treats a null key of kafka or crc32 like that too."""
+    All are counted. With several tasks, a query that keeps state treats a null key of kafka or crc32 in the same way."""
     malformed_limit: float = Field(0.5, ge=0, le=1, **declare(RESTART, DECLARED_BY_USER))
     """The task fails when a larger share of its records is malformed: of 1,000 in a partition of a batch, or of the
     last batches with 100 records together. 1 sets no limit."""
@@ -213,7 +213,7 @@ class JobConfig(DeclaredModel):
     """Arguments: `:name` in SQL, `${name}` in the paths of tables, the third parameter of a Python query."""
     inputs: dict[Identifier, Input] = Field(..., min_length=1, max_length=100)
     dead_letter_topic: Topic | None = Field(None, **declare(RESTART, DECLARED_BY_USER))
-    """Topic of malformed records, with where each came from and why in its headers. It is made with the first such
+    """Topic of malformed records; headers name where each came from and the reason. It is made with the first such
     record. Default: `<job>.dead-letters`."""
     tables: dict[Identifier, Table] = Field(default_factory=dict, max_length=100)
     output: Output
@@ -240,7 +240,7 @@ class JobConfig(DeclaredModel):
     max_batch_seconds allows."""
     max_batch_seconds: float | None = Field(None, ge=0.1, le=86_400, **declare(RESTART, unit="seconds"))
     """How long a micro-batch should take at most: in a catch-up a task takes as many records as it can do in this time.
-    The first batches show how many these are, so they may take longer, and so may one of other records. Default: 10
+    The first batches show how many these are, so they may take longer, and so may a batch of other records. Default: 10
     seconds or trigger_interval_seconds, the longer one; none if max_records_per_trigger or max_bytes_per_trigger is
     set."""
     isolation: Literal["shared", "process"] = Field("shared", **declare(RESTART))
@@ -248,11 +248,10 @@ class JobConfig(DeclaredModel):
     state_backend: Literal["heap", "rocksdb"] = Field("heap", **declare(FORBIDDEN, DECLARED_BY_USER))
     """Spark's state store: on the heap, or RocksDB."""
     completeness: Literal["wait", "drop_late"] = Field("wait", **declare(RESTART, DECLARED_BY_USER))
-    """What happens when tasks or producers are behind in event time. `wait`: nothing is late because of them.
-    `drop_late`: rows behind the greatest watermark are late. In a rescale, with `wait`, the tasks that are behind first
-    read up to the others, and the rescale is put off when they do not get there; it uses the value that the job ran
-    with before. A reader of a topic that jobs write waits for slow producers for ever, or for
-    completeness_wait_seconds."""
+    """What happens when tasks or producers are behind in event time. `wait`: the faster ones wait for them, so nothing
+    is late because of them. `drop_late`: rows behind the greatest watermark are late. It decides for the tasks in a
+    rescale, by the value that the job ran with before, and for the producers of topics that the job reads
+    (completeness_wait_seconds)."""
     rescale_within_seconds: float | None = Field(None, gt=0, le=86_400, **declare(NONE, unit="seconds"))
     """How long tasks may take to finish their batches before a rescale stops them. A rescale that would need longer is
     taken back without a stop, and tried again later. Default: 600 seconds."""
