@@ -9,7 +9,7 @@ Each operator maps the keys of what it reads to the keys of what it gives. Where
 expression instead of a plain column, an operator that is not known) keys are dropped, never invented: a query may be
 refused that would have been right, not the other way round.
 
-Columns are told by Spark's ids of them, which no two columns of a plan share.
+Columns are identified by Spark's ids, which no two columns of a plan share.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How the tasks of a chain of jobs agree on event time: options of the format `penstock-kafka`. Pure.
 
-The producers of a topic say in its topic of marks how far they have come (`jvm/.../kafka/README.md`).
+The producers of a topic record in its topic of marks how far they have come (`jvm/.../kafka/README.md`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def reader_options(config: JobConfig, source: Input) -> dict[str, str]:
 
 
 def writer_options(spec: TaskSpec, topic: str) -> dict[str, str]:
-    """Options of a sink that says how far its task has come."""
+    """Options of a sink that records how far its task has come."""
     marks = marks_topic(topic)
     if marks is None:
         return {}
@@ -50,7 +50,7 @@ def writer_options(spec: TaskSpec, topic: str) -> dict[str, str]:
 
 
 def writes_marks(config: JobConfig) -> bool:
-    """Whether the job's tasks say how far they have come."""
+    """Whether the job's tasks record how far they have come."""
     output = config.output
     return (
         isinstance(output, KafkaOutput) and output.delivery == "exactly_once" and marks_topic(output.topic) is not None

@@ -3,8 +3,8 @@
 Task Manager (7100+): PUT    /v1/host-tasks/{key}?wait_seconds=  (HostTask -> HostTaskAnswer)
                       DELETE /v1/host-tasks/{key}?leader_epoch=  (-> 204)
 
-The key is `HostTask.key`. The first PUT begins the work, each further one tells how far it is. The answer of finished
-work is repeated; a failure is told once, and a PUT after that tries again. DELETE drops work that has not begun, and
+The key is `HostTask.key`. The first PUT begins the work, each further one returns its progress. The answer of finished
+work is repeated; a failure is reported once, and a PUT after that tries again. DELETE drops work that has not begun, and
 asks work under way to stop before it takes a checkpoint over. Both are refused with 409 when a newer leader was heard.
 """
 
@@ -30,7 +30,7 @@ class HostTaskState(StrEnum):
 
 
 class HostTaskAnswer(Model):
-    """`progress` is how far a task is, in words, where its host has said so. `report` is the kind's `Report` as JSON of
+    """`progress` is how far a task is, in words, where its host reports it. `report` is the kind's `Report` as JSON of
     a task that is done; `error` and `error_kind` are those of a failure.
 
     `error_kind`: `retryable`, `broken` when only another request can help, `lost` when the host died at the work.

@@ -29,7 +29,7 @@ class Noted(TypedDict, total=False):
 
 
 class Expiring(Noted, total=False):
-    """`expires_in_seconds`: until the layer is dropped; None: never; `default` or absent: as the layer's row says."""
+    """`expires_in_seconds`: until the layer is dropped; None: never; `default` or absent: as the layer's row has it."""
 
     expires_in_seconds: int | Literal["default"] | None
 
@@ -108,7 +108,7 @@ class JobClient(HttpClient):
 
         With `balance` their ranges follow the measured traffic; raises Conflict when too little of it is known.
         `within_seconds`: how long tasks may take to finish their batches, or else the job runs on as it is.
-        Raises Conflict when the layer ends by itself already and `expires_in_seconds` is not given.
+        Raises Conflict when the layer already expires and `expires_in_seconds` is not given.
         """
         limit = {} if within_seconds is None else {"within_seconds": within_seconds}
         body = {"task_count": task_count, "balance": balance, **limit, **given}
@@ -129,7 +129,7 @@ class JobClient(HttpClient):
         return self._write("POST", _job(job, "rebalance"), Rebalanced, body)
 
     def create_savepoint(self, job: str, name: str | None = None, **noted: Unpack[Noted]) -> SavepointView:
-        """Asks for a savepoint; its `state` tells later when it is ready."""
+        """Asks for a savepoint; its `state` shows later when it is ready."""
         return self._write("POST", _job(job, "savepoints"), SavepointView, {"name": name, **noted})
 
     def savepoints(self, job: str, **page: Unpack[Paging]) -> SavepointPage:

@@ -197,7 +197,7 @@ class JobSummary(View):
     """A job in a list. `running_revision`, `generation` null: it never ran. Backlog, lag, rate null: not all known.
 
     `converged`: all tasks run the expected configuration; one that crashed has finished a batch since. `health`: how
-    well it runs. `reason`: why it is not healthy, in a list its first line; empty when there is nothing to say.
+    well it runs. `reason`: why it is not healthy, in a list its first line; empty when there is nothing to report.
     """
 
     job: str
@@ -276,7 +276,7 @@ class FieldChangeView(View):
 
 
 class AnalysisView(View):
-    """What Spark says of the job as it would be, asked of a container's host.
+    """What Spark finds in the job as it would be, asked of a container's host.
 
     `verified`: every check was made and found nothing. `why`: what could not be checked.
 
@@ -296,7 +296,7 @@ class PlanView(View):
 
     `fields` are the leaves that the write changes. `kind` and `steps` describe the way from the running configuration
     to the expected one, so changes that do not run yet count too. `allowed` false: the write would be refused.
-    `analysis`: what Spark says; null when the write changes nothing that Spark looks at.
+    `analysis`: what Spark finds; null when the write changes nothing that Spark analyses.
     `waves`: the tasks that get a new package in each of the steps `wave_1`, `wave_2` and so on; empty without one.
     `completeness` of a rescale of a job with watermarks: tasks that lag read on first (`wait`), or late rows are
     dropped (`drop_late`). `downtime_seconds` of a rescale is the duration of the job's last rescale, up to the commit.

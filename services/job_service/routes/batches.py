@@ -21,7 +21,7 @@ _OF_JOBS = {BatchAction.PUT_JOB: Action.CREATE, BatchAction.DELETE_JOB: Action.D
 
 @router.post("/v1/batches", response_model=BatchResults)
 def post_batch(body: Batch, call: CallOf) -> Response:
-    """Does the writes in order, each by itself. A refused write changes nothing; the others are done."""
+    """Does the writes in order, each alone. A refused write changes nothing; the others are done."""
     checked = [_checked(write, call.principal) for write in body.writes]
 
     def work(connection: Connection) -> Answer:

@@ -52,7 +52,7 @@ def explain_job(job: JobName, parts: PartsOf) -> Explanation:
 
 @router.post("/v1/jobs/{job}/plans", response_model=PlanView)
 def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, principal: PrincipalOf) -> PlanView:
-    """What a layer write would do: change kind, fields, steps, tasks touched, what Spark says. Writes nothing.
+    """What a layer write would do: change kind, fields, steps, tasks touched, what Spark finds. Writes nothing.
 
     The job need not exist. The token must be one that may write the layer. Default: `oncall` or the token's highest
     layer; `base` for a new job.

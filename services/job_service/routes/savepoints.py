@@ -28,7 +28,7 @@ SavepointName = Annotated[str, requests.is_name("savepoint"), requests.in_path("
 
 @router.post("/v1/jobs/{job}/savepoints", response_model=SavepointView, status_code=202)
 def create_savepoint(job: JobName, body: SavepointWrite, call: CallOf) -> Response:
-    """Requests a savepoint of the job while the job runs. `state` says when it is ready."""
+    """Requests a savepoint of the job while the job runs. `state` shows when it is ready."""
     access.require_role(call.principal, access.MAY_OPERATE)
     name = body.name or call.clock.now().strftime("%Y%m%d-%H%M%S-%f")
 
