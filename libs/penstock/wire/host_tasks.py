@@ -4,8 +4,8 @@ Task Manager (7100+): PUT    /v1/host-tasks/{key}?wait_seconds=  (HostTask -> Ho
                       DELETE /v1/host-tasks/{key}?leader_epoch=  (-> 204)
 
 The key is `HostTask.key`. The first PUT begins the work, each further one returns its progress. The answer of finished
-work is repeated; a failure is reported once, and a PUT after that tries again. DELETE drops work that has not begun, and
-asks work under way to stop before it takes a checkpoint over. Both are refused with 409 when a newer leader was heard.
+work is repeated; a failure is reported once, and a PUT after that tries again. DELETE drops work that has not begun
+and asks work under way to stop before it claims a checkpoint. Both are refused with 409 when a newer leader was heard.
 """
 
 from __future__ import annotations
