@@ -2,7 +2,8 @@
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-MAKEFLAGS += --no-builtin-rules
+# Jars are fetched while Python code is compiled.
+MAKEFLAGS += --no-builtin-rules --jobs=2
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -17,15 +18,15 @@ JAVA_SOURCES := $(shell find libs/penstock/spark/jvm -type f -not -name '*.md' 2
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMPS)/archive ## all that the rest needs: Python packages, a JDK 17, jars, the Java classes, the class archive
+setup: $(STAMPS)/archive $(STAMPS)/compiled ## all that the rest needs: Python packages, a JDK 17, jars, the Java classes, the class archive
 
 demo: setup ## the whole stack on this machine, and a check of its results (KEEP=1 leaves it up)
 	@$(BIN)/penstock demo $(if $(filter-out 0,$(KEEP)),--keep)
 
 # The class archive only saves time: it is recorded while the unit tests run, which need no Spark host.
-test: $(STAMPS)/java ## all tests but those marked long, in four processes
+test: $(STAMPS)/java $(STAMPS)/compiled ## all tests but those marked long, in three processes
 	@$(MAKE) --no-print-directory $(STAMPS)/archive & trap wait EXIT; \
-	  $(BIN)/pytest -m "not long" --numprocesses 4
+	  $(BIN)/pytest -m "not long" --numprocesses 3
 
 test-long: setup ## the tests marked long (there may be none: pytest then ends with 5)
 	@$(BIN)/pytest -m long || [ $$? -eq 5 ]
@@ -58,6 +59,9 @@ $(STAMPS)/packages: requirements.lock deploy/setup/python.sh
 $(STAMPS)/penstock: pyproject.toml $(STAMPS)/packages
 	@echo "installing penstock, editable (about 10 s)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(STAMPS)/compiled: $(STAMPS)/penstock
 	@echo "compiling what the processes import (about 8 s)"
 	@$(BIN)/python -c "$(foreach module,$(PROCESSES),import $(module);)"
 	@touch $@

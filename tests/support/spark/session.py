@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig, Output, Query
 from penstock.local.jars import share_dir
+from penstock.spark.gateway import keep_names
 from penstock.spark.settings import class_archive, class_archive_options, driver_classpath
 from penstock.tasks.spec import TaskSpec
 from tests.support.spark.hosts import JAVA_OPTIONS, QUICK_JVM
@@ -62,6 +64,8 @@ def local_session(folder: Path) -> Iterator[SparkSession]:
     session = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     session.sparkContext.pythonExec = sys.executable  # as in a host; else whatever python3 the PATH has
+    keep_names(session.sparkContext._gateway)
+    SparkContext._jvm = session._jvm = session.sparkContext._gateway.jvm
     try:
         yield session
     finally:
