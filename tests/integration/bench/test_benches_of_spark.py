@@ -16,6 +16,7 @@ from tests.bench import (
     connectors,
     decoding,
     hops,
+    host_day,
     hosts,
     hosts_stateful,
     hosts_turnover,
@@ -23,7 +24,8 @@ from tests.bench import (
     many_series,
     rescale,
 )
-from tests.bench.hosts import HostBench, bench_on
+from tests.bench.hosts import HostBench, bench_host, bench_on
+from tests.support.bench.day import FRAGILE, KINDS
 from tests.support.bench.figures import unmeasured
 from tests.support.kafka.loss_table import SHAPES, Case
 from tests.support.spark.hosts import running_host, settings_for
@@ -73,6 +75,28 @@ def test_hosts_turnover(on_host: Callable[[int], HostBench]):
     grown = {name: figures[f"{name}_growth"] for name in ("session", "listener", "producer", "pool")}
     assert max(grown.values()) <= hosts_turnover.GROUP, f"16 queries left behind {grown}"
     assert grown["pool"] == 0
+
+
+def test_host_day(on_host: Callable[[int], HostBench]):
+    """A job is started and changed, another is started and crashes."""
+    figures = host_day.measure(on_host(1), 0.0, samples=2, rest_s=0.1, seed=2, kinds=[KINDS[1], FRAGILE], rounds=1)
+    assert unmeasured(figures, may_be_zero=set(figures)) == set()
+    assert (figures["start"], figures["crash"]) == (2, 1)
+    assert figures["files_growth"] < 100
+
+
+@pytest.mark.long
+def test_a_day_of_a_host_in_half_an_hour():
+    """Nothing grows after the first five of thirty minutes."""
+    with bench_host(1, {}) as bench:
+        figures = host_day.measure(bench, 1800.0, samples=6, rest_s=70.0, seed=1)
+    assert min(figures[name] for name in ("start", "stop", "rescale", "crash")) > 5
+    assert figures["heap_mb_growth"] < 15
+    assert figures["metaspace_mb_growth"] < 25
+    assert figures["threads_growth"] <= 10
+    assert figures["python_threads_growth"] <= 5
+    assert figures["files_growth"] <= 20
+    assert figures["cores_growth"] < 0.03
 
 
 def test_rescale(on_host: Callable[[int], HostBench], spark: SparkSession):
