@@ -8,6 +8,7 @@ import com.sun.management.GarbageCollectorMXBean;
 import com.sun.management.GcInfo;
 import com.sun.management.OperatingSystemMXBean;
 import io.penstock.sources.MalformedRecords;
+import io.penstock.spark42.OldestJobFirst;
 import io.penstock.spark42.RunningQuery;
 import java.lang.management.ManagementFactory;
 import java.lang.management.MemoryPoolMXBean;
@@ -71,8 +72,9 @@ public final class QueryWatch {
     }
   }
 
-  /** Starts measuring what queries use. To be called once, before the first query starts. */
+  /** Starts measuring what queries use, and shares cores among them. To be called once, before the first query. */
   public static void listen(SparkContext context) {
+    OldestJobFirst.install(context);
     QueryUse.listen(context);
   }
 
