@@ -133,6 +133,7 @@ class TaskFacts:
     oldest_unread_seconds: float | None = None
     held_back_by: str | None = None
     held_back_seconds: float | None = None
+    silent_seconds: float | None = None
     crashed_at: Sequence[datetime] | None = None
     crash_revision: int | None = None
     crash_error: str | None = None
@@ -195,6 +196,11 @@ def heard(container: Sighting, moment: Moment) -> Heard:
     return Heard.LOST if others_report else Heard.UNKNOWN
 
 
+def host_is_silent(silent_seconds: float) -> str:
+    """Why nothing is known of a task whose container reports, but not its Spark host."""
+    return f"its Spark host has said nothing for {silent_seconds:,.0f} s"
+
+
 def runs_well(state: str, batch_id: int | None) -> bool:
     """Whether a task runs and has finished a batch since its start. What it crashed with before is over then."""
     return state == TaskState.RUNNING and batch_id is not None
@@ -222,8 +228,8 @@ def verdict(job: JobFacts, reported: Iterable[TaskFacts], moment: Moment) -> Ver
     """The health of a job with its reason, and whether it has converged. `reported`: all its tasks that are reported.
 
     Converged: the running configuration is the expected one, and each task runs its revision and generation on a
-    container that is heard. A task that crashed counts again when it has finished a batch since. A stopped job is
-    converged when no container that is not lost reports a task of it.
+    container and a Spark host that are heard. A task that crashed counts again when it has finished a batch since. A
+    stopped job is converged when no container that is not lost reports a task of it.
     """
     tasks = list(reported)
     of_job = _of_job(job)
@@ -274,6 +280,8 @@ def _of_task(job: JobFacts, task: TaskFacts | None, moment: Moment) -> _TaskHeal
             return _TaskHealth(Health.UNKNOWN, f"reports of its container {task.container} do not arrive")
     if task.state == TaskState.HELD:
         return _TaskHealth(Health.HELD, task.error or "its container must not run it")
+    if task.silent_seconds is not None:
+        return _TaskHealth(Health.UNKNOWN, host_is_silent(task.silent_seconds))
     if task.held_back_by is not None and (task.held_back_seconds or 0.0) >= HELD_BACK_SECONDS:
         return _TaskHealth(Health.HELD, f"waits for {task.held_back_by}, which writes to its input")
     return _of_running(job, task)
@@ -324,6 +332,7 @@ def _converged(job: JobFacts, tasks: Iterable[TaskFacts], moment: Moment) -> boo
         if task.state == TaskState.RUNNING
         and (task.revision, task.generation) == (job.running_revision, job.generation)
         and heard(task, moment) is Heard.PRESENT
+        and task.silent_seconds is None
         and (not task.crashes or runs_well(task.state, task.batch_id))
     }
     return as_expected.issuperset(range(job.task_count))

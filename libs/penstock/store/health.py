@@ -80,6 +80,7 @@ _TASKS = text(
         (progress->>'oldest_unread_seconds')::float AS oldest_unread_seconds,
         progress->>'held_back_by' AS held_back_by,
         (progress->>'held_back_seconds')::float AS held_back_seconds,
+        (progress->>'silent_seconds')::float AS silent_seconds,
         task_crashes.crashed_at, task_crashes.revision AS crash_revision, task_crashes.error AS crash_error
     FROM tasks {SIGHTINGS}
         LEFT JOIN task_crashes ON task_crashes.job = tasks.job AND task_crashes.index = tasks.index

@@ -27,7 +27,7 @@ from services.task_manager.decide.actions import (
     StopTask,
 )
 from services.task_manager.decide.changes import Step, step_between
-from services.task_manager.decide.evacuation import leaving_tasks, movable, overdue_hosts, wanted_places
+from services.task_manager.decide.evacuation import bad_hosts, leaving_tasks, movable, wanted_places
 from services.task_manager.decide.host_choice import choose_hosts, host_key, missing_warm_hosts, surplus_hosts
 from services.task_manager.decide.model import Crash, DesiredTask, HostKey, HostPhase, Limits, Observed, TaskView
 
@@ -46,7 +46,7 @@ class Desired:
 
 def reconcile(desired: Desired, observed: Observed, limits: Limits, now: float) -> tuple[Action, ...]:
     """The actions that bring what runs closer to what should run, in the order to perform them. `now` is monotonic."""
-    bad = {action.host: action for action in overdue_hosts(observed, limits, now)}
+    bad = {action.host: action for action in bad_hosts(observed, limits, now)}
     bad |= {action.host: action for action in _late_hosts(observed, limits, now)}
     left = _without(observed, bad)
     waiting = [task for task in startable(desired, left) if _may_start(task, left.crashes, now)]

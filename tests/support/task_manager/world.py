@@ -94,6 +94,7 @@ class World:
 
     def settle(self) -> None:
         """Ticks and lets hosts answer until a tick decides nothing. Fails after `LONGEST_ROUNDS` ticks."""
+        self.hosts.speak()
         for _ in range(LONGEST_ROUNDS):
             actions = self.container.tick()
             for host in list(self.hosts.alive()):
@@ -103,13 +104,14 @@ class World:
         raise AssertionError(f"still deciding: {self.container.tick()}")
 
     def wait(self, seconds: float, *, heartbeats: bool = True) -> None:
-        """Time passes in steps of five seconds, each with a heartbeat and a tick."""
+        """Time passes in steps of five seconds, each with a heartbeat, a word of each host and a tick."""
         left = seconds
         while left > 0:
             self.clock.seconds += min(5.0, left)
             left -= 5.0
             if heartbeats:
                 self.heartbeat()
+            self.hosts.speak()
             self.container.tick()
 
     def ask(self, request: HostRequest, leader_epoch: int = 1) -> HostTaskAnswer:
