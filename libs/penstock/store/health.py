@@ -30,7 +30,7 @@ _JOBS = f"""
             CASE WHEN running.job IS NOT NULL
                 THEN running.config->>'desired_state' IS DISTINCT FROM 'stopped' END AS wants_tasks,
             coalesce((running.config->>'task_count')::integer, 1) AS task_count,
-            coalesce((running.config->'slo'->>'max_lag_seconds')::float, :max_lag_seconds) AS max_lag_seconds,
+            coalesce(running.max_lag_seconds, :max_lag_seconds) AS max_lag_seconds,
             coalesce(sync_state.detail, '') AS detail,
             CASE
                 WHEN jobs.deleting THEN 'deleting'
