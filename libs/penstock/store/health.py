@@ -52,11 +52,17 @@ _JOBS = f"""
     ORDER BY job LIMIT :limit
 """
 _NAMED = text(_JOBS.format(where="jobs.name = ANY(:jobs)"))
+# A job needs a package as it runs it, also before the last wave of a rollout, as it is to run it, and for a plan.
 _FILTERS = """starts_with(jobs.name, :prefix)
     AND (CAST(:owner AS text) IS NULL OR jobs.owner = :owner)
     AND (CAST(:package AS text) IS NULL OR EXISTS (
         SELECT FROM (SELECT running.config UNION ALL
-                     SELECT expected.config FROM expected_configs expected WHERE expected.job = jobs.name) known
+                     SELECT running.rollout->'before'->'config'
+                        WHERE running.rollout->>'revision' = running.revision::text UNION ALL
+                     SELECT expected.config FROM expected_configs expected WHERE expected.job = jobs.name UNION ALL
+                     SELECT sync_state.plan->'config' UNION ALL
+                     SELECT sync_state.plan->'restore'->'config' UNION ALL
+                     SELECT restores.config FROM restores WHERE restores.job = jobs.name) known
         WHERE known.config->'package'->>'name' || '/' || (known.config->'package'->>'version') = :package))"""
 _PAGE = text(_JOBS.format(where=_FILTERS))
 _CRASHED = "SELECT job FROM task_crashes WHERE job > :after AND cardinality(crashed_at) >= :again"
