@@ -131,6 +131,54 @@ def test_a_task_that_crashes_again_and_again_is_told_until_it_is_known_to_do_bet
     assert alerts.after(15) == []
 
 
+def run_of(engine: Engine, revision: int, restarts: int = 0, **changes: Any) -> Any:
+    """Commits a change of the job `a`; what its tasks run."""
+    depose(engine)
+    execute(engine, "UPDATE running SET revision = 0")
+    commit_job(engine, "a", task_count=1, **changes)
+    execute(engine, f"UPDATE running SET revision = {revision}, restarts = {restarts} WHERE job = 'a'")
+    return task_run(engine)
+
+
+def task_run(engine: Engine) -> Any:
+    with snapshot(engine) as connection:
+        return connection.execute(text("SELECT task_run FROM running WHERE job = 'a'")).scalar_one()
+
+
+def test_a_series_of_crashes_goes_on_unless_the_task_is_restarted_for_a_change(engine: Engine) -> None:
+    """1. The task crashed three times and runs again. 2. A live change is taken over: it goes on. 3. A change that
+    restarts the task ends it. 4. One crash after that is no series; three are."""
+    told = (TASK_CRASHING, "task 0: crashes again and again: ValueError: 3 is no delay")
+    report(engine, crashes=3, **CRASHED)
+    report(engine, **RUNS_WELL)
+    assert Alerts(engine).after(15) == [told]
+    run_of(engine, 2, priority=7)
+    report(engine, **RUNS_WELL, revision=2)
+    assert Alerts(engine).after(15) == [told]
+    run_of(engine, 3, trigger_interval_seconds=7)
+    report(engine, **RUNS_WELL, revision=3)
+    assert Alerts(engine).after(15) == []
+    report(engine, crashes=1, revision=3, **CRASHED)
+    report(engine, **RUNS_WELL, revision=3)
+    assert Alerts(engine).after(15) == []
+    assert crashes(engine) == [(0, 1, "ValueError")]
+    report(engine, crashes=2, revision=3, **CRASHED)
+    report(engine, **RUNS_WELL, revision=3)
+    assert Alerts(engine).after(15) == [told]
+
+
+def test_the_store_names_what_restarts_tasks_as_the_task_manager_has_it(engine: Engine) -> None:
+    before = run_of(engine, 1)
+    assert run_of(engine, 2, priority=7) == before
+    assert run_of(engine, 2, owner="ann") == before
+    others = [run_of(engine, 2, restarts=1), run_of(engine, 2, trigger_interval_seconds=7), run_of(engine, 2)]
+    assert (len(set(others)), others[-1]) == (3, before)
+    execute(engine, "UPDATE running SET generation = 2")
+    assert task_run(engine) != before
+    execute(engine, "UPDATE running SET digests = '{}'")
+    assert task_run(engine) is None
+
+
 def test_an_alert_about_a_job_that_is_gone_ends(engine: Engine) -> None:
     alerts = Alerts(engine)
     report(engine, crashes=3, **CRASHED)

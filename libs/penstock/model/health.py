@@ -113,7 +113,10 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True)
 class TaskFacts:
-    """A task as its container reported it last, and its crashes wherever it ran. `crashes` are in a row, here."""
+    """A task as its container reported it last, and its crashes wherever it ran. `crashes` are in a row, here.
+
+    `run` names all that restarts the task when it changes, `crash_run` the same of what crashed last.
+    """
 
     job: str
     index: int
@@ -137,6 +140,8 @@ class TaskFacts:
     crashed_at: Sequence[datetime] | None = None
     crash_revision: int | None = None
     crash_error: str | None = None
+    crash_run: str | None = None
+    run: str | None = None
 
 
 class Verdict(NamedTuple):
@@ -211,17 +216,24 @@ def crashes_again(task: TaskFacts, now: datetime) -> bool:
 
     The store keeps its newest crashes. At least three, each within 15 minutes of the one before, are a series. The
     series goes on until the task has run well for twice the longest time between two of them, and for a minute; or
-    until it runs a newer revision than the one that crashed.
+    until it was restarted for a change. A change that the running task takes over ends no series.
     """
     if task.crashes >= AGAIN and not runs_well(task.state, task.batch_id):
         return True
     times = tuple(task.crashed_at or ())[-AGAIN:]
-    if len(times) < AGAIN or task.crash_revision is None or task.crash_revision < task.revision:
+    if len(times) < AGAIN or _is_changed_since(task):
         return False
     gaps = [after - before for before, after in pairwise(times)]
     if max(gaps) > SOON:
         return False
     return now - times[-1] < max(WELL, 2 * max(gaps)) or not runs_well(task.state, task.batch_id)
+
+
+def _is_changed_since(task: TaskFacts) -> bool:
+    """Whether the task was restarted for a change since it crashed. Where that is unknown, a newer revision is one."""
+    if task.crash_run is not None and task.run is not None:
+        return task.crash_run != task.run
+    return task.crash_revision is None or task.crash_revision < task.revision
 
 
 def verdict(job: JobFacts, reported: Iterable[TaskFacts], moment: Moment) -> Verdict:

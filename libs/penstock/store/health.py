@@ -87,8 +87,10 @@ _TASKS = text(
         progress->>'held_back_by' AS held_back_by,
         (progress->>'held_back_seconds')::float AS held_back_seconds,
         (progress->>'silent_seconds')::float AS silent_seconds,
-        task_crashes.crashed_at, task_crashes.revision AS crash_revision, task_crashes.error AS crash_error
+        task_crashes.crashed_at, task_crashes.revision AS crash_revision, task_crashes.error AS crash_error,
+        task_crashes.task_run AS crash_run, running.task_run AS run
     FROM tasks {SIGHTINGS}
+        LEFT JOIN running ON running.job = tasks.job AND running.revision = tasks.revision
         LEFT JOIN task_crashes ON task_crashes.job = tasks.job AND task_crashes.index = tasks.index
     WHERE tasks.job = ANY(:jobs)) AS facts
     ORDER BY job, index, container
