@@ -28,6 +28,7 @@ from services.task_manager.decide.actions import (
     EndHost,
     EvacuateHost,
     KeepHost,
+    KeepTask,
     KillHost,
     RunHostTask,
     StartHost,
@@ -179,6 +180,9 @@ class State:
                 return self._start_task(action, now)
             case StopTask():
                 return self._stop_task(action, now)
+            case KeepTask():
+                self._tasks[action.task_id] = self._tasks[action.task_id].without_deadline()
+                return None
             case ApplyLive():
                 task = self._change_task(action.task_id, pending_live=action.spec)
                 self._forget_quiet(task.task_id)
@@ -283,9 +287,8 @@ class State:
 
     def _task_ended(self, host: str, event: TaskEnded, now: float) -> TaskView | None:
         task = self._find(event.task_id, host)
-        if task is None:
-            return None
-        return self._task_failed(task, Failure(event.error, error_kind(event.error_kind), event.out_of_memory), now)
+        failure = Failure(event.error, error_kind(event.error_kind), event.out_of_memory)
+        return None if task is None else self._task_failed(task, failure, now)
 
     def _replied(self, host: str, reply: Reply, now: float) -> TaskView | None:
         if self.host_tasks.awaits(reply.id):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
@@ -113,6 +113,15 @@ class TaskView:
     def task_id(self) -> str:
         """`job/index`."""
         return self.spec.task_id
+
+    @property
+    def has_deadline(self) -> bool:
+        """Whether it must end by a certain time."""
+        return min(self.kill_at, self.dropped_until) < math.inf
+
+    def without_deadline(self) -> TaskView:
+        """The same once it may run on."""
+        return replace(self, kill_at=math.inf, dropped_until=math.inf)
 
 
 @dataclass(frozen=True, slots=True)

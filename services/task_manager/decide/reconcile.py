@@ -22,6 +22,7 @@ from services.task_manager.decide.actions import (
     EndHost,
     EvacuateHost,
     KeepHost,
+    KeepTask,
     KillHost,
     StopReason,
     StopTask,
@@ -91,7 +92,12 @@ def _task_actions(
     for task_id, task in sorted(observed.tasks.items()):
         if task.state is TaskState.STOPPING:
             continue
-        reason = stop_reason(task, desired, limits, now) or (StopReason.HOST_LEAVES if task_id in moves else None)
+        reason = stop_reason(task, desired, limits, now)
+        if reason is None and task.has_deadline:
+            yield KeepTask(task_id)
+            task = task.without_deadline()
+        if reason is None and task_id in moves:
+            reason = StopReason.HOST_LEAVES
         if reason is not None:
             yield StopTask(task_id, reason, min(now + _stop_seconds(reason, limits), task.kill_at))
         elif task.state is TaskState.RUNNING:

@@ -190,6 +190,6 @@ def host_task(request: HostRequest, leader_epoch: int = 1) -> HostTask:
     return HostTask.model_validate({"leader_epoch": leader_epoch, "request": request})
 
 
-def all_shards(epoch: int = 1) -> dict[int, int]:
+def all_shards(epoch: int = 1, count: int = SHARDS) -> dict[int, int]:
     """Every shard under one epoch."""
-    return dict.fromkeys(range(SHARDS), epoch)
+    return dict.fromkeys(range(count), epoch)
