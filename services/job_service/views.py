@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.config.model import DesiredState
-from penstock.model.health import Heard, Moment, heard, runs_well
+from penstock.model.health import Heard, Moment, heard, host_is_silent, runs_well
 from penstock.model.reports import TaskState
 from penstock.tasks.lag import lag_of
 from penstock.tasks.loads import TaskLoad
@@ -118,13 +118,17 @@ def _task_view(
 
 
 def _shown_now(report: ReportedTask, moment: Moment) -> dict[str, Any]:
-    """What a report shows now: nothing of how a task runs while its container is silent, nor an error that is over."""
+    """What a report shows now: nothing of how a task runs while its container or its host is silent, nor an error that
+    is over."""
     match heard(report, moment):
         case Heard.LOST:
             return {"state": LOST, "error": f"its container {report.container} is lost: it no longer reports"}
         case Heard.UNKNOWN:
             return {"state": UNKNOWN, "error": f"reports of its container {report.container} do not arrive"}
-    is_over = runs_well(report.state, (report.progress or {}).get("batch_id"))
+    progress = report.progress or {}
+    if progress.get("silent_seconds") is not None:
+        return {"state": UNKNOWN, "error": host_is_silent(progress["silent_seconds"])}
+    is_over = runs_well(report.state, progress.get("batch_id"))
     return {"error": None} if is_over else {}
 
 

@@ -53,8 +53,9 @@ def main() -> None:
 def build(settings: TaskManagerSettings) -> TaskManager:
     """Connects the parts; starts nothing."""
     clock, folder = SystemClock(), settings.folder()
-    hosts = SparkHosts(SparkSettings(), folder / "hosts")
-    container = Container(settings.identity_of_container(), settings, hosts, clock, lambda: uuid4().hex)
+    spark = SparkSettings()
+    limits, hosts = settings.for_hosts(spark.progress_interval_seconds), SparkHosts(spark, folder / "hosts")
+    container = Container(settings.identity_of_container(), limits, hosts, clock, lambda: uuid4().hex)
     authority = ShardManagerClient(settings.shard_manager_url, timeout_seconds=settings.heartbeat_timeout_seconds)
     engine = engine_of(settings, connections=1)
     store = StoredLease(engine, settings.container, settings.heartbeat_timeout_seconds)

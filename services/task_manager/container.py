@@ -297,7 +297,7 @@ class Container:
                 incarnation=self._membership.incarnation,
                 commit_number=self._specs.commit_number if self._specs else 0,
                 version=self._membership.ownership.version,
-                tasks=task_reports(self._owned(), state.observed, state.progress, state.loads.due(now)),
+                tasks=task_reports(self._owned(), state.observed, state.known_progress(now), state.loads.due(now)),
             )
 
     def reported(self, batch: TaskReportBatch) -> None:
@@ -308,10 +308,10 @@ class Container:
     def summary(self) -> Summary:
         """The container at this moment."""
         with self._changed:
-            observed, membership = self._state.observed, self._membership
+            now, observed, membership = self._clock.monotonic(), self._state.observed, self._membership
             return Summary(
                 incarnation=membership.incarnation,
-                lease_seconds_left=max(0.0, membership.lease_until - self._clock.monotonic()),
+                lease_seconds_left=max(0.0, membership.lease_until - now),
                 shards=dict(membership.ownership.shards),
                 version=membership.ownership.version,
                 commit_number=self._specs.commit_number if self._specs else None,
@@ -320,7 +320,7 @@ class Container:
                 totals=dict(self._state.totals),
                 past_lease_seconds=self._meter.past_lease_seconds,
                 double_run_seconds=self._meter.double_run_seconds,
-                event_time_skew_seconds=event_time_skews(self._state.progress),
+                event_time_skew_seconds=event_time_skews(self._state.known_progress(now)),
             )
 
     # ---- details: lease and shards

@@ -28,6 +28,7 @@ from services.task_manager.decide.actions import (
     EndHost,
     EvacuateHost,
     KeepHost,
+    KeepTask,
     KillHost,
     RunHostTask,
     StartHost,
@@ -39,6 +40,7 @@ from services.task_manager.decide.model import HostExit, HostKey, HostPhase, Hos
 from services.task_manager.hosts.host_tasks import AcceptedHostTasks
 from services.task_manager.observed.failures import Failure, Failures, error_kind
 from services.task_manager.observed.loads import Loads
+from services.task_manager.observed.silence import known_progress
 from services.task_manager.observed.start_times import StartTimes
 
 log = logger(__name__)
@@ -74,14 +76,12 @@ class _Sent(NamedTuple):
 class State:
     """Each event and action is one method that changes all that it concerns. `observed` changes with it.
 
-    `progress`: the newest by task id. `totals`: counters for metrics since the process began.
+    `progress`: the newest by task id, as hosts told it. `totals`: counters for metrics since the process began.
     """
 
     def __init__(self, container: str, limits: Limits) -> None:
         self._container = container
-        self._lease_stop_seconds = limits.lease_stop_seconds
-        self._drop_evacuate_seconds = limits.drop_evacuate_seconds
-        self._host_task_seconds = limits.host_task_seconds
+        self._limits = limits
         self._tasks: dict[str, TaskView] = {}
         self._hosts: dict[str, HostView] = {}
         self._failures = Failures(limits)
@@ -108,11 +108,15 @@ class State:
         """The shards of which tasks are here, with the epoch of one of these tasks."""
         return {task.shard: task.epoch for task in self._tasks.values()}
 
+    def known_progress(self, now: float) -> dict[str, TaskProgress]:
+        """What is known of the progress of tasks now, by task id."""
+        return known_progress(self.progress, self.observed, self._limits, now)
+
     # ---- changes of shards and lease
 
     def shard_dropped(self, shard: int, kill_at: float) -> None:
         """The tasks of a shard must end by `kill_at`; soon after that their host ends."""
-        dropped_until = kill_at + self._drop_evacuate_seconds
+        dropped_until = kill_at + self._limits.drop_evacuate_seconds
         for task_id in self.tasks_in({shard}):
             task = self._tasks[task_id]
             ends = {"kill_at": min(kill_at, task.kill_at), "dropped_until": min(dropped_until, task.dropped_until)}
@@ -121,7 +125,7 @@ class State:
     def end_of_lease(self, ended_at: float) -> None:
         """The lease ended: all present tasks must end soon, even if another lease is granted meanwhile."""
         for task_id, task in self._tasks.items():
-            kill_at = min(task.kill_at, ended_at + self._lease_stop_seconds)
+            kill_at = min(task.kill_at, ended_at + self._limits.lease_stop_seconds)
             lease_ended_at = ended_at if task.lease_ended_at is None else task.lease_ended_at
             self._change_task(task_id, kill_at=kill_at, lease_ended_at=lease_ended_at)
 
@@ -176,6 +180,9 @@ class State:
                 return self._start_task(action, now)
             case StopTask():
                 return self._stop_task(action, now)
+            case KeepTask():
+                self._tasks[action.task_id] = self._tasks[action.task_id].without_deadline()
+                return None
             case ApplyLive():
                 task = self._change_task(action.task_id, pending_live=action.spec)
                 self._forget_quiet(task.task_id)
@@ -188,7 +195,7 @@ class State:
                 log.info("host task given", key=action.key, host=action.host)
                 # Only a host without tasks is killed for its one host task: no task of a job ends for it.
                 is_own = self._hosts[action.host].key.for_host_tasks
-                kill_at = now + self._host_task_seconds if is_own else math.inf
+                kill_at = now + self._limits.host_task_seconds if is_own else math.inf
                 self._change_host(action.host, idle_since=None, kill_at=kill_at)
                 return Send(action.host, self.host_tasks.assign(action, self._next_id()))
             case CancelHostTask():
@@ -245,6 +252,7 @@ class State:
             case HostTaskEvent():
                 self.host_tasks.progressed(event)
             case Progress():
+                self._change_host(host, heard_at=now)
                 self.progress |= {name: each for name, each in event.tasks.items() if self._find(name, host)}
             case LoadsEvent():
                 for task_id, load in event.tasks.items():
@@ -274,14 +282,13 @@ class State:
         host = self._hosts[name]
         if host.phase is HostPhase.STARTING:
             log.info("host ready", host=name, seconds=round(now - host.since, 3))
-            self._change_host(name, phase=HostPhase.READY, since=now, idle_since=now)
+            self._change_host(name, phase=HostPhase.READY, since=now, idle_since=now, heard_at=now)
             self._failures.hosts.pop(host.key, None)
 
     def _task_ended(self, host: str, event: TaskEnded, now: float) -> TaskView | None:
         task = self._find(event.task_id, host)
-        if task is None:
-            return None
-        return self._task_failed(task, Failure(event.error, error_kind(event.error_kind), event.out_of_memory), now)
+        failure = Failure(event.error, error_kind(event.error_kind), event.out_of_memory)
+        return None if task is None else self._task_failed(task, failure, now)
 
     def _replied(self, host: str, reply: Reply, now: float) -> TaskView | None:
         if self.host_tasks.awaits(reply.id):

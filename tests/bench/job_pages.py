@@ -9,6 +9,8 @@ timed, without HTTP:
 - `lagging_ms`: a page of the filter `health=lagging`, which no job is: it reads 5,000 jobs.
 - `all_s`: all jobs, page by page, 1,000 a page.
 - `alerts_ms`: one look of the alerts about health.
+- `outage_*`: the same once a task of every job crashes again and again, the worst of `LOOKS` looks; with the statements
+  of that look, which do not grow with the jobs.
 
 The server is the embedded Postgres of the tests, without safety against power loss.
 """
@@ -23,7 +25,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, event, text
 
 from penstock.control import logs
 from penstock.local.postgres import EmbeddedPostgres
@@ -37,6 +39,7 @@ from services.state_syncer.health.reconciler import HealthAlerts
 from tests.bench.report import finish, say
 
 ROUNDS = 9
+LOOKS = 5
 TASKS = 2
 _FILL = (
     "INSERT INTO jobs (name, owner, revision) SELECT 'job-' || lpad(n::text, 7, '0'), 'me', n"
@@ -70,6 +73,11 @@ _FILL = (
     FROM jobs WHERE revision % 1000 = 0
     """,
 )
+_OUTAGE = """
+    INSERT INTO task_crashes (job, index, crashed_at, newest_at, revision, error)
+    SELECT name, 0, ARRAY[now(), now(), now()], now(), revision, 'KafkaException: no broker answers' FROM jobs
+    ON CONFLICT DO NOTHING
+"""
 _HEARD = """
     INSERT INTO reports (container, incarnation, commit_number, version) SELECT name, 'i', 1, 1 FROM containers
     ON CONFLICT (container) DO UPDATE SET reported_at = now() + interval '1 hour'
@@ -103,7 +111,11 @@ def measure(jobs: int) -> dict[str, float]:
                 found, after = found + len(read.jobs), read.last
 
         all_s = _timed(read_all)
-        alerts_s = _look(engine)
+        looks = _Looks(engine)
+        alerts_s, _ = looks.look()
+        with transaction(engine) as connection:
+            connection.execute(text(_OUTAGE))
+        outage_s, statements = max(looks.look() for _ in range(LOOKS))
     say(f"{found} of {jobs} jobs were read")
     return {
         "jobs": found,
@@ -113,6 +125,8 @@ def measure(jobs: int) -> dict[str, float]:
         "lagging_ms": lagging * 1000,
         "all_s": all_s,
         "alerts_ms": alerts_s * 1000,
+        "outage_ms": outage_s * 1000,
+        "outage_statements": statements,
     }
 
 
@@ -121,12 +135,24 @@ def _page(engine: Engine, *, limit: int, after: str = "", health: Health | None 
         return page(connection, limit=limit, after=after, health=health)
 
 
-def _look(engine: Engine) -> float:
-    with transaction(engine) as connection:
-        epoch = leases.take(connection, STATE_SYNCER, "bench", url="", seconds=600.0)
-    assert epoch is not None
-    alerts = HealthAlerts(engine, time.monotonic)
-    return _timed(lambda: alerts.round(epoch))
+class _Looks:
+    """Looks of the alerts about health, one after the other. A look is answered with its seconds and statements."""
+
+    def __init__(self, engine: Engine) -> None:
+        with transaction(engine) as connection:
+            epoch = leases.take(connection, STATE_SYNCER, "bench", url="", seconds=600.0)
+        assert epoch is not None
+        self._epoch, self._now, self._statements = epoch, 0.0, 0
+        self._alerts = HealthAlerts(engine, lambda: self._now)
+        event.listen(engine, "before_cursor_execute", self._count)
+
+    def look(self) -> tuple[float, int]:
+        self._now, self._statements = self._now + 60.0, 0
+        seconds = _timed(lambda: self._alerts.round(self._epoch))
+        return seconds, self._statements
+
+    def _count(self, *_: object) -> None:
+        self._statements += 1
 
 
 def _timed(work: Callable[[], object]) -> float:

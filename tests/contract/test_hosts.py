@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.control.process import wait_until
-from penstock.spark.channel import Event, Exit, Lease, Live, Ready, Reply, Start, Stop
+from penstock.spark.channel import Event, Exit, Lease, Live, Progress, Ready, Reply, Start, Stop
 from services.task_manager.decide.host_choice import DEFAULT_KEY
 from services.task_manager.decide.model import HostExit
 from services.task_manager.hosts.spark_hosts import SparkHost, SparkHosts
@@ -56,6 +56,7 @@ class FakeForm:
     def pump(self) -> None:
         for host in self.fakes.alive():
             host.answer()
+            host.speak()
 
 
 class Listener:
@@ -76,6 +77,10 @@ class Listener:
     def is_ready(self) -> bool:
         self.form.pump()
         return any(isinstance(event, Ready) for _, event in self.events)
+
+    def has_spoken(self) -> bool:
+        self.form.pump()
+        return any(event == Progress(tasks={}) for _, event in self.events)
 
     def await_replies(self, count: int) -> dict[int, Reply]:
         def enough() -> bool:
@@ -99,12 +104,13 @@ def form(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 
 def test_the_life_of_a_host(form: Any) -> None:
-    """1. It becomes ready. 2. Every command is answered once, by its own id, also where it is refused. 3. It is
-    asked to end: it answers, ends, and tells so. 4. What is sent then is lost."""
+    """1. It becomes ready, and speaks without being asked. 2. Every command is answered once, by its own id, also where
+    it is refused. 3. It is asked to end: it answers, ends, and tells so. 4. What is sent then is lost."""
     heard = Listener(form)
     host = heard.start("h1")
     try:
         wait_until(heard.is_ready, READY_SECONDS, "the host to be ready")
+        wait_until(heard.has_spoken, 30, "progress, without any task")
         assert host.exit() is None
         assert {name for name, _ in heard.events} == {"h1"}
         form.break_task("h1", "flights/0")

@@ -8,6 +8,7 @@ from penstock.model.alerts import AlertKind
 from penstock.store.alerts import clear_alerts, open_subjects, raise_alert, replace_alerts
 from penstock.store.engine import transaction
 from services.job_service.store.overview import alerts_page
+from tests.support.store.statements import counted_statements
 
 SLOW, LOST = AlertKind.JOB_LAGGING, AlertKind.TASK_CRASHING
 
@@ -43,6 +44,30 @@ def test_replaced_alerts_count_changes_where_that_is_asked_for(engine: Engine) -
             replace_alerts(connection, [SLOW], {(SLOW, "a"): ("a is very slow", {})}, refresh=True)
         (alert,) = alerts_page(connection, limit=9)
         assert (alert.message, alert.times) == ("a is very slow", 2)
+
+
+def test_alerts_about_other_subjects_stay_with_only(engine: Engine) -> None:
+    """Of the kinds and subjects that are given, those that were not found are closed."""
+    with transaction(engine) as connection:
+        for kind, subject in (("slow", "a"), ("slow", "b"), ("lost", "a")):
+            raise_alert(connection, kind, subject, "")
+        replace_alerts(connection, ["slow"], {("slow", "c"): ("", {})}, only=["a", "c"])
+        assert open_subjects(connection, "slow") == {"b", "c"}
+        assert open_subjects(connection, "lost") == {"a"}
+
+
+def test_many_alerts_take_as_many_statements_as_few(engine: Engine) -> None:
+    """1. They are raised. 2. Their messages change. 3. They end."""
+    counts = []
+    for number in (2, 50):
+        with transaction(engine) as connection, counted_statements(engine) as statements:
+            for message in ("a", "b"):
+                found = {("slow", str(subject)): (message, {}) for subject in range(number)}
+                replace_alerts(connection, ["slow"], found, refresh=True)
+            replace_alerts(connection, ["slow"], {})
+            assert open_subjects(connection, "slow") == set()
+        counts.append(len(statements))
+    assert counts[0] == counts[1]
 
 
 def test_a_text_that_is_none_for_the_store_refuses_no_alert(engine: Engine) -> None:

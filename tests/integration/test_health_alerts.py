@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
+from penstock.control.errors import Fenced
 from penstock.model.alerts import AlertKind
 from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskState
+from penstock.store.alerts import open_subjects
 from penstock.store.engine import snapshot, transaction
 from penstock.tasks.ownership import Member
 from services.job_service.store.overview import alerts_page
@@ -19,6 +21,7 @@ from services.task_service.samples import sample
 from services.task_service.store.reports import purge_samples, save_report
 from tests.support.state_syncer.cell import depose, elect
 from tests.support.store.running import commit_job, forget_job
+from tests.support.store.statements import counted_statements
 
 RUNS_WELL = {"state": TaskState.RUNNING, "progress": TaskProgress(batch_id=4, backlog_records=0)}
 CRASHED = {"state": TaskState.CRASHED, "error": "ValueError: 3 is no delay\n  at rules.py:3"}
@@ -84,16 +87,19 @@ def test_each_crash_is_noted_once_wherever_the_task_runs(engine: Engine) -> None
 class Alerts:
     """The reconciler, and a clock that is always late enough."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, most_judged: int = 9) -> None:
         depose(engine)
         self._engine = engine
         self._now = 0.0
         self._epoch = elect(engine, "first")
-        self._alerts = HealthAlerts(engine, lambda: self._now)
+        self._alerts = HealthAlerts(engine, lambda: self._now, most_judged)
 
-    def after(self, seconds: float) -> Sequence[tuple[str, str]]:
+    def look(self, seconds: float) -> None:
         self._now += seconds
         self._alerts.round(self._epoch)
+
+    def after(self, seconds: float) -> Sequence[tuple[str, str]]:
+        self.look(seconds)
         with snapshot(self._engine) as connection:
             return [(alert.kind, alert.message.split("\n")[0]) for alert in alerts_page(connection, limit=9)]
 
@@ -125,12 +131,119 @@ def test_a_task_that_crashes_again_and_again_is_told_until_it_is_known_to_do_bet
     assert alerts.after(15) == []
 
 
+def run_of(engine: Engine, revision: int, restarts: int = 0, **changes: Any) -> Any:
+    """Commits a change of the job `a`; what its tasks run."""
+    depose(engine)
+    execute(engine, "UPDATE running SET revision = 0")
+    commit_job(engine, "a", task_count=1, **changes)
+    execute(engine, f"UPDATE running SET revision = {revision}, restarts = {restarts} WHERE job = 'a'")
+    return task_run(engine)
+
+
+def task_run(engine: Engine) -> Any:
+    with snapshot(engine) as connection:
+        return connection.execute(text("SELECT task_run FROM running WHERE job = 'a'")).scalar_one()
+
+
+def test_a_series_of_crashes_goes_on_unless_the_task_is_restarted_for_a_change(engine: Engine) -> None:
+    """1. The task crashed three times and runs again. 2. A live change is taken over: it goes on. 3. A change that
+    restarts the task ends it. 4. One crash after that is no series; three are."""
+    told = (AlertKind.TASK_CRASHING, "task 0: crashes again and again: ValueError: 3 is no delay")
+    report(engine, crashes=3, **CRASHED)
+    report(engine, **RUNS_WELL)
+    assert Alerts(engine).after(15) == [told]
+    run_of(engine, 2, priority=7)
+    report(engine, **RUNS_WELL, revision=2)
+    assert Alerts(engine).after(15) == [told]
+    run_of(engine, 3, trigger_interval_seconds=7)
+    report(engine, **RUNS_WELL, revision=3)
+    assert Alerts(engine).after(15) == []
+    report(engine, crashes=1, revision=3, **CRASHED)
+    report(engine, **RUNS_WELL, revision=3)
+    assert Alerts(engine).after(15) == []
+    assert crashes(engine) == [(0, 1, "ValueError")]
+    report(engine, crashes=2, revision=3, **CRASHED)
+    report(engine, **RUNS_WELL, revision=3)
+    assert Alerts(engine).after(15) == [told]
+
+
+def test_the_store_names_what_restarts_tasks_as_the_task_manager_has_it(engine: Engine) -> None:
+    before = run_of(engine, 1)
+    assert run_of(engine, 2, priority=7) == before
+    assert run_of(engine, 2, owner="ann") == before
+    others = [run_of(engine, 2, restarts=1), run_of(engine, 2, trigger_interval_seconds=7), run_of(engine, 2)]
+    assert (len(set(others)), others[-1]) == (3, before)
+    execute(engine, "UPDATE running SET generation = 2")
+    assert task_run(engine) != before
+    execute(engine, "UPDATE running SET digests = '{}'")
+    assert task_run(engine) is None
+
+
 def test_an_alert_about_a_job_that_is_gone_ends(engine: Engine) -> None:
     alerts = Alerts(engine)
     report(engine, crashes=3, **CRASHED)
     assert len(alerts.after(15)) == 1
     execute(engine, "DELETE FROM jobs")
     assert alerts.after(15) == []
+
+
+MANY = [f"b{number}" for number in range(7)]
+
+
+def many_crash(engine: Engine) -> None:
+    """Seven more jobs, of which a task crashed three times."""
+    for name in MANY:
+        execute(engine, f"INSERT INTO jobs (name, revision) VALUES ('{name}', 1)")
+        commit_job(engine, name, task_count=1)
+    execute(
+        engine,
+        "INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch, crashes, error)"
+        " SELECT job, 0, 'y', 'crashed', revision, 1, 0, 1, 3, 'boom' FROM running WHERE job <> 'a'",
+    )
+    execute(
+        engine,
+        "INSERT INTO task_crashes (job, index, crashed_at, newest_at, revision, error)"
+        " SELECT job, index, array_fill(now(), ARRAY[3]), now(), revision, error FROM tasks",
+    )
+
+
+def open_alerts(engine: Engine) -> list[str]:
+    with snapshot(engine) as connection:
+        return sorted(open_subjects(connection, AlertKind.TASK_CRASHING))
+
+
+def test_a_look_judges_some_jobs_and_the_next_ones_the_others(engine: Engine) -> None:
+    """1. Seven jobs crash, three are judged in a look. 2. They are well again: a look closes three alerts. However many
+    there are, a look has as many statements."""
+    many_crash(engine)
+    alerts = Alerts(engine, most_judged=3)
+    seen, statements = [], []
+    for _ in range(3):
+        with counted_statements(engine) as sent:
+            alerts.look(15)
+        statements.append(len(sent))
+        seen.append(open_alerts(engine))
+    assert seen == [MANY[:3], MANY[:6], MANY]
+    assert len(set(statements[:2])) == 1
+    execute(engine, "DELETE FROM task_crashes")
+    execute(engine, "DELETE FROM jobs")
+    with counted_statements(engine) as sent:
+        alerts.look(15)
+    assert len(open_alerts(engine)) == 4
+    assert len(sent) <= statements[0]
+
+
+def test_a_look_that_fails_is_not_repeated_at_once(engine: Engine) -> None:
+    """1. Another leader was elected meanwhile. 2. Within 15 s nothing is read again."""
+    many_crash(engine)
+    alerts = Alerts(engine)
+    depose(engine)
+    elect(engine, "second")
+    with pytest.raises(Fenced):
+        alerts.look(15)
+    with counted_statements(engine) as sent:
+        alerts.look(14)
+    assert sent == []
 
 
 _MINUTE = "UPDATE task_metrics SET minute = minute - interval '1 minute'"
@@ -155,3 +268,16 @@ def test_a_job_over_its_slo_for_a_while_is_told_until_it_is_known_to_be_within(e
     assert alerts.after(15) == [told]
     report(engine, **RUNS_WELL)
     assert alerts.after(15) == []
+
+
+@pytest.mark.parametrize(("slo", "is_lagging"), [(150, True), (250, False)])
+def test_the_slo_is_the_jobs_own(engine: Engine, slo: int, is_lagging: bool) -> None:
+    """200 s behind for three minutes and now, also where another job has a smaller SLO."""
+    commit_job(engine, "other", slo={"max_lag_seconds": 1})
+    commit_job(engine, "a", task_count=1, slo={"max_lag_seconds": slo})
+    behind = TaskProgress(batch_id=4, backlog_records=2_000, processed_rows_per_second=10.0)
+    for _ in range(3):
+        report(engine, state=TaskState.RUNNING, progress=behind)
+        execute(engine, _MINUTE)
+    report(engine, state=TaskState.RUNNING, progress=behind)
+    assert bool(Alerts(engine).after(15)) == is_lagging

@@ -158,6 +158,25 @@ def test_no_rows(spark: SparkSession, pool: ConnectionPool) -> None:
     assert ask(pool, "SELECT batch_id FROM penstock_batches") == [0]
 
 
+@pytest.mark.parametrize(
+    ("kind", "column"),
+    [
+        ("bigint", "real"),
+        ("numeric(10,2)", "numeric(10,1)"),
+        ("double precision", "cents"),
+        ("timestamp", "timestamp(0)"),
+        ("timestamptz[]", "timestamptz(3)[]"),
+    ],
+)
+def test_a_column_that_would_round_is_refused(pool: ConnectionPool, kind: str, column: str) -> None:
+    """In a table of the user's own, also behind a domain. Postgres would take the values without a word."""
+    with pool.link() as link:
+        link.execute("CREATE DOMAIN cents AS numeric(10,2)")
+        link.execute(f"CREATE TABLE target (v {column})".encode())
+    with pool.link() as link, pytest.raises(BrokenTask, match=r"the column v of the table target is (real|\w+\(\d)"):
+        Target("target", {"v": kind}, ()).ensure(link)
+
+
 @pytest.mark.parametrize("expression", ["NULL", "INTERVAL '1' MONTH", "array(INTERVAL '1' DAY)[0]"])
 def test_types_without_a_counterpart(spark: SparkSession, expression: str) -> None:
     frame = spark.sql(f"SELECT {expression} AS v")

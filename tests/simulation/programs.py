@@ -68,6 +68,9 @@ class Times:
         default_factory=lambda: TaskManagerSettings(
             reconcile_seconds=2.0,
             report_seconds=5.0,
+            # Simulated hosts speak only when there is something to tell.
+            host_silent_seconds=1e6,
+            host_hung_seconds=1e6,
             host_start_seconds=60.0,
             start_seconds=60.0,
             load_window_seconds=20.0,

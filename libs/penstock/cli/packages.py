@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -36,10 +37,13 @@ def delete(
     version: Annotated[str, typer.Argument(help="version to delete")],
     force: Annotated[bool, typer.Option("--force", help="do not ask the Job Service whether a job uses it")] = False,
 ) -> None:
-    """Delete a version of a package. Refused while a job uses it."""
-    if not force:
-        _require_unused(name, version)
-    path = packages.delete(name, version, CliSettings.read().packages())
+    """Delete a version of a package. Refused while a job uses it.
+
+    A job uses what its tasks run, are to run, and what a plan or restore that goes on needs. Savepoints are not looked
+    at: to restore one with its package, pack the same files again, which gives the same digest.
+    """
+    check = None if force else partial(_require_unused, name, version)
+    path = packages.delete(name, version, CliSettings.read().packages(), check)
     say(f"deleted {path}")
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from penstock.cli.output import say
 from penstock.control.errors import Conflict, NotFound
 from penstock.control.process import wait_until
-from penstock.model.health import Health
+from penstock.model.health import AGAIN, Health
 from penstock.model.jobs import JobState
 from penstock.model.reports import TaskState
 from penstock.wire.job_client import JobClient
@@ -78,9 +78,11 @@ def reached(job: JobSummary, sync: SyncView, tasks: Sequence[TaskView], revision
     if job.state == JobState.STOPPED:
         left = [task.task for task in tasks if task.container is not None]
         return Reached(f"{name} stops: {', '.join(left)}" if left else f"{name} is stopped", done=job.converged)
+    if sync.rejected is not None and sync.rejected["revision"] >= revision:
+        return Reached(f"{name}: its package is not healthy: {sync.rejected['error']}", failed=True)
     # A task that still runs an earlier revision shows nothing of this one.
-    broken = [task for task in expected if _is_crashing(task) and (task.revision or 0) >= revision]
-    if broken and job.health is Health.CRASHING:
+    broken = [task for task in expected if (task.revision or 0) >= revision and _is_crashing(task)]
+    if any(_is_broken(job, expected, task, revision) for task in broken):
         return Reached(_errors(broken), failed=True)
     if broken:
         return Reached(f"{_errors(broken)} (it is started again)")
@@ -101,6 +103,13 @@ def has_worked(progress: Mapping[str, Any] | None) -> bool:
 
 def _is_crashing(task: TaskView) -> bool:
     return task.state == TaskState.CRASHED or bool(task.crashes and task.state != TaskState.RUNNING)
+
+
+def _is_broken(job: JobSummary, expected: Iterable[TaskView], task: TaskView, revision: int) -> bool:
+    """Whether a task that runs the revision crashes again and again. The job's health also knows of crashes with other
+    tasks or runs in between; it is about this revision once no task runs an earlier one."""
+    is_of_revision = all((each.revision or 0) >= revision for each in expected)
+    return (task.crashes or 0) >= AGAIN or (is_of_revision and job.health is Health.CRASHING)
 
 
 def _errors(tasks: Iterable[TaskView]) -> str:

@@ -113,7 +113,10 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True)
 class TaskFacts:
-    """A task as its container reported it last, and its crashes wherever it ran. `crashes` are in a row, here."""
+    """A task as its container reported it last, and its crashes wherever it ran. `crashes` are in a row, here.
+
+    `run` names all that restarts the task when it changes, `crash_run` the same of what crashed last.
+    """
 
     job: str
     index: int
@@ -133,9 +136,12 @@ class TaskFacts:
     oldest_unread_seconds: float | None = None
     held_back_by: str | None = None
     held_back_seconds: float | None = None
+    silent_seconds: float | None = None
     crashed_at: Sequence[datetime] | None = None
     crash_revision: int | None = None
     crash_error: str | None = None
+    crash_run: str | None = None
+    run: str | None = None
 
 
 class Verdict(NamedTuple):
@@ -172,6 +178,11 @@ def heard(container: Sighting, moment: Moment) -> Heard:
     return Heard.LOST if others_report else Heard.UNKNOWN
 
 
+def host_is_silent(silent_seconds: float) -> str:
+    """Why nothing is known of a task whose container reports, but not its Spark host."""
+    return f"its Spark host has said nothing for {silent_seconds:,.0f} s"
+
+
 def runs_well(state: str, batch_id: int | None) -> bool:
     """Whether a task runs and has finished a batch since its start. What it crashed with before is over then."""
     return state == TaskState.RUNNING and batch_id is not None
@@ -182,12 +193,12 @@ def crashes_again(task: TaskFacts, now: datetime) -> bool:
 
     The store keeps its newest crashes. At least three, each within 15 minutes of the one before, are a series. The
     series goes on until the task has run well for twice the longest time between two of them, and for a minute; or
-    until it runs a newer revision than the one that crashed.
+    until it was restarted for a change. A change that the running task takes over ends no series.
     """
     if task.crashes >= AGAIN and not runs_well(task.state, task.batch_id):
         return True
     times = tuple(task.crashed_at or ())[-AGAIN:]
-    if len(times) < AGAIN or task.crash_revision is None or task.crash_revision < task.revision:
+    if len(times) < AGAIN or _is_changed_since(task):
         return False
     gaps = [after - before for before, after in pairwise(times)]
     if max(gaps) > SOON:
@@ -195,12 +206,19 @@ def crashes_again(task: TaskFacts, now: datetime) -> bool:
     return now - times[-1] < max(WELL, 2 * max(gaps)) or not runs_well(task.state, task.batch_id)
 
 
+def _is_changed_since(task: TaskFacts) -> bool:
+    """Whether the task was restarted for a change since it crashed. Where that is unknown, a newer revision is one."""
+    if task.crash_run is not None and task.run is not None:
+        return task.crash_run != task.run
+    return task.crash_revision is None or task.crash_revision < task.revision
+
+
 def verdict(job: JobFacts, reported: Iterable[TaskFacts], moment: Moment) -> Verdict:
     """The health of a job with its reason, and whether it has converged. `reported`: all its tasks that are reported.
 
     Converged: the running configuration is the expected one, and each task runs its revision and generation on a
-    container that is heard. A task that crashed counts again when it has finished a batch since. A stopped job is
-    converged when no container that is not lost reports a task of it.
+    container and a Spark host that are heard. A task that crashed counts again when it has finished a batch since. A
+    stopped job is converged when no container that is not lost reports a task of it.
     """
     tasks = list(reported)
     of_job = _of_job(job)
@@ -251,6 +269,8 @@ def _of_task(job: JobFacts, task: TaskFacts | None, moment: Moment) -> _TaskHeal
             return _TaskHealth(Health.UNKNOWN, f"reports of its container {task.container} do not arrive")
     if task.state == TaskState.HELD:
         return _TaskHealth(Health.HELD, task.error or "its container must not run it")
+    if task.silent_seconds is not None:
+        return _TaskHealth(Health.UNKNOWN, host_is_silent(task.silent_seconds))
     if task.held_back_by is not None and (task.held_back_seconds or 0.0) >= HELD_BACK_SECONDS:
         return _TaskHealth(Health.HELD, f"waits for {task.held_back_by}, which writes to its input")
     return _of_running(job, task)
@@ -301,6 +321,7 @@ def _converged(job: JobFacts, tasks: Iterable[TaskFacts], moment: Moment) -> boo
         if task.state == TaskState.RUNNING
         and (task.revision, task.generation) == (job.running_revision, job.generation)
         and heard(task, moment) is Heard.PRESENT
+        and task.silent_seconds is None
         and (not task.crashes or runs_well(task.state, task.batch_id))
     }
     return as_expected.issuperset(range(job.task_count))

@@ -32,6 +32,9 @@ class KeyGroupRates(Model):
     seconds: float
 
 
+_NEW_FIELDS = frozenset(["quiesced", "silent_seconds"])
+
+
 class TaskProgress(Model):
     """Measurements of a task's last micro-batches; None is unknown, never zero.
 
@@ -41,6 +44,8 @@ class TaskProgress(Model):
     (`penstock.model.alerts.INPUT_ALERTS`).
     `held_back_by`: the producer (`job/index/generation`) of an input that the watermark waits for, and since when it
     has said nothing; None when it waits for none.
+    `silent_seconds`: how long the Spark host has said nothing, once that is long; None while the host is heard. Then
+    rates and backlog are unknown, and the other measurements are the last ones.
     """
 
     batch_id: int | None = None
@@ -66,12 +71,13 @@ class TaskProgress(Model):
     observed_at: Text | None = None
     quiesced: bool = False
     """Whether the task takes no more rows and has finished its last batch."""
+    silent_seconds: float | None = None
 
     @model_serializer(mode="wrap")
-    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A Task Service of the release before refuses a field that it does not know."""
         fields: dict[str, Any] = handler(self)
-        return fields if self.quiesced else {name: value for name, value in fields.items() if name != "quiesced"}
+        return {name: value for name, value in fields.items() if value or name not in _NEW_FIELDS}
 
 
 class TaskReport(Model):

@@ -117,7 +117,7 @@ class HostTaskProgress(Model):
 
 
 class Progress(Model):
-    """Progress of every running task that has any, by task id."""
+    """Progress of every running task that has any, by task id. Sent also when none has: the JVM has answered."""
 
     type: Literal["progress"] = "progress"
     tasks: dict[str, TaskProgress]

@@ -11,7 +11,8 @@ import os
 import re
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from penstock.config.declare import NAME
@@ -82,16 +83,43 @@ def pack(folder: Path, name: str, version: str, root: Path) -> tuple[Path, str]:
     return target, digest_of(target)
 
 
-def delete(name: str, version: str, root: Path) -> Path:
-    """Deletes the file of a version and returns its path. Raises NotFound when there is none."""
+def delete(name: str, version: str, root: Path, require_unused: Callable[[], None] | None = None) -> Path:
+    """Deletes the file of a version and returns its path. Raises NotFound when there is none.
+
+    `require_unused` raises when a job uses it; None: nobody is asked. It is asked again once the file is set aside,
+    since a job may have taken the package in between; then the file is put back. So is one that a killed call left
+    aside.
+    """
     path = package_path(root, name, version)
+    aside = path.with_name(f".{path.name}.deleted")
+    if aside.exists():
+        _put_back(aside, path)
+    require_unused = require_unused or _nobody_asks
+    require_unused()
     try:
-        path.unlink()
+        path.replace(aside)
     except FileNotFoundError as error:
         kept = ", ".join(each.name for each in sorted(root.glob(f"{name}-*.zip"))) or "none of this name"
         detail = f"there is no file {path.name} in {root}; there are: {kept}"
         raise NotFound(detail, field="package.version", rule="known") from error
+    try:
+        require_unused()
+    except BaseException:
+        _put_back(aside, path)
+        raise
+    aside.unlink()
     return path
+
+
+def _nobody_asks() -> None:
+    """What is deleted by force."""
+
+
+def _put_back(aside: Path, path: Path) -> None:
+    """Unless the version was packed again meanwhile."""
+    with suppress(FileExistsError):
+        os.link(aside, path)
+    aside.unlink()
 
 
 def digest_of(path: Path) -> str:

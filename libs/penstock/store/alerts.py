@@ -9,35 +9,44 @@ from sqlalchemy import Connection, text
 
 from penstock.control.texts import clean, cleaned
 from penstock.model.alerts import AlertKind
-from penstock.store.json import as_jsonb
+from penstock.store.json import as_json
 
+# In order of key, so that two transactions do not lock each other out.
 _RAISE = text(
     """
-    INSERT INTO alerts AS held (kind, subject, message, details) VALUES (:kind, :subject, :message, :details)
+    INSERT INTO alerts AS held (kind, subject, message, details)
+    SELECT kind, subject, message, details
+    FROM json_to_recordset(CAST(:rows AS json)) AS new(kind text, subject text, message text, details jsonb)
+    ORDER BY kind, subject
     ON CONFLICT (kind, subject) WHERE cleared_at IS NULL DO UPDATE SET
         message = excluded.message, details = excluded.details, times = held.times + 1, last_at = now()
     """
 )
 _CLEAR = text(
     """
-    UPDATE alerts SET cleared_at = now()
-    WHERE kind = :kind AND subject = ANY(:subjects) AND cleared_at IS NULL
+    WITH ended AS (
+        SELECT id FROM alerts WHERE kind = :kind AND subject = ANY(:subjects) AND cleared_at IS NULL
+        ORDER BY subject FOR UPDATE
+    )
+    UPDATE alerts SET cleared_at = now() FROM ended WHERE alerts.id = ended.id
     """
 )
-_OPEN = text("SELECT kind, subject, message, details FROM alerts WHERE kind = ANY(:kinds) AND cleared_at IS NULL")
+_SUBJECTS = text("SELECT subject FROM alerts WHERE kind = :kind AND cleared_at IS NULL")
+_OPEN = text(
+    """
+    SELECT kind, subject, message, details FROM alerts
+    WHERE kind = ANY(:kinds) AND cleared_at IS NULL
+        AND (CAST(:subjects AS text[]) IS NULL OR subject = ANY(:subjects))
+    """
+)
+Found = Mapping[tuple[AlertKind, str], tuple[str, Mapping[str, Any]]]
 
 
 def raise_alert(
     connection: Connection, kind: AlertKind, subject: str, message: str, details: Mapping[str, Any] | None = None
 ) -> None:
     """Opens the alert, or counts one more. `message` is a sentence for people, `details` JSON."""
-    row = {
-        "kind": kind.value,
-        "subject": clean(subject),
-        "message": clean(message),
-        "details": as_jsonb(dict(details or {})),
-    }
-    connection.execute(_RAISE, row)
+    _raise(connection, {(kind, clean(subject)): (clean(message), cleaned(dict(details or {})))})
 
 
 def clear_alerts(connection: Connection, kind: AlertKind, subjects: Collection[str]) -> None:
@@ -48,33 +57,43 @@ def clear_alerts(connection: Connection, kind: AlertKind, subjects: Collection[s
 
 def open_subjects(connection: Connection, kind: AlertKind) -> set[str]:
     """What the open alerts of a kind are about."""
-    return {row.subject for row in connection.execute(_OPEN, {"kinds": [kind.value]})}
+    return set(connection.execute(_SUBJECTS, {"kind": kind.value}).scalars())
 
 
 def replace_alerts(
     connection: Connection,
     kinds: Sequence[AlertKind],
-    found: Mapping[tuple[AlertKind, str], tuple[str, Mapping[str, Any]]],
+    found: Found,
     *,
     keep: Collection[str] = (),
     refresh: bool = False,
+    only: Collection[str] | None = None,
 ) -> None:
     """Makes `found`, from (kind, subject) to message and details, the open alerts of these kinds.
 
-    Open alerts about the subjects to `keep` stay. An alert that is open already is left alone; with `refresh` it is
-    raised again if its message or its details changed, so `times` counts changes, not calls.
+    Open alerts about the subjects to `keep` stay; with `only`, so do those about all other subjects. An alert that is
+    open already is left alone; with `refresh` it is raised again if its message or its details changed, so `times`
+    counts changes, not calls. The number of statements does not grow with the number of alerts.
     """
-    known = {
-        (AlertKind(row.kind), row.subject): (row.message, row.details)
-        for row in connection.execute(_OPEN, {"kinds": [kind.value for kind in kinds]})
-    }
+    subjects = None if only is None else [clean(subject) for subject in only]
+    rows = connection.execute(_OPEN, {"kinds": [kind.value for kind in kinds], "subjects": subjects})
+    known = {(AlertKind(row.kind), row.subject): (row.message, row.details) for row in rows}
     found = {
         (kind, clean(subject)): (clean(message), cleaned(details))
         for (kind, subject), (message, details) in found.items()
     }
-    for kind, subject in sorted(known.keys() - found.keys()):
-        if subject not in keep:
-            clear_alerts(connection, kind, [subject])
-    for (kind, subject), (message, details) in sorted(found.items(), key=lambda item: item[0]):
-        if (kind, subject) not in known or (refresh and known[kind, subject] != (message, details)):
-            raise_alert(connection, kind, subject, message, details)
+    kept = set(keep)
+    for kind in kinds:
+        gone = [subject for of, subject in known.keys() - found.keys() if of == kind and subject not in kept]
+        clear_alerts(connection, kind, gone)
+    changed = {key: new for key, new in found.items() if key not in known or (refresh and known[key] != new)}
+    _raise(connection, changed)
+
+
+def _raise(connection: Connection, found: Found) -> None:
+    rows = [
+        {"kind": kind.value, "subject": subject, "message": message, "details": details}
+        for (kind, subject), (message, details) in found.items()
+    ]
+    if rows:
+        connection.execute(_RAISE, {"rows": as_json(rows)})

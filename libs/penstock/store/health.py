@@ -30,7 +30,7 @@ _JOBS = f"""
             CASE WHEN running.job IS NOT NULL
                 THEN running.config->>'desired_state' IS DISTINCT FROM 'stopped' END AS wants_tasks,
             coalesce((running.config->>'task_count')::integer, 1) AS task_count,
-            coalesce((running.config->'slo'->>'max_lag_seconds')::float, :max_lag_seconds) AS max_lag_seconds,
+            coalesce(running.max_lag_seconds, :max_lag_seconds) AS max_lag_seconds,
             coalesce(sync_state.detail, '') AS detail,
             CASE
                 WHEN jobs.deleting THEN 'deleting'
@@ -52,11 +52,17 @@ _JOBS = f"""
     ORDER BY job LIMIT :limit
 """
 _NAMED = text(_JOBS.format(where="jobs.name = ANY(:jobs)"))
+# A job needs a package as it runs it, also before the last wave of a rollout, as it is to run it, and for a plan.
 _FILTERS = """starts_with(jobs.name, :prefix)
     AND (CAST(:owner AS text) IS NULL OR jobs.owner = :owner)
     AND (CAST(:package AS text) IS NULL OR EXISTS (
         SELECT FROM (SELECT running.config UNION ALL
-                     SELECT expected.config FROM expected_configs expected WHERE expected.job = jobs.name) known
+                     SELECT running.rollout->'before'->'config'
+                        WHERE running.rollout->>'revision' = running.revision::text UNION ALL
+                     SELECT expected.config FROM expected_configs expected WHERE expected.job = jobs.name UNION ALL
+                     SELECT sync_state.plan->'config' UNION ALL
+                     SELECT sync_state.plan->'restore'->'config' UNION ALL
+                     SELECT restores.config FROM restores WHERE restores.job = jobs.name) known
         WHERE known.config->'package'->>'name' || '/' || (known.config->'package'->>'version') = :package))"""
 _PAGE = text(_JOBS.format(where=_FILTERS))
 _CRASHED = "SELECT job FROM task_crashes WHERE job > :after AND cardinality(crashed_at) >= :again"
@@ -80,8 +86,11 @@ _TASKS = text(
         (progress->>'oldest_unread_seconds')::float AS oldest_unread_seconds,
         progress->>'held_back_by' AS held_back_by,
         (progress->>'held_back_seconds')::float AS held_back_seconds,
-        task_crashes.crashed_at, task_crashes.revision AS crash_revision, task_crashes.error AS crash_error
+        (progress->>'silent_seconds')::float AS silent_seconds,
+        task_crashes.crashed_at, task_crashes.revision AS crash_revision, task_crashes.error AS crash_error,
+        task_crashes.task_run AS crash_run, running.task_run AS run
     FROM tasks {SIGHTINGS}
+        LEFT JOIN running ON running.job = tasks.job AND running.revision = tasks.revision
         LEFT JOIN task_crashes ON task_crashes.job = tasks.job AND task_crashes.index = tasks.index
     WHERE tasks.job = ANY(:jobs)) AS facts
     ORDER BY job, index, container

@@ -17,7 +17,8 @@ class TaskView(View):
     """A task of a job: where it should run (`owner`), and where and how it is reported.
 
     `expected` false: the running configuration has no such task. `state` is that of the report; `unknown` while no
-    container reports the task, or while reports do not arrive; `lost` since `reported_at` when the container is silent.
+    container reports the task, while reports do not arrive, or while its Spark host is silent; `lost` since
+    `reported_at` when the container is silent.
     Fields that come from a report are null without one. `error`: why the task does not run well; null when it has
     finished a batch since. `lag_seconds`: backlog over processing rate, and no less than the age of an
     unfinished batch; null: unknown. `load`: the last known mean use

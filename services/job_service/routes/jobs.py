@@ -52,7 +52,8 @@ def list_jobs(
     package: requests.OptionalText = None,
     health: Health | None = None,
 ) -> JobPage:
-    """Jobs by name that match all the filters. `package` is `name/version`: as it runs, or is to run.
+    """Jobs by name that match all the filters. `package` is `name/version`: a task runs it or is to run it, or a
+    plan or restore that goes on needs it.
 
     With `health` a page may be short although more jobs follow.
     """

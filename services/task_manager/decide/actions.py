@@ -80,6 +80,13 @@ class StopTask:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepTask:
+    """The reason for the deadline of a task that runs is gone: its shard was dropped, and is owned again."""
+
+    task_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class ApplyLive:
     """Apply a spec that needs no restart to a running task."""
 
@@ -119,6 +126,7 @@ Action = (
     | KillHost
     | StartTask
     | StopTask
+    | KeepTask
     | ApplyLive
     | AdoptRevision
     | RunHostTask

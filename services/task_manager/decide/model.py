@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
@@ -54,6 +54,7 @@ class HostView:
     """A host process.
 
     `since`: when it entered its phase. `idle_since`: when its last task or host task ended; None while it has some.
+    `heard_at`: when it last sent the progress of its tasks, which its JVM tells; infinite until it is ready.
     `kill_at`: when it is killed, unless it has ended, stays after all, or the host task that it is for is over.
     `lease_until`: the end of the lease that the host was last told.
     """
@@ -63,8 +64,14 @@ class HostView:
     phase: HostPhase
     since: float
     idle_since: float | None
+    heard_at: float = math.inf
     kill_at: float = math.inf
     lease_until: float = -math.inf
+
+    def silent_seconds(self, now: float) -> float:
+        """How long nothing was heard of its JVM; 0 while it cannot be, since the host is not ready or ends."""
+        is_up = self.phase in (HostPhase.READY, HostPhase.LEAVING)
+        return max(0.0, now - self.heard_at) if is_up else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +113,15 @@ class TaskView:
     def task_id(self) -> str:
         """`job/index`."""
         return self.spec.task_id
+
+    @property
+    def has_deadline(self) -> bool:
+        """Whether it must end by a certain time."""
+        return min(self.kill_at, self.dropped_until) < math.inf
+
+    def without_deadline(self) -> TaskView:
+        """The same once it may run on."""
+        return replace(self, kill_at=math.inf, dropped_until=math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +209,12 @@ class Limits(BaseModel):
         30.0, ge=0, description="the same for a host with a task of a dropped shard; below the drain grace"
     )
     start_seconds: float = Field(180.0, gt=0, description="time for a task to start; then it is stopped")
+    host_silent_seconds: float = Field(
+        10.0, gt=0, description="time without a word of a host; then its tasks are unknown; at least 10 polls"
+    )
+    host_hung_seconds: float = Field(
+        60.0, gt=0, description="the same; then its tasks move and it is killed; at least 20 polls"
+    )
     host_start_seconds: float = Field(180.0, gt=0, description="time for a host to start; then it is killed")
     idle_host_seconds: float = Field(300.0, ge=0, description="time after which an idle shared host ends")
     healthy_seconds: float = Field(60.0, gt=0, description="time of running after which crashes are forgotten")
@@ -200,3 +222,9 @@ class Limits(BaseModel):
     crash_cap_seconds: float = Field(60.0, ge=0, description="longest back-off after crashes")
     broken_first_seconds: float = Field(10.0, ge=0, description="back-off after a failure that only a change can mend")
     broken_cap_seconds: float = Field(600.0, ge=0, description="longest back-off after such failures")
+
+    def for_hosts(self, progress_interval_seconds: float) -> Limits:
+        """These limits where hosts send progress so often: a silence is no shorter than ten intervals."""
+        silent = max(self.host_silent_seconds, 10 * progress_interval_seconds)
+        hung = max(self.host_hung_seconds, 2 * silent)
+        return self.model_copy(update={"host_silent_seconds": silent, "host_hung_seconds": hung})

@@ -22,12 +22,13 @@ from services.task_manager.decide.actions import (
     EndHost,
     EvacuateHost,
     KeepHost,
+    KeepTask,
     KillHost,
     StopReason,
     StopTask,
 )
 from services.task_manager.decide.changes import Step, step_between
-from services.task_manager.decide.evacuation import leaving_tasks, movable, overdue_hosts, wanted_places
+from services.task_manager.decide.evacuation import bad_hosts, leaving_tasks, movable, wanted_places
 from services.task_manager.decide.host_choice import choose_hosts, host_key, missing_warm_hosts, surplus_hosts
 from services.task_manager.decide.model import Crash, DesiredTask, HostKey, HostPhase, Limits, Observed, TaskView
 
@@ -46,7 +47,7 @@ class Desired:
 
 def reconcile(desired: Desired, observed: Observed, limits: Limits, now: float) -> tuple[Action, ...]:
     """The actions that bring what runs closer to what should run, in the order to perform them. `now` is monotonic."""
-    bad = {action.host: action for action in overdue_hosts(observed, limits, now)}
+    bad = {action.host: action for action in bad_hosts(observed, limits, now)}
     bad |= {action.host: action for action in _late_hosts(observed, limits, now)}
     left = _without(observed, bad)
     waiting = [task for task in startable(desired, left) if _may_start(task, left.crashes, now)]
@@ -91,7 +92,12 @@ def _task_actions(
     for task_id, task in sorted(observed.tasks.items()):
         if task.state is TaskState.STOPPING:
             continue
-        reason = stop_reason(task, desired, limits, now) or (StopReason.HOST_LEAVES if task_id in moves else None)
+        reason = stop_reason(task, desired, limits, now)
+        if reason is None and task.has_deadline:
+            yield KeepTask(task_id)
+            task = task.without_deadline()
+        if reason is None and task_id in moves:
+            reason = StopReason.HOST_LEAVES
         if reason is not None:
             yield StopTask(task_id, reason, min(now + _stop_seconds(reason, limits), task.kill_at))
         elif task.state is TaskState.RUNNING:

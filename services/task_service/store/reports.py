@@ -102,11 +102,13 @@ _WRITE_LOADS = text(
 )
 
 # Reports count crashes in a row: what is new since the container's report before. A count that fell was forgotten in
-# between, as the task ran well. Read before the report replaces it. In order of key, as the samples.
+# between, as the task ran well. Read before the report replaces it. A crash after a change that restarted the task
+# begins a new series. In order of key, as the samples.
 _WRITE_CRASHES = text(
     """
-    INSERT INTO task_crashes AS known (job, index, crashed_at, newest_at, revision, error)
-    SELECT job, index, array_fill(clock_timestamp(), ARRAY[LEAST(crashes, :kept)]), clock_timestamp(), revision, error
+    INSERT INTO task_crashes AS known (job, index, crashed_at, newest_at, revision, error, task_run)
+    SELECT job, index, array_fill(clock_timestamp(), ARRAY[LEAST(crashes, :kept)]), clock_timestamp(), revision, error,
+        (SELECT task_run FROM running WHERE running.job = fresh.job AND running.revision = fresh.revision)
     FROM (
         SELECT new.job, new.index, new.revision, coalesce(new.error, '') AS error,
             new.crashes - CASE WHEN before.crashes <= new.crashes THEN before.crashes ELSE 0 END AS crashes
@@ -118,9 +120,11 @@ _WRITE_CRASHES = text(
     WHERE crashes > 0
     ORDER BY job, index
     ON CONFLICT (job, index) DO UPDATE SET
-        crashed_at = (known.crashed_at || excluded.crashed_at)[
-            GREATEST(1, cardinality(known.crashed_at) + cardinality(excluded.crashed_at) - :kept + 1):],
-        newest_at = excluded.newest_at, revision = excluded.revision, error = excluded.error
+        crashed_at = CASE WHEN known.task_run <> excluded.task_run THEN excluded.crashed_at
+            ELSE (known.crashed_at || excluded.crashed_at)[
+                GREATEST(1, cardinality(known.crashed_at) + cardinality(excluded.crashed_at) - :kept + 1):] END,
+        newest_at = excluded.newest_at, revision = excluded.revision, error = excluded.error,
+        task_run = coalesce(excluded.task_run, CASE WHEN known.revision = excluded.revision THEN known.task_run END)
     """
 )
 _CRASHES_KEPT = 5

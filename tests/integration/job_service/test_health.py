@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.model.health import Health
+from penstock.model.reports import TaskProgress
 from penstock.store.engine import snapshot
 from penstock.wire.job_client import JobClient
 from services.job_service.store.jobs import page as jobs_page
@@ -73,3 +74,16 @@ def test_tasks_of_a_silent_container_are_lost_while_others_report(
     assert client.tasks("etl").tasks[0].state == "unknown"
     execute(service, "UPDATE reports SET reported_at = now()")
     assert client.tasks("etl").tasks[0].state == "running"
+
+
+def test_a_task_of_a_silent_host_is_unknown(service: RunningJobService, client: JobClient) -> None:
+    """Its container reports all the time, and that nothing is heard of its Spark host."""
+    revision = client.put_job("etl", CONFIG).revision
+    commit(service, {"task_count": 1}, revision)
+    report(service, 0, revision)
+    silent = TaskProgress(batch_id=4, silent_seconds=12.3).model_dump_json()
+    execute(service, "UPDATE tasks SET progress = CAST(:progress AS jsonb)", progress=silent)
+    (found,) = client.tasks("etl").tasks
+    assert (found.state, found.error) == ("unknown", "its Spark host has said nothing for 12 s")
+    job = client.get_job("etl")
+    assert (job.health, job.reason, job.converged) == (Health.UNKNOWN, f"task 0: {found.error}", False)

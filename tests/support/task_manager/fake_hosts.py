@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from penstock.model.reports import TaskProgress
 from penstock.spark.channel import (
     CancelHostTask,
     Command,
@@ -12,6 +13,7 @@ from penstock.spark.channel import (
     Exit,
     Live,
     Loads,
+    Progress,
     Ready,
     Reply,
     RunHostTask,
@@ -33,8 +35,9 @@ REPORTS: Mapping[str, dict[str, Any]] = {
 class FakeHost:
     """A host that carries out its commands when `answer` is called.
 
-    A `stuck` host answers nothing. `endless` tasks do not stop as long as they are named there. While not `is_heard`,
-    `exit` does not return its end yet. Like a real host it answers every command once, and no command after its end.
+    A `stuck` host answers nothing and says nothing. `endless` tasks do not stop as long as they are named there. While
+    not `is_heard`, `exit` does not return its end yet. Like a real host it answers every command once, and no command
+    after its end.
     """
 
     def __init__(
@@ -80,6 +83,11 @@ class FakeHost:
     def become_ready(self) -> None:
         self.ready = True
         self._on_event(self.name, Ready(pid=1, jvm_pid=2))
+
+    def speak(self, progress: Mapping[str, TaskProgress] | None = None) -> None:
+        """Sends what its JVM tells of its tasks, if it can: a real host does so once a second."""
+        if self.ready and not self.stuck and self.how is None:
+            self._on_event(self.name, Progress(tasks=dict(progress or {})))
 
     def measure(self, loads: dict[str, dict[str, float]]) -> None:
         """Sends what its tasks use."""
@@ -159,6 +167,11 @@ class FakeHosts:
             raise OSError("no more processes")
         self.all[name] = FakeHost(name, key, on_event, on_exit)
         return self.all[name]
+
+    def speak(self) -> None:
+        """Every host that can sends a word."""
+        for host in self.alive():
+            host.speak()
 
     def alive(self) -> list[FakeHost]:
         return [host for host in self.all.values() if host.how is None]

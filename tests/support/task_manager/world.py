@@ -94,6 +94,7 @@ class World:
 
     def settle(self) -> None:
         """Ticks and lets hosts answer until a tick decides nothing. Fails after `LONGEST_ROUNDS` ticks."""
+        self.hosts.speak()
         for _ in range(LONGEST_ROUNDS):
             actions = self.container.tick()
             for host in list(self.hosts.alive()):
@@ -103,13 +104,14 @@ class World:
         raise AssertionError(f"still deciding: {self.container.tick()}")
 
     def wait(self, seconds: float, *, heartbeats: bool = True) -> None:
-        """Time passes in steps of five seconds, each with a heartbeat and a tick."""
+        """Time passes in steps of five seconds, each with a heartbeat, a word of each host and a tick."""
         left = seconds
         while left > 0:
             self.clock.seconds += min(5.0, left)
             left -= 5.0
             if heartbeats:
                 self.heartbeat()
+            self.hosts.speak()
             self.container.tick()
 
     def ask(self, request: HostRequest, leader_epoch: int = 1) -> HostTaskAnswer:
@@ -188,6 +190,6 @@ def host_task(request: HostRequest, leader_epoch: int = 1) -> HostTask:
     return HostTask.model_validate({"leader_epoch": leader_epoch, "request": request})
 
 
-def all_shards(epoch: int = 1) -> dict[int, int]:
+def all_shards(epoch: int = 1, count: int = SHARDS) -> dict[int, int]:
     """Every shard under one epoch."""
-    return dict.fromkeys(range(SHARDS), epoch)
+    return dict.fromkeys(range(count), epoch)

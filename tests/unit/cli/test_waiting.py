@@ -37,6 +37,9 @@ def task(index: int = 0, **facts: Any) -> TaskView:
     return TaskView.model_validate({"task": f"etl/{index}", "index": index, **usual, **facts})
 
 
+OLD = task(state="crashed", crashes=7, error="a typing error", revision=4, progress=None)
+
+
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
@@ -85,13 +88,29 @@ def task(index: int = 0, **facts: Any) -> TaskView:
             id="crashes again",
         ),
         pytest.param(
-            (
-                job(converged=False, health="crashing"),
-                sync(),
-                [task(state="crashed", crashes=3, error="no table", revision=4)],
-            ),
-            Reached("etl: 0 of 1 tasks run, etl/0 crashed"),
-            id="crashed before this write",
+            (job(converged=False, health="crashing"), sync(), [task(state="starting", crashes=1, error="no table")]),
+            Reached("etl/0 crashed: no table", failed=True),
+            id="runs for a while before each crash",
+        ),
+        pytest.param(
+            (job(converged=False, health="crashing"), sync(), [OLD, task(1, state="starting", progress=None)]),
+            Reached("etl: 0 of 2 tasks run, etl/0 crashed, etl/1 starting"),
+            id="it crashed before this write",
+        ),
+        pytest.param(
+            (job(converged=False, health="crashing"), sync(), [OLD, task(1, state="crashed", crashes=1, error="x")]),
+            Reached("etl/1 crashed: x (it is started again)"),
+            id="one task crashed again and again before this write, another once since",
+        ),
+        pytest.param(
+            (job(running_revision=6), sync(rejected={"revision": 5, "error": "no table"}), [task(revision=6)]),
+            Reached("etl: its package is not healthy: no table", failed=True),
+            id="what was written is rolled back",
+        ),
+        pytest.param(
+            (job(), sync(rejected={"revision": 4, "error": "no table"}), [task()]),
+            Reached("etl runs revision 5: 1 task, the first batch is done", done=True),
+            id="a package that was rolled back before this write",
         ),
         pytest.param(
             (job(), sync(), [task(), task(1, crashes=1, error="kafka was away")]),

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from penstock.config.model import Package
-from penstock.control.errors import BrokenTask, Conflict, InvalidConfig
-from penstock.spark.packages import digest_of, ensure, pack
+from penstock.control.errors import BrokenTask, Conflict, InvalidConfig, NotFound
+from penstock.spark.packages import delete, digest_of, ensure, pack
 
 
 @pytest.fixture
@@ -111,3 +111,47 @@ def test_ensure_says_what_is_wrong(folder: Path, tmp_path: Path, package: Packag
     with pytest.raises(BrokenTask) as caught:
         ensure(package, tmp_path)
     assert words in caught.value.detail
+
+
+class Users:
+    """Who uses a package, each time that it is asked."""
+
+    def __init__(self, *answers: bool) -> None:
+        self._answers = list(answers)
+        self.seen: list[bool] = []
+        self.path = Path()
+
+    def require_unused(self) -> None:
+        self.seen.append(self.path.exists())
+        if self._answers.pop(0):
+            raise Conflict("in use", field="package", rule="unused")
+
+
+def test_a_version_that_a_job_takes_while_it_is_deleted_is_put_back(folder: Path, tmp_path: Path) -> None:
+    """1. Nobody uses it. 2. It is set aside, and a job uses it now. 3. Later nobody does: it goes."""
+    path, _ = pack(folder, "flights", "1", tmp_path / "root")
+    taken, unused = Users(False, True), Users(False, False)
+    taken.path = unused.path = path
+    with pytest.raises(Conflict, match="in use"):
+        delete("flights", "1", path.parent, taken.require_unused)
+    assert taken.seen == [True, False]
+    ensure(Package(name="flights", version="1"), path.parent)
+    assert delete("flights", "1", path.parent, unused.require_unused) == path
+    assert list(path.parent.iterdir()) == []
+    with pytest.raises(NotFound):
+        delete("flights", "1", path.parent)
+
+
+@pytest.mark.parametrize("packed_again", [False, True])
+def test_a_deletion_that_ended_in_the_middle_begins_again(folder: Path, tmp_path: Path, packed_again: bool) -> None:
+    """1. The process was killed once the file was aside; perhaps it was packed again since. 2. A job uses it."""
+    path, digest = pack(folder, "flights", "1", tmp_path / "root")
+    path.rename(path.with_name(f".{path.name}.deleted"))
+    if packed_again:
+        pack(folder, "flights", "1", path.parent)
+    with pytest.raises(Conflict, match="in use"):
+        delete("flights", "1", path.parent, Users(True).require_unused)
+    assert digest_of(path) == digest
+    assert list(path.parent.iterdir()) == [path]
+    delete("flights", "1", path.parent)
+    assert list(path.parent.iterdir()) == []

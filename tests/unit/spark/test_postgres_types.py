@@ -7,7 +7,7 @@ from contextlib import nullcontext
 import pytest
 
 from penstock.control.errors import BrokenTask
-from penstock.spark.sinks.postgres_target import require_column_type
+from penstock.spark.sinks.postgres_columns import require_column_type
 
 LOCAL, INSTANT = "timestamp without time zone", "timestamp with time zone"
 
@@ -29,6 +29,39 @@ LOCAL, INSTANT = "timestamp without time zone", "timestamp with time zone"
         ("date", "date", True),
         ("date", LOCAL, True),
         ("date", INSTANT, False),
+        ("timestamptz", "timestamp(6) with time zone", True),
+        ("timestamptz", "timestamp(3) with time zone", False),
+        ("timestamp", "timestamp(0) without time zone", False),
+        ("timestamp[]", "timestamp(0) without time zone[]", False),
+        ("timestamp", "character varying(40)", True),
+        ("date", "timestamp(0) without time zone", True),
+        ("smallint", "real", True),
+        ("integer", "real", False),
+        ("integer", "double precision", True),
+        ("bigint", "double precision", False),
+        ("bigint", "integer", True),
+        ("bigint", "numeric", True),
+        ("bigint", "numeric(20,0)", True),
+        ("bigint", "numeric(20,-2)", False),
+        ("bigint", "text", True),
+        ("bigint", "money", False),
+        ("bigint", "date", False),
+        ("bigint[]", "real[]", False),
+        ("real", "double precision", True),
+        ("real", "numeric", True),
+        ("double precision", "double precision", True),
+        ("double precision", "real", False),
+        ("double precision", "numeric", True),
+        ("double precision", "numeric(20,10)", False),
+        ("numeric(10,2)", "numeric(10,2)", True),
+        ("numeric(10,2)", "numeric(12,4)", True),
+        ("numeric(10,2)", "numeric(12,1)", False),
+        ("numeric(10,2)", "numeric", True),
+        ("numeric(10,2)", "double precision", True),
+        ("numeric(16,2)", "double precision", False),
+        ("numeric(10,0)", "bigint", True),
+        ("numeric(10,2)", "jsonb", True),
+        ("text", "character varying(3)", True),
         ("integer", "bigint", True),
         ("integer[]", "bigint[]", True),
         ("integer[]", "jsonb", False),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from penstock.wire.cluster import HeartbeatAnswer
 from services.task_manager.decide.model import HostPhase
 from tests.support.task_manager.fake_hosts import FakeHost
-from tests.support.task_manager.world import World, all_shards, running_world, shards_of, template
+from tests.support.task_manager.world import REGIONS, World, all_shards, running_world, shards_of, template
 
 NEIGHBOURS = {"flights/0", "flights/1"}
 
@@ -127,3 +128,38 @@ def test_a_drop_ends_the_host_in_time_even_if_neighbours_cannot_move() -> None:
     assert host.how is not None
     world.container.tick()
     assert world.container.await_stopped(order, dropped, 0.0) == dropped
+
+
+def test_a_drop_that_was_taken_back_leaves_no_deadline() -> None:
+    """
+    1. DROP of a shard. Before the next tick its shard is merged with another one, and the container owns both under the
+       epoch of before: the task runs on.
+    2. Much later the task stops in the ordinary way, and takes a moment. Its host and its neighbour stay.
+    """
+    world = running_world(template(task_count=2))
+    host = world.host_of("flights/0")
+    request = world.container.heartbeat_request()
+    assert request is not None
+    world.container.drop(world.order(shards_of("flights", [0]), deadline_seconds=3.0))
+    world.version += 1
+    merged = HeartbeatAnswer(
+        known=True,
+        version=world.version,
+        shard_count=4,
+        selectors=REGIONS,
+        lease_seconds=40.0,
+        shards=all_shards(count=4),
+    )
+    world.container.heartbeat_answered(request, merged, world.clock.monotonic())
+    world.container.tick()
+    world.clock.seconds += 35.0
+    world.container.heartbeat_answered(request, merged, world.clock.monotonic())
+    world.settle()
+    assert host.tasks.keys() == NEIGHBOURS
+    host.endless.add("flights/0")
+    world.jobs(template(task_count=2, revision=2, restarts=1))
+    world.settle()
+    assert host.how is None
+    host.endless.clear()
+    world.settle()
+    assert (host.how, host.tasks.keys()) == (None, NEIGHBOURS)

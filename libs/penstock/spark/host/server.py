@@ -207,11 +207,12 @@ class Host:
             log.warning("tasks did not stop in time", tasks=self._tasks.ids())
 
     def _poll_queries(self) -> None:
+        """Also without any task: what is sent shows the supervisor that the JVM answers."""
         while not self._ending.wait(self._settings.progress_interval_seconds):
             progress, all_ended = self._tasks.poll()
             for ended in all_ended:
                 self._events.send(ended)
-            if progress and not self._events.is_congested():
+            if not self._events.is_congested():
                 self._events.send(Progress(tasks=progress))
             self._host_tasks.report_hung()
 

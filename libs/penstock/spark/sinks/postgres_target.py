@@ -11,6 +11,7 @@ from psycopg import sql
 
 from penstock.control.errors import BrokenTask
 from penstock.spark.sinks.batch_marker import Marker
+from penstock.spark.sinks.postgres_columns import require_column_type
 
 # Any constant will do, as long as all sinks use the same one.
 _DDL_LOCK = 0x70656E73746F636B
@@ -44,7 +45,8 @@ _MARKER_RIGHTS = " AND ".join(
     f"has_table_privilege('penstock_batches', '{right}')" for right in ("SELECT", "INSERT", "UPDATE")
 )
 _READ_COLUMNS = """
-SELECT attname, format_type(coalesce(nullif(typbasetype, 0), atttypid), NULL)
+SELECT attname, CASE WHEN typbasetype = 0 THEN format_type(atttypid, atttypmod)
+    ELSE format_type(typbasetype, typtypmod) END
 FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
 WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped
 """
@@ -71,43 +73,6 @@ def claim_marker(connection: psycopg.Connection, key: MarkerKey) -> Marker | Non
 def write_marker(connection: psycopg.Connection, key: MarkerKey, marker: Marker, rows: int) -> None:
     """Replaces the claimed marker."""
     connection.execute(_WRITE_MARKER, (marker.batch_id, marker.query_id, rows, *key))
-
-
-_TEXTS = frozenset({"text", "character varying", "character"})
-_LOCAL, _INSTANT = "timestamp without time zone", "timestamp with time zone"
-# Of these Postgres takes the text into more types than keep the value: an empty array, `{}`, is a JSON object; a moment
-# in a `timestamp` loses its offset, and a local time or a day in a `timestamptz` gets that of the server; a `date` or
-# `time` takes a part. Of other types Postgres refuses itself what it cannot read.
-_KEEP = {
-    "jsonb": _TEXTS | {"jsonb", "json"},
-    "timestamptz": _TEXTS | {_INSTANT},
-    "timestamp": _TEXTS | {_LOCAL},
-    "date": _TEXTS | {_LOCAL, "date"},
-}
-_ADVICE = {
-    "jsonb": "give the column the type jsonb",
-    "timestamptz": "give the column the type timestamptz, or write a TIMESTAMP_NTZ, a local time, in the query",
-    "timestamp": "give the column the type timestamp, or cast to TIMESTAMP, a moment, in the query",
-    "date": "give the column the type date, or cast to TIMESTAMP, a moment, in the query",
-}
-
-
-def require_column_type(table: str, name: str, kind: str, found: str) -> None:
-    """Raises BrokenTask when a column of type `found` would read the text of a `kind` as another value."""
-    advice = _advice(kind, found)
-    if advice is not None:
-        where = f"output.table: the column {name} of the table {table}"
-        raise BrokenTask(f"{where} is {found}, and the query's would be {kind}: {advice}")
-
-
-def _advice(kind: str, found: str) -> str | None:
-    element, of = kind.removesuffix("[]"), found.removesuffix("[]")
-    is_array, takes_array = element != kind, of != found
-    if is_array and not takes_array:
-        return "write to_json of it in the query"
-    if element in _KEEP and (of not in _KEEP[element] or is_array != takes_array):
-        return _ADVICE[element]
-    return None
 
 
 class Target:
