@@ -201,6 +201,29 @@ def test_the_files_sink_finds_a_log_of_all_batches_before_the_first(
     assert logs[:2] == ["1.compact", "3.compact"]
 
 
+@pytest.mark.long
+def test_a_files_output_forgets_the_batches_that_an_attempt_had_planned(
+    runtime: Runtime, events: Events, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1. A copy fits, so the new task's first batch is number 1. 2. The host dies before the commit. 3. Asked again
+    it moves all state, with the first batch 0. 4. The new tasks start and write."""
+    events.add_range(0, 300)
+    job = make_job(runtime, events, WINDOW, output={"type": "files", "path": str(tmp_path / "out")}, task_count=1)
+    job.run()
+    job.copy(task_count=2)
+    events.add_range(300, 600)
+    job.run()
+    with monkeypatch.context() as patch:
+        patch.setattr(NewGeneration, "commit_batch", _fail)
+        with pytest.raises(KeyboardInterrupt):
+            redistribute(runtime, job.target(task_count=2))
+    assert (tmp_path / "out/g2/task-0/_spark_metadata/1").exists()
+    assert job.rescale(task_count=2).changed_rows is None
+    events.add_range(600, 900)
+    job.run()
+    assert (tmp_path / "out/g2/task-0/_spark_metadata/1").read_text() != "v1"
+
+
 def _fail(*_: Any) -> None:
     raise KeyboardInterrupt
 
