@@ -84,6 +84,8 @@ class Plan(Model):
     """When the present step began."""
     seconds: dict[str, float] = Field(default_factory=dict)
     """How long each step took that is over."""
+    uncopied: str = ""
+    """Why the state was not copied while the tasks ran, or the copy was of no use."""
 
     def at(self, step: Step, now: datetime, container: str | None, generation: int | None) -> Plan:
         """The plan at the next step, for which `container` is asked."""
@@ -111,7 +113,8 @@ class Plan(Model):
             case Step.SEAL:
                 usual = f"{self.container} ends the generation before {self.generation}"
         lost = f" (containers lost at it: {self.losses})" if self.losses else ""
-        return f"{self.step.value}: {why or usual}{lost}"
+        slow = f". All state moves while the job is stopped: {self.uncopied}" if self.uncopied else ""
+        return f"{self.step.value}: {why or usual}{lost}{slow}"
 
     def seconds_until(self, now: datetime) -> dict[str, float]:
         """The seconds of all steps when the present one ends at `now`."""

@@ -20,6 +20,7 @@ from enum import StrEnum
 from penstock.config.classify import classify
 from penstock.config.model import ChangeKind
 from penstock.tasks.host_task import INITIALIZE_SINK, POLICIES
+from penstock.tasks.redistribution import RedistributionReport
 from services.state_syncer.decide.change import awaits_sink, decide, is_backing_off
 from services.state_syncer.decide.decisions import (
     BackingOff,
@@ -130,7 +131,7 @@ def continue_rescale(view: JobView, running: Running, progress: Progress, now: d
             return Poll(plan, _why(view, progress))
         case Move.HOLD | Move.HOLD_UNCOPIED as move:
             held = replace(_resumed(running), quiescing=True)
-            return Record(plan.at(Step.QUIESCE, now, *_copy_of(plan, move)), held)
+            return Record(_after_copy(view, progress, found, move, now), held)
         case Move.STOP:
             stopped = replace(_resumed(running), stopping=True)
             return Record(plan.at(Step.AWAIT_STOPPED, now, plan.container, plan.generation), stopped)
@@ -141,7 +142,8 @@ def continue_rescale(view: JobView, running: Running, progress: Progress, now: d
         case Move.ASK:
             return _ask(progress, now)
         case Move.SEAL:
-            return Record(plan.at(Step.SEAL, now, plan.container, plan.generation))
+            sealing = plan.at(Step.SEAL, now, plan.container, plan.generation)
+            return Record(sealing.model_copy(update={"uncopied": plan.uncopied or _unused_copy(progress)}))
         case Move.RETRY:
             return RetryStep(_failure(view, progress, found))
         case Move.COMMIT:
@@ -159,9 +161,20 @@ def _why(view: JobView, progress: Progress) -> str:
     return f"{plan.container}: {told}" if told else ""
 
 
-def _copy_of(plan: Plan, move: Move) -> tuple[str | None, int | None]:
-    """The container that has copied the state, and the generation that it is in; None without a copy."""
-    return (plan.container, plan.generation) if move is Move.HOLD else (None, None)
+def _after_copy(view: JobView, progress: Progress, found: Fact, move: Move, now: datetime) -> Plan:
+    """The plan with the container that has copied the state and the generation that it is in; without a copy, with the
+    reason."""
+    plan = progress.plan
+    if move is Move.HOLD:
+        return plan.at(Step.QUIESCE, now, plan.container, plan.generation)
+    why = "" if found is Fact.NEEDLESS else _failure(view, progress, found).detail
+    return plan.at(Step.QUIESCE, now, None, None).model_copy(update={"uncopied": why})
+
+
+def _unused_copy(progress: Progress) -> str:
+    """Why the redistribution made no use of a copy; empty when it did, or there was none."""
+    report = progress.outcome.report if isinstance(progress.outcome, Done) else None
+    return (report.uncopied or "") if isinstance(report, RedistributionReport) else ""
 
 
 def _new_plan(start: StartRescale, now: datetime, ran_on: Collection[str], step: Step) -> Plan:

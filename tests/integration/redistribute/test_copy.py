@@ -88,9 +88,10 @@ def test_all_four_stores_of_a_join_are_brought_up_to_date(runtime: Runtime, even
 def test_rounds_of_changes_while_rows_come(
     runtime: Runtime, events: Events, summing: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """1. During the copy the tasks read on, twice. 2. Nothing changes after it. 3. The new tasks begin with batch 2,
-    and another rescale copies their state from there."""
+    """1. During the copy the tasks read on, twice, and delete the versions that it began with. 2. Nothing changes after
+    it. 3. The new tasks begin with batch 2, and another rescale copies their state from there."""
     more = iter([(300, 375), (375, 450)])
+    begun_with = [path for index in range(2) for path in summing.checkpoint(index).glob("state/*/*/*.delta")]
     move, change = StateMover.move, StateMover.change
 
     def meanwhile(work: Any, *arguments: Any) -> Any:
@@ -98,6 +99,9 @@ def test_rounds_of_changes_while_rows_come(
         for lo, hi in [found] if (found := next(more, None)) else []:
             events.add_range(lo, hi)
             summing.run()
+            if hi == 450:
+                for path in begun_with:
+                    path.unlink()
         return done
 
     monkeypatch.setattr(StateMover, "move", lambda self: meanwhile(move, self))
@@ -108,6 +112,7 @@ def test_rounds_of_changes_while_rows_come(
     report = summing.rescale(task_count=3)
     assert (report.state_rows, report.changed_rows) == (60, 0)
     assert (summing.checkpoint(0) / "commits/2").exists()
+    assert not list(summing.checkpoint(0).parent.glob("PINNED-*"))
     summing.copy(task_count=2)
     assert summing.rescale(task_count=2).changed_rows == 0
     finish(summing, events)
@@ -139,6 +144,7 @@ def test_what_does_not_fit_is_moved_as_a_whole(
         monkeypatch.setattr(StateMover, "change", _changes_are_gone)
     report = summing.rescale(task_count=3)
     assert (report.state_rows, report.changed_rows) == (60, None)
+    assert (report.uncopied is None) == (spoilt in ("half a copy", "not readable"))
     assert not (folder / MANIFEST).exists()
     finish(summing, events)
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from penstock.tasks.redistribution import CopyReport
+from penstock.tasks.redistribution import CopyReport, RedistributionReport
 from services.state_syncer.decide.change import decide
 from services.state_syncer.decide.decisions import End, Poll, Record, StartRescale
+from services.state_syncer.decide.effects import effects
 from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.progress import Restore, Step
 from services.state_syncer.decide.rescale import NOBODY, begin_rescale
@@ -39,23 +40,36 @@ def test_a_container_is_asked_to_copy_the_state_into_a_generation_of_its_own() -
 
 
 @pytest.mark.parametrize(
-    ("fields", "copied"),
+    ("fields", "copied", "why"),
     [
-        ({"outcome": Done(CopyReport())}, ("a", 7)),
-        ({"outcome": Failed("disk full")}, (None, None)),
-        ({"outcome": Lost("silent")}, (None, None)),
-        ({"container_lives": False}, (None, None)),
-        ({"has_state": False}, (None, None)),
-        ({"has_state": False, "plan": plan(Step.COPY, container=None, generation=None)}, (None, None)),
+        ({"outcome": Done(CopyReport())}, ("a", 7), ""),
+        ({"outcome": Failed("disk full")}, (None, None), "step copy_state on a: the container failed: disk full"),
+        ({"outcome": Lost("silent")}, (None, None), "others were before: silent"),
+        ({"container_lives": False}, (None, None), "the container is lost"),
+        ({"has_state": False}, (None, None), ""),
+        ({"has_state": False, "plan": plan(Step.COPY, container=None, generation=None)}, (None, None), ""),
     ],
 )
-def test_copied_or_not_the_tasks_take_no_more_rows_then(fields: dict[str, Any], copied: Any) -> None:
-    """Only what was copied whole is kept: the number of any other copy is never used again."""
+def test_copied_or_not_the_tasks_take_no_more_rows_then(fields: dict[str, Any], copied: Any, why: str) -> None:
+    """Only what was copied whole is kept: the number of any other copy is never used again. The plan says why there is
+    no copy."""
     decision = after(view(Step.COPY, **fields), LATER)
     assert isinstance(decision, Record)
     assert decision.commit is not None
     assert (decision.plan.step, decision.plan.container, decision.plan.generation) == (Step.QUIESCE, *copied)
     assert (decision.commit.config, decision.commit.quiescing, decision.commit.stopping) == (OLD, True, False)
+    assert why in decision.plan.uncopied
+    assert bool(why) == bool(decision.plan.uncopied) == ("moves while the job is stopped" in decision.plan.describe())
+
+
+def test_a_copy_that_was_of_no_use_is_told_with_the_end() -> None:
+    """1. The redistribution could not use it. 2. The plan says so until its end, and the log with its commit."""
+    outcome = Done(RedistributionReport(uncopied="it is of another configuration"))
+    sealing = after(view(Step.REDISTRIBUTE, outcome), LATER).plan
+    assert "another configuration" in sealing.describe()
+    end = view(Step.SEAL, Done(), plan=sealing)
+    (told,) = effects(end, after(end, LATER), LATER).events
+    assert told.details["uncopied"] == "it is of another configuration"
 
 
 def test_what_a_host_says_of_its_progress_is_told() -> None:

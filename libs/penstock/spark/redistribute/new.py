@@ -26,6 +26,7 @@ from penstock.spark.fence import FENCE, parse_fence
 from penstock.spark.files import CheckpointWriter, Files, files_of
 from penstock.spark.redistribute.manifest import MANIFEST, CopyManifest, parse_manifest
 from penstock.spark.redistribute.offsets import SourceOffsets, line_of
+from penstock.spark.redistribute.pins import remove_pins
 from penstock.spark.redistribute.positions import initial_offsets_path, initial_offsets_text
 from penstock.spark.redistribute.stores import Operator
 from penstock.spark.sinks.files import task_folder
@@ -51,13 +52,14 @@ class NewTask:
 
 class NewGeneration:
     """The checkpoints of the new tasks. This object owns them until the tasks start or another attempt claims them.
+    `folder`: of the generation.
 
     Raises Fenced when one of the tasks was started.
     """
 
     def __init__(self, runtime: Runtime, specs: Sequence[TaskSpec]) -> None:
         self._runtime = runtime
-        self._folder = generation_folder(runtime.settings.checkpoint_root, specs[0].job, specs[0].generation)
+        self.folder = generation_folder(runtime.settings.checkpoint_root, specs[0].job, specs[0].generation)
         self.tasks = [_new_task(runtime, spec) for spec in specs]
 
     def clear(self) -> None:
@@ -70,17 +72,16 @@ class NewGeneration:
     def copied(self) -> CopyManifest | None:
         """What an earlier host task has copied of the state; None without a copy that is whole."""
         files = self._runtime.files
-        return (
-            parse_manifest(files.read(f"{self._folder}/{MANIFEST}")) if MANIFEST in files.names(self._folder) else None
-        )
+        return parse_manifest(files.read(f"{self.folder}/{MANIFEST}")) if MANIFEST in files.names(self.folder) else None
 
     def note_copy(self, manifest: CopyManifest) -> None:
         """Tells the redistribution of a copy that is whole."""
-        CheckpointWriter(self.tasks[0].session, self._folder).write(MANIFEST, manifest.model_dump_json().encode())
+        CheckpointWriter(self.tasks[0].session, self.folder).write(MANIFEST, manifest.model_dump_json().encode())
 
     def forget_copy(self) -> None:
         """The copy is used only once: what is written over it would not be of the manifest."""
-        self._runtime.files.delete(f"{self._folder}/{MANIFEST}")
+        self._runtime.files.delete(f"{self.folder}/{MANIFEST}")
+        remove_pins(self._runtime.files, self.folder)
 
     def describe_operators(self, operators: Sequence[Operator], checkpoint: str) -> None:
         """Writes what the checkpoints must know of the operators before any of their state, as `checkpoint` has it."""
