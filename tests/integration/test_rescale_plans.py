@@ -298,8 +298,8 @@ def test_a_seal_that_fails_is_tried_again_and_never_taken_back(cell: Cell) -> No
 
 
 def test_no_more_jobs_are_rescaled_at_once_than_the_budget_allows(cell: Cell) -> None:
-    """1. Three jobs wait for two places: the one of the highest priority and the oldest write go first. 2. The third
-    says what it waits for. 3. It begins when a place is free."""
+    """1. The state of three jobs is copied, and there is room to disrupt two: the one of the highest priority and the
+    oldest write go first. 2. The third says what it waits for. 3. It goes on when there is room."""
     names = ("j1", "j2", "j3")
     for name in names:
         write_layer(cell.engine, name, make_layer())
@@ -309,9 +309,9 @@ def test_no_more_jobs_are_rescaled_at_once_than_the_budget_allows(cell: Cell) ->
     cell.budget = Budget(share=0.7)
     cell.restart()
     cell.rounds(1)
-    assert [cell.step(name) for name in names] == ["await_stopped", None, "await_stopped"]
-    assert (cell.sync("j2")["state"], cell.running("j2")["stopping"]) == ("queued", False)
-    assert cell.sync("j2")["detail"] == "waiting: no more than 2 jobs may be disrupted at once"
+    assert [cell.step(name) for name in names] == ["await_stopped", "copy_state", "await_stopped"]
+    assert (cell.sync("j2")["state"], cell.running("j2")["stopping"]) == ("rescaling", False)
+    assert cell.sync("j2")["detail"] == "copy_state: waiting: no more than 2 jobs may be disrupted at once"
     cell.rounds(10)
     assert {cell.running(name)["generation"] for name in names} == {2}
     assert {cell.sync(name)["state"] for name in names} == {"synced"}

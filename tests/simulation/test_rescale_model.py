@@ -317,6 +317,17 @@ class Rescales(RuleBasedStateMachine):
                 assert entry.row.quiescing == waits, job
             assert not (entry.row.quiescing and entry.row.stopping)
 
+    @invariant()
+    def one_job_is_disrupted_at_a_time(self) -> None:
+        """The budget of so small a cell. Jobs whose state is only copied do not count."""
+        memory = self.world.memory
+        disrupted = [
+            job
+            for job, plan in memory.plans.items()
+            if plan["step"] != Step.COPY and job in memory.jobs and not memory.jobs[job].deleting
+        ]
+        assert len(disrupted) <= 1
+
     def _attempts_due(self) -> list[object]:
         states = self.world.memory.sync_states.values()
         return [state.next_attempt_at for state in states if state.next_attempt_at is not None]

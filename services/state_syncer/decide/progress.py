@@ -156,6 +156,11 @@ class PlanRow(NamedTuple):
         return bool(self._get("kind") == "rollout")
 
     @property
+    def is_copying(self) -> bool:
+        """Whether the plan's job is not disrupted yet: all its tasks run."""
+        return bool(self._get("step") == Step.COPY.value)
+
+    @property
     def container(self) -> str | None:
         """The container that the plan has asked."""
         found = self._get("container")

@@ -4,7 +4,7 @@
 
 The state is copied while the tasks run. If that fails, all of it is moved after the stop. One transaction commits that
 tasks take no more rows, once they have finished their batches another one the stop, and the last one the new running
-row; it ends the plan. A job without tasks, and one that is to be restored, begin with the stop.
+row; it ends the plan. A job without tasks, one that is to stop and one that is to be restored begin with the stop.
 
 Until `seal` is recorded the old generation can be resumed, so every failure resumes it. After that the plan only goes
 forward, to the configuration that it has recorded.
@@ -115,7 +115,7 @@ def begin_rescale(view: JobView, start: StartRescale, now: datetime, ran_on: Col
     """The first step of a rescale that may begin now. `ran_on`: the containers that have tasks of the job."""
     if view.running is None:
         raise IllegalMove(f"{view.job} has nothing to stop")
-    if ran_on and start.restore is None and view.running.asks_for_tasks:
+    if start.copies:
         return Record(_new_plan(start, now, ran_on, Step.COPY))
     return Record(_new_plan(start, now, ran_on, Step.AWAIT_STOPPED), replace(_resumed(view.running), stopping=True))
 
@@ -131,7 +131,7 @@ def continue_rescale(view: JobView, running: Running, progress: Progress, now: d
             return Poll(plan, _why(view, progress))
         case Move.HOLD | Move.HOLD_UNCOPIED as move:
             held = replace(_resumed(running), quiescing=True)
-            return Record(_after_copy(view, progress, found, move, now), held)
+            return Record(_after_copy(view, progress, found, move, now), held, disrupts=True)
         case Move.STOP:
             stopped = replace(_resumed(running), stopping=True)
             return Record(plan.at(Step.AWAIT_STOPPED, now, plan.container, plan.generation), stopped)

@@ -19,6 +19,9 @@ from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Unansw
 from tests.support.store.jobs import make_config
 from tests.unit.state_syncer.test_rescale import LATER, NEW, NOW, OLD, SAVEPOINT, STARTED, after, plan, view
 
+RESTORE = Restore(number=1, savepoint=SAVEPOINT, generation=1, config=OLD)
+STOPPED = OLD | {"desired_state": "stopped"}
+
 
 def test_it_begins_with_a_record_of_the_whole_write_and_the_tasks_run_on() -> None:
     job = replace(view(Step.SEAL), progress=None, running=STARTED)
@@ -26,8 +29,21 @@ def test_it_begins_with_a_record_of_the_whole_write_and_the_tasks_run_on() -> No
     assert isinstance(decision, StartRescale)
     begun = begin_rescale(job, decision, NOW, {"a"})
     assert (begun.plan.step, begun.plan.config, begun.plan.generation, begun.commit) == (Step.COPY, NEW, None, None)
-    restore = replace(decision, restore=Restore(number=1, savepoint=SAVEPOINT, generation=1, config=OLD))
-    assert begin_rescale(job, restore, NOW, {"a"}).plan.step is Step.AWAIT_STOPPED, "what tasks do last is not kept"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"restore": RESTORE}, id="what tasks do last is not kept"),
+        pytest.param({"expected": NEW | {"desired_state": "stopped"}}, id="the job is to stop"),
+        pytest.param({"running": replace(STARTED, config=STOPPED)}, id="no task is to run"),
+    ],
+)
+def test_what_gains_nothing_by_a_copy_begins_with_the_stop(fields: dict[str, Any]) -> None:
+    job = replace(view(Step.SEAL), progress=None, running=STARTED)
+    decision = decide(replace(job, **fields), NOW)
+    assert isinstance(decision, StartRescale)
+    assert begin_rescale(job, decision, NOW, {"a"}).plan.step is Step.AWAIT_STOPPED
 
 
 def test_a_container_is_asked_to_copy_the_state_into_a_generation_of_its_own() -> None:
