@@ -21,7 +21,8 @@ from penstock.config.classify import classify
 from penstock.config.model import ChangeKind
 from penstock.tasks.host_task import INITIALIZE_SINK, POLICIES
 from penstock.tasks.redistribution import RedistributionReport
-from services.state_syncer.decide.change import awaits_sink, decide, is_backing_off
+from penstock.tasks.rollout import is_upgrade
+from services.state_syncer.decide.change import awaits_sink, decide, is_backing_off, restarted
 from services.state_syncer.decide.decisions import (
     BackingOff,
     Commit,
@@ -130,8 +131,7 @@ def continue_rescale(view: JobView, running: Running, progress: Progress, now: d
         case Move.STAY:
             return Poll(plan, _why(view, progress))
         case Move.HOLD | Move.HOLD_UNCOPIED as move:
-            held = replace(_resumed(running), quiescing=True)
-            return Record(_after_copy(view, progress, found, move, now), held, disrupts=True)
+            return _held(running, _after_copy(view, progress, found, move, now))
         case Move.STOP:
             stopped = replace(_resumed(running), stopping=True)
             return Record(plan.at(Step.AWAIT_STOPPED, now, plan.container, plan.generation), stopped)
@@ -167,8 +167,16 @@ def _after_copy(view: JobView, progress: Progress, found: Fact, move: Move, now:
     plan = progress.plan
     if move is Move.HOLD:
         return plan.at(Step.QUIESCE, now, plan.container, plan.generation)
-    why = "" if found is Fact.NEEDLESS else _failure(view, progress, found).detail
+    return _without_copy(plan, "" if found is Fact.NEEDLESS else _failure(view, progress, found).detail, now)
+
+
+def _without_copy(plan: Plan, why: str, now: datetime) -> Plan:
     return plan.at(Step.QUIESCE, now, None, None).model_copy(update={"uncopied": why})
+
+
+def _held(running: Running, plan: Plan) -> Record[Plan]:
+    """The tasks take no more rows, as soon as the budget has room."""
+    return Record(plan, replace(_resumed(running), quiescing=True), disrupts=True)
 
 
 def _unused_copy(progress: Progress) -> str:
@@ -267,7 +275,8 @@ def _replan(view: JobView, running: Running, plan: Plan, now: datetime) -> Resca
     """The same redistribution goes on when only the rest of the write is new; another one begins at the stopped job;
     without any the old generation goes on, as it does when another output has to be made first.
 
-    Tasks that still run only take rows again; what else is asked of them is decided once no plan is recorded.
+    Tasks that still run only take rows again; what else is asked of them is decided once no plan is recorded. While
+    state is copied, see `_while_copying`.
     """
     is_running = plan.step in RUNNING_STEPS
     decision = decide(replace(view, running=replace(running, stopping=True)), now)
@@ -279,6 +288,8 @@ def _replan(view: JobView, running: Running, plan: Plan, now: datetime) -> Resca
             return End(plan, replace(_resumed(running), then=waits))
         case StartRescale(commit, restore) if is_running and restore is not None:
             return _taken_back(plan, running, commit)
+        case StartRescale() if plan.step is Step.COPY:
+            return _while_copying(view, running, plan, decision, now)
         case StartRescale():
             begun = plan.step_at if plan.step is Step.QUIESCE else now
             fresh = _new_plan(decision, begun, plan.ran_on, plan.step if is_running else Step.AWAIT_STOPPED)
@@ -289,6 +300,27 @@ def _replan(view: JobView, running: Running, plan: Plan, now: datetime) -> Resca
             return End(plan, _resumed(running), decision)
         case _:
             raise IllegalMove(f"{decision} cannot follow from a change of {plan}")
+
+
+def _while_copying(view: JobView, running: Running, plan: Plan, start: StartRescale, now: datetime) -> RescaleStep:
+    """A copy may take long, so what people wait for does not wait for it. The copy goes on, or begins again for another
+    size, for as long as all copies of the plan may take.
+
+    - A restart that a user asked for is committed at once; the plan goes on.
+    - Another package or query goes on without the copy: the job may crash with what it has.
+    - A stop ends the plan: nothing was disturbed.
+    """
+    if not start.commit.asks_for_tasks:
+        return _taken_back(plan, running, start.commit)
+    # A target that changes again and again begins a copy each time: the step began with the first of them.
+    fresh = _new_plan(start, plan.step_at, plan.ran_on, Step.COPY)
+    goes_on = _carried_over(plan, fresh) if _same_target(running, plan, fresh) else fresh
+    if is_upgrade(tuple(change.path for change in classify(plan.config, fresh.config).fields)):
+        return _held(running, _without_copy(goes_on, "another package or query was asked for meanwhile", now))
+    if view.restarts <= running.restarts:
+        return Record(goes_on)
+    rollout = restarted(running.rollout, view.restarts)
+    return Record(goes_on, replace(_resumed(running), restarts=view.restarts, rollout=rollout))
 
 
 def _taken_back(plan: Plan, running: Running, commit: Commit) -> End[Plan]:

@@ -120,6 +120,38 @@ def test_a_new_write_while_state_is_copied_begins_another_copy_only_for_another_
     assert (decision.plan.generation, decision.plan.container) == kept
 
 
+def test_all_copies_of_a_plan_together_have_one_limit() -> None:
+    """A target that changes more often than a copy takes is rescaled in the end, without a copy."""
+    decision = after(view(Step.COPY, revision=7, expected=make_config(task_count=8)), NOW + timedelta(minutes=59))
+    assert (decision.plan.begun_at, decision.plan.step_at) == (NOW, NOW)
+    later = view(Step.COPY, revision=7, expected=decision.plan.config, plan=decision.plan)
+    held = after(later, NOW + timedelta(hours=1))
+    assert (held.plan.step, held.disrupts) == (Step.QUIESCE, True)
+    assert held.plan.seconds == {"copy_state": 3600.0}, "the job ran all that time"
+
+
+@pytest.mark.parametrize(("expected", "generation"), [(NEW, 7), (make_config(task_count=8), None)])
+def test_a_restart_that_a_user_asked_for_does_not_wait_for_the_copy(expected: Any, generation: int | None) -> None:
+    decision = after(view(Step.COPY, restarts=1, expected=expected), LATER)
+    assert (decision.plan.step, decision.plan.restarts, decision.plan.generation) == (Step.COPY, 1, generation)
+    assert (decision.commit.config, decision.commit.restarts) == (OLD, 1)
+    assert (decision.commit.stopping, decision.commit.quiescing, decision.disrupts) == (False, False, False)
+
+
+def test_another_package_or_query_does_not_wait_for_the_copy() -> None:
+    fixed = NEW | {"package": {"name": "p", "version": "2", "digest": None}}
+    decision = after(view(Step.COPY, revision=7, expected=fixed), LATER)
+    assert (decision.plan.step, decision.plan.config, decision.plan.generation) == (Step.QUIESCE, fixed, None)
+    assert "another package" in decision.plan.uncopied
+    assert decision.disrupts
+
+
+def test_a_stop_ends_the_plan_that_copies() -> None:
+    decision = after(view(Step.COPY, revision=7, expected=NEW | {"desired_state": "stopped"}), LATER)
+    assert isinstance(decision, End)
+    assert (decision.commit.config, decision.failure) == (OLD, None)
+
+
 @pytest.mark.parametrize("expected", [OLD, make_config(priority=3), make_config(package={"name": "p", "version": "2"})])
 def test_the_tasks_run_on_when_no_rescale_is_wanted_any_more(expected: Any) -> None:
     decision = after(view(Step.COPY, revision=7, expected=expected), LATER)
