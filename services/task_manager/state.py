@@ -82,6 +82,7 @@ class State:
         self._lease_stop_seconds = limits.lease_stop_seconds
         self._drop_evacuate_seconds = limits.drop_evacuate_seconds
         self._host_task_seconds = limits.host_task_seconds
+        self._stop_seconds = limits.stop_seconds
         self._tasks: dict[str, TaskView] = {}
         self._hosts: dict[str, HostView] = {}
         self._failures = Failures(limits)
@@ -193,6 +194,10 @@ class State:
                 return Send(action.host, self.host_tasks.assign(action, self._next_id()))
             case CancelHostTask():
                 log.info("host task cancelled", key=action.key, host=action.host)
+                host = self._hosts[action.host]
+                if host.key.for_host_tasks:
+                    # It has room for this one task only, and the work of a plan may wait for it.
+                    self._change_host(host.name, kill_at=min(host.kill_at, now + self._stop_seconds))
                 return Send(action.host, self.host_tasks.revoked(action, self._next_id()))
 
     def _start_host(self, key: HostKey, now: float) -> Spawn:

@@ -226,14 +226,23 @@ def test_a_change_after_the_seal_waits_for_the_commit(cell: Cell) -> None:
 
 
 def test_a_container_that_is_lost_is_replaced_under_a_new_number(cell: Cell) -> None:
-    """1. a is asked to copy and falls silent, then to redistribute. 2. b is asked, under another number. 3. The rescale
-    ends with that."""
-    cell.containers.works = silent("a")
+    """1. a copies; asked to redistribute, it falls silent. 2. b is asked, under another number. It ends so."""
+    dead = silent("a")
+    cell.containers.works = lambda key: everything_works(key) if key.kind == Step.COPY else dead(key)
     cell.rescaling()
     cell.rounds(6)
     asked = [(ask.key.container, ask.key.kind, ask.key.number) for ask in cell.containers.asked]
-    assert asked == [("a", Step.REDISTRIBUTE, 3), ("b", Step.REDISTRIBUTE, 4), ("b", Step.SEAL, 4)]
-    assert (cell.running()["generation"], cell.sync()["state"]) == (4, "synced")
+    assert asked == [("a", Step.REDISTRIBUTE, 2), ("b", Step.REDISTRIBUTE, 3), ("b", Step.SEAL, 3)]
+    assert (cell.running()["generation"], cell.sync()["state"]) == (3, "synced")
+
+
+def test_a_container_that_fell_silent_at_the_copy_is_not_asked_to_redistribute(cell: Cell) -> None:
+    cell.containers.works = silent("a")
+    cell.rescaling()
+    cell.rounds(5)
+    assert [ask.key.container for ask in cell.containers.copies] == ["a"]
+    asked = [(ask.key.container, ask.key.kind, ask.key.number) for ask in cell.containers.asked]
+    assert asked == [("b", Step.REDISTRIBUTE, 3), ("b", Step.SEAL, 3)]
 
 
 def test_a_container_that_the_store_calls_lost_is_replaced(cell: Cell) -> None:

@@ -74,7 +74,8 @@ class Plan(Model):
     """The number of the present attempt, used for no other one; None before the first. Before the redistribution it is
     that of a copy of the state, which the redistribution goes on with."""
     container: str | None = None
-    """The container that was asked last."""
+    """The container that was asked last. Without a generation it is one whose copy was dropped: it may still work at
+    it, so the next attempt goes to another one."""
     losses: int = 0
     """How many containers were lost in this step."""
     ran_on: tuple[str, ...] = ()
@@ -93,6 +94,11 @@ class Plan(Model):
         return self.model_copy(update=changes | {"seconds": self.seconds_until(now)})
 
     @property
+    def has_attempt(self) -> bool:
+        """Whether the container is asked to fill the plan's generation, or has done so."""
+        return self.container is not None and self.generation is not None
+
+    @property
     def step_number(self) -> int:
         """The index of the step in `steps`."""
         return STEPS.index(self.step.value)
@@ -100,7 +106,7 @@ class Plan(Model):
     def describe(self, why: str = "") -> str:
         """What the plan waits for, in words for people; `why` says it better where it is known."""
         match self.step:
-            case Step.COPY if self.container is None:
+            case Step.COPY if not self.has_attempt:
                 usual = "until a container copies the state; all tasks run"
             case Step.COPY:
                 usual = f"{self.container} copies the state into generation {self.generation}; all tasks run"

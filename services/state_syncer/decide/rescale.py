@@ -171,7 +171,7 @@ def _after_copy(view: JobView, progress: Progress, found: Fact, move: Move, now:
 
 
 def _without_copy(plan: Plan, why: str, now: datetime) -> Plan:
-    return plan.at(Step.QUIESCE, now, None, None).model_copy(update={"uncopied": why})
+    return plan.at(Step.QUIESCE, now, plan.container, None).model_copy(update={"uncopied": why})
 
 
 def _held(running: Running, plan: Plan) -> Record[Plan]:
@@ -208,7 +208,7 @@ def _fact(view: JobView, progress: Progress, now: datetime) -> Fact:
     match plan.step:
         case Step.COPY if not progress.has_state:
             found = Fact.NEEDLESS
-        case Step.COPY if plan.container is None:
+        case Step.COPY if not plan.has_attempt:
             found = Fact.UNASKED
         case Step.QUIESCE:
             found = Fact.QUIET if view.quiet.is_certain else Fact.BUSY
@@ -255,8 +255,8 @@ def _ask(progress: Progress, now: datetime) -> Record[Plan] | Poll[Plan]:
     if plan.step is Step.COPY:
         return Record(plan.model_copy(update={"container": container, "generation": unused}))
     if plan.step is Step.AWAIT_STOPPED:
-        warm = plan.container if plan.container is not None and progress.container_lives else container
-        return Record(plan.at(Step.REDISTRIBUTE, now, warm, plan.generation or unused))
+        chosen = plan.container if plan.has_attempt and progress.container_lives else container
+        return Record(plan.at(Step.REDISTRIBUTE, now, chosen, plan.generation or unused))
     generation = unused if plan.step is Step.REDISTRIBUTE else plan.generation
     changes = {"container": container, "generation": generation, "losses": plan.losses + 1}
     return Record(plan.model_copy(update=changes))
@@ -313,7 +313,7 @@ def _while_copying(view: JobView, running: Running, plan: Plan, start: StartResc
     if not start.commit.asks_for_tasks:
         return _taken_back(plan, running, start.commit)
     # A target that changes again and again begins a copy each time: the step began with the first of them.
-    fresh = _new_plan(start, plan.step_at, plan.ran_on, Step.COPY)
+    fresh = _new_plan(start, plan.step_at, plan.ran_on, Step.COPY).model_copy(update={"container": plan.container})
     goes_on = _carried_over(plan, fresh) if _same_target(running, plan, fresh) else fresh
     if is_upgrade(tuple(change.path for change in classify(plan.config, fresh.config).fields)):
         return _held(running, _without_copy(goes_on, "another package or query was asked for meanwhile", now))

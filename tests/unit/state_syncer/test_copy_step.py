@@ -15,7 +15,9 @@ from services.state_syncer.decide.effects import effects
 from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.progress import Restore, Step
 from services.state_syncer.decide.rescale import NOBODY, begin_rescale
+from services.state_syncer.host_tasks.next_attempt import LiveContainer
 from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Unanswered
+from services.state_syncer.host_tasks.plan_tasks import PlanTasks
 from tests.support.store.jobs import make_config
 from tests.unit.state_syncer.test_rescale import LATER, NEW, NOW, OLD, SAVEPOINT, STARTED, after, plan, view
 
@@ -59,16 +61,16 @@ def test_a_container_is_asked_to_copy_the_state_into_a_generation_of_its_own() -
     ("fields", "copied", "why"),
     [
         ({"outcome": Done(CopyReport())}, ("a", 7), ""),
-        ({"outcome": Failed("disk full")}, (None, None), "step copy_state on a: the container failed: disk full"),
-        ({"outcome": Lost("silent")}, (None, None), "others were before: silent"),
-        ({"container_lives": False}, (None, None), "the container is lost"),
-        ({"has_state": False}, (None, None), ""),
+        ({"outcome": Failed("disk full")}, ("a", None), "step copy_state on a: the container failed: disk full"),
+        ({"outcome": Lost("silent")}, ("a", None), "others were before: silent"),
+        ({"container_lives": False}, ("a", None), "the container is lost"),
+        ({"has_state": False}, ("a", None), ""),
         ({"has_state": False, "plan": plan(Step.COPY, container=None, generation=None)}, (None, None), ""),
     ],
 )
 def test_copied_or_not_the_tasks_take_no_more_rows_then(fields: dict[str, Any], copied: Any, why: str) -> None:
     """Only what was copied whole is kept: the number of any other copy is never used again. The plan says why there is
-    no copy."""
+    no copy, and who may still be busy with one."""
     decision = after(view(Step.COPY, **fields), LATER)
     assert isinstance(decision, Record)
     assert decision.commit is not None
@@ -99,6 +101,19 @@ def test_a_copy_that_takes_too_long_does_not_fail_the_rescale() -> None:
     assert (decision.plan.step, decision.plan.generation) == (Step.QUIESCE, None)
 
 
+@pytest.mark.parametrize("step", [Step.COPY, Step.AWAIT_STOPPED])
+def test_who_may_still_be_busy_with_a_dropped_copy_is_asked_only_if_there_is_no_other(step: Step) -> None:
+    """A host for a large state does one thing at a time, and the job is stopped meanwhile."""
+    dropped = plan(step, container="a", generation=None)
+    seen = view(step, plan=dropped, presence=Presence.ABSENT)
+    for names, asked in (("ab", "b"), ("a", "a")):
+        places = {name: LiveContainer(name, frozenset()) for name in names}
+        tasks = PlanTasks({}, places, lambda key: Unanswered(), {})
+        assert list(tasks.attempts([(seen, dropped)])) == [], "nothing is asked of it for the dropped copy"
+        decision = after(tasks.observe(seen), LATER)
+        assert (decision.plan.container, decision.plan.generation) == (asked, 8)
+
+
 @pytest.mark.parametrize(("lives", "asked"), [(True, "a"), (False, "b")])
 def test_the_redistribution_goes_on_with_the_copy_where_it_is_warm(lives: bool, asked: str) -> None:
     copied = plan(Step.AWAIT_STOPPED, container="a", generation=7)
@@ -110,7 +125,7 @@ def test_the_redistribution_goes_on_with_the_copy_where_it_is_warm(lives: bool, 
 
 
 @pytest.mark.parametrize(
-    ("expected", "kept"), [(NEW | {"priority": 3}, (7, "a")), (make_config(task_count=8), (None, None))]
+    ("expected", "kept"), [(NEW | {"priority": 3}, (7, "a")), (make_config(task_count=8), (None, "a"))]
 )
 def test_a_new_write_while_state_is_copied_begins_another_copy_only_for_another_size(expected: Any, kept: Any) -> None:
     decision = after(view(Step.COPY, revision=7, expected=expected), LATER)
