@@ -187,15 +187,17 @@ class Rescales(RuleBasedStateMachine):
         for name in NAMES:
             self.a_container_lags(name=name, deeds=lag)
 
-    @rule(job=jobs, deed=st.sampled_from(["finish", "fail", "silence", "lose"]))
+    @rule(job=jobs, deed=st.sampled_from(["finish", "fail", "cannot", "silence", "lose"]))
     def the_one_who_works(self, job: str, deed: str) -> None:
         plan = self.world.memory.plans.get(job)
         name = None if plan is None else plan["container"]
         if name is None:
             return
         match deed:
-            case "finish" | "fail":
-                self.world.finish(name, DONE if deed == "finish" else Failed("disk full"))
+            case "finish":
+                self.world.finish(name, DONE)
+            case "fail" | "cannot":
+                self.world.finish(name, Failed("disk full", is_final=deed == "cannot"))
             case "silence":
                 self.world.containers[name].answers = False
             case "lose":

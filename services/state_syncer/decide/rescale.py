@@ -40,7 +40,7 @@ from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.progress import RUNNING_STEPS, IllegalMove, Plan, Progress, Step, elapsed
 from services.state_syncer.decide.view import JobView, Running
 from services.state_syncer.host_tasks.next_attempt import GiveUp, Retry, after_attempt
-from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Unanswered
+from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Outcome, Unanswered
 from services.state_syncer.host_tasks.plan_tasks import task_of
 
 LONGEST_SECONDS = {Step.COPY: 3600.0, Step.QUIESCE: 600.0, Step.AWAIT_STOPPED: 300.0, Step.REDISTRIBUTE: 3600.0}
@@ -61,6 +61,7 @@ class Fact(StrEnum):
     UNANSWERED = "the container has not finished"
     DONE = "the container has finished"
     FAILED = "the container failed"
+    UNMOVABLE = "the state cannot be moved"
     LOST = "the container is lost"
     GIVEN_UP = "the container is lost, as others were before"
 
@@ -88,6 +89,7 @@ MOVES: Mapping[tuple[Step, Fact], Move] = {
     (Step.COPY, Fact.UNANSWERED): Move.STAY,
     (Step.COPY, Fact.DONE): Move.HOLD,
     (Step.COPY, Fact.FAILED): Move.HOLD_UNCOPIED,
+    (Step.COPY, Fact.UNMOVABLE): Move.ABORT,
     (Step.COPY, Fact.GIVEN_UP): Move.HOLD_UNCOPIED,
     (Step.QUIESCE, Fact.CHANGED): Move.REPLAN,
     (Step.QUIESCE, Fact.LATE): Move.ABORT,
@@ -238,12 +240,19 @@ def _answer(view: JobView, progress: Progress) -> Fact:
     match after_attempt(task, progress.outcome, POLICIES[task.key.kind], container_lives=lives):
         case Done():
             return Fact.DONE
+        case GiveUp() if progress.plan.step is Step.COPY and _is_final(progress.outcome):
+            return Fact.UNMOVABLE
         case GiveUp(lost=lost):
             return Fact.GIVEN_UP if lost else Fact.FAILED
         case Retry(lost=lost):
             return Fact.LOST if lost else Fact.FAILED
         case _:
             return Fact.UNANSWERED
+
+
+def _is_final(outcome: Outcome) -> bool:
+    """Whether it would fail after a stop, too."""
+    return isinstance(outcome, Failed) and outcome.is_final
 
 
 def _ask(progress: Progress, now: datetime) -> Record[Plan] | Poll[Plan]:
@@ -356,5 +365,8 @@ def _failure(view: JobView, progress: Progress, found: Fact) -> Fail:
         case Failed(why) | Lost(why):
             said = f": {why}"
         case _:
-            said = f": {view.quiet}; the job was never stopped" if plan.step is Step.QUIESCE else ""
-    return Fail(f"{' '.join(told)}: {found.value}{said}", ChangeKind.RESCALE, plan.fields)
+            said = f": {view.quiet}" if plan.step is Step.QUIESCE else ""
+    ended = (
+        "; the job was never stopped" if plan.step in RUNNING_STEPS and MOVES[plan.step, found] is Move.ABORT else ""
+    )
+    return Fail(f"{' '.join(told)}: {found.value}{said}{ended}", ChangeKind.RESCALE, plan.fields)

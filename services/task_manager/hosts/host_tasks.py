@@ -21,7 +21,7 @@ from penstock.spark.channel import RunHostTask as RunCommand
 from penstock.tasks.host_request import HostRequest
 from penstock.tasks.host_task import POLICIES, HostTask
 from penstock.tasks.spec import TaskSpec
-from penstock.wire.host_tasks import LEADER_EPOCH, LOST, HostTaskAnswer, HostTaskState
+from penstock.wire.host_tasks import BROKEN, LEADER_EPOCH, LOST, HostTaskAnswer, HostTaskState
 from services.task_manager.decide.actions import (
     Action,
     CancelHostTask,
@@ -327,7 +327,7 @@ def place(
 
 def _answer(request: HostRequest, reply: Reply) -> HostTaskAnswer:
     if not reply.ok:
-        kind = "broken" if reply.error_kind == "broken_task" else "retryable"
+        kind = BROKEN if reply.error_kind == "broken_task" else "retryable"
         return _failure(reply.error or "no reason given", kind)
     if request.Report is None:
         return HostTaskAnswer(state=HostTaskState.DONE)

@@ -90,6 +90,16 @@ def test_a_copy_that_was_of_no_use_is_told_with_the_end() -> None:
     assert told.details["uncopied"] == "it is of another configuration"
 
 
+def test_state_that_cannot_be_moved_ends_the_plan_before_anything_is_stopped() -> None:
+    decision = after(view(Step.COPY, Failed("the task keeps the key (5)", is_final=True)), LATER)
+    assert isinstance(decision, End)
+    assert (decision.commit.config, decision.commit.stopping, decision.commit.quiescing) == (OLD, False, False)
+    assert decision.failure is not None
+    assert decision.failure.detail == (
+        "step copy_state on a: the state cannot be moved: the task keeps the key (5); the job was never stopped"
+    )
+
+
 def test_what_a_host_says_of_its_progress_is_told() -> None:
     decision = after(view(Step.COPY, Unanswered("copies state, 5 rows so far")), LATER)
     assert decision == Poll(plan(Step.COPY), "a: copies state, 5 rows so far")

@@ -78,7 +78,7 @@ def test_the_table_has_a_move_for_every_fact_that_a_step_can_find() -> None:
     copying = {Fact.CHANGED, Fact.LATE, Fact.NEEDLESS, Fact.UNASKED, Fact.UNANSWERED, Fact.DONE, Fact.FAILED}
     quiescing = {Fact.CHANGED, Fact.LATE, Fact.BUSY, Fact.QUIET}
     wanted = {
-        Step.COPY: copying | {Fact.GIVEN_UP},
+        Step.COPY: copying | {Fact.GIVEN_UP, Fact.UNMOVABLE},
         Step.QUIESCE: quiescing,
         Step.AWAIT_STOPPED: waiting,
         Step.REDISTRIBUTE: moving,

@@ -22,7 +22,7 @@ from time import monotonic
 
 from py4j.protocol import Py4JJavaError
 
-from penstock.control.errors import BrokenCheckpoint
+from penstock.control.errors import BrokenCheckpoint, Unavailable
 from penstock.control.logs import logger
 from penstock.spark.checkpoint import last_commit, planned_batch
 from penstock.spark.failures import failure_of
@@ -47,10 +47,13 @@ _REPORT_SECONDS = 1.0
 def copy_state(runtime: Runtime, request: CopyRequest) -> CopyReport:
     """Copies the state of the tasks of `request.source`, which may run, into the stores of `request.target`.
 
-    Safe to repeat. Raises what a redistribution raises; BrokenCheckpoint also when a task has deleted files that were
-    not pinned yet.
+    Safe to repeat. Raises what a redistribution raises, with Unavailable in place of BrokenCheckpoint: tasks write and
+    delete the files meanwhile, so what is wrong with them says nothing of a redistribution.
     """
-    return _Copy(runtime, request).run()
+    try:
+        return _Copy(runtime, request).run()
+    except BrokenCheckpoint as error:
+        raise Unavailable(error.detail) from None
 
 
 def goes_on(changed: Sequence[int]) -> bool:
