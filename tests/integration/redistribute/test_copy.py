@@ -152,16 +152,18 @@ def test_what_does_not_fit_is_moved_as_a_whole(
 def test_a_redistribution_that_died_at_the_changes_begins_anew(
     runtime: Runtime, events: Events, summing: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """1. Copied; rows come. 2. The host dies after it wrote the changes. 3. Asked again it uses no copy. 4. Late
-    attempts touch nothing once the new tasks have started."""
+    """1. Copied; rows come. 2. The host dies after it wrote the changes. 3. A late copy is fenced. 4. Asked again, the
+    redistribution uses no copy. 5. Late attempts touch nothing once the new tasks have started."""
     summing.copy(task_count=3)
     events.add_range(300, 450)
     summing.run()
     with monkeypatch.context() as patch:
         patch.setattr(engine._Redistribution, "_plan", _fail)
         with pytest.raises(KeyboardInterrupt):
-            redistribute(runtime, summing.target(task_count=3))
+            redistribute(runtime, summing.target(task_count=3).model_copy(update={"stopped_at": 5}))
     request = summing.target(task_count=3)
+    with pytest.raises(Fenced, match="has an owner of commit"):
+        summing.copy(task_count=3)
     report = summing.rescale(task_count=3)
     assert report.changed_rows is None
     finish(summing, events)

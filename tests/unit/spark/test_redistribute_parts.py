@@ -14,7 +14,7 @@ from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import FilesOutput, Input, JobConfig
 from penstock.control.errors import BrokenCheckpoint, BrokenTask, Fenced
 from penstock.spark.checkpoint import commit_text, offsets_text, parse_offsets
-from penstock.spark.fence import Token, next_token
+from penstock.spark.fence import Mark, Token, next_token
 from penstock.spark.files import LOCAL_FILES
 from penstock.spark.redistribute import new
 from penstock.spark.redistribute.keys import KeyedOperator, KeyFunction, key_functions, require_operators
@@ -252,15 +252,15 @@ class Attempts:
         monkeypatch.setattr(new, "_new_task", self._claimed)
 
     def begin(self) -> NewGeneration:
-        return NewGeneration(self._runtime, [self._spec])
+        return NewGeneration(self._runtime, [self._spec], None)
 
     def plan(self, batch_id: int) -> None:
         """What `plan_batch` leaves."""
         for name in (f"{self.output}/{LOG}", f"{self.checkpoint}/offsets"):
             LOCAL_FILES.write(f"{name}/{batch_id}", b"v1")
 
-    def _claimed(self, _: Runtime, spec: TaskSpec) -> NewTask:
-        token = LOCAL_FILES.claim(self.checkpoint, None, "host")
+    def _claimed(self, _: Runtime, spec: TaskSpec, mark: Mark | None) -> NewTask:
+        token = LOCAL_FILES.claim(self.checkpoint, None, "host", mark)
         return NewTask(spec, self.checkpoint, token, cast(Any, None), cast(Any, None))
 
 

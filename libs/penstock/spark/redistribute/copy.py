@@ -26,6 +26,7 @@ from penstock.control.errors import BrokenCheckpoint, Unavailable
 from penstock.control.logs import logger
 from penstock.spark.checkpoint import last_commit, planned_batch
 from penstock.spark.failures import failure_of
+from penstock.spark.fence import BEFORE_ALL_STOPS
 from penstock.spark.redistribute.keys import KeyFunction, state_keys
 from penstock.spark.redistribute.manifest import CopyManifest
 from penstock.spark.redistribute.move import Moved, StateMover, rows
@@ -69,7 +70,7 @@ class _Copy:
         self._runtime = runtime
         self._request = request
         self._specs = task_specs(request.job, request.source)
-        self._new = NewGeneration(runtime, task_specs(request.job, request.target))
+        self._new = NewGeneration(runtime, task_specs(request.job, request.target), BEFORE_ALL_STOPS)
 
     def run(self) -> CopyReport:
         """All rounds. Without state there is nothing to do."""

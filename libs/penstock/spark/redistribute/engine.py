@@ -52,7 +52,7 @@ class _Redistribution:
         self._seconds: dict[str, float] = {}
         self._saved: SavedGeneration | None = None
         self._uncopied: str | None = None
-        self._new = NewGeneration(runtime, task_specs(request.job, request.target))
+        self._new = NewGeneration(runtime, task_specs(request.job, request.target), _mark_of(request))
         self._bus = InputEnds(runtime.settings.kafka_bootstrap)
 
     def run(self) -> RedistributionReport:

@@ -22,7 +22,7 @@ from penstock.spark.checkpoint import (
     new_id,
     offsets_text,
 )
-from penstock.spark.fence import FENCE, parse_fence
+from penstock.spark.fence import FENCE, Mark, parse_fence
 from penstock.spark.files import CheckpointWriter, Files, files_of
 from penstock.spark.redistribute.manifest import MANIFEST, CopyManifest, parse_manifest
 from penstock.spark.redistribute.offsets import SourceOffsets, line_of
@@ -52,15 +52,16 @@ class NewTask:
 
 class NewGeneration:
     """The checkpoints of the new tasks. This object owns them until the tasks start or another attempt claims them.
-    `folder`: of the generation.
+    `folder`: of the generation. `mark`: the stop that a redistribution follows; a copy comes before all stops.
 
-    Raises Fenced when one of the tasks was started.
+    Raises Fenced when one of the tasks was started, or an attempt that follows a later commit has claimed a checkpoint:
+    a copy that is late takes nothing from a redistribution.
     """
 
-    def __init__(self, runtime: Runtime, specs: Sequence[TaskSpec]) -> None:
+    def __init__(self, runtime: Runtime, specs: Sequence[TaskSpec], mark: Mark | None) -> None:
         self._runtime = runtime
         self.folder = generation_folder(runtime.settings.checkpoint_root, specs[0].job, specs[0].generation)
-        self.tasks = [_new_task(runtime, spec) for spec in specs]
+        self.tasks = [_new_task(runtime, spec, mark) for spec in specs]
 
     def clear(self) -> None:
         """Removes the files of an earlier attempt, also from the log of a files output: the attempt may have begun with
@@ -122,11 +123,11 @@ class NewGeneration:
             task.writer.write(f"commits/{batch_id}", commit_text(watermark_ms).encode())
 
 
-def _new_task(runtime: Runtime, spec: TaskSpec) -> NewTask:
+def _new_task(runtime: Runtime, spec: TaskSpec, mark: Mark | None) -> NewTask:
     checkpoint = runtime.checkpoint(spec.job, spec.generation, spec.index)
     if was_started(runtime.files, checkpoint):
         raise Fenced(f"FENCED: {checkpoint} has a task that was started: a late attempt writes nothing there")
-    token = runtime.claim(checkpoint, epoch=None)
+    token = runtime.claim(checkpoint, epoch=None, mark=mark)
     session = runtime.session(spec.config, checkpoint, token)
     return NewTask(spec, checkpoint, token, session, CheckpointWriter(session, checkpoint))
 
