@@ -107,7 +107,9 @@ def _steps(kind: ChangeKind, old: int, new: int) -> tuple[str, ...]:
     if kind is ChangeKind.RESTART and not (old and new):
         return ("commit", *(("start_tasks",) if new else ()), *(("stop_tasks",) if old else ()))
     if kind is ChangeKind.RESCALE:
-        counts = {COPY_STATE: old, "quiesce_tasks": old, "stop_tasks": old, "start_tasks": new}
+        # A job that is to stop gains nothing by a short stop.
+        running = old if new else 0
+        counts = {COPY_STATE: running, "quiesce_tasks": running, "stop_tasks": old, "start_tasks": new}
         absent = {step for step, count in counts.items() if not count}
         return tuple(step for step in _STEPS[kind] if step not in absent)
     return _STEPS[kind]

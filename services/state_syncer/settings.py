@@ -10,7 +10,8 @@ from penstock.tasks.rollout import ROLLOUT_SHARE
 
 class StateSyncerSettings(CommonSettings):
     """The README beside this file says what each setting means. With `gather_seconds` a burst of writes costs few
-    rounds. `blast_share` and `blast_count` bound rescales and rollouts together; the lower one counts."""
+    rounds. `blast_share` and `blast_count` bound rescales and rollouts together; the lower one counts. `copy_count`
+    bounds rescales that only copy yet, beside them."""
 
     port: int = 7071
     job_service_url: str = "http://127.0.0.1:7070"
@@ -23,6 +24,7 @@ class StateSyncerSettings(CommonSettings):
     state_syncer_blast_share: float = Field(0.1, gt=0, le=1)
     state_syncer_blast_count: int = Field(10_000, ge=1)
     state_syncer_rescale_count: int = Field(20, ge=1)
+    state_syncer_copy_count: int = Field(20, ge=1)
     state_syncer_host_task_workers: int = Field(16, ge=1)
     state_syncer_host_task_lost_seconds: float = Field(30.0, gt=0)
     state_syncer_rollout_share: float = Field(ROLLOUT_SHARE, gt=0, le=1)

@@ -70,6 +70,7 @@ def _syncer(engine: Engine, host_tasks: WantedHostTasks, settings: StateSyncerSe
         settings.state_syncer_blast_count,
         settings.state_syncer_rescale_count,
         settings.state_syncer_initialize_count,
+        settings.state_syncer_copy_count,
     )
     rollouts = RolloutPolicy(
         settings.state_syncer_rollout_share,

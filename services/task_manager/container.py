@@ -180,16 +180,16 @@ class Container:
         """Begins a host task unless it has begun. Returns its progress after waiting for its end for `wait_seconds`.
 
         Raises Unavailable without a lease, and while the specs here may be older than the stop of the job. Raises
-        Conflict for a task of an older leader, a cancelled one, one that writes a generation which the job has already,
-        and one that removes a generation in use.
+        Conflict for a task of an older leader, a cancelled one, a generation that is in use or was used before, and
+        work that can be left out when there is no memory for its host.
         """
         with self._locked() as now:
             if not self._membership.has_lease(now) or self._shutting_down:
                 raise Unavailable("this container has no lease or is shutting down")
-            problem = self._refusal(task.request)
-            if problem is not None:
+            if (problem := self._refusal(task.request)) is not None:
                 raise problem
-            self._state.host_tasks.ask(task, self._identity.capacity.memory_bytes)
+            tasks, memory_bytes = self._state.host_tasks, self._identity.capacity.memory_bytes
+            tasks.ask(task, tasks.key_for(task, memory_bytes, self._state.observed, self._limits))
         self.wake.set()
         with self._changed:
             self._changed.wait_for(lambda: self._state.host_tasks.is_over(task.key), wait_seconds)
@@ -207,7 +207,7 @@ class Container:
                 raise Unavailable("no host with the job's package is ready here")
             tasks = self._state.host_tasks
             task = HostTask(leader_epoch=tasks.leader_epoch, request=call.request)
-            tasks.ask(task, self._identity.capacity.memory_bytes)
+            tasks.ask(task, key)
         self.wake.set()
         with self._changed:
             self._changed.wait_for(lambda: tasks.is_over(task.key), call.wait_seconds)

@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from logging import INFO, WARNING
 from typing import Any, NamedTuple
 
 from penstock.control.logs import logger
 from penstock.model.reports import TaskProgress, TaskState
-from penstock.spark.channel import Command, Event, Exit, Lease, Live, Progress, Ready, Reply, Start, Stop, TaskEnded
+from penstock.spark.channel import Event, Exit, Lease, Live, Progress, Ready, Reply, Start, Stop, TaskEnded
 from penstock.spark.channel import HostTaskProgress as HostTaskEvent
 from penstock.spark.channel import Loads as LoadsEvent
 from penstock.tasks.selectors import selector
@@ -36,6 +36,7 @@ from services.task_manager.decide.actions import (
     StopReason,
     StopTask,
 )
+from services.task_manager.decide.effects import Effect, Send, Spawn
 from services.task_manager.decide.model import HostExit, HostKey, HostPhase, HostView, Limits, Observed, TaskView
 from services.task_manager.hosts.host_tasks import AcceptedHostTasks
 from services.task_manager.observed.failures import Failure, Failures, error_kind
@@ -44,25 +45,6 @@ from services.task_manager.observed.silence import known_progress
 from services.task_manager.observed.start_times import StartTimes
 
 log = logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Spawn:
-    """Start a host process."""
-
-    name: str
-    key: HostKey
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """Send a command to a host."""
-
-    host: str
-    command: Command
-
-
-Effect = Spawn | Send | KillHost
 
 
 class _Sent(NamedTuple):
@@ -200,6 +182,10 @@ class State:
                 return Send(action.host, self.host_tasks.assign(action, self._next_id()))
             case CancelHostTask():
                 log.info("host task cancelled", key=action.key, host=action.host)
+                host = self._hosts[action.host]
+                if host.key.for_host_tasks:
+                    # It has room for this one task only, and the work of a plan may wait for it.
+                    self._change_host(host.name, kill_at=min(host.kill_at, now + self._limits.stop_seconds))
                 return Send(action.host, self.host_tasks.revoked(action, self._next_id()))
 
     def _start_host(self, key: HostKey, now: float) -> Spawn:

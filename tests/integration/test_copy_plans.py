@@ -42,11 +42,14 @@ def test_state_is_copied_while_the_tasks_run_and_the_redistribution_goes_on_with
 
 
 def test_a_copy_that_fails_costs_its_number_and_nothing_else(cell: Cell) -> None:
+    """Its generation is noted as one that was never committed: it does not take the place of the one before."""
     cell.containers.works = fails_at(Step.COPY)
     cell.rescaling()
     cell.rounds(4)
     assert cell.containers.generations() == [3]
     assert (cell.running()["generation"], cell.sync()["state"], cell.sync()["failures"]) == (3, "synced", 0)
+    noted = cell.rows("SELECT generation, attempted FROM generations WHERE unused_since IS NOT NULL ORDER BY 1")
+    assert [(row["generation"], row["attempted"]) for row in noted] == [(1, False), (2, True)]
 
 
 def test_a_job_whose_tasks_report_that_they_keep_no_state_has_none_copied(cell: Cell) -> None:

@@ -96,7 +96,7 @@ def test_an_output_is_made(tasks: WantedHostTasks, world: World, url: str) -> No
 def test_a_failure_comes_with_its_reason(tasks: WantedHostTasks, world: World, url: str) -> None:
     (host,) = world.hosts.alive()
     host.refuse_host_tasks = "broken_task"
-    assert outcome(tasks, world, Attempt(KEY, url, REQUEST)) == Failed("is broken_task")
+    assert outcome(tasks, world, Attempt(KEY, url, REQUEST)) == Failed("is broken_task", is_final=True)
 
 
 def test_a_refusal_is_a_failure(tasks: WantedHostTasks, world: World, url: str) -> None:

@@ -226,14 +226,23 @@ def test_a_change_after_the_seal_waits_for_the_commit(cell: Cell) -> None:
 
 
 def test_a_container_that_is_lost_is_replaced_under_a_new_number(cell: Cell) -> None:
-    """1. a is asked to copy and falls silent, then to redistribute. 2. b is asked, under another number. 3. The rescale
-    ends with that."""
-    cell.containers.works = silent("a")
+    """1. a copies; asked to redistribute, it falls silent. 2. b is asked, under another number. It ends so."""
+    dead = silent("a")
+    cell.containers.works = lambda key: everything_works(key) if key.kind == Step.COPY else dead(key)
     cell.rescaling()
     cell.rounds(6)
     asked = [(ask.key.container, ask.key.kind, ask.key.number) for ask in cell.containers.asked]
-    assert asked == [("a", Step.REDISTRIBUTE, 3), ("b", Step.REDISTRIBUTE, 4), ("b", Step.SEAL, 4)]
-    assert (cell.running()["generation"], cell.sync()["state"]) == (4, "synced")
+    assert asked == [("a", Step.REDISTRIBUTE, 2), ("b", Step.REDISTRIBUTE, 3), ("b", Step.SEAL, 3)]
+    assert (cell.running()["generation"], cell.sync()["state"]) == (3, "synced")
+
+
+def test_a_container_that_fell_silent_at_the_copy_is_not_asked_to_redistribute(cell: Cell) -> None:
+    cell.containers.works = silent("a")
+    cell.rescaling()
+    cell.rounds(5)
+    assert [ask.key.container for ask in cell.containers.copies] == ["a"]
+    asked = [(ask.key.container, ask.key.kind, ask.key.number) for ask in cell.containers.asked]
+    assert asked == [("b", Step.REDISTRIBUTE, 3), ("b", Step.SEAL, 3)]
 
 
 def test_a_container_that_the_store_calls_lost_is_replaced(cell: Cell) -> None:
@@ -298,8 +307,8 @@ def test_a_seal_that_fails_is_tried_again_and_never_taken_back(cell: Cell) -> No
 
 
 def test_no_more_jobs_are_rescaled_at_once_than_the_budget_allows(cell: Cell) -> None:
-    """1. Three jobs wait for two places: the one of the highest priority and the oldest write go first. 2. The third
-    says what it waits for. 3. It begins when a place is free."""
+    """1. The state of three jobs is copied, and there is room to disrupt two: the one of the highest priority and the
+    oldest write go first. 2. The third says what it waits for. 3. It goes on when there is room."""
     names = ("j1", "j2", "j3")
     for name in names:
         write_layer(cell.engine, name, make_layer())
@@ -309,9 +318,9 @@ def test_no_more_jobs_are_rescaled_at_once_than_the_budget_allows(cell: Cell) ->
     cell.budget = Budget(share=0.7)
     cell.restart()
     cell.rounds(1)
-    assert [cell.step(name) for name in names] == ["await_stopped", None, "await_stopped"]
-    assert (cell.sync("j2")["state"], cell.running("j2")["stopping"]) == ("queued", False)
-    assert cell.sync("j2")["detail"] == "waiting: no more than 2 jobs may be disrupted at once"
+    assert [cell.step(name) for name in names] == ["await_stopped", "copy_state", "await_stopped"]
+    assert (cell.sync("j2")["state"], cell.running("j2")["stopping"]) == ("rescaling", False)
+    assert cell.sync("j2")["detail"] == "copy_state: waiting: no more than 2 jobs may be disrupted at once"
     cell.rounds(10)
     assert {cell.running(name)["generation"] for name in names} == {2}
     assert {cell.sync(name)["state"] for name in names} == {"synced"}

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import Engine
 
 from penstock.tasks.sinks import SinkRequest
+from services.state_syncer.decide.budget import Budget
 from services.state_syncer.decide.effects import QUARANTINE_AFTER_FAILURES
 from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, Lost, Outcome, Unanswered
 from tests.support.state_syncer.cell import Cell, Interfering, Killed, depose, die, elect
@@ -225,7 +226,9 @@ def test_a_rescale_with_another_output_survives_the_death_of_a_syncer_in_any_rou
 
 
 def test_an_output_stays_made_while_its_rescale_waits_for_room(cell: Cell) -> None:
-    """1. The only rescale that may be made goes on. 2. Another waits, its output made. 3. Its turn comes."""
+    """1. The only rescale that may copy goes on. 2. Another waits, its output made. 3. Its turn comes."""
+    cell.budget = Budget(copies=1)
+    cell.restart()
     write_layer(cell.engine, "k", make_layer())
     runs(cell)
     cell.containers.works = lambda key: Unanswered() if key.job == "k" else everything_works(key)
@@ -237,7 +240,7 @@ def test_an_output_stays_made_while_its_rescale_waits_for_room(cell: Cell) -> No
     for _ in range(3):
         cell.rounds(1)
         told.append((cell.sync()["state"], cell.sync()["detail"]))
-    assert set(told) == {("queued", "waiting: no more than 1 job may be disrupted at once")}
+    assert set(told) == {("queued", "waiting: no more than 1 job may be copied at once")}
     assert [ask.key.kind for ask in cell.containers.asked if ask.key.job == "j"] == ["initialize_sink"]
     cell.containers.works = everything_works
     cell.restart()

@@ -87,13 +87,14 @@ class Files:
 
     def copy_state(self, request: CopyRequest, holder: str) -> None:
         """Claims the target's checkpoints and leaves a copy there; the source is only read."""
+        places = [Place(request.job, request.target.generation, index) for index in range(len(request.target.ranges))]
+        for place in places:
+            self.claim(place, None, holder, fence.BEFORE_ALL_STOPS)
         if any(self.checkpoints.get(Place(request.job, request.target.generation, 0), Checkpoint()).offsets):
             self.complain(
                 f"{holder} copies state into {request.job} generation {request.target.generation}, which is used"
             )
-        for index in range(len(request.target.ranges)):
-            place = Place(request.job, request.target.generation, index)
-            self.claim(place, None, holder)
+        for place in places:
             self.checkpoints[place].copied = (request.source, request.target)
 
     def redistribute(self, request: RedistributionRequest, holder: str) -> None:
@@ -108,7 +109,7 @@ class Files:
         self.lines[job, target.generation] = self.line(job, source.generation)
         for index, groups in enumerate(target.ranges):
             place = Place(job, target.generation, index)
-            self.claim(place, None, holder)
+            self.claim(place, None, holder, mark)
             copied, self.checkpoints[place].copied = self.checkpoints[place].copied, None
             if copied not in (None, (source, target)):
                 self.complain(f"{place} has a copy of other layouts")

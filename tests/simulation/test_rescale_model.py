@@ -187,15 +187,17 @@ class Rescales(RuleBasedStateMachine):
         for name in NAMES:
             self.a_container_lags(name=name, deeds=lag)
 
-    @rule(job=jobs, deed=st.sampled_from(["finish", "fail", "silence", "lose"]))
+    @rule(job=jobs, deed=st.sampled_from(["finish", "fail", "cannot", "silence", "lose"]))
     def the_one_who_works(self, job: str, deed: str) -> None:
         plan = self.world.memory.plans.get(job)
         name = None if plan is None else plan["container"]
         if name is None:
             return
         match deed:
-            case "finish" | "fail":
-                self.world.finish(name, DONE if deed == "finish" else Failed("disk full"))
+            case "finish":
+                self.world.finish(name, DONE)
+            case "fail" | "cannot":
+                self.world.finish(name, Failed("disk full", is_final=deed == "cannot"))
             case "silence":
                 self.world.containers[name].answers = False
             case "lose":
@@ -316,6 +318,17 @@ class Rescales(RuleBasedStateMachine):
             if job in memory.jobs and not memory.jobs[job].deleting:
                 assert entry.row.quiescing == waits, job
             assert not (entry.row.quiescing and entry.row.stopping)
+
+    @invariant()
+    def one_job_is_disrupted_at_a_time(self) -> None:
+        """The budget of so small a cell. Jobs whose state is only copied do not count."""
+        memory = self.world.memory
+        disrupted = [
+            job
+            for job, plan in memory.plans.items()
+            if plan["step"] != Step.COPY and job in memory.jobs and not memory.jobs[job].deleting
+        ]
+        assert len(disrupted) <= 1
 
     def _attempts_due(self) -> list[object]:
         states = self.world.memory.sync_states.values()

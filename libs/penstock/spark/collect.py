@@ -18,6 +18,7 @@ from penstock.spark.files import Files
 from penstock.spark.producers import NOTED_MARKS
 from penstock.spark.redistribute.manifest import MANIFEST
 from penstock.spark.redistribute.new import was_started
+from penstock.spark.redistribute.pins import remove_pins
 from penstock.spark.redistribute.seal import is_sealed
 from penstock.spark.sinks.kafka import end_marks
 from penstock.spark.task import Runtime
@@ -49,6 +50,7 @@ def collect(runtime: Runtime, request: GenerationRemoval) -> None:
     if request.forgotten:
         _end_marks(runtime, request, names)
     files.delete(f"{folder}/{MANIFEST}")
+    remove_pins(files, folder)
     for checkpoint in _tasks(folder, files):
         runtime.before_claim()
         files.delete(checkpoint)

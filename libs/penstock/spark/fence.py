@@ -36,6 +36,10 @@ class Mark(NamedTuple):
         return f"{self.commit_number}.{self.generation}"
 
 
+BEFORE_ALL_STOPS = Mark(0)
+"""Of a copy of state into a new generation: a redistribution into it follows a stop, and then no copy may begin."""
+
+
 def require_newest(fence: str, token: str, checkpoint: str) -> None:
     """Raises Fenced unless `token` is that of a FENCE file's content."""
     if fence.split("\n", 1)[0] != token:

@@ -9,7 +9,7 @@ import fcntl
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -123,14 +123,16 @@ class LocalFiles:
             _sync_folder(folder)
         return str(token)
 
-    def clear(self, checkpoint: str, token: str) -> None:
-        """Deletes all of a checkpoint but its fence, in one step with the look at it.
+    def clear(self, checkpoint: str, token: str, beside: Callable[[], None] = lambda: None) -> None:
+        """Deletes all of a checkpoint but its fence, in one step with the look at it. `beside` deletes what belongs to
+        it elsewhere, in the same step.
 
         Raises Fenced when the token is not the newest any more.
         """
         folder = local_path(checkpoint)
         with _locked(folder):
             _clear(self, checkpoint, token)
+            beside()
 
 
 class HadoopFiles:
@@ -212,8 +214,9 @@ class HadoopFiles:
         _write_whole(_file_manager(self._jvm, path.getParent(), self._settings), path, content.encode())
         return str(token)
 
-    def clear(self, checkpoint: str, token: str) -> None:
+    def clear(self, checkpoint: str, token: str, beside: Callable[[], None] = lambda: None) -> None:
         _clear(self, checkpoint, token)
+        beside()
 
     def _path(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(path)

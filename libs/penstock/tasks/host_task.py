@@ -66,6 +66,8 @@ class Policy:
     without it another attempt may begin at once. The steps of plans back off with their job instead. `at_once`: the
     most tasks of this kind under way in a cell (None: the part that asks limits them). `once`: a number is used for
     one attempt only, so a cancelled task never begins. `own_host`: a large state gets a host without tasks.
+    `spare_memory`: such a host only starts in memory that the container's other hosts leave, as the work can be left
+    out.
     `own_room`: on a host these tasks do not wait for room that other kinds take. `longest_seconds`: an attempt that
     has not ended after this time counts as lost.
     """
@@ -76,13 +78,14 @@ class Policy:
     at_once: int | None = None
     once: bool = False
     own_host: bool = False
+    spare_memory: bool = False
     own_room: bool = False
     longest_seconds: float = 3600.0
 
 
 POLICIES: Mapping[str, Policy] = {
-    # A plan goes on without it.
-    COPY_STATE: Policy(attempts=1, losses=1, once=True, own_host=True),
+    # A plan goes on without it, and the job's tasks run beside it.
+    COPY_STATE: Policy(attempts=1, losses=1, once=True, own_host=True, spare_memory=True),
     REDISTRIBUTE: Policy(attempts=1, losses=3, once=True, own_host=True),
     SEAL: Policy(own_room=True, longest_seconds=300.0),
     INITIALIZE_SINK: Policy(attempts=1, losses=1, longest_seconds=300.0),

@@ -39,8 +39,8 @@ class RedistributionReport(Model):
     `settled`: tasks whose pending batch had to be finished first. `levelled`: tasks that read on to a common
     watermark. `behind`: tasks that were left behind it, as `completeness: drop_late` asks. `state_rows`: rows of keyed
     state that were moved; after a copy, the rows of the copy. `changed_rows`: rows that changed since; None without a
-    copy. `watermark_ms`: the watermark of the new tasks, None without one. `seconds`: by phase (`finish`, `level`,
-    `move`, `verify`).
+    copy. `uncopied`: why a copy of the state was of no use; None when it was used, or there was none. `watermark_ms`:
+    the watermark of the new tasks, None without one. `seconds`: by phase (`finish`, `level`, `move`, `verify`).
     """
 
     settled: int = 0
@@ -48,6 +48,7 @@ class RedistributionReport(Model):
     behind: int = 0
     state_rows: int = 0
     changed_rows: int | None = None
+    uncopied: str | None = None
     watermark_ms: int | None = None
     seconds: dict[str, float] = Field(default_factory=dict)
 

@@ -17,6 +17,7 @@ from penstock.control.texts import Json, Text
 
 MOST_WAIT_SECONDS = 5.0
 LOST = "lost"
+BROKEN = "broken"
 LEADER_EPOCH = "leader_epoch"
 """The field that a container names when it refuses the call of an older leader."""
 

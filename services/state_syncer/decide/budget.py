@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from penstock.model.jobs import JobState
-from services.state_syncer.decide.decisions import Commit, StartRescale, StartRollout, Wait
+from services.state_syncer.decide.decisions import Commit, Poll, Record, StartRescale, StartRollout, Wait
+from services.state_syncer.decide.progress import Plan
 from services.state_syncer.decide.view import JobView
 
-Start = StartRescale | StartRollout
+Start = StartRescale | StartRollout | Record[Plan]
+"""What needs room: a rescale or a rollout that begins, or the step of a rescale that disrupts its job."""
 Ready = TypeVar("Ready", bound=Start | Commit)
 
 
@@ -20,41 +22,49 @@ class Waits(NamedTuple):
 
     for_rescale: str
     for_rollout: str
+    for_copy: str
 
 
 class Room(NamedTuple):
-    """How many jobs may be disrupted at once, `rescales` of them by a rescale; and for how many more there is room."""
+    """How many jobs may be disrupted at once, `rescales` of them by a rescale; and for how many more there is room. The
+    same of `copies`, which disrupt no job."""
 
     limit: int
     free: int
     rescales: int
     free_rescales: int
+    copies: int = 0
+    free_copies: int = 0
 
     @property
     def waits(self) -> Waits:
         """What the sync states of jobs without room say."""
-        any_change = _no_room(self.limit, "disrupted")
-        return Waits(_no_room(self.rescales, "rescaled") if self.rescales < self.limit else any_change, any_change)
+        any_change = _no_room(self.limit, "be disrupted")
+        rescale = _no_room(self.rescales, "be rescaled") if self.rescales < self.limit else any_change
+        return Waits(rescale, any_change, _no_room(self.copies, "be copied"))
 
 
 def _no_room(limit: int, what: str) -> str:
-    return f"waiting: no more than {limit} job{'s' if limit > 1 else ''} may be {what} at once"
+    return f"waiting: no more than {limit} job{'s' if limit > 1 else ''} may {what} at once"
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Rescales and rollouts together disrupt at most `count` jobs at once, and at most `share` of all jobs. One job is
-    always allowed. `rescales`: the limit for rescales among them. `outputs`: the most outputs that are made at once."""
+    always allowed. `rescales`: the limit for rescales among them. `outputs`: the most outputs that are made at once.
+    `copies`: the most jobs beside those whose state is copied while their tasks run."""
 
     share: float = 0.1
     count: int = 10_000
     rescales: int = 20
     outputs: int = 32
+    copies: int = 20
 
-    def room(self, jobs: int, *, active: int = 0, rescales: int = 0) -> Room:
-        """The room in a cell of so many jobs, while `active` plans are recorded, `rescales` of them of rescales."""
+    def room(self, jobs: int, *, active: int = 0, rescales: int = 0, copies: int = 0) -> Room:
+        """The room in a cell of so many jobs, while `active` plans disrupt theirs, `rescales` of them of rescales, and
+        `copies` plans only copy."""
         limit = max(1, min(self.count, int(self.share * jobs)))
-        return Room(limit, limit - active, self.rescales, self.rescales - rescales)
+        return Room(limit, limit - active, self.rescales, self.rescales - rescales, self.copies, self.copies - copies)
 
 
 class Candidate(NamedTuple, Generic[Ready]):
@@ -67,8 +77,14 @@ class Candidate(NamedTuple, Generic[Ready]):
 def _turn(candidate: Candidate[Ready]) -> tuple[int, int, str]:
     """The order of admission: by priority, then the oldest write, then by name."""
     view, start = candidate
-    commit = start if isinstance(start, Commit) else start.commit
-    return -int(commit.config["priority"]), view.revision, view.job
+    match start:
+        case Commit(config):
+            wanted = config
+        case Record(plan):
+            wanted = plan.config
+        case StartRescale(commit) | StartRollout(commit):
+            wanted = commit.config
+    return -int(wanted["priority"]), view.revision, view.job
 
 
 class Queue(Generic[Ready]):
@@ -84,10 +100,17 @@ class Queue(Generic[Ready]):
         return self.picked.pop() if len(self.picked) > max(0, self._room) else None
 
 
-def put_off(candidate: Candidate[Start], room: Room) -> Wait:
-    """What a candidate without room is told. Its failures stay counted: only an attempt that goes well ends them."""
+def put_off(candidate: Candidate[Start], room: Room) -> Wait | Poll[Plan]:
+    """What a candidate without room is told. Its failures stay counted: only an attempt that goes well ends them. A
+    plan that would disrupt its job stays as it was recorded."""
     view, start = candidate
-    why = room.waits.for_rescale if isinstance(start, StartRescale) else room.waits.for_rollout
+    match start:
+        case Record(plan):
+            return Poll(plan if view.progress is None else view.progress.plan, room.waits.for_rescale)
+        case StartRescale(copies=copies):
+            why = room.waits.for_copy if copies else room.waits.for_rescale
+        case StartRollout():
+            why = room.waits.for_rollout
     return Wait(why, start.commit.difference, view.failures_since(view.revision), JobState.QUEUED)
 
 
@@ -97,24 +120,40 @@ class AdmissionQueue:
     Rescales and rollouts share one order and one limit, and rescales have a limit of their own. Rollouts leave room for
     the rescales that wait, so a release of many jobs does not hold every rescale up until its end: up to the limit of
     rescales, and half of all room at most. A job that is disrupted already, since a rollout goes on, needs no room.
+
+    A rescale that begins with a copy disrupts nothing yet: it only needs one of the places for copies. When it has
+    copied, and would disrupt its job, it goes before all that has not begun: its copy gets out of date.
     """
 
     def __init__(self, room: Room) -> None:
         self.room = room
+        self._copied: Queue[Start] = Queue(min(room.free, room.free_rescales))
+        self._copies: Queue[Start] = Queue(room.free_copies)
         self._rescales: Queue[Start] = Queue(room.free_rescales)
         self._rollouts: Queue[Start] = Queue(room.free)
 
     def offer(self, candidate: Candidate[Start]) -> Candidate[Start] | None:
         """Adds a candidate. Returns one that must wait, if that is known already."""
-        queue = self._rescales if isinstance(candidate.start, StartRescale) else self._rollouts
-        return queue.offer(candidate)
+        return self._queue_of(candidate.start).offer(candidate)
+
+    def _queue_of(self, start: Start) -> Queue[Start]:
+        match start:
+            case Record():
+                return self._copied
+            case StartRescale(copies=True):
+                return self._copies
+            case StartRescale():
+                return self._rescales
+            case StartRollout():
+                return self._rollouts
 
     def picked(self) -> tuple[list[Candidate[Start]], list[Candidate[Start]]]:
         """Those that may begin, first come first, and those that must wait."""
-        begin: list[Candidate[Start]] = []
-        late: list[Candidate[Start]] = []
-        rescales, free = self._rescales.picked, self.room.free
-        kept = min(_kept_for_rescales(self.room), sum(_needs_room(each) for each in rescales))
+        copied = len(self._copied.picked)
+        begin: list[Candidate[Start]] = [*self._copied.picked, *self._copies.picked]
+        free, places = self.room.free - copied, max(0, self.room.free_rescales - copied)
+        rescales, late = self._rescales.picked[:places], self._rescales.picked[places:]
+        kept = min(_kept_for_rescales(self.room, copied), sum(_needs_room(each) for each in rescales))
         for candidate in heapq.merge(rescales, self._rollouts.picked, key=_turn):
             is_rescale = isinstance(candidate.start, StartRescale)
             if not _needs_room(candidate):
@@ -128,9 +167,9 @@ class AdmissionQueue:
         return begin, late
 
 
-def _kept_for_rescales(room: Room) -> int:
-    """How many rescales may still begin in the room that rollouts leave to rescales."""
-    active = room.rescales - room.free_rescales
+def _kept_for_rescales(room: Room, begun: int) -> int:
+    """How many rescales may still begin in the room that rollouts leave to rescales, after so many in this round."""
+    active = room.rescales - room.free_rescales + begun
     return max(0, min(room.rescales, room.limit // 2) - active)
 
 

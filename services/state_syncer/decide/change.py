@@ -126,7 +126,9 @@ def _bring(view: JobView, expected: Config, running: Running) -> Nothing | Start
         )
         return Fail(detail, ChangeKind.FORBIDDEN, names)
     if view.restore is not None or (running.started and difference.kind is ChangeKind.RESCALE):
-        return StartRescale(replace(commit, difference=difference.only(ChangeKind.RESCALE)), view.restore)
+        # What tasks do last is not kept by a restore, and a job that is to stop needs no short stop.
+        copies = view.restore is None and running.asks_for_tasks and commit.asks_for_tasks
+        return StartRescale(replace(commit, difference=difference.only(ChangeKind.RESCALE)), view.restore, copies)
     is_whole = not (running.stopping or running.quiescing) and running.rollout is None
     is_current = running.revision >= view.revision and running.restarts >= view.restarts
     if not difference.fields and is_whole and is_current:

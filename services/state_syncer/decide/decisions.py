@@ -74,10 +74,12 @@ class Commit:
 @dataclass(frozen=True, slots=True)
 class StartRescale:
     """Checkpoints must be redistributed for the change: a rescale may begin once the budget has room. It ends in
-    `commit`, at a new generation; the difference is the part that needs the rescale."""
+    `commit`, at a new generation; the difference is the part that needs the rescale. `copies`: it begins with a copy of
+    the state, and the tasks run meanwhile."""
 
     commit: Commit
     restore: Restore | None = None
+    copies: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +113,14 @@ AnyPlan = TypeVar("AnyPlan", Plan, Rollout)
 class Record(Generic[AnyPlan]):
     """Record the plan as it is now, in one transaction with `commit`; then ask its container, if it has one.
 
-    `rejected`: the package of a rollout that is halted.
+    `rejected`: the package of a rollout that is halted. `disrupts`: the job is disrupted from now on, so the budget
+    must have room; until then the plan stays as it was recorded.
     """
 
     plan: AnyPlan
     commit: Commit | None = None
     rejected: Rejected | None = None
+    disrupts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,7 +157,7 @@ def _of_finish(job: JobRow, decision: Finish[Plan] | Finish[Rollout]) -> Effects
         told = LogEvent("package rolled out", job.job, plan.revision, ROLLOUT, {"tasks": plan.upgraded})
         kind, fields = ChangeKind.RESTART, plan.fields
     else:
-        told = LogEvent(COMMITTED, job.job, plan.revision, RESCALE, {"seconds": dict(seconds or {})})
+        told = LogEvent(COMMITTED, job.job, plan.revision, RESCALE, {"seconds": dict(seconds or {}), **_uncopied(plan)})
         kind, fields = ChangeKind.RESCALE, plan.fields if commit is None else commit.difference.names
     return Effects(
         commit=commit,
@@ -250,7 +250,12 @@ def _progress(job: JobRow, decision: Record[Plan] | Record[Rollout]) -> tuple[Lo
 
 
 def _about(plan: Plan) -> Mapping[str, Any]:
-    return {"step": plan.step.value, "to_generation": plan.generation, "container": plan.container}
+    about = {"step": plan.step.value, "to_generation": plan.generation, "container": plan.container}
+    return {**about, **_uncopied(plan)}
+
+
+def _uncopied(plan: Plan) -> Mapping[str, Any]:
+    return {"uncopied": plan.uncopied} if plan.uncopied else {}
 
 
 def _commit_kind(view: JobView, commit: Commit) -> str:

@@ -74,7 +74,8 @@ class Plan(Model):
     """The number of the present attempt, used for no other one; None before the first. Before the redistribution it is
     that of a copy of the state, which the redistribution goes on with."""
     container: str | None = None
-    """The container that was asked last."""
+    """The container that was asked last. Without a generation it is one whose copy was dropped: it may still work at
+    it, so the next attempt goes to another one."""
     losses: int = 0
     """How many containers were lost in this step."""
     ran_on: tuple[str, ...] = ()
@@ -84,11 +85,18 @@ class Plan(Model):
     """When the present step began."""
     seconds: dict[str, float] = Field(default_factory=dict)
     """How long each step took that is over."""
+    uncopied: str = ""
+    """Why the state was not copied while the tasks ran, or the copy was of no use."""
 
     def at(self, step: Step, now: datetime, container: str | None, generation: int | None) -> Plan:
         """The plan at the next step, for which `container` is asked."""
         changes = {"step": step, "step_at": now, "container": container, "generation": generation, "losses": 0}
         return self.model_copy(update=changes | {"seconds": self.seconds_until(now)})
+
+    @property
+    def has_attempt(self) -> bool:
+        """Whether the container is asked to fill the plan's generation, or has done so."""
+        return self.container is not None and self.generation is not None
 
     @property
     def step_number(self) -> int:
@@ -98,7 +106,7 @@ class Plan(Model):
     def describe(self, why: str = "") -> str:
         """What the plan waits for, in words for people; `why` says it better where it is known."""
         match self.step:
-            case Step.COPY if self.container is None:
+            case Step.COPY if not self.has_attempt:
                 usual = "until a container copies the state; all tasks run"
             case Step.COPY:
                 usual = f"{self.container} copies the state into generation {self.generation}; all tasks run"
@@ -111,7 +119,8 @@ class Plan(Model):
             case Step.SEAL:
                 usual = f"{self.container} ends the generation before {self.generation}"
         lost = f" (containers lost at it: {self.losses})" if self.losses else ""
-        return f"{self.step.value}: {why or usual}{lost}"
+        slow = f". All state moves while the job is stopped: {self.uncopied}" if self.uncopied else ""
+        return f"{self.step.value}: {why or usual}{lost}{slow}"
 
     def seconds_until(self, now: datetime) -> dict[str, float]:
         """The seconds of all steps when the present one ends at `now`."""
@@ -151,6 +160,11 @@ class PlanRow(NamedTuple):
     def is_rollout(self) -> bool:
         """Whether the plan is that of a rollout; all others are of rescales."""
         return bool(self._get("kind") == "rollout")
+
+    @property
+    def is_copying(self) -> bool:
+        """Whether the plan's job is not disrupted yet: all its tasks run."""
+        return bool(self._get("step") == Step.COPY.value)
 
     @property
     def container(self) -> str | None:

@@ -4,7 +4,7 @@
 
 The state is copied while the tasks run. If that fails, all of it is moved after the stop. One transaction commits that
 tasks take no more rows, once they have finished their batches another one the stop, and the last one the new running
-row; it ends the plan. A job without tasks, and one that is to be restored, begin with the stop.
+row; it ends the plan. A job without tasks, one that is to stop and one that is to be restored begin with the stop.
 
 Until `seal` is recorded the old generation can be resumed, so every failure resumes it. After that the plan only goes
 forward, to the configuration that it has recorded.
@@ -20,7 +20,9 @@ from enum import StrEnum
 from penstock.config.classify import classify
 from penstock.config.model import ChangeKind
 from penstock.tasks.host_task import INITIALIZE_SINK, POLICIES
-from services.state_syncer.decide.change import awaits_sink, decide, is_backing_off
+from penstock.tasks.redistribution import RedistributionReport
+from penstock.tasks.rollout import is_upgrade
+from services.state_syncer.decide.change import awaits_sink, decide, is_backing_off, restarted
 from services.state_syncer.decide.decisions import (
     BackingOff,
     Commit,
@@ -38,7 +40,7 @@ from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.progress import RUNNING_STEPS, IllegalMove, Plan, Progress, Step, elapsed
 from services.state_syncer.decide.view import JobView, Running
 from services.state_syncer.host_tasks.next_attempt import GiveUp, Retry, after_attempt
-from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Unanswered
+from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Outcome, Unanswered
 from services.state_syncer.host_tasks.plan_tasks import task_of
 
 LONGEST_SECONDS = {Step.COPY: 3600.0, Step.QUIESCE: 600.0, Step.AWAIT_STOPPED: 300.0, Step.REDISTRIBUTE: 3600.0}
@@ -59,6 +61,7 @@ class Fact(StrEnum):
     UNANSWERED = "the container has not finished"
     DONE = "the container has finished"
     FAILED = "the container failed"
+    UNMOVABLE = "the state cannot be moved"
     LOST = "the container is lost"
     GIVEN_UP = "the container is lost, as others were before"
 
@@ -86,6 +89,7 @@ MOVES: Mapping[tuple[Step, Fact], Move] = {
     (Step.COPY, Fact.UNANSWERED): Move.STAY,
     (Step.COPY, Fact.DONE): Move.HOLD,
     (Step.COPY, Fact.FAILED): Move.HOLD_UNCOPIED,
+    (Step.COPY, Fact.UNMOVABLE): Move.ABORT,
     (Step.COPY, Fact.GIVEN_UP): Move.HOLD_UNCOPIED,
     (Step.QUIESCE, Fact.CHANGED): Move.REPLAN,
     (Step.QUIESCE, Fact.LATE): Move.ABORT,
@@ -114,7 +118,7 @@ def begin_rescale(view: JobView, start: StartRescale, now: datetime, ran_on: Col
     """The first step of a rescale that may begin now. `ran_on`: the containers that have tasks of the job."""
     if view.running is None:
         raise IllegalMove(f"{view.job} has nothing to stop")
-    if ran_on and start.restore is None and view.running.asks_for_tasks:
+    if start.copies:
         return Record(_new_plan(start, now, ran_on, Step.COPY))
     return Record(_new_plan(start, now, ran_on, Step.AWAIT_STOPPED), replace(_resumed(view.running), stopping=True))
 
@@ -129,8 +133,7 @@ def continue_rescale(view: JobView, running: Running, progress: Progress, now: d
         case Move.STAY:
             return Poll(plan, _why(view, progress))
         case Move.HOLD | Move.HOLD_UNCOPIED as move:
-            held = replace(_resumed(running), quiescing=True)
-            return Record(plan.at(Step.QUIESCE, now, *_copy_of(plan, move)), held)
+            return _held(running, _after_copy(view, progress, found, move, now))
         case Move.STOP:
             stopped = replace(_resumed(running), stopping=True)
             return Record(plan.at(Step.AWAIT_STOPPED, now, plan.container, plan.generation), stopped)
@@ -141,7 +144,8 @@ def continue_rescale(view: JobView, running: Running, progress: Progress, now: d
         case Move.ASK:
             return _ask(progress, now)
         case Move.SEAL:
-            return Record(plan.at(Step.SEAL, now, plan.container, plan.generation))
+            sealing = plan.at(Step.SEAL, now, plan.container, plan.generation)
+            return Record(sealing.model_copy(update={"uncopied": plan.uncopied or _unused_copy(progress)}))
         case Move.RETRY:
             return RetryStep(_failure(view, progress, found))
         case Move.COMMIT:
@@ -159,9 +163,28 @@ def _why(view: JobView, progress: Progress) -> str:
     return f"{plan.container}: {told}" if told else ""
 
 
-def _copy_of(plan: Plan, move: Move) -> tuple[str | None, int | None]:
-    """The container that has copied the state, and the generation that it is in; None without a copy."""
-    return (plan.container, plan.generation) if move is Move.HOLD else (None, None)
+def _after_copy(view: JobView, progress: Progress, found: Fact, move: Move, now: datetime) -> Plan:
+    """The plan with the container that has copied the state and the generation that it is in; without a copy, with the
+    reason."""
+    plan = progress.plan
+    if move is Move.HOLD:
+        return plan.at(Step.QUIESCE, now, plan.container, plan.generation)
+    return _without_copy(plan, "" if found is Fact.NEEDLESS else _failure(view, progress, found).detail, now)
+
+
+def _without_copy(plan: Plan, why: str, now: datetime) -> Plan:
+    return plan.at(Step.QUIESCE, now, plan.container, None).model_copy(update={"uncopied": why})
+
+
+def _held(running: Running, plan: Plan) -> Record[Plan]:
+    """The tasks take no more rows, as soon as the budget has room."""
+    return Record(plan, replace(_resumed(running), quiescing=True), disrupts=True)
+
+
+def _unused_copy(progress: Progress) -> str:
+    """Why the redistribution made no use of a copy; empty when it did, or there was none."""
+    report = progress.outcome.report if isinstance(progress.outcome, Done) else None
+    return (report.uncopied or "") if isinstance(report, RedistributionReport) else ""
 
 
 def _new_plan(start: StartRescale, now: datetime, ran_on: Collection[str], step: Step) -> Plan:
@@ -187,7 +210,7 @@ def _fact(view: JobView, progress: Progress, now: datetime) -> Fact:
     match plan.step:
         case Step.COPY if not progress.has_state:
             found = Fact.NEEDLESS
-        case Step.COPY if plan.container is None:
+        case Step.COPY if not plan.has_attempt:
             found = Fact.UNASKED
         case Step.QUIESCE:
             found = Fact.QUIET if view.quiet.is_certain else Fact.BUSY
@@ -217,12 +240,19 @@ def _answer(view: JobView, progress: Progress) -> Fact:
     match after_attempt(task, progress.outcome, POLICIES[task.key.kind], container_lives=lives):
         case Done():
             return Fact.DONE
+        case GiveUp() if progress.plan.step is Step.COPY and _is_final(progress.outcome):
+            return Fact.UNMOVABLE
         case GiveUp(lost=lost):
             return Fact.GIVEN_UP if lost else Fact.FAILED
         case Retry(lost=lost):
             return Fact.LOST if lost else Fact.FAILED
         case _:
             return Fact.UNANSWERED
+
+
+def _is_final(outcome: Outcome) -> bool:
+    """Whether it would fail after a stop, too."""
+    return isinstance(outcome, Failed) and outcome.is_final
 
 
 def _ask(progress: Progress, now: datetime) -> Record[Plan] | Poll[Plan]:
@@ -234,8 +264,8 @@ def _ask(progress: Progress, now: datetime) -> Record[Plan] | Poll[Plan]:
     if plan.step is Step.COPY:
         return Record(plan.model_copy(update={"container": container, "generation": unused}))
     if plan.step is Step.AWAIT_STOPPED:
-        warm = plan.container if plan.container is not None and progress.container_lives else container
-        return Record(plan.at(Step.REDISTRIBUTE, now, warm, plan.generation or unused))
+        chosen = plan.container if plan.has_attempt and progress.container_lives else container
+        return Record(plan.at(Step.REDISTRIBUTE, now, chosen, plan.generation or unused))
     generation = unused if plan.step is Step.REDISTRIBUTE else plan.generation
     changes = {"container": container, "generation": generation, "losses": plan.losses + 1}
     return Record(plan.model_copy(update=changes))
@@ -254,7 +284,8 @@ def _replan(view: JobView, running: Running, plan: Plan, now: datetime) -> Resca
     """The same redistribution goes on when only the rest of the write is new; another one begins at the stopped job;
     without any the old generation goes on, as it does when another output has to be made first.
 
-    Tasks that still run only take rows again; what else is asked of them is decided once no plan is recorded.
+    Tasks that still run only take rows again; what else is asked of them is decided once no plan is recorded. While
+    state is copied, see `_while_copying`.
     """
     is_running = plan.step in RUNNING_STEPS
     decision = decide(replace(view, running=replace(running, stopping=True)), now)
@@ -266,6 +297,8 @@ def _replan(view: JobView, running: Running, plan: Plan, now: datetime) -> Resca
             return End(plan, replace(_resumed(running), then=waits))
         case StartRescale(commit, restore) if is_running and restore is not None:
             return _taken_back(plan, running, commit)
+        case StartRescale() if plan.step is Step.COPY:
+            return _while_copying(view, running, plan, decision, now)
         case StartRescale():
             begun = plan.step_at if plan.step is Step.QUIESCE else now
             fresh = _new_plan(decision, begun, plan.ran_on, plan.step if is_running else Step.AWAIT_STOPPED)
@@ -276,6 +309,27 @@ def _replan(view: JobView, running: Running, plan: Plan, now: datetime) -> Resca
             return End(plan, _resumed(running), decision)
         case _:
             raise IllegalMove(f"{decision} cannot follow from a change of {plan}")
+
+
+def _while_copying(view: JobView, running: Running, plan: Plan, start: StartRescale, now: datetime) -> RescaleStep:
+    """A copy may take long, so what people wait for does not wait for it. The copy goes on, or begins again for another
+    size, for as long as all copies of the plan may take.
+
+    - A restart that a user asked for is committed at once; the plan goes on.
+    - Another package or query goes on without the copy: the job may crash with what it has.
+    - A stop ends the plan: nothing was disturbed.
+    """
+    if not start.commit.asks_for_tasks:
+        return _taken_back(plan, running, start.commit)
+    # A target that changes again and again begins a copy each time: the step began with the first of them.
+    fresh = _new_plan(start, plan.step_at, plan.ran_on, Step.COPY).model_copy(update={"container": plan.container})
+    goes_on = _carried_over(plan, fresh) if _same_target(running, plan, fresh) else fresh
+    if is_upgrade(tuple(change.path for change in classify(plan.config, fresh.config).fields)):
+        return _held(running, _without_copy(goes_on, "another package or query was asked for meanwhile", now))
+    if view.restarts <= running.restarts:
+        return Record(goes_on)
+    rollout = restarted(running.rollout, view.restarts)
+    return Record(goes_on, replace(_resumed(running), restarts=view.restarts, rollout=rollout))
 
 
 def _taken_back(plan: Plan, running: Running, commit: Commit) -> End[Plan]:
@@ -311,5 +365,8 @@ def _failure(view: JobView, progress: Progress, found: Fact) -> Fail:
         case Failed(why) | Lost(why):
             said = f": {why}"
         case _:
-            said = f": {view.quiet}; the job was never stopped" if plan.step is Step.QUIESCE else ""
-    return Fail(f"{' '.join(told)}: {found.value}{said}", ChangeKind.RESCALE, plan.fields)
+            said = f": {view.quiet}" if plan.step is Step.QUIESCE else ""
+    ended = (
+        "; the job was never stopped" if plan.step in RUNNING_STEPS and MOVES[plan.step, found] is Move.ABORT else ""
+    )
+    return Fail(f"{' '.join(told)}: {found.value}{said}{ended}", ChangeKind.RESCALE, plan.fields)

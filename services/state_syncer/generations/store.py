@@ -35,8 +35,10 @@ _NOTE = """
     ORDER BY held.job, fresh.generation LIMIT :at_most
     ON CONFLICT DO NOTHING
     """
-# Above the one that runs: taken by an attempt, and not committed since. A plan of a rescale that does not say its
-# generation, or says none that this version can read, may be about any: then all of the job count as used.
+# Above the one that runs: taken by an attempt, and not committed. Each record of a plan is noted in its transaction
+# (`SyncStore.write`), so an attempt that was given up is noted before a later one can be committed. A plan of a rescale
+# that does not say its generation, or says none that this version can read, may be about any: then all of the job count
+# as used.
 _UNUSED = """
     UPDATE generations AS held SET unused_since = now(), attempted = coalesce(held.generation > found.runs, false)
     FROM (

@@ -17,7 +17,7 @@ from penstock.control.logs import logger
 from penstock.tasks.host_request import HostRequest
 from penstock.tasks.host_task import POLICIES, HostTask
 from penstock.wire.host_task_client import HostTaskClient
-from penstock.wire.host_tasks import LEADER_EPOCH, LOST, HostTaskAnswer, HostTaskState
+from penstock.wire.host_tasks import BROKEN, LEADER_EPOCH, LOST, HostTaskAnswer, HostTaskState
 from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Lost, Outcome, Unanswered
 
 log = logger(__name__)
@@ -206,7 +206,7 @@ def _outcome(request: HostRequest, answer: HostTaskAnswer) -> Outcome:
         case HostTaskState.FAILED if answer.error_kind == LOST:
             return Lost(answer.error or "no reason given")
         case HostTaskState.FAILED:
-            return Failed(answer.error or "no reason given")
+            return Failed(answer.error or "no reason given", is_final=answer.error_kind == BROKEN)
 
 
 def _done(request: HostRequest, answer: HostTaskAnswer) -> Done | Failed:

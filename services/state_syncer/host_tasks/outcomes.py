@@ -25,9 +25,10 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The container tried and could not, or refused."""
+    """The container tried and could not, or refused. `is_final`: only another request can help."""
 
     error: str
+    is_final: bool = False
 
 
 @dataclass(frozen=True, slots=True)

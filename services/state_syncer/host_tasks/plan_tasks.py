@@ -46,7 +46,7 @@ class PlanTasks:
         plan = progress.plan
         task = task_of(view.job, plan, view.failures)
         candidate = pick(task, self._candidates)
-        if candidate is not None and plan.container is None and plan.step in (Step.COPY, Step.AWAIT_STOPPED):
+        if candidate is not None and not plan.has_attempt and plan.step in (Step.COPY, Step.AWAIT_STOPPED):
             # Each observation counts, so that plans that begin together are spread.
             self._candidates.add(REDISTRIBUTE, candidate)
         seen = replace(
@@ -61,7 +61,8 @@ class PlanTasks:
     def attempts(self, asked: Iterable[tuple[JobView, Plan]]) -> Iterator[Attempt]:
         """What to ask for the plans' steps: nothing while tasks stop, or no container is chosen."""
         for view, plan in asked:
-            if plan.step in (Step.QUIESCE, Step.AWAIT_STOPPED) or view.running is None or plan.container is None:
+            is_idle = plan.step in (Step.QUIESCE, Step.AWAIT_STOPPED) or not plan.has_attempt
+            if is_idle or view.running is None or plan.container is None:
                 continue
             place = self._candidates.places.get(plan.container)
             key, url = key_of(view.job, plan, view.failures), "" if place is None else place.url

@@ -13,7 +13,7 @@ from penstock.control.logs import logger
 from penstock.store.running import CommitRow
 from services.state_syncer.decide.budget import AdmissionQueue, Candidate, Room, Start, put_off
 from services.state_syncer.decide.change import awaits_sink, wait
-from services.state_syncer.decide.decisions import Commit, Decision, Fail, StartRescale, StartRollout, Wait
+from services.state_syncer.decide.decisions import Commit, Decision, Fail, Record, StartRescale, StartRollout, Wait
 from services.state_syncer.decide.effects import Effects, LogEvent, effects, plan_effects
 from services.state_syncer.decide.next_step import next_step
 from services.state_syncer.decide.progress import Plan
@@ -94,6 +94,9 @@ class Round:
     def _has_to_wait(self, view: JobView, decision: Decision) -> bool:
         """Whether the decision cannot be carried out at once: an output has to be made, or there must be room."""
         match decision:
+            case Record(Plan() as plan, commit, disrupts=True):
+                self._offer(Candidate(view, Record(plan, commit, disrupts=True)))
+                return True
             case StartRescale(commit) | StartRollout(commit):
                 if not self._awaits_output(view, commit, is_start=True):
                     self._offer(Candidate(view, decision))
@@ -116,11 +119,14 @@ class Round:
         for view, waits in self._outputs.picked():
             self._put_off(view, waits)
         for view, start in picked.admitted:
-            if isinstance(start, StartRescale):
-                ran_on = picked.ran_on.get(view.job, ())
-                self._carry_out(view, partial(begin_rescale, view, start, self._now, ran_on))
-            else:
-                self._carry_out(view, partial(begin_rollout, view, start, self._now, self._policy))
+            match start:
+                case Record():
+                    self._carry_out(view, partial(_decided, start))
+                case StartRescale():
+                    ran_on = picked.ran_on.get(view.job, ())
+                    self._carry_out(view, partial(begin_rescale, view, start, self._now, ran_on))
+                case StartRollout():
+                    self._carry_out(view, partial(begin_rollout, view, start, self._now, self._policy))
         for each in picked.late:
             self._leave_waiting(each)
 
@@ -146,10 +152,11 @@ class Round:
     def _leave_waiting(self, late: Candidate[Start]) -> None:
         """A rollout that is under way goes on meanwhile."""
         view = late.view
+        told = put_off(late, self._admission.room)
         if view.rolling is not None:
             self._carry_out(view, lambda: carry_on(view, self._now, self._policy))
         else:
-            self._carry_out(view, lambda: wait(view, put_off(late, self._admission.room)))
+            self._carry_out(view, lambda: wait(view, told) if isinstance(told, Wait) else told)
 
     def _awaits_output(self, view: JobView, commit: Commit, *, is_start: bool) -> bool:
         """Whether an output has to be made first, or cannot be; then that is decided."""
@@ -201,6 +208,10 @@ class Round:
             self.rollouts_ended += isinstance(job, RollingJob) and found.plan.plan is None
         self.events += [event for event in found.events if is_new or not event.if_new]
         self.look_soon |= found.soon
+
+
+def _decided(decision: Decision) -> Decision:
+    return decision
 
 
 def _fail_of(bug: Exception) -> Fail:

@@ -128,7 +128,8 @@ class StateSyncer:
         for view in self._some_views(found) if some_only and not all_read else found.views:
             this.add(view)
         if not all_read:
-            for view in found.queued(rescales=room.free_rescales, rollouts=room.free):
+            rescales = max(0, room.free_rescales) + max(0, room.free_copies)
+            for view in found.queued(rescales=rescales, rollouts=room.free):
                 this.add(view)
         this.batch.ranks = found.new_ranks
         return Decided(this, this.pick(found.ran_on))
@@ -141,11 +142,14 @@ class StateSyncer:
         return found.named(list(dict.fromkeys((*found.plans, *turn, *found.fresh[:MOST_NAMED]))))
 
     def _room(self, found: RoundInput, rolling: RollingJobs, rollouts_ended: int) -> Room:
-        """The room in the blast-radius budget. Jobs that are being deleted take none."""
-        rescales = sum(not row.deleting for row in found.plans.values())
+        """The room in the blast-radius budget. Jobs that are being deleted take none, nor those whose state is only
+        copied."""
+        plans = [row for row in found.plans.values() if not row.deleting]
+        copies = sum(row.is_copying for row in plans)
+        rescales = len(plans) - copies
         rollouts = sum(not job.deleting for job in rolling.jobs) + len(rolling.unreadable)
         active = rescales + rollouts - rollouts_ended
-        return self._budget.room(found.count_running(), active=active, rescales=rescales)
+        return self._budget.room(found.count_running(), active=active, rescales=rescales, copies=copies)
 
     def _show(self, jobs: int) -> None:
         metrics.ROUND_JOBS.set(jobs)

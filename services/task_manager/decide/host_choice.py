@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -21,6 +21,7 @@ SMALL_STATE_BYTES = 64 * 2**20
 SMALLEST_BYTES = 1024 * 2**20
 UNKNOWN_STATE_BYTES = 512 * 2**20
 FACTOR = 4
+SMALLEST_REST_BYTES = 300 * 2**20
 
 
 def host_key(spec: TaskSpec) -> HostKey:
@@ -45,21 +46,64 @@ def host_key_for(request: HostRequest, capacity_bytes: float) -> HostKey:
     state gets a host that runs no tasks: if the memory does not suffice, no task of another job ends with it.
     """
     shared = DEFAULT_KEY if request.host_config is None else _shared_key(request.host_config)
-    state_bytes = UNKNOWN_STATE_BYTES if request.known_state_bytes is None else request.known_state_bytes
-    if not POLICIES[request.kind].own_host or state_bytes <= SMALL_STATE_BYTES:
+    if not POLICIES[request.kind].own_host or _state_bytes(request) <= SMALL_STATE_BYTES:
         return shared
-    return replace(shared, memory_bytes=_own_memory_bytes(state_bytes, capacity_bytes), for_host_tasks=True)
+    # The next power of two is taken, so that states of about one size share a host.
+    rounded = 1 << (_needed_bytes(request, math.inf) - 1).bit_length()
+    return replace(shared, memory_bytes=_within(rounded, capacity_bytes), for_host_tasks=True)
 
 
-def _own_memory_bytes(state_bytes: int, capacity_bytes: float) -> int:
-    """The memory of a host for a state of this size: 1 GiB and four times the state, since state is read and written
-    at once.
+def _state_bytes(request: HostRequest) -> int:
+    return UNKNOWN_STATE_BYTES if request.known_state_bytes is None else request.known_state_bytes
 
-    The next power of two is taken, so that states of about one size share a host. It is at least 1 GiB, and no more
-    than the container has.
+
+def _needed_bytes(request: HostRequest, capacity_bytes: float) -> int:
+    """1 GiB and four times the state, since state is read and written at once."""
+    return _within(SMALLEST_BYTES + FACTOR * _state_bytes(request), capacity_bytes)
+
+
+def _within(wanted_bytes: int, capacity_bytes: float) -> int:
+    """At least 1 GiB, and no more than the container has."""
+    return int(max(SMALLEST_BYTES, min(wanted_bytes, capacity_bytes)))
+
+
+def place_for(
+    request: HostRequest, capacity_bytes: float, observed: Observed, limits: Limits, waiting: Collection[HostKey] = ()
+) -> HostKey | str:
+    """As `host_key_for`, beside the hosts that are up; why there is no memory for the host, for work that can be left
+    out. `waiting`: the keys of the hosts that other host tasks wait for.
+
+    A host that is idle and large enough is used: a redistribution goes on where the state was copied. Work that can be
+    left out is done beside tasks. The kernel ends one of the container's processes when no memory is left, which may be
+    one with tasks: so the largest heaps together must fit.
     """
-    rounded = 1 << (SMALLEST_BYTES + FACTOR * state_bytes - 1).bit_length()
-    return max(SMALLEST_BYTES, min(rounded, int(capacity_bytes)))
+    key = host_key_for(request, capacity_bytes)
+    if not key.for_host_tasks:
+        return key
+    needed = _needed_bytes(request, capacity_bytes)
+    up = [host for host in observed.hosts.values() if host.phase.stays and host.key not in waiting]
+    idle = [host.key.memory_bytes for host in up if _is_idle(host, key) and host.key.memory_bytes >= needed]
+    if idle:
+        return replace(key, memory_bytes=min(idle))
+    if not POLICIES[request.kind].spare_memory:
+        return key
+    keys = [host.key for host in observed.hosts.values()]
+    coming = {each for each in waiting if each.for_host_tasks}.difference(keys)
+    free = int(capacity_bytes - sum(_host_bytes(each, limits) for each in (*keys, *coming)))
+    if needed <= free:
+        return replace(key, memory_bytes=min(key.memory_bytes, free))
+    missing = f"{needed // 2**20} MiB of memory, and the hosts that are up leave {max(0, free) // 2**20} MiB"
+    return f"a host for the state needs {missing}"
+
+
+def _is_idle(host: HostView, key: HostKey) -> bool:
+    """Whether the host is of the key, whatever its memory, and nothing runs on it."""
+    return host.idle_since is not None and replace(host.key, memory_bytes=key.memory_bytes) == key
+
+
+def _host_bytes(key: HostKey, limits: Limits) -> int:
+    """The most memory that a host takes. A shared host has a heap, and a third of it for the rest of its JVM."""
+    return key.memory_bytes or limits.heap_bytes + max(limits.heap_bytes // 3, SMALLEST_REST_BYTES)
 
 
 def choose_hosts(

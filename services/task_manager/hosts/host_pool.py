@@ -9,9 +9,9 @@ from penstock.control.errors import BrokenTask
 from penstock.control.logs import logger
 from penstock.spark.channel import Event
 from services.task_manager.decide.actions import KillHost
+from services.task_manager.decide.effects import Effect, Send, Spawn
 from services.task_manager.decide.model import HostExit
 from services.task_manager.hosts.spark_hosts import SparkHost, SparkHosts
-from services.task_manager.state import Effect, Send, Spawn
 
 log = logger(__name__)
 

@@ -21,7 +21,7 @@ from penstock.spark.channel import RunHostTask as RunCommand
 from penstock.tasks.host_request import HostRequest
 from penstock.tasks.host_task import POLICIES, HostTask
 from penstock.tasks.spec import TaskSpec
-from penstock.wire.host_tasks import LEADER_EPOCH, LOST, HostTaskAnswer, HostTaskState
+from penstock.wire.host_tasks import BROKEN, LEADER_EPOCH, LOST, HostTaskAnswer, HostTaskState
 from services.task_manager.decide.actions import (
     Action,
     CancelHostTask,
@@ -31,7 +31,7 @@ from services.task_manager.decide.actions import (
     RunHostTask,
     StartHost,
 )
-from services.task_manager.decide.host_choice import host_key_for, may_start
+from services.task_manager.decide.host_choice import may_start, place_for
 from services.task_manager.decide.model import HostKey, HostPhase, Limits, Observed
 from services.task_manager.specs.spec_cache import SpecCache
 
@@ -98,15 +98,16 @@ class AcceptedHostTasks:
             detail = f"leader epoch {leader_epoch} is older than {self._leader_epoch}, which was heard before"
             raise Conflict(detail, field=LEADER_EPOCH, rule="newest")
 
-    def ask(self, task: HostTask, capacity_bytes: float) -> None:
-        """Takes a task in, unless it is known. The caller has validated it. Raises Conflict when it was cancelled."""
+    def ask(self, task: HostTask, host_key: HostKey) -> None:
+        """Takes a task in, for a host of the key, unless it is known. The caller has validated it. Raises Conflict when
+        it was cancelled."""
         self.require_newest_leader(task.leader_epoch)
         if task.key in self._never_again:
             raise Conflict(f"{task.key} was cancelled", field="key", rule="not_cancelled")
         self._leader_epoch = task.leader_epoch
         entry = self._entries.get(task.key)
         if entry is None:
-            self._entries[task.key] = Entry(task, host_key_for(task.request, capacity_bytes))
+            self._entries[task.key] = Entry(task, host_key)
             self._forget_oldest()
         elif entry.cancelled:
             entry.cancelled = False
@@ -125,6 +126,17 @@ class AcceptedHostTasks:
             entry.cancelled = True
         elif entry is not None:
             del self._entries[key]
+
+    def key_for(self, task: HostTask, capacity_bytes: float, observed: Observed, limits: Limits) -> HostKey:
+        """The key of the host for a task, chosen once. Raises Conflict when there is no memory for work that can be
+        left out."""
+        if task.key in self._entries:
+            return self._entries[task.key].host_key
+        waiting = [entry.host_key for entry in self.waiting()]
+        found = place_for(task.request, capacity_bytes, observed, limits, waiting)
+        if isinstance(found, str):
+            raise Conflict(found, field="state_bytes", rule="fits_into_free_memory")
+        return found
 
     def is_over(self, key: str) -> bool:
         """Whether there is nothing to wait for."""
@@ -315,7 +327,7 @@ def place(
 
 def _answer(request: HostRequest, reply: Reply) -> HostTaskAnswer:
     if not reply.ok:
-        kind = "broken" if reply.error_kind == "broken_task" else "retryable"
+        kind = BROKEN if reply.error_kind == "broken_task" else "retryable"
         return _failure(reply.error or "no reason given", kind)
     if request.Report is None:
         return HostTaskAnswer(state=HostTaskState.DONE)

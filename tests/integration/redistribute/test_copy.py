@@ -88,9 +88,10 @@ def test_all_four_stores_of_a_join_are_brought_up_to_date(runtime: Runtime, even
 def test_rounds_of_changes_while_rows_come(
     runtime: Runtime, events: Events, summing: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """1. During the copy the tasks read on, twice. 2. Nothing changes after it. 3. The new tasks begin with batch 2,
-    and another rescale copies their state from there."""
+    """1. During the copy the tasks read on, twice, and delete the versions that it began with. 2. Nothing changes after
+    it. 3. The new tasks begin with batch 2, and another rescale copies their state from there."""
     more = iter([(300, 375), (375, 450)])
+    begun_with = [path for index in range(2) for path in summing.checkpoint(index).glob("state/*/*/*.delta")]
     move, change = StateMover.move, StateMover.change
 
     def meanwhile(work: Any, *arguments: Any) -> Any:
@@ -98,6 +99,9 @@ def test_rounds_of_changes_while_rows_come(
         for lo, hi in [found] if (found := next(more, None)) else []:
             events.add_range(lo, hi)
             summing.run()
+            if hi == 450:
+                for path in begun_with:
+                    path.unlink()
         return done
 
     monkeypatch.setattr(StateMover, "move", lambda self: meanwhile(move, self))
@@ -108,6 +112,7 @@ def test_rounds_of_changes_while_rows_come(
     report = summing.rescale(task_count=3)
     assert (report.state_rows, report.changed_rows) == (60, 0)
     assert (summing.checkpoint(0) / "commits/2").exists()
+    assert not list(summing.checkpoint(0).parent.glob("PINNED-*"))
     summing.copy(task_count=2)
     assert summing.rescale(task_count=2).changed_rows == 0
     finish(summing, events)
@@ -139,6 +144,7 @@ def test_what_does_not_fit_is_moved_as_a_whole(
         monkeypatch.setattr(StateMover, "change", _changes_are_gone)
     report = summing.rescale(task_count=3)
     assert (report.state_rows, report.changed_rows) == (60, None)
+    assert (report.uncopied is None) == (spoilt in ("half a copy", "not readable"))
     assert not (folder / MANIFEST).exists()
     finish(summing, events)
 
@@ -146,16 +152,18 @@ def test_what_does_not_fit_is_moved_as_a_whole(
 def test_a_redistribution_that_died_at_the_changes_begins_anew(
     runtime: Runtime, events: Events, summing: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """1. Copied; rows come. 2. The host dies after it wrote the changes. 3. Asked again it uses no copy. 4. Late
-    attempts touch nothing once the new tasks have started."""
+    """1. Copied; rows come. 2. The host dies after it wrote the changes. 3. A late copy is fenced. 4. Asked again, the
+    redistribution uses no copy. 5. Late attempts touch nothing once the new tasks have started."""
     summing.copy(task_count=3)
     events.add_range(300, 450)
     summing.run()
     with monkeypatch.context() as patch:
         patch.setattr(engine._Redistribution, "_plan", _fail)
         with pytest.raises(KeyboardInterrupt):
-            redistribute(runtime, summing.target(task_count=3))
+            redistribute(runtime, summing.target(task_count=3).model_copy(update={"stopped_at": 5}))
     request = summing.target(task_count=3)
+    with pytest.raises(Fenced, match="has an owner of commit"):
+        summing.copy(task_count=3)
     report = summing.rescale(task_count=3)
     assert report.changed_rows is None
     finish(summing, events)
@@ -199,6 +207,29 @@ def test_the_files_sink_finds_a_log_of_all_batches_before_the_first(
         path.name for path in (tmp_path / "out/g2/task-0/_spark_metadata").iterdir() if path.suffix == ".compact"
     )
     assert logs[:2] == ["1.compact", "3.compact"]
+
+
+@pytest.mark.long
+def test_a_files_output_forgets_the_batches_that_an_attempt_had_planned(
+    runtime: Runtime, events: Events, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1. A copy fits, so the new task's first batch is number 1. 2. The host dies before the commit. 3. Asked again
+    it moves all state, with the first batch 0. 4. The new tasks start and write."""
+    events.add_range(0, 300)
+    job = make_job(runtime, events, WINDOW, output={"type": "files", "path": str(tmp_path / "out")}, task_count=1)
+    job.run()
+    job.copy(task_count=2)
+    events.add_range(300, 600)
+    job.run()
+    with monkeypatch.context() as patch:
+        patch.setattr(NewGeneration, "commit_batch", _fail)
+        with pytest.raises(KeyboardInterrupt):
+            redistribute(runtime, job.target(task_count=2))
+    assert (tmp_path / "out/g2/task-0/_spark_metadata/1").exists()
+    assert job.rescale(task_count=2).changed_rows is None
+    events.add_range(600, 900)
+    job.run()
+    assert (tmp_path / "out/g2/task-0/_spark_metadata/1").read_text() != "v1"
 
 
 def _fail(*_: Any) -> None:

@@ -50,6 +50,14 @@ RESCALED = (
             None,
         ),
         (STOPPED, {"task_count": 4}, ChangeKind.RESCALE, ("await_stopped", "redistribute", "seal", "commit"), (), 0.0),
+        (
+            {},
+            {"task_count": 4} | STOPPED,
+            ChangeKind.RESCALE,
+            ("stop_tasks", "await_stopped", "redistribute", "seal", "commit"),
+            TWO,
+            None,
+        ),
         ({}, {"output_mode": "update"}, ChangeKind.FORBIDDEN, (), (), None),
     ],
 )

@@ -8,6 +8,9 @@ import pytest
 
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import JobConfig
+from penstock.control.errors import BrokenCheckpoint, BrokenTask, Unavailable
+from penstock.spark.failures import failure_of
+from penstock.spark.redistribute import copy
 from penstock.spark.redistribute.copy import FEW_ROWS, MOST_ROUNDS, goes_on, versions_since
 from penstock.spark.redistribute.keys import KeyFunction
 from penstock.spark.redistribute.manifest import CopyManifest, parse_manifest
@@ -78,6 +81,26 @@ def test_a_manifest_is_read_as_it_was_written_or_not_at_all() -> None:
 def test_a_task_that_begins_during_the_copy_has_all_its_changes_moved() -> None:
     old = [OldState(f"task-{index}", KeyGroupRange(index, index + 1), 6 + index, {}) for index in range(2)]
     assert versions_since(old[:1], old) == [7, 0]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (BrokenCheckpoint("2.delta was deleted"), "retryable"),
+        (BrokenTask("the inputs have different keys"), "broken_task"),
+    ],
+)
+def test_files_that_change_under_a_copy_do_not_end_the_rescale(
+    error: Exception, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(copy, "_Copy", fail)
+    nothing: Any = None
+    with pytest.raises((Unavailable, BrokenTask)) as raised:
+        copy.copy_state(nothing, nothing)
+    assert failure_of(raised.value).error_kind == kind
 
 
 def test_the_sinks_log_has_the_names_that_spark_looks_for() -> None:

@@ -10,7 +10,7 @@ from subprocess import PIPE, Popen
 import pytest
 
 from penstock.control.errors import BrokenCheckpoint, Fenced
-from penstock.spark.fence import FENCE, Mark, Token, claimed, next_token, parse_fence
+from penstock.spark.fence import BEFORE_ALL_STOPS, FENCE, Mark, Token, claimed, next_token, parse_fence
 from penstock.spark.files import LOCAL_FILES
 
 PROCESSES, CLAIMS_EACH = 4, 25
@@ -85,6 +85,10 @@ def test_no_two_processes_get_the_same_token(tmp_path: Path) -> None:
         ("3.1\nother\n6.0\n", 4, Mark(5), "4.1\nh\n6.0\n"),
         ("3.1\nother\n6.0\n", None, Mark(5, 9), None),
         ("3.1\nother\n5.3\n", None, Mark(5, 2), None),
+        (None, None, BEFORE_ALL_STOPS, "0.1\nh\n0.0\n"),
+        ("0.1\nother\n0.0\n", None, BEFORE_ALL_STOPS, "0.2\nh\n0.0\n"),
+        ("0.1\nother\n0.0\n", None, Mark(5, 2), "0.2\nh\n5.2\n"),
+        ("0.2\nother\n5.2\n", None, BEFORE_ALL_STOPS, None),
     ],
 )
 def test_a_claim_without_an_epoch_follows_no_older_commit(

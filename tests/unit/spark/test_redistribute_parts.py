@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from penstock.config.keygroups import KeyGroupRange
-from penstock.config.model import Input
-from penstock.control.errors import BrokenCheckpoint, BrokenTask
+from penstock.config.model import FilesOutput, Input, JobConfig
+from penstock.control.errors import BrokenCheckpoint, BrokenTask, Fenced
 from penstock.spark.checkpoint import commit_text, offsets_text, parse_offsets
-from penstock.spark.fence import Token, next_token
+from penstock.spark.fence import Mark, Token, next_token
+from penstock.spark.files import LOCAL_FILES
+from penstock.spark.redistribute import new
 from penstock.spark.redistribute.keys import KeyedOperator, KeyFunction, key_functions, require_operators
 from penstock.spark.redistribute.level import Span, cuts, furthest, lagging, offsets_left
 from penstock.spark.redistribute.move import require_same
+from penstock.spark.redistribute.new import NewGeneration, NewTask
 from penstock.spark.redistribute.offsets import SourceOffsets, line_of, merged, parse_line, sliced
-from penstock.spark.redistribute.positions import Trace, topics_of
+from penstock.spark.redistribute.positions import Trace, task_specs, topics_of
 from penstock.spark.redistribute.stores import StateStoreInfo, metadata_for, parse_operator
+from penstock.spark.sinks.folder_owner import LOG, QUERY, bind
+from penstock.spark.task import Runtime
+from penstock.tasks.redistribution import Layout
+from penstock.tasks.spec import TaskSpec
+from tests.support.store.jobs import make_config
 
 STORE = StateStoreInfo(0, "stateStoreSave", "default", 0)
 
@@ -226,3 +237,61 @@ def test_state_that_is_not_as_before_is_an_error() -> None:
 def test_a_claim_without_an_epoch_stays_in_the_present_one() -> None:
     assert next_token(None, None, "c") == Token(0, 1)
     assert next_token("7.3\nhost\n", None, "c") == Token(7, 4)
+
+
+class Attempts:
+    """Attempts at the second generation of a job of one task with a files output, without Spark."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.output, self.checkpoint = folder / "out/g2/task-0", str(folder / "g2/task-0")
+        output = FilesOutput(path=str(folder / "out"))
+        config = JobConfig.model_validate(make_config()).model_copy(update={"output": output})
+        layout = Layout(generation=2, config=config, ranges=(KeyGroupRange(0, 8),))
+        self._spec = task_specs("j", layout)[0]
+        self._runtime = cast(Runtime, SimpleNamespace(files=LOCAL_FILES, settings=SimpleNamespace(checkpoint_root="")))
+        monkeypatch.setattr(new, "_new_task", self._claimed)
+
+    def begin(self) -> NewGeneration:
+        return NewGeneration(self._runtime, [self._spec], None)
+
+    def plan(self, batch_id: int) -> None:
+        """What `plan_batch` leaves."""
+        for name in (f"{self.output}/{LOG}", f"{self.checkpoint}/offsets"):
+            LOCAL_FILES.write(f"{name}/{batch_id}", b"v1")
+
+    def _claimed(self, _: Runtime, spec: TaskSpec, mark: Mark | None) -> NewTask:
+        token = LOCAL_FILES.claim(self.checkpoint, None, "host", mark)
+        return NewTask(spec, self.checkpoint, token, cast(Any, None), cast(Any, None))
+
+
+@pytest.fixture
+def attempts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Attempts:
+    return Attempts(tmp_path, monkeypatch)
+
+
+def test_what_an_attempt_planned_is_in_no_log_when_the_next_one_begins(attempts: Attempts) -> None:
+    """1. A copy fits: the first attempt plans batch 3, and dies. 2. The next one moves all state, and plans batch 0.
+    3. The task may start."""
+    attempts.begin()
+    attempts.plan(3)
+    attempts.begin().clear()
+    attempts.plan(0)
+    bind(LOCAL_FILES, str(attempts.output), "the query", planned=0)
+    assert LOCAL_FILES.names(f"{attempts.output}/{LOG}") == ["0"]
+
+
+def test_a_late_attempt_deletes_nothing_of_the_log(attempts: Attempts) -> None:
+    late = attempts.begin()
+    attempts.begin()
+    attempts.plan(0)
+    with pytest.raises(Fenced):
+        late.clear()
+    assert LOCAL_FILES.names(f"{attempts.output}/{LOG}") == ["0"]
+
+
+def test_the_log_of_a_query_stays(attempts: Attempts) -> None:
+    fresh = attempts.begin()
+    attempts.plan(0)
+    LOCAL_FILES.write(f"{attempts.output}/{QUERY}", b"of a query")
+    fresh.clear()
+    assert LOCAL_FILES.names(f"{attempts.output}/{LOG}") == ["0"]

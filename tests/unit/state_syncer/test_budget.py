@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 
 from penstock.model.jobs import JobState
 from services.state_syncer.decide.budget import AdmissionQueue, Budget, Candidate, Queue, Room, put_off
-from services.state_syncer.decide.decisions import Commit, StartRescale, StartRollout
+from services.state_syncer.decide.decisions import Commit, Poll, Record, StartRescale, StartRollout, Wait
+from services.state_syncer.decide.progress import Plan, Progress, Step
 from services.state_syncer.decide.view import JobView, SyncRecord
 from services.state_syncer.decide.waves import Rolling, Rollout
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ROLLOUT = Rollout(steps=(), revision=1, restarts=0, fields=(), leaves=(), ends=(1,), begun_at=NOW, step_at=NOW)
+
+PLAN = Plan(step=Step.QUIESCE, revision=1, restarts=0, config={}, fields=(), begun_at=NOW, step_at=NOW)
 
 
 def candidate(job: str, priority: int = 0, revision: int = 1) -> Candidate[StartRescale]:
@@ -36,7 +39,7 @@ def candidate(job: str, priority: int = 0, revision: int = 1) -> Candidate[Start
     ],
 )
 def test_the_smaller_of_share_and_count_and_at_least_one(budget: Budget, jobs: int, limit: int) -> None:
-    assert budget.room(jobs, active=3, rescales=2) == (limit, limit - 3, 20, 18)
+    assert budget.room(jobs, active=3, rescales=2, copies=4) == (limit, limit - 3, 20, 18, 20, 16)
 
 
 CANDIDATES = st.lists(
@@ -52,6 +55,20 @@ def test_priority_goes_first_then_the_oldest_write_then_the_name(entries: list[A
     order = [job for job, _, _ in sorted(entries, key=lambda entry: (-entry[1], entry[2], entry[0]))]
     assert picked == order[: max(0, room)]
     assert {each.view.job for each in late if each is not None} == set(order[max(0, room) :])
+
+
+def copying(job: str, priority: int = 0, revision: int = 1) -> Candidate[StartRescale]:
+    """A job whose tasks run while its state is copied."""
+    found = candidate(job, priority, revision)
+    return found._replace(start=replace(found.start, copies=True))
+
+
+def copied(job: str, priority: int = 0, revision: int = 1) -> Candidate[Any]:
+    """A job whose state is copied, and whose tasks are to take no more rows: what it runs has no priority."""
+    config: dict[str, Any] = {"priority": priority}
+    plan = PLAN.model_copy(update={"config": config})
+    step = Record(plan, Commit({"priority": 0}, revision, 1, 0, quiescing=True), disrupts=True)
+    return Candidate(JobView(job, revision, 0, False, expected=config), step)
 
 
 def upgrade(job: str, priority: int = 0, revision: int = 1) -> Candidate[Any]:
@@ -95,9 +112,11 @@ def test_a_job_that_waits_for_room_keeps_its_failures() -> None:
     """A rescale that fails each time it begins would never come to its quarantine otherwise."""
     waiting = candidate("a")
     failed = replace(waiting.view, sync=SyncRecord(JobState.FAILED, 1, failures=3))
-    assert put_off(waiting._replace(view=failed), Room(1, 0, 20, 20)).failures == 3
-    newer = replace(failed, revision=2)
-    assert put_off(waiting._replace(view=newer), Room(1, 0, 20, 20)).failures == 0
+    told = put_off(waiting._replace(view=failed), Room(1, 0, 20, 20))
+    newer = put_off(waiting._replace(view=replace(failed, revision=2)), Room(1, 0, 20, 20))
+    assert isinstance(told, Wait)
+    assert isinstance(newer, Wait)
+    assert (told.failures, newer.failures) == (3, 0)
 
 
 def test_a_job_that_a_rollout_disrupts_already_needs_no_room_to_be_rescaled() -> None:
@@ -106,7 +125,40 @@ def test_a_job_that_a_rollout_disrupts_already_needs_no_room_to_be_rescaled() ->
     assert turns(Room(1, 0, 20, 20), rolling, upgrade("b")) == (["a"], {"b"})
 
 
-def test_who_waits_is_told_which_limit_holds() -> None:
-    assert put_off(upgrade("a"), Room(5, 0, 2, 2)).detail == "waiting: no more than 5 jobs may be disrupted at once"
-    assert put_off(candidate("a"), Room(5, 1, 1, 0)).detail == "waiting: no more than 1 job may be rescaled at once"
-    assert put_off(candidate("a"), Room(1, 0, 20, 9)).detail == "waiting: no more than 1 job may be disrupted at once"
+@pytest.mark.parametrize(
+    ("candidate", "room", "why"),
+    [
+        (upgrade("a"), Room(5, 0, 2, 2), "no more than 5 jobs may be disrupted at once"),
+        (candidate("a"), Room(5, 1, 1, 0), "no more than 1 job may be rescaled at once"),
+        (candidate("a"), Room(1, 0, 20, 9), "no more than 1 job may be disrupted at once"),
+        (copying("a"), Room(5, 5, 2, 2, 3, 0), "no more than 3 jobs may be copied at once"),
+    ],
+)
+def test_who_waits_is_told_which_limit_holds(candidate: Candidate[Any], room: Room, why: str) -> None:
+    told = put_off(candidate, room)
+    assert isinstance(told, Wait)
+    assert told.detail == f"waiting: {why}"
+
+
+def test_a_copy_needs_no_room_where_jobs_are_disrupted_but_a_place_of_its_own() -> None:
+    waiting = (copying("a", revision=2), copying("b"), copying("c", priority=1), upgrade("d"))
+    assert turns(Room(1, 0, 1, 0, 2, 2), *waiting) == (["c", "b"], {"a", "d"})
+    assert turns(Room(1, 1, 1, 1, 2, 0), *waiting) == (["d"], {"a", "b", "c"})
+
+
+def test_what_is_copied_goes_before_all_that_has_not_begun() -> None:
+    """It takes the room, and the places of rescales, that it waited for; the usual order holds among several."""
+    waiting = (candidate("a", priority=2), upgrade("b", priority=2), copied("d"), copied("c", priority=1, revision=3))
+    assert turns(Room(2, 2, 20, 20), *waiting) == (["c", "d"], {"a", "b"})
+    assert turns(Room(9, 9, 2, 2), *waiting) == (["c", "d", "b"], {"a"})
+    assert turns(Room(9, 9, 1, 1), *waiting) == (["c", "b"], {"a", "d"})
+    assert turns(Room(1, 1, 20, 20), *waiting) == (["c"], {"a", "b", "d"})
+    assert turns(Room(1, 0, 20, 20), *waiting) == ([], {"a", "b", "c", "d"})
+
+
+def test_what_is_copied_stays_as_it_was_recorded_while_it_has_no_room() -> None:
+    waiting = copied("a")
+    before = PLAN.model_copy(update={"step": Step.COPY})
+    view = replace(waiting.view, progress=Progress(before, newest_generation=2))
+    told = put_off(waiting._replace(view=view), Room(1, 0, 20, 20))
+    assert told == Poll(before, "waiting: no more than 1 job may be disrupted at once")

@@ -8,15 +8,21 @@ from typing import Any
 
 import pytest
 
-from penstock.tasks.redistribution import CopyReport
+from penstock.tasks.redistribution import CopyReport, RedistributionReport
 from services.state_syncer.decide.change import decide
 from services.state_syncer.decide.decisions import End, Poll, Record, StartRescale
+from services.state_syncer.decide.effects import effects
 from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.progress import Restore, Step
 from services.state_syncer.decide.rescale import NOBODY, begin_rescale
+from services.state_syncer.host_tasks.next_attempt import LiveContainer
 from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Unanswered
+from services.state_syncer.host_tasks.plan_tasks import PlanTasks
 from tests.support.store.jobs import make_config
 from tests.unit.state_syncer.test_rescale import LATER, NEW, NOW, OLD, SAVEPOINT, STARTED, after, plan, view
+
+RESTORE = Restore(number=1, savepoint=SAVEPOINT, generation=1, config=OLD)
+STOPPED = OLD | {"desired_state": "stopped"}
 
 
 def test_it_begins_with_a_record_of_the_whole_write_and_the_tasks_run_on() -> None:
@@ -25,8 +31,21 @@ def test_it_begins_with_a_record_of_the_whole_write_and_the_tasks_run_on() -> No
     assert isinstance(decision, StartRescale)
     begun = begin_rescale(job, decision, NOW, {"a"})
     assert (begun.plan.step, begun.plan.config, begun.plan.generation, begun.commit) == (Step.COPY, NEW, None, None)
-    restore = replace(decision, restore=Restore(number=1, savepoint=SAVEPOINT, generation=1, config=OLD))
-    assert begin_rescale(job, restore, NOW, {"a"}).plan.step is Step.AWAIT_STOPPED, "what tasks do last is not kept"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"restore": RESTORE}, id="what tasks do last is not kept"),
+        pytest.param({"expected": NEW | {"desired_state": "stopped"}}, id="the job is to stop"),
+        pytest.param({"running": replace(STARTED, config=STOPPED)}, id="no task is to run"),
+    ],
+)
+def test_what_gains_nothing_by_a_copy_begins_with_the_stop(fields: dict[str, Any]) -> None:
+    job = replace(view(Step.SEAL), progress=None, running=STARTED)
+    decision = decide(replace(job, **fields), NOW)
+    assert isinstance(decision, StartRescale)
+    assert begin_rescale(job, decision, NOW, {"a"}).plan.step is Step.AWAIT_STOPPED
 
 
 def test_a_container_is_asked_to_copy_the_state_into_a_generation_of_its_own() -> None:
@@ -39,23 +58,46 @@ def test_a_container_is_asked_to_copy_the_state_into_a_generation_of_its_own() -
 
 
 @pytest.mark.parametrize(
-    ("fields", "copied"),
+    ("fields", "copied", "why"),
     [
-        ({"outcome": Done(CopyReport())}, ("a", 7)),
-        ({"outcome": Failed("disk full")}, (None, None)),
-        ({"outcome": Lost("silent")}, (None, None)),
-        ({"container_lives": False}, (None, None)),
-        ({"has_state": False}, (None, None)),
-        ({"has_state": False, "plan": plan(Step.COPY, container=None, generation=None)}, (None, None)),
+        ({"outcome": Done(CopyReport())}, ("a", 7), ""),
+        ({"outcome": Failed("disk full")}, ("a", None), "step copy_state on a: the container failed: disk full"),
+        ({"outcome": Lost("silent")}, ("a", None), "others were before: silent"),
+        ({"container_lives": False}, ("a", None), "the container is lost"),
+        ({"has_state": False}, ("a", None), ""),
+        ({"has_state": False, "plan": plan(Step.COPY, container=None, generation=None)}, (None, None), ""),
     ],
 )
-def test_copied_or_not_the_tasks_take_no_more_rows_then(fields: dict[str, Any], copied: Any) -> None:
-    """Only what was copied whole is kept: the number of any other copy is never used again."""
+def test_copied_or_not_the_tasks_take_no_more_rows_then(fields: dict[str, Any], copied: Any, why: str) -> None:
+    """Only what was copied whole is kept: the number of any other copy is never used again. The plan says why there is
+    no copy, and who may still be busy with one."""
     decision = after(view(Step.COPY, **fields), LATER)
     assert isinstance(decision, Record)
     assert decision.commit is not None
     assert (decision.plan.step, decision.plan.container, decision.plan.generation) == (Step.QUIESCE, *copied)
     assert (decision.commit.config, decision.commit.quiescing, decision.commit.stopping) == (OLD, True, False)
+    assert why in decision.plan.uncopied
+    assert bool(why) == bool(decision.plan.uncopied) == ("moves while the job is stopped" in decision.plan.describe())
+
+
+def test_a_copy_that_was_of_no_use_is_told_with_the_end() -> None:
+    """1. The redistribution could not use it. 2. The plan says so until its end, and the log with its commit."""
+    outcome = Done(RedistributionReport(uncopied="it is of another configuration"))
+    sealing = after(view(Step.REDISTRIBUTE, outcome), LATER).plan
+    assert "another configuration" in sealing.describe()
+    end = view(Step.SEAL, Done(), plan=sealing)
+    (told,) = effects(end, after(end, LATER), LATER).events
+    assert told.details["uncopied"] == "it is of another configuration"
+
+
+def test_state_that_cannot_be_moved_ends_the_plan_before_anything_is_stopped() -> None:
+    decision = after(view(Step.COPY, Failed("the task keeps the key (5)", is_final=True)), LATER)
+    assert isinstance(decision, End)
+    assert (decision.commit.config, decision.commit.stopping, decision.commit.quiescing) == (OLD, False, False)
+    assert decision.failure is not None
+    assert decision.failure.detail == (
+        "step copy_state on a: the state cannot be moved: the task keeps the key (5); the job was never stopped"
+    )
 
 
 def test_what_a_host_says_of_its_progress_is_told() -> None:
@@ -69,6 +111,19 @@ def test_a_copy_that_takes_too_long_does_not_fail_the_rescale() -> None:
     assert (decision.plan.step, decision.plan.generation) == (Step.QUIESCE, None)
 
 
+@pytest.mark.parametrize("step", [Step.COPY, Step.AWAIT_STOPPED])
+def test_who_may_still_be_busy_with_a_dropped_copy_is_asked_only_if_there_is_no_other(step: Step) -> None:
+    """A host for a large state does one thing at a time, and the job is stopped meanwhile."""
+    dropped = plan(step, container="a", generation=None)
+    seen = view(step, plan=dropped, presence=Presence.ABSENT)
+    for names, asked in (("ab", "b"), ("a", "a")):
+        places = {name: LiveContainer(name, frozenset()) for name in names}
+        tasks = PlanTasks({}, places, lambda key: Unanswered(), {})
+        assert list(tasks.attempts([(seen, dropped)])) == [], "nothing is asked of it for the dropped copy"
+        decision = after(tasks.observe(seen), LATER)
+        assert (decision.plan.container, decision.plan.generation) == (asked, 8)
+
+
 @pytest.mark.parametrize(("lives", "asked"), [(True, "a"), (False, "b")])
 def test_the_redistribution_goes_on_with_the_copy_where_it_is_warm(lives: bool, asked: str) -> None:
     copied = plan(Step.AWAIT_STOPPED, container="a", generation=7)
@@ -80,7 +135,7 @@ def test_the_redistribution_goes_on_with_the_copy_where_it_is_warm(lives: bool, 
 
 
 @pytest.mark.parametrize(
-    ("expected", "kept"), [(NEW | {"priority": 3}, (7, "a")), (make_config(task_count=8), (None, None))]
+    ("expected", "kept"), [(NEW | {"priority": 3}, (7, "a")), (make_config(task_count=8), (None, "a"))]
 )
 def test_a_new_write_while_state_is_copied_begins_another_copy_only_for_another_size(expected: Any, kept: Any) -> None:
     decision = after(view(Step.COPY, revision=7, expected=expected), LATER)
@@ -88,6 +143,38 @@ def test_a_new_write_while_state_is_copied_begins_another_copy_only_for_another_
     assert decision.commit is None
     assert (decision.plan.step, decision.plan.config) == (Step.COPY, expected)
     assert (decision.plan.generation, decision.plan.container) == kept
+
+
+def test_all_copies_of_a_plan_together_have_one_limit() -> None:
+    """A target that changes more often than a copy takes is rescaled in the end, without a copy."""
+    decision = after(view(Step.COPY, revision=7, expected=make_config(task_count=8)), NOW + timedelta(minutes=59))
+    assert (decision.plan.begun_at, decision.plan.step_at) == (NOW, NOW)
+    later = view(Step.COPY, revision=7, expected=decision.plan.config, plan=decision.plan)
+    held = after(later, NOW + timedelta(hours=1))
+    assert (held.plan.step, held.disrupts) == (Step.QUIESCE, True)
+    assert held.plan.seconds == {"copy_state": 3600.0}, "the job ran all that time"
+
+
+@pytest.mark.parametrize(("expected", "generation"), [(NEW, 7), (make_config(task_count=8), None)])
+def test_a_restart_that_a_user_asked_for_does_not_wait_for_the_copy(expected: Any, generation: int | None) -> None:
+    decision = after(view(Step.COPY, restarts=1, expected=expected), LATER)
+    assert (decision.plan.step, decision.plan.restarts, decision.plan.generation) == (Step.COPY, 1, generation)
+    assert (decision.commit.config, decision.commit.restarts) == (OLD, 1)
+    assert (decision.commit.stopping, decision.commit.quiescing, decision.disrupts) == (False, False, False)
+
+
+def test_another_package_or_query_does_not_wait_for_the_copy() -> None:
+    fixed = NEW | {"package": {"name": "p", "version": "2", "digest": None}}
+    decision = after(view(Step.COPY, revision=7, expected=fixed), LATER)
+    assert (decision.plan.step, decision.plan.config, decision.plan.generation) == (Step.QUIESCE, fixed, None)
+    assert "another package" in decision.plan.uncopied
+    assert decision.disrupts
+
+
+def test_a_stop_ends_the_plan_that_copies() -> None:
+    decision = after(view(Step.COPY, revision=7, expected=NEW | {"desired_state": "stopped"}), LATER)
+    assert isinstance(decision, End)
+    assert (decision.commit.config, decision.failure) == (OLD, None)
 
 
 @pytest.mark.parametrize("expected", [OLD, make_config(priority=3), make_config(package={"name": "p", "version": "2"})])

@@ -15,7 +15,7 @@ from penstock.tasks.host_task import POLICIES, HostTask
 from penstock.tasks.redistribution import RedistributionReport
 from penstock.wire.cluster import as_json
 from penstock.wire.host_task_client import HostTaskClient
-from penstock.wire.host_tasks import LOST, HostTaskAnswer, HostTaskState
+from penstock.wire.host_tasks import BROKEN, LOST, HostTaskAnswer, HostTaskState
 from services.state_syncer.host_tasks.dispatcher import Dispatcher, WantedHostTasks
 from services.state_syncer.host_tasks.outcomes import Attempt, Done, Failed, Lost, Unanswered
 from services.state_syncer.host_tasks.plan_tasks import key_of, request_of
@@ -107,6 +107,7 @@ def test_asking_returns_at_once_and_nothing_is_asked_twice_at_the_same_time(benc
         (DONE, Done(REPORT)),
         (HostTaskAnswer(state=HostTaskState.FAILED, error="disk full"), Failed("disk full")),
         (HostTaskAnswer(state=HostTaskState.FAILED, error="died", error_kind=LOST), Lost("died")),
+        (HostTaskAnswer(state=HostTaskState.FAILED, error="no", error_kind=BROKEN), Failed("no", is_final=True)),
         (Conflict("used already"), Failed("used already")),
         (Unavailable("refused"), Unanswered()),
     ],

@@ -78,7 +78,7 @@ def test_the_table_has_a_move_for_every_fact_that_a_step_can_find() -> None:
     copying = {Fact.CHANGED, Fact.LATE, Fact.NEEDLESS, Fact.UNASKED, Fact.UNANSWERED, Fact.DONE, Fact.FAILED}
     quiescing = {Fact.CHANGED, Fact.LATE, Fact.BUSY, Fact.QUIET}
     wanted = {
-        Step.COPY: copying | {Fact.GIVEN_UP},
+        Step.COPY: copying | {Fact.GIVEN_UP, Fact.UNMOVABLE},
         Step.QUIESCE: quiescing,
         Step.AWAIT_STOPPED: waiting,
         Step.REDISTRIBUTE: moving,
@@ -136,14 +136,15 @@ def test_a_job_that_quiesces_without_a_plan_is_released() -> None:
 
 
 def test_a_job_without_tasks_begins_with_a_stop() -> None:
-    job = replace(view(Step.SEAL), progress=None, running=replace(RUNNING, stopping=False))
+    idle = OLD | {"desired_state": "stopped"}
+    job = replace(view(Step.SEAL), progress=None, running=replace(STARTED, config=idle))
     decision = decide(job, NOW)
     assert isinstance(decision, StartRescale)
     hold = begin_rescale(job, decision, NOW)
     assert hold.commit is not None
     assert (hold.plan.step, hold.plan.config, hold.plan.fields) == (Step.AWAIT_STOPPED, NEW, ("task_count",))
     assert hold.plan.generation is None, "no number is taken before it is needed"
-    assert (hold.commit.config, hold.commit.generation, hold.commit.stopping) == (OLD, 3, True)
+    assert (hold.commit.config, hold.commit.generation, hold.commit.stopping) == (idle, 3, True)
 
 
 @pytest.mark.parametrize("presence", [Presence.PRESENT, Presence.UNKNOWN])

@@ -14,12 +14,14 @@ import pytest
 from penstock.control.errors import Fenced, StatementTimedOut, Unavailable
 from penstock.model.jobs import JobState
 from penstock.store.running import STATE_SYNCER
+from penstock.tasks.redistribution import CopyReport
 from services.state_syncer.decide.budget import Room, Waits
 from services.state_syncer.decide.effects import PlanWrite
-from services.state_syncer.decide.progress import Plan
+from services.state_syncer.decide.progress import Plan, Progress, Step
 from services.state_syncer.decide.view import JobView, Running
 from services.state_syncer.decide.waves import Rollout, RolloutPolicy
-from services.state_syncer.host_tasks.outcomes import UNANSWERED
+from services.state_syncer.host_tasks.next_attempt import LiveContainer
+from services.state_syncer.host_tasks.outcomes import UNANSWERED, Done
 from services.state_syncer.host_tasks.output_tasks import OutputTasks
 from services.state_syncer.host_tasks.plan_tasks import PlanTasks
 from services.state_syncer.round.fold import Round
@@ -93,6 +95,28 @@ def test_a_bug_that_one_job_meets_fails_this_job_alone(where: str) -> None:
     states = {write.job: write.new for write in this.batch.states}
     assert (states["broken"].state, states["good"].state) == (JobState.FAILED, JobState.SYNCED)
     assert states["broken"].detail.startswith("this is a bug in Penstock: ")
+
+
+def test_what_is_copied_waits_in_its_step_until_there_is_room() -> None:
+    """Two jobs have a copy, and there is room for one: the older write goes first."""
+    config = make_config(task_count=4)
+    fields = {"revision": 2, "restarts": 0, "config": config, "fields": ("task_count",)}
+    plan = Plan(step=Step.COPY, generation=2, container="a", begun_at=NOW, step_at=NOW, **fields)
+    seen = view("young", config, running=RUNNING, progress=Progress(plan, 2))
+    old = replace(seen, job="old", revision=1, progress=Progress(plan.model_copy(update={"revision": 1}), 2))
+    outputs = OutputTasks({}, lambda key: UNANSWERED, 1)
+    plans = PlanTasks({}, {"a": LiveContainer("url", frozenset())}, lambda key: Done(CopyReport()), {})
+    this = Round(NOW, RolloutPolicy(), plans, outputs)
+    this.open(Room(1, 1, 1, 1))
+    for each in (seen, old):
+        this.add(each)
+    this.begin(this.pick(lambda jobs: {}))
+    assert [(row.job, row.quiescing) for row in this.batch.commits] == [("old", True)]
+    steps = {write.job: write.plan.step for write in this.batch.plans if isinstance(write.plan, Plan)}
+    assert steps == {"old": Step.QUIESCE}
+    states = {write.job: write.new.detail for write in this.batch.states}
+    assert states["young"] == "copy_state: waiting: no more than 1 job may be disrupted at once"
+    assert [attempt.key.job for attempt in this.attempts()] == ["young"], "its copy is not forgotten"
 
 
 def test_a_rollout_that_cannot_be_read_leaves_the_job_as_it_is() -> None:

@@ -48,7 +48,7 @@ def test_what_waits_for_a_host_that_never_starts_is_lost() -> None:
     other = redistribution(package=OTHER)
     key = host_key_for(other, GIB)
     for counts in ((2, 3), (3, 3, 4), (4, 0, 2, 3)):
-        tasks.ask(host_task(other), GIB)
+        tasks.ask(host_task(other), key)
         for count in counts:
             assert not tasks.is_over(host_task(other).key)
             failures = {key: HostFailure(count, "no such package", 1.0)} if count else {}
@@ -108,7 +108,8 @@ def test_a_host_task_that_hangs_ends_its_own_host_and_is_lost() -> None:
 
 def test_each_host_task_of_an_own_host_has_the_whole_time_and_one_that_is_over_sets_no_limit() -> None:
     """1. A first redistribution takes long, and is done. 2. The second one begins after it, and may take as long: the
-    host is not killed for the first. 3. Nobody wants the second any more, and it hangs: the host is killed for it."""
+    host is not killed for the first. 3. Nobody wants the second any more, and it hangs: the host is killed soon, so
+    that other work finds room. 4. What was done stays done."""
     world = ready_world()
     first, second = large(2), large(3)
     state(world, first)
@@ -118,11 +119,25 @@ def test_each_host_task_of_an_own_host_has_the_whole_time_and_one_that_is_over_s
     state(world, second)
     world.wait(5.0)
     assert given(host) == [first, second]
+    world.wait(3000.0)
     world.container.cancel_host_task(host_task(second).key, 1)
-    world.wait(3890.0)
+    world.container.tick()
+    world.wait(29.0)
     assert (host.how, state(world, first)) == (None, HostTaskState.DONE)
-    world.wait(10.0)
+    world.wait(2.0)
     assert host.how is not None
+    assert state(world, first) is HostTaskState.DONE
+
+
+def test_a_host_whose_cancelled_task_ends_in_time_stays() -> None:
+    world = ready_world()
+    state(world, large())
+    host = own_host(world)
+    world.container.cancel_host_task(host_task(large()).key, 1)
+    world.container.tick()
+    host.answer()
+    world.wait(60.0)
+    assert host.how is None
 
 
 def test_no_host_with_tasks_is_killed_for_a_host_task() -> None:

@@ -15,7 +15,7 @@ from penstock.tasks.savepoint import SavedTask, SavepointRemoval, SavepointRepor
 from penstock.tasks.sinks import SinkRequest
 from penstock.wire.host_tasks import LOST, HostTaskAnswer, HostTaskState
 from services.task_manager.decide.actions import RunHostTask as RunAction
-from services.task_manager.decide.host_choice import host_key_for
+from services.task_manager.decide.host_choice import DEFAULT_KEY, host_key_for
 from services.task_manager.decide.model import Limits
 from services.task_manager.hosts.host_tasks import KEPT, AcceptedHostTasks
 from tests.support.task_manager.fake_hosts import FakeHost
@@ -237,7 +237,7 @@ def test_a_caller_may_wait_for_the_end() -> None:
 def test_the_oldest_that_are_over_are_forgotten() -> None:
     tasks = AcceptedHostTasks()
     for generation in range(2, KEPT + 4):
-        tasks.ask(host_task(redistribution(generation)), 2**30)
+        tasks.ask(host_task(redistribution(generation)), DEFAULT_KEY)
         if generation == 2:
             tasks.assign(RunAction(host_task(redistribution(2)).key, "h"), 1)
             tasks.host_exited("h", "killed", was_late=False)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from services.task_manager.decide.effects import Spawn
 from services.task_manager.decide.model import HostExit, HostKey
 from services.task_manager.hosts.host_pool import HostPool
 from services.task_manager.hosts.spark_hosts import SparkHosts
-from services.task_manager.state import Spawn
 from tests.support.spark.hosts import settings_for
 
 

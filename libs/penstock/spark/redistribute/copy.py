@@ -3,11 +3,12 @@
     round 1    all rows of the last finished batch of each old task, as version 1 of the new stores
     round n    what the old tasks have changed since, by Spark's files of changes, as version n
     verify     the old stores are read once more, at the versions that were copied, and compared with the new ones
+    round m    what the old tasks have changed since
     COPIED     the manifest is written
 
-The old tasks run meanwhile and notice nothing: their checkpoints are only read, and nobody claims them. After the
-stop `finish_copy` brings the last changes: its work grows with the changes, not with the state. Whatever does not fit
-leads to a full copy after the stop, as without this.
+The old tasks run meanwhile and notice nothing: their checkpoints are only read, and nobody claims them. What is read
+stays until the copy is whole (`pins.py`). After the stop `finish_copy` brings the last changes: its work grows with the
+changes, not with the state. Whatever does not fit leads to a full copy after the stop, as without this.
 """
 
 from __future__ import annotations
@@ -15,18 +16,22 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 
 from py4j.protocol import Py4JJavaError
 
-from penstock.control.errors import BrokenCheckpoint
+from penstock.control.errors import BrokenCheckpoint, Unavailable
 from penstock.control.logs import logger
 from penstock.spark.checkpoint import last_commit, planned_batch
 from penstock.spark.failures import failure_of
+from penstock.spark.fence import BEFORE_ALL_STOPS
 from penstock.spark.redistribute.keys import KeyFunction, state_keys
 from penstock.spark.redistribute.manifest import CopyManifest
 from penstock.spark.redistribute.move import Moved, StateMover, rows
 from penstock.spark.redistribute.new import NewGeneration
+from penstock.spark.redistribute.pins import Pins
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.redistribute.stores import OldState, StateStoreInfo, operators_of
 from penstock.spark.task import Runtime
@@ -43,9 +48,13 @@ _REPORT_SECONDS = 1.0
 def copy_state(runtime: Runtime, request: CopyRequest) -> CopyReport:
     """Copies the state of the tasks of `request.source`, which may run, into the stores of `request.target`.
 
-    Safe to repeat. Raises what a redistribution raises, and Py4JJavaError when files of the old tasks go meanwhile.
+    Safe to repeat. Raises what a redistribution raises, with Unavailable in place of BrokenCheckpoint: tasks write and
+    delete the files meanwhile, so what is wrong with them says nothing of a redistribution.
     """
-    return _Copy(runtime, request).run()
+    try:
+        return _Copy(runtime, request).run()
+    except BrokenCheckpoint as error:
+        raise Unavailable(error.detail) from None
 
 
 def goes_on(changed: Sequence[int]) -> bool:
@@ -61,8 +70,7 @@ class _Copy:
         self._runtime = runtime
         self._request = request
         self._specs = task_specs(request.job, request.source)
-        self._new = NewGeneration(runtime, task_specs(request.job, request.target))
-        self._changed: list[int] = []
+        self._new = NewGeneration(runtime, task_specs(request.job, request.target), BEFORE_ALL_STOPS)
 
     def run(self) -> CopyReport:
         """All rounds. Without state there is nothing to do."""
@@ -78,45 +86,98 @@ class _Copy:
         keys = state_keys(self._new.tasks[0].session, source, target, stores, self._runtime.settings)
         if not StateMover(self._runtime, old, self._new.tasks, stores, keys).has_plain_changes():
             return CopyReport()
-        manifest = self._copy(old, stores, keys)
+        pins = Pins(self._runtime, self._specs, self._new.folder)
+        try:
+            rounds = _Rounds(self._runtime, pins, self._new, stores, keys)
+            with pins.following():
+                rounds.run()
+        finally:
+            pins.remove()
         self._runtime.before_claim()
-        self._new.note_copy(manifest)
+        self._new.note_copy(self._manifest(rounds, stores, keys))
         report = CopyReport(
-            rows=manifest.rows,
-            rounds=manifest.version,
-            changed=tuple(self._changed),
+            rows=rounds.rows,
+            rounds=rounds.version,
+            changed=tuple(rounds.changed),
             seconds=round(monotonic() - begun, 3),
         )
         log.info("state copied", job=self._request.job, generation=target.generation, **report.model_dump())
         return report
 
-    def _copy(
-        self, old: list[OldState], stores: tuple[StateStoreInfo, ...], keys: dict[int, KeyFunction]
+    def _manifest(
+        self, rounds: _Rounds, stores: tuple[StateStoreInfo, ...], keys: dict[int, KeyFunction]
     ) -> CopyManifest:
-        mover = StateMover(self._runtime, old, self._new.tasks, stores, keys)
-        with self._reporting(lambda: f"copies state, {mover.moved():,} rows so far"):
-            tallies = mover.move()
-        version = 1
-        while goes_on(self._changed):
-            self._runtime.before_claim()
-            since, old = old, self._states()
-            if old == since:
-                break
-            version += 1
-            self._runtime.report(f"copied {rows(tallies):,} rows of state, and changes in round {version}")
-            mover = StateMover(self._runtime, old, self._new.tasks, stores, keys, version)
-            self._changed.append(mover.change(versions_since(since, old)))
-        self._runtime.report(f"copied {rows(tallies):,} rows of state, and compares them")
-        mover.verify(mover.tally() if version > 1 else tallies)
+        versions = {state.key_groups: state.version for state in rounds.old}
         return CopyManifest(
             source=self._request.source,
             target=self._request.target,
-            version=version,
-            copied=self._versions(old),
+            version=rounds.version,
+            copied=tuple(versions.get(spec.key_groups, 0) for spec in self._specs),
             stores=stores,
             keys=keys,
-            rows=rows(tallies),
+            rows=rounds.rows,
         )
+
+    def _states(self) -> list[OldState]:
+        """The state of each task that has finished a batch, after the last one that it has finished by now."""
+        files = self._runtime.files
+        found: list[OldState] = []
+        for spec in self._specs:
+            checkpoint = self._runtime.checkpoint(spec.job, spec.generation, spec.index)
+            batch_id = last_commit(checkpoint, files)
+            if batch_id is not None:
+                metadata = planned_batch(checkpoint, batch_id, files).metadata
+                found.append(OldState(checkpoint, spec.key_groups, batch_id, metadata))
+        return found
+
+
+class _Rounds:
+    """`old`: the state of the old tasks that the new stores have as their version `version`. `rows`: of round 1.
+    `changed`: by round after it."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        pins: Pins,
+        new: NewGeneration,
+        stores: tuple[StateStoreInfo, ...],
+        keys: dict[int, KeyFunction],
+    ) -> None:
+        self.old = pins.states()
+        self.version = 1
+        self.rows = 0
+        self.changed: list[int] = []
+        self._runtime = runtime
+        self._pins = pins
+        self._mover_of = partial(StateMover, runtime, new=new.tasks, stores=stores, keys=keys)
+
+    def run(self) -> None:
+        """The comparison takes long, too. A round after it leaves only the last batches for after the stop: the tasks
+        keep the changes of no others."""
+        mover = self._mover_of(self.old)
+        with self._reporting(lambda: f"copies state, {mover.moved():,} rows so far"):
+            tallies = mover.move()
+        self.rows = rows(tallies)
+        mover = self._bring_changes() or mover
+        self._runtime.report(f"copied {self.rows:,} rows of state, and compares them")
+        mover.verify(mover.tally() if self.version > 1 else tallies)
+        self._bring_changes()
+
+    def _bring_changes(self) -> StateMover | None:
+        """Rounds of changes; the last one's mover, None without any."""
+        changed: list[int] = []
+        mover: StateMover | None = None
+        while goes_on(changed):
+            self._runtime.before_claim()
+            since, self.old = self.old, self._pins.states()
+            if self.old == since:
+                break
+            self.version += 1
+            self._runtime.report(f"copied {self.rows:,} rows of state, and changes in round {self.version}")
+            mover = self._mover_of(self.old, version=self.version)
+            changed.append(mover.change(versions_since(since, self.old)))
+        self.changed += changed
+        return mover
 
     @contextmanager
     def _reporting(self, what: Callable[[], str]) -> Iterator[None]:
@@ -135,27 +196,18 @@ class _Copy:
             over.set()
             thread.join()
 
-    def _states(self) -> list[OldState]:
-        """The state of each task that has finished a batch, after the last one that it has finished by now."""
-        files = self._runtime.files
-        found: list[OldState] = []
-        for spec in self._specs:
-            checkpoint = self._runtime.checkpoint(spec.job, spec.generation, spec.index)
-            batch_id = last_commit(checkpoint, files)
-            if batch_id is not None:
-                metadata = planned_batch(checkpoint, batch_id, files).metadata
-                found.append(OldState(checkpoint, spec.key_groups, batch_id, metadata))
-        return found
-
-    def _versions(self, old: Sequence[OldState]) -> tuple[int, ...]:
-        versions = {state.key_groups: state.version for state in old}
-        return tuple(versions.get(spec.key_groups, 0) for spec in self._specs)
-
 
 def versions_since(since: Sequence[OldState], old: Sequence[OldState]) -> list[int]:
     """For each of `old` the version that it had before; 0 for a task that had finished no batch. Pure."""
     versions = {state.checkpoint: state.version for state in since}
     return [versions.get(state.checkpoint, 0) for state in old]
+
+
+@dataclass(frozen=True)
+class Unused:
+    """A copy that is of no use: all state must be moved."""
+
+    why: str
 
 
 def finish_copy(
@@ -165,8 +217,8 @@ def finish_copy(
     old: Sequence[OldState],
     versions: tuple[int, ...],
     stores: tuple[StateStoreInfo, ...],
-) -> Moved | None:
-    """Brings the copy in the new generation up to date; None without one that fits: then all must be moved.
+) -> Moved | Unused | None:
+    """Brings the copy in the new generation up to date; None without one.
 
     `old`: the stopped tasks that have finished a batch; `versions`: of all, 0 for one that has not.
     """
@@ -175,8 +227,7 @@ def finish_copy(
         return None
     why = manifest.misfit(request.source, request.target, versions, stores)
     if why is not None:
-        log.warning("the copy of the state does not fit", job=request.job, why=why)
-        return None
+        return Unused(why)
     new.forget_copy()
     since = [copied for copied, version in zip(manifest.copied, versions, strict=True) if version]
     if all(copied == state.version for copied, state in zip(since, old, strict=True)):
@@ -185,6 +236,5 @@ def finish_copy(
     try:
         changed = StateMover(runtime, old, new.tasks, stores, manifest.keys, version).change(since)
     except (Py4JJavaError, BrokenCheckpoint) as error:
-        log.warning("the copy of the state cannot be brought up to date", job=request.job, why=failure_of(error).error)
-        return None
+        return Unused(f"it cannot be brought up to date: {failure_of(error).error}")
     return Moved(version, manifest.rows, changed)

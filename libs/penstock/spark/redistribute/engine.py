@@ -51,7 +51,8 @@ class _Redistribution:
         self._request = request
         self._seconds: dict[str, float] = {}
         self._saved: SavedGeneration | None = None
-        self._new = NewGeneration(runtime, task_specs(request.job, request.target))
+        self._uncopied: str | None = None
+        self._new = NewGeneration(runtime, task_specs(request.job, request.target), _mark_of(request))
         self._bus = InputEnds(runtime.settings.kafka_bootstrap)
 
     def run(self) -> RedistributionReport:
@@ -76,6 +77,7 @@ class _Redistribution:
             **counts,
             state_rows=moved.rows,
             changed_rows=moved.changed,
+            uncopied=self._uncopied,
             watermark_ms=watermark_ms or None,
             seconds=self._seconds,
         )
@@ -118,8 +120,11 @@ class _Redistribution:
                 tuple(0 if position.batch is None else position.state.version for position in positions),
             )
             found = finish_copy(self._runtime, request, self._new, old, versions, stores)
-            if found is not None:
+            if isinstance(found, Moved):
                 return found
+            if found is not None:
+                log.warning("the copy of the state is not used", job=request.job, why=found.why)
+                self._uncopied = found.why
         self._new.clear()
         self._new.describe_operators(operators, checkpoint)
         if not stores:

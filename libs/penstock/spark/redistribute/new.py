@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -21,13 +22,15 @@ from penstock.spark.checkpoint import (
     new_id,
     offsets_text,
 )
-from penstock.spark.fence import FENCE, parse_fence
-from penstock.spark.files import CheckpointWriter, Files
+from penstock.spark.fence import FENCE, Mark, parse_fence
+from penstock.spark.files import CheckpointWriter, Files, files_of
 from penstock.spark.redistribute.manifest import MANIFEST, CopyManifest, parse_manifest
 from penstock.spark.redistribute.offsets import SourceOffsets, line_of
+from penstock.spark.redistribute.pins import remove_pins
 from penstock.spark.redistribute.positions import initial_offsets_path, initial_offsets_text
 from penstock.spark.redistribute.stores import Operator
 from penstock.spark.sinks.files import task_folder
+from penstock.spark.sinks.folder_owner import LOG, QUERY
 from penstock.spark.task import Runtime
 from penstock.tasks.spec import TaskSpec
 
@@ -49,35 +52,37 @@ class NewTask:
 
 class NewGeneration:
     """The checkpoints of the new tasks. This object owns them until the tasks start or another attempt claims them.
+    `folder`: of the generation. `mark`: the stop that a redistribution follows; a copy comes before all stops.
 
-    Raises Fenced when one of the tasks was started.
+    Raises Fenced when one of the tasks was started, or an attempt that follows a later commit has claimed a checkpoint:
+    a copy that is late takes nothing from a redistribution.
     """
 
-    def __init__(self, runtime: Runtime, specs: Sequence[TaskSpec]) -> None:
+    def __init__(self, runtime: Runtime, specs: Sequence[TaskSpec], mark: Mark | None) -> None:
         self._runtime = runtime
-        self._folder = generation_folder(runtime.settings.checkpoint_root, specs[0].job, specs[0].generation)
-        self.tasks = [_new_task(runtime, spec) for spec in specs]
+        self.folder = generation_folder(runtime.settings.checkpoint_root, specs[0].job, specs[0].generation)
+        self.tasks = [_new_task(runtime, spec, mark) for spec in specs]
 
     def clear(self) -> None:
-        """Removes the files of an earlier attempt. Raises Fenced when a newer attempt has claimed the checkpoints."""
+        """Removes the files of an earlier attempt, also from the log of a files output: the attempt may have begun with
+        a later batch. Raises Fenced when a newer attempt has claimed the checkpoints."""
         self.forget_copy()
         for task in self.tasks:
-            self._runtime.files.clear(task.checkpoint, task.token)
+            self._runtime.files.clear(task.checkpoint, task.token, partial(_forget_output, task))
 
     def copied(self) -> CopyManifest | None:
         """What an earlier host task has copied of the state; None without a copy that is whole."""
         files = self._runtime.files
-        return (
-            parse_manifest(files.read(f"{self._folder}/{MANIFEST}")) if MANIFEST in files.names(self._folder) else None
-        )
+        return parse_manifest(files.read(f"{self.folder}/{MANIFEST}")) if MANIFEST in files.names(self.folder) else None
 
     def note_copy(self, manifest: CopyManifest) -> None:
         """Records for the redistribution that the copy is whole."""
-        CheckpointWriter(self.tasks[0].session, self._folder).write(MANIFEST, manifest.model_dump_json().encode())
+        CheckpointWriter(self.tasks[0].session, self.folder).write(MANIFEST, manifest.model_dump_json().encode())
 
     def forget_copy(self) -> None:
         """Deletes the manifest. The stores change from here on, so the copy cannot be used again."""
-        self._runtime.files.delete(f"{self._folder}/{MANIFEST}")
+        self._runtime.files.delete(f"{self.folder}/{MANIFEST}")
+        remove_pins(self._runtime.files, self.folder)
 
     def describe_operators(self, operators: Sequence[Operator], checkpoint: str) -> None:
         """Writes what the checkpoints must know of the operators before any of their state, as `checkpoint` has it."""
@@ -99,13 +104,12 @@ class NewGeneration:
         batch = PlannedBatch(metadata, tuple(line_of(source) for source in sources))
         for number in range(max(0, batch_id - 1), batch_id + 1):
             task.writer.write(f"offsets/{number}", offsets_text(batch).encode())
-        output = task.spec.config.output
-        if isinstance(output, FilesOutput):
-            folder = task_folder(output.path, task.spec.generation, task.spec.index)
+        folder = _output_folder(task)
+        if folder is not None:
             log = CheckpointWriter(task.session, folder)
             interval = int(task.session.conf.get(_COMPACT_INTERVAL) or 0)
             for number in range(batch_id + 1):
-                log.write(f"_spark_metadata/{_sink_log_name(number, interval)}", _EMPTY_SINK_LOG)
+                log.write(f"{LOG}/{_sink_log_name(number, interval)}", _EMPTY_SINK_LOG)
 
     def begin(self, task: NewTask, sources: Sequence[SourceOffsets]) -> None:
         """Writes the initial offsets of a job that has not finished a batch yet."""
@@ -119,11 +123,11 @@ class NewGeneration:
             task.writer.write(f"commits/{batch_id}", commit_text(watermark_ms).encode())
 
 
-def _new_task(runtime: Runtime, spec: TaskSpec) -> NewTask:
+def _new_task(runtime: Runtime, spec: TaskSpec, mark: Mark | None) -> NewTask:
     checkpoint = runtime.checkpoint(spec.job, spec.generation, spec.index)
     if was_started(runtime.files, checkpoint):
         raise Fenced(f"FENCED: {checkpoint} has a task that was started: a late attempt writes nothing there")
-    token = runtime.claim(checkpoint, epoch=None)
+    token = runtime.claim(checkpoint, epoch=None, mark=mark)
     session = runtime.session(spec.config, checkpoint, token)
     return NewTask(spec, checkpoint, token, session, CheckpointWriter(session, checkpoint))
 
@@ -131,6 +135,22 @@ def _new_task(runtime: Runtime, spec: TaskSpec) -> NewTask:
 def was_started(files: Files, checkpoint: str) -> bool:
     """Whether a task ever claimed the checkpoint: with its shard's epoch, which redistributions do not have."""
     return FENCE in files.names(checkpoint) and parse_fence(files.read(f"{checkpoint}/{FENCE}").decode()).epoch > 0
+
+
+def _output_folder(task: NewTask) -> str | None:
+    """The task's folder of a files output; None for other outputs."""
+    output = task.spec.config.output
+    if not isinstance(output, FilesOutput):
+        return None
+    return task_folder(output.path, task.spec.generation, task.spec.index)
+
+
+def _forget_output(task: NewTask) -> None:
+    """The log has nothing but the plan of an earlier attempt: no query was ever bound to the folder."""
+    folder = _output_folder(task)
+    files = None if folder is None else files_of(folder, task.session)
+    if files is not None and QUERY not in files.names(f"{folder}"):
+        files.delete(f"{folder}/{LOG}")
 
 
 def _sink_log_name(batch_id: int, compact_interval: int) -> str:
