@@ -49,11 +49,11 @@ def test_replaced_alerts_count_changes_where_that_is_asked_for(engine: Engine) -
 def test_alerts_about_other_subjects_stay_with_only(engine: Engine) -> None:
     """Of the kinds and subjects that are given, those that were not found are closed."""
     with transaction(engine) as connection:
-        for kind, subject in (("slow", "a"), ("slow", "b"), ("lost", "a")):
+        for kind, subject in ((SLOW, "a"), (SLOW, "b"), (LOST, "a")):
             raise_alert(connection, kind, subject, "")
-        replace_alerts(connection, ["slow"], {("slow", "c"): ("", {})}, only=["a", "c"])
-        assert open_subjects(connection, "slow") == {"b", "c"}
-        assert open_subjects(connection, "lost") == {"a"}
+        replace_alerts(connection, [SLOW], {(SLOW, "c"): ("", {})}, only=["a", "c"])
+        assert open_subjects(connection, SLOW) == {"b", "c"}
+        assert open_subjects(connection, LOST) == {"a"}
 
 
 def test_many_alerts_take_as_many_statements_as_few(engine: Engine) -> None:
@@ -62,10 +62,10 @@ def test_many_alerts_take_as_many_statements_as_few(engine: Engine) -> None:
     for number in (2, 50):
         with transaction(engine) as connection, counted_statements(engine) as statements:
             for message in ("a", "b"):
-                found = {("slow", str(subject)): (message, {}) for subject in range(number)}
-                replace_alerts(connection, ["slow"], found, refresh=True)
-            replace_alerts(connection, ["slow"], {})
-            assert open_subjects(connection, "slow") == set()
+                found = {(SLOW, str(subject)): (message, {}) for subject in range(number)}
+                replace_alerts(connection, [SLOW], found, refresh=True)
+            replace_alerts(connection, [SLOW], {})
+            assert open_subjects(connection, SLOW) == set()
         counts.append(len(statements))
     assert counts[0] == counts[1]
 

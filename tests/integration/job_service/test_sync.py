@@ -49,7 +49,7 @@ def test_the_fields_of_a_change_that_waits_for_room_and_of_one_that_goes_on(clie
     meanwhile does not hide them."""
     client.put_job("etl", CONFIG)
     cell.rounds(1)
-    room, cell.budget = cell.budget, Budget(share=0.0, count=0, rescales=0)
+    room, cell.budget = cell.budget, Budget(share=0.0, count=0, rescales=0, copies=0)
     cell.restart()
     asked_for(client, task_count=4, priority=2)
     cell.rounds(2)
