@@ -30,6 +30,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="print the whole answer as 
 ForTime = Annotated[
     str | None, typer.Option("--for", help="after this time the change is undone: 30m, 2h, 1d; default: never")
 ]
+WholeLayer = Annotated[
+    bool,
+    typer.Option("--whole-layer", help="with --for: also undo what the layer sets without an expiry, at the same time"),
+]
 WaitUntilDone = Annotated[
     bool, typer.Option("--wait", help="wait until all tasks run and have finished a batch, or until they are stopped")
 ]

@@ -29,9 +29,11 @@ class Noted(TypedDict, total=False):
 
 
 class Expiring(Noted, total=False):
-    """`expires_in_seconds`: until the layer is dropped; None: never; `default` or absent: as the layer's row has it."""
+    """`expires_in_seconds`: until the layer is dropped; None: never; `default` or absent: as the layer's row has it.
+    `whole_layer`: of a patch that may also end fields of the layer that never expire."""
 
     expires_in_seconds: int | Literal["default"] | None
+    whole_layer: bool
 
 
 class Paging(TypedDict, total=False):
@@ -351,6 +353,8 @@ class JobClient(HttpClient):
         key = sent.pop("idempotency_key", None)
         if sent.get("expires_in_seconds") == "default":
             del sent["expires_in_seconds"]
+        if sent.get("whole_layer") is False:
+            del sent["whole_layer"]
         named = {"If-Match": None if if_match is None else f'"{if_match}"', "Idempotency-Key": key, **(headers or {})}
         given = {name: value for name, value in named.items() if value is not None}
         where = "params" if method == "DELETE" else "json"
