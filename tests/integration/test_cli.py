@@ -125,7 +125,7 @@ REFUSED = [
     (("layers", "show", "etl", "nosuch"), "NotFound: "),
     (("revert", "etl", "base", "9"), "NotFound: "),
     (("release", "etl"), "nor failed: there is nothing to release (field job, rule quarantined)"),
-    (("tokens", "create", "No Name", "--role", "reader"), "(field name, rule "),
+    (("tokens", "create", "No Name", "--role", "reader"), "(field token, rule name)"),
     (("tokens", "revoke", "nobody"), "(field name, rule known)"),
     (("jobs", "apply", "No Name", "{}"), "a job's name has 1 to 100 lower case letters, digits"),
     (

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypedDict, TypeVar, Unpack
-from urllib.parse import quote
 
 from penstock.model.health import Health
 from penstock.model.jobs import JobState, Role
 from penstock.wire import jobs, overview
 from penstock.wire.balance import BalanceView, Rebalanced
 from penstock.wire.containers import DEFAULT_DRAIN_SECONDS, ContainerPage, ContainerView
-from penstock.wire.http import HttpClient
+from penstock.wire.http import HttpClient, path_of
 from penstock.wire.savepoints import SavepointPage, SavepointView
 from penstock.wire.tokens import TokenCreated, Tokens, TokenView, TokenWrite
 
@@ -366,7 +365,7 @@ def _unless(verify: bool) -> dict[str, Any]:
 
 
 def _path(*parts: str) -> str:
-    return "/".join(("/v1", *(quote(part, safe="") for part in parts)))
+    return path_of("v1", *parts)
 
 
 def _job(job: str, *parts: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.cli import demo
 from penstock.cli.commands import COMMANDS
-from penstock.cli.lazy import Command, function_of
+from penstock.cli.lazy import Command, LazyCommand, function_of
 from penstock.local.ports import free_port
 from tests.support.cli.shell import Shell
 
@@ -38,6 +38,7 @@ LARGE = [
     "pydantic_settings",
     "confluent_kafka",
 ]
+NAMES = ("job", "layer", "name", "container")
 NO_CALL = ("httpx", "pydantic_settings", "penstock.wire")
 
 _RUN = """
@@ -105,6 +106,16 @@ def test_each_command_explains_itself(shell: Shell) -> None:
     for row in COMMANDS:
         if row.path != "demo":
             assert f"Usage: penstock {row.path} " in shell(*row.path.split(), "--help").ok()
+
+
+def test_what_is_no_name_is_sent_nowhere(shell: Shell) -> None:
+    """Of the job, layer, savepoint, token or container of each command. Names of topics and packages are no paths."""
+    others = ("topics", "packages")
+    for row in COMMANDS:
+        for param in LazyCommand(row).load().params if row.path.split()[0] not in others else ():
+            is_name = param.name == "of" or ((param.name or "") in NAMES and param.param_type_name == "argument")
+            assert param.callback or not is_name, row.path
+    assert "a job's name has 1 to 100 lower case letters" in shell("jobs", "show", "../../etc").refusal()
 
 
 def test_help_names_every_command(shell: Shell) -> None:
