@@ -8,10 +8,11 @@ from functools import partial
 from time import monotonic
 from typing import TypeVar
 
+from penstock.config.event_time import delay_millis
 from penstock.config.model import Input
 from penstock.control.errors import BrokenCheckpoint, Unavailable
 from penstock.control.logs import logger
-from penstock.spark.balance import Ends, delay_millis
+from penstock.spark.balance import Ends
 from penstock.spark.checkpoint import is_clean, last_commit, last_offset
 from penstock.spark.fence import Mark
 from penstock.spark.producers import marks_topic
