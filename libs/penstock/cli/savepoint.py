@@ -48,9 +48,10 @@ def create(
 
 def list_(job: Job, as_json: AsJson = False) -> None:
     """List the newest savepoints of a job."""
-    found = client().savepoints(job).savepoints
+    page = client().savepoints(job)
+    found = page.savepoints
     if as_json:
-        return show_json(*found)
+        return show_json(page)
     headings = ("savepoint", "state", "generation", "bytes", "created", "author", "reason", "detail")
     rows = [(s.name, s.state, s.generation, figure(s.bytes), s.created_at, s.author, s.reason, s.detail) for s in found]
     table(headings, rows)
