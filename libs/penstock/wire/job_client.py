@@ -75,11 +75,15 @@ class JobClient(HttpClient):
         owner: str | None = None,
         state: JobState | None = None,
         package: str | None = None,
+        topic: str | None = None,
         health: Health | None = None,
         page_size: int = 500,
     ) -> Iterator[jobs.JobSummary]:
-        """All jobs by name that match the filters, read page by page. `package`: `name/version`."""
-        named = {"prefix": prefix, "owner": owner, "state": state, "package": package, "health": health}
+        """All jobs by name that match the filters, read page by page. `package`: `name/version`.
+
+        `topic`: that the job reads or writes.
+        """
+        named = {"prefix": prefix, "owner": owner, "state": state, "health": health, "package": package, "topic": topic}
         filters = named | {"limit": page_size}
         for page in self._pages(jobs.JobPage, "/v1/jobs", **filters):
             yield from page.jobs
