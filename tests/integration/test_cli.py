@@ -324,13 +324,6 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(shell: Shell) -> None:
     assert "InvalidConfig" in shell("jobs", "apply", "new", json.dumps({**CONFIG, "owner": 7}), "--dry-run").refusal()
 
 
-def test_an_override_that_ends_takes_no_rescale_with_it(shell: Shell, etl: str) -> None:
-    shell("rescale", etl, "3", "--no-wait").ok()
-    override = ("override", etl, '{"priority": 1}', "--reason", "t", "--for", "5m")
-    assert "also sets task_count, which never expires" in shell(*override).refusal()
-    assert "ends in 4m" in shell(*override, "--whole-layer").ok()
-
-
 def test_a_job_is_stopped_and_started_in_the_layer_that_counts(shell: Shell, etl: str) -> None:
     """1. A stop goes to `oncall`, for ever. 2. A start takes it back. 3. A layer that ends is not made to last unseen.
     4. A stop in the job's own definition is overruled in that layer."""

@@ -66,6 +66,14 @@ def test_what_was_to_stay_gets_no_expiry_by_another_write(client: JobClient) -> 
     assert client.rescale("etl", 2, expires_in_seconds=300, whole_layer=True).expires_at is not None
 
 
+def test_an_override_that_ends_takes_no_rescale_with_it(client: JobClient, shell: Shell) -> None:
+    client.put_job("etl", CONFIG)
+    shell("rescale", "etl", "3", "--no-wait").ok()
+    override = ("override", "etl", '{"priority": 1}', "--reason", "t", "--for", "5m")
+    assert "also sets task_count, which never expires" in shell(*override).refusal()
+    assert "ends in 4m" in shell(*override, "--whole-layer").ok()
+
+
 def test_what_is_refused(service: RunningJobService, client: JobClient) -> None:
     client.put_job("etl", CONFIG)
     with pytest.raises(NotFound):
