@@ -13,7 +13,7 @@ from penstock.config.model import JobConfig
 from penstock.config.validate import check_job_name, check_layer, check_merged
 from penstock.control.errors import Conflict, InvalidConfig, NotFound, PreconditionRequired, VersionConflict
 from penstock.model.jobs import Action, Change, LayerRow, StoredJob, StoredLayer, layer_configs
-from penstock.wire.jobs import Expiring
+from services.job_service.layer_expiry import Expiry, require_whole_layer
 
 BASE = "base"
 
@@ -31,18 +31,6 @@ class Precondition:
     if_match: int | None = None
     must_exist: bool = False
     must_be_new: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Expiry:
-    """Seconds until the written layer is dropped; None: never."""
-
-    seconds: int | None
-
-
-def expiry_of(body: Expiring) -> Expiry | None:
-    """None when the body omits the expiry (the layer's default applies); `Expiry(None)` when it is null (never)."""
-    return Expiry(body.expires_in_seconds) if "expires_in_seconds" in body.model_fields_set else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +141,8 @@ def _layer_change(write: Write, job: StoredJob, layers: Layers, now: datetime) -
     _check_precondition(write, job)
     if write.action is Action.EXPIRE and not _is_due(job.layers.get(write.layer), now):
         return None
+    if write.action is Action.PATCH:
+        require_whole_layer(write.expiry, job.layers.get(write.layer), write.config or {})
     content = new_content(write, job)
     if content is None and job.config(write.layer) is None:
         raise NotFound(f"the job {job.name} has nothing in the layer {write.layer}", field="layer", rule="present")

@@ -73,5 +73,6 @@ def test_rows_go_into_a_topic_and_come_out(
 
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lone_shell("topics", "list").ok().splitlines()]
     assert [topic, "4", "3"] in rows
-    lone_shell("topics", "delete", topic).ok()
-    assert "(field name, rule known)" in lone_shell("topics", "delete", topic).refusal()
+    assert "(field topic, rule unused)" in lone_shell("topics", "delete", topic).refusal()
+    lone_shell("topics", "delete", topic, "--force").ok()
+    assert "(field name, rule known)" in lone_shell("topics", "delete", topic, "--force").refusal()

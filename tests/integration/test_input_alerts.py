@@ -49,7 +49,7 @@ def test_what_running_tasks_report_is_open_until_they_do_not(engine: Engine) -> 
             return {(alert.subject, alert.kind): alert.message for alert in alerts_page(connection, limit=9)}
 
     assert found() == {
-        ("a", not_read): "task 0: 4 of 8 (and 1 more tasks)",
+        ("a", not_read): "task 0: 4 of 8 (and 1 more task)",
         ("a", malformed): "task 0: 3 came",
         ("b", mismatch): "task 0: crc32",
     }

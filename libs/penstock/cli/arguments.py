@@ -6,8 +6,12 @@ from typing import Annotated
 
 import typer
 
-Job = Annotated[str, typer.Argument(help="name of the job")]
-Layer = Annotated[str, typer.Argument(help="name of the layer: base, provisioner, scaler, oncall, ...")]
+from penstock.cli.parse import name_of
+
+Job = Annotated[str, typer.Argument(help="name of the job", callback=name_of("job"))]
+Layer = Annotated[
+    str, typer.Argument(help="name of the layer: base, provisioner, scaler, oncall, ...", callback=name_of("layer"))
+]
 Config = Annotated[str, typer.Argument(help="a JSON object, or a file that contains one")]
 Reason = Annotated[str, typer.Option("--reason", "-r", help="why; kept in the history")]
 IfMatch = Annotated[int | None, typer.Option("--if-match", help="refuse unless the layer has this version")]
@@ -29,6 +33,10 @@ PortBase = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="print the whole answer as JSON")]
 ForTime = Annotated[
     str | None, typer.Option("--for", help="after this time the change is undone: 30m, 2h, 1d; default: never")
+]
+WholeLayer = Annotated[
+    bool,
+    typer.Option("--whole-layer", help="with --for: also undo what the layer sets without an expiry, at the same time"),
 ]
 WaitUntilDone = Annotated[
     bool, typer.Option("--wait", help="wait until all tasks run and have finished a batch, or until they are stopped")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from difflib import get_close_matches
 from typing import Annotated
 
 import typer
@@ -10,8 +11,10 @@ import typer
 from penstock.cli.arguments import AsJson, Job
 from penstock.cli.connection import client, say_more
 from penstock.cli.output import Whole, cell, say, show_json, table
-from penstock.config.tree import FIELD_TABLE
-from penstock.wire.jobs import FieldView
+from penstock.config.tree import FIELD_TABLE, FieldRow, find
+from penstock.config.tree import rows as field_rows
+from penstock.control.errors import NotFound
+from penstock.wire.jobs import Fields, FieldView
 from penstock.wire.overview import ShardCount
 
 
@@ -54,16 +57,45 @@ def alerts(as_json: AsJson = False) -> None:
     return say_more(page.next)
 
 
-def fields(as_json: AsJson = False) -> None:
+def fields(
+    name: Annotated[
+        str | None, typer.Argument(help="show this field, or those below it, with the whole text; default: all")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """List all fields of a job's configuration: default, layers that may set it, cost of a change.
 
     It needs no running stack: the fields are those of this version of Penstock.
     """
-    answer = [FieldView.model_validate(row.as_json()) for row in FIELD_TABLE]
+    answer = [FieldView.model_validate(row.as_json()) for row in (FIELD_TABLE if name is None else _named(name))]
     if as_json:
-        return show_json(*answer)
-    rows = [(f.path, f"{f.type}, {f.unit}" if f.unit else f.type, *_rules(f), f.documentation) for f in answer]
+        return show_json(Fields(fields=answer))
+    if name is not None:
+        return _say_fields(answer)
+    rows = [(f.path, _type(f), *_rules(f), f.documentation) for f in answer]
     return table(("field", "type", "default", "change kind", "layers", "documentation"), rows)
+
+
+def _named(name: str) -> list[FieldRow]:
+    """The rows of a field such as `task_count`, or of all below `inputs`. Raises NotFound."""
+    node = find(tuple(name.split(".")))
+    if node is None:
+        near = get_close_matches(name, [row.path for row in FIELD_TABLE], n=3)
+        hint = f"do you mean {', '.join(near)}?" if near else "`penstock fields` lists all"
+        raise NotFound(f"there is no field {name}: {hint}", field="name", rule="known")
+    return list(field_rows(node))
+
+
+def _say_fields(found: list[FieldView]) -> None:
+    for field in found:
+        default, change, layers = _rules(field)
+        say(field.path, style="bold")
+        say(f"  type {_type(field)}; default {default}; change kind {change}; layers {layers}")
+        say(f"  {field.documentation}")
+
+
+def _type(field: FieldView) -> str:
+    return f"{field.type}, {field.unit}" if field.unit else field.type
 
 
 def _rules(field: FieldView) -> tuple[str, str, str]:

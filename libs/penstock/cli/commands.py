@@ -107,7 +107,9 @@ COMMANDS = (
     ),
     Command("topics produce", "topics:produce", "Send JSON lines to a topic, one record each."),
     Command("topics consume", "topics:consume", "Print the committed records of a topic as JSON lines."),
-    Command("topics delete", "topics:delete", "Delete a topic and all its records. Jobs that read or write it fail."),
+    Command(
+        "topics delete", "topics:delete", "Delete a topic and all its records. Refused while a job reads or writes it."
+    ),
     Command("init", "init:init", "Create or upgrade the job store, and print the first admin token once."),
     Command("up", "up:up", "Run Postgres, Kafka, all services and Task Managers on this machine. Ctrl-C stops them."),
     Command(

@@ -9,7 +9,7 @@ import httpx
 from penstock.cli.output import cell, say
 from penstock.cli.parse import json_object
 from penstock.cli.settings import CliSettings
-from penstock.control.errors import Unavailable, UserError
+from penstock.control.errors import Conflict, Unauthenticated, Unavailable, UserError
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import Written
 
@@ -62,3 +62,22 @@ def say_more(cursor: str | None) -> None:
     """Says that an answer is only the first page, when there are more."""
     if cursor is not None:
         say("there are more: only the first page is shown")
+
+
+def require_unused(field: str, name: str, *, what: str, package: str | None = None, topic: str | None = None) -> None:
+    """Raises Conflict when a job has a package or a topic, or when the Job Service cannot be asked: it may be used."""
+    try:
+        users = [job.job for job in client().list_jobs(package=package, topic=topic)]
+    except (Unavailable, Unauthenticated) as error:
+        raise Conflict(
+            f"nobody can say whether a job uses {name}: {error.detail}. With --force it is deleted unasked",
+            field=field,
+            rule="unused",
+        ) from error
+    if users:
+        shown = ", ".join(users[:5]) + (f" and {len(users) - 5} more" if len(users) > 5 else "")
+        raise Conflict(
+            f"{name} is {what} of {shown}: give the job another {field}, or delete it, first; or add --force",
+            field=field,
+            rule="unused",
+        )

@@ -11,14 +11,14 @@ import typer
 from penstock.cli.arguments import AsJson, Reason
 from penstock.cli.connection import client
 from penstock.cli.output import cell, figure, say, show_json, span, table
-from penstock.cli.parse import duration_seconds
+from penstock.cli.parse import duration_seconds, name_of
 from penstock.control.errors import Conflict
 from penstock.control.process import wait_until
 from penstock.tasks.ownership import DRAINING, OPEN
 from penstock.wire.containers import ContainerPage, ContainerView
 from penstock.wire.job_client import JobClient
 
-Container = Annotated[str, typer.Argument(help="name of the container")]
+Container = Annotated[str, typer.Argument(help="name of the container", callback=name_of("container"))]
 NEVER = "never"
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _WAIT_BEYOND_LIMIT_SECONDS = 300.0
@@ -28,7 +28,9 @@ _UNKNOWN = figure(None)
 
 
 def containers(
-    name: Annotated[str | None, typer.Argument(help="show this container in detail; default: all")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="show this container in detail; default: all", callback=name_of("container"))
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List containers: state, load, shards, tasks, age of the lease.

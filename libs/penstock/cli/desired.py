@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from penstock.cli.arguments import ForTime, Job, Reason, Timeout, WaitUntilDone
+from penstock.cli.arguments import ForTime, Job, Reason, Timeout, WaitUntilDone, WholeLayer
 from penstock.cli.connection import client, say_written
 from penstock.cli.output import cell, say
 from penstock.cli.parse import duration_seconds, expiry_seconds
 from penstock.cli.waiting import wait_for
 from penstock.config.model import DesiredState
 from penstock.control.errors import Conflict
-from penstock.wire.job_client import JobClient
+from penstock.wire.job_client import Expiring, JobClient
 from penstock.wire.jobs import ExplainedLeafView, Written
 
 FIELD = "desired_state"
@@ -26,7 +26,12 @@ class Change(NamedTuple):
 
 
 def stop(
-    job: Job, reason: Reason = "", for_: ForTime = None, wait: WaitUntilDone = False, timeout: Timeout = "5m"
+    job: Job,
+    reason: Reason = "",
+    for_: ForTime = None,
+    whole_layer: WholeLayer = False,
+    wait: WaitUntilDone = False,
+    timeout: Timeout = "5m",
 ) -> None:
     """Stop the tasks of a job. `jobs start` continues where they stopped.
 
@@ -37,7 +42,7 @@ def stop(
     if leaf.value == DesiredState.STOPPED:
         say(f"{job} is stopped already, by the layer {leaf.layer}")
     else:
-        written = _stop(connection, job, reason, for_)
+        written = _stop(connection, job, reason, for_, whole_layer=whole_layer)
         say_written(written)
         _require_effect(connection, job)
         revision = written.revision
@@ -77,7 +82,7 @@ def _now(connection: JobClient, job: str) -> tuple[ExplainedLeafView, int]:
     return next(leaf for leaf in explained.leaves if leaf.field == FIELD), explained.revision
 
 
-def _stop(connection: JobClient, job: str, reason: str, for_: str | None) -> Written:
+def _stop(connection: JobClient, job: str, reason: str, for_: str | None, *, whole_layer: bool) -> Written:
     change = {FIELD: DesiredState.STOPPED.value}
     # The layer that the Job Service chooses for this token.
     layer = connection.get_layer(job, connection.plan(job, change, verify=False).layer)
@@ -89,9 +94,8 @@ def _stop(connection: JobClient, job: str, reason: str, for_: str | None) -> Wri
             rule="given_when_the_layer_expires",
         )
     expires = None if for_ is None else expiry_seconds(for_)
-    return connection.patch_layer(
-        job, layer.layer, change, if_match=layer.version, reason=reason, expires_in_seconds=expires
-    )
+    given = Expiring(reason=reason, expires_in_seconds=expires, whole_layer=whole_layer)
+    return connection.patch_layer(job, layer.layer, change, if_match=layer.version, **given)
 
 
 def _require_effect(connection: JobClient, job: str) -> None:

@@ -16,7 +16,7 @@ from penstock.cli.waiting import wait_for, wait_until_gone
 from penstock.model.health import Health
 from penstock.model.jobs import JobState
 from penstock.wire.job_client import JobClient
-from penstock.wire.jobs import JobSummary
+from penstock.wire.jobs import JobPage, JobSummary
 from penstock.wire.overview import TaskView
 
 
@@ -30,7 +30,7 @@ def list_(
     """List all jobs by name, and below the table the reason for each job that is not healthy."""
     found = list(client().list_jobs(prefix=prefix, owner=owner, state=state, health=health))
     if as_json:
-        return show_json(*found)
+        return show_json(JobPage(jobs=found))
     headings = ("job", "health", "state", "converged", "revision", "running", "backlog", "lag s", "owner")
     table(headings, [_row(job) for job in found])
     for job in found:

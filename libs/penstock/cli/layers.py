@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.arguments import AsJson, Config, IfMatch, Job, Layer, Reason, Verify
+from penstock.cli.arguments import AsJson, Config, IfMatch, Job, Layer, Reason, Verify, WholeLayer
 from penstock.cli.connection import client, definition, say_more, say_written
 from penstock.cli.errors import required
 from penstock.cli.output import cell, changes, say, show_json, table
 from penstock.cli.parse import expiry_seconds
-from penstock.wire.job_client import JobClient
+from penstock.wire.job_client import Expiring, JobClient
 from penstock.wire.jobs import AnalysisView, ExplainedLeafView, FieldChangeView, HiddenValueView, PlanView
 
 DEFAULT_LAYER = "default"
@@ -54,8 +54,9 @@ def override(
     config: Annotated[str | None, typer.Argument(help="a JSON object; a null removes a key")] = None,
     reason: Reason = "",
     for_: Annotated[
-        str | None, typer.Option("--for", help="30m, 2h, 1d or never; default: as set for the oncall layer")
+        str | None, typer.Option("--for", help="30m, 2h, 1d or never; default: as the layer has it; a new one: a day")
     ] = None,
+    whole_layer: WholeLayer = False,
     drop_: Annotated[bool, typer.Option("--drop", help="end the override")] = False,
 ) -> None:
     """Override settings of a job in the `oncall` layer, with a reason and an expiry."""
@@ -66,10 +67,9 @@ def override(
     if not reason.strip():
         raise required('give a reason: --reason "..."; the next person on call will need it', field="reason")
     change, connection = definition(job, config), client()
-    expiry = expiry_seconds(for_)
+    given = Expiring(reason=reason, expires_in_seconds=expiry_seconds(for_), whole_layer=whole_layer)
     version = connection.get_layer(job, "oncall").version
-    written = connection.patch_layer(job, "oncall", change, if_match=version, reason=reason, expires_in_seconds=expiry)
-    return say_written(written)
+    return say_written(connection.patch_layer(job, "oncall", change, if_match=version, **given))
 
 
 def history(job: Job, as_json: AsJson = False) -> None:

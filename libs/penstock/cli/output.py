@@ -48,10 +48,9 @@ def note(text: str) -> None:
     err.print(Text(text), soft_wrap=True)
 
 
-def show_json(*answers: BaseModel) -> None:
-    """Whole answers as JSON, one after the other."""
-    for answer in answers:
-        print(answer.model_dump_json(indent=2))
+def show_json(answer: BaseModel) -> None:
+    """A whole answer as one JSON document."""
+    print(answer.model_dump_json(indent=2))
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None) -> None:

@@ -9,10 +9,9 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.connection import client
+from penstock.cli.connection import require_unused
 from penstock.cli.output import note, say
 from penstock.cli.settings import CliSettings
-from penstock.control.errors import Conflict
 from penstock.spark import packages
 
 Name = Annotated[str, typer.Argument(help="name of the package")]
@@ -42,18 +41,7 @@ def delete(
     A job uses what its tasks run, are to run, and what a plan or restore that goes on needs. Savepoints are not looked
     at: to restore one with its package, pack the same files again, which gives the same digest.
     """
-    check = None if force else partial(_require_unused, name, version)
+    used = {"what": "the package", "package": f"{name}/{version}"}
+    check = None if force else partial(require_unused, "package", f"{name} {version}", **used)
     path = packages.delete(name, version, CliSettings.read().packages(), check)
     say(f"deleted {path}")
-
-
-def _require_unused(name: str, version: str) -> None:
-    connection = client()
-    users = [job.job for job in connection.list_jobs(package=f"{name}/{version}")]
-    if users:
-        shown = ", ".join(users[:5]) + (f" and {len(users) - 5} more" if len(users) > 5 else "")
-        raise Conflict(
-            f"{name} {version} is the package of {shown}: give the job another package, or delete it, first",
-            field="package",
-            rule="unused",
-        )

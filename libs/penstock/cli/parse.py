@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from string import Template
 from typing import Any, Literal
 
 import orjson
 
+from penstock.config.declare import NAME, NAME_RULE
 from penstock.control.errors import UserError
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -32,6 +34,17 @@ def json_object(text: str, *, names: dict[str, str] | None = None) -> dict[str, 
     if not isinstance(value, dict):
         raise UserError("write a JSON object: {...}", field="config", rule="json_object")
     return value
+
+
+def name_of(what: str) -> Callable[[str | None], str | None]:
+    """A check of an argument that is the name of a job, a layer and so on. It raises UserError."""
+
+    def check(name: str | None) -> str | None:
+        if name is not None and re.fullmatch(NAME, name) is None:
+            raise UserError(f"{name!r} cannot be a name: a {what}'s name {NAME_RULE}", field=what, rule="name")
+        return name
+
+    return check
 
 
 def expiry_seconds(text: str | None) -> int | Literal["default"] | None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.arguments import ForTime, Job, NoWait, Reason, Timeout
+from penstock.cli.arguments import ForTime, Job, NoWait, Reason, Timeout, WholeLayer
 from penstock.cli.connection import client, say_written
 from penstock.cli.layers import plan_outcome
 from penstock.cli.output import figure, say, table
@@ -15,7 +15,7 @@ from penstock.cli.waiting import GIVEN_UP, POLL_SECONDS
 from penstock.control.errors import Conflict
 from penstock.control.process import wait_until
 from penstock.wire.balance import BalanceView, LoadView
-from penstock.wire.job_client import JobClient
+from penstock.wire.job_client import Expiring, JobClient
 from penstock.wire.overview import SyncView
 
 
@@ -24,6 +24,7 @@ def rescale(
     tasks: Annotated[int, typer.Argument(min=1, help="the new number of tasks")],
     reason: Reason = "",
     for_: ForTime = None,
+    whole_layer: WholeLayer = False,
     within: Annotated[
         str | None,
         typer.Option(
@@ -40,8 +41,8 @@ def rescale(
     """
     connection, seconds = client(), duration_seconds(timeout, field="timeout")
     limit = None if within is None else duration_seconds(within)
-    expires = expiry_seconds(for_)
-    written = connection.rescale(job, tasks, reason=reason, expires_in_seconds=expires, within_seconds=limit)
+    given = Expiring(reason=reason, expires_in_seconds=expiry_seconds(for_), whole_layer=whole_layer)
+    written = connection.rescale(job, tasks, within_seconds=limit, **given)
     say_written(written)
     if not no_wait:
         watch(connection, job, written.revision, seconds)
@@ -81,6 +82,7 @@ def rebalance(
     measured: Annotated[str, typer.Option("--measured", help="ignore tasks that ran for less time than this")] = "60s",
     reason: Reason = "",
     for_: ForTime = None,
+    whole_layer: WholeLayer = False,
     no_wait: NoWait = False,
     timeout: Timeout = "10m",
 ) -> None:
@@ -88,13 +90,8 @@ def rebalance(
     connection, least, seconds = client(), duration_seconds(measured), duration_seconds(timeout, field="timeout")
     if dry_run:
         return _show(connection, job, least)
-    done = connection.rebalance(
-        job,
-        min_gain=min_gain,
-        min_measured_seconds=least,
-        reason=reason,
-        expires_in_seconds=expiry_seconds(for_),
-    )
+    given = Expiring(reason=reason, expires_in_seconds=expiry_seconds(for_), whole_layer=whole_layer)
+    done = connection.rebalance(job, min_gain=min_gain, min_measured_seconds=least, **given)
     _say_balance(done)
     say_written(done.written)
     return None if no_wait else watch(connection, job, done.written.revision, seconds)

@@ -9,18 +9,21 @@ import typer
 from penstock.cli.arguments import AsJson, Job, NoWait, Reason, Timeout
 from penstock.cli.connection import client, say_written
 from penstock.cli.output import figure, say, show_json, table
-from penstock.cli.parse import duration_seconds
+from penstock.cli.parse import duration_seconds, name_of
 from penstock.cli.rescale import watch
 from penstock.control.errors import Conflict
 from penstock.control.process import wait_until
 
 _POLL_SECONDS = 0.3
-Name = Annotated[str, typer.Argument(help="name of the savepoint")]
+Name = Annotated[str, typer.Argument(help="name of the savepoint", callback=name_of("savepoint"))]
 
 
 def create(
     job: Job,
-    name: Annotated[str | None, typer.Argument(help="name of the savepoint; default: the present time")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="name of the savepoint; default: the present time", callback=name_of("savepoint")),
+    ] = None,
     reason: Reason = "",
     no_wait: NoWait = False,
     timeout: Timeout = "10m",
@@ -45,9 +48,10 @@ def create(
 
 def list_(job: Job, as_json: AsJson = False) -> None:
     """List the newest savepoints of a job."""
-    found = client().savepoints(job).savepoints
+    page = client().savepoints(job)
+    found = page.savepoints
     if as_json:
-        return show_json(*found)
+        return show_json(page)
     headings = ("savepoint", "state", "generation", "bytes", "created", "author", "reason", "detail")
     rows = [(s.name, s.state, s.generation, figure(s.bytes), s.created_at, s.author, s.reason, s.detail) for s in found]
     table(headings, rows)
@@ -61,7 +65,10 @@ def show(job: Job, name: Name) -> None:
 def restore(
     job: Job,
     name: Name,
-    of: Annotated[str | None, typer.Option("--of", help="the job whose savepoint it is; default: this job")] = None,
+    of: Annotated[
+        str | None,
+        typer.Option("--of", help="the job whose savepoint it is; default: this job", callback=name_of("job")),
+    ] = None,
     tasks: Annotated[
         int | None, typer.Option("--tasks", min=1, help="run with this number of tasks; default: unchanged")
     ] = None,

@@ -8,9 +8,12 @@ import typer
 
 from penstock.cli.connection import client
 from penstock.cli.output import say, table
+from penstock.cli.parse import name_of
 from penstock.model.jobs import Role
 
-Name = Annotated[str, typer.Argument(help="name of the token; the history shows it as author")]
+Name = Annotated[
+    str, typer.Argument(help="name of the token; the history shows it as author", callback=name_of("token"))
+]
 
 
 def create(

@@ -10,6 +10,7 @@ from typing import Annotated, TextIO
 
 import typer
 
+from penstock.cli.connection import require_unused
 from penstock.cli.output import note, say, table
 from penstock.cli.parse import duration_seconds
 from penstock.cli.settings import CliSettings
@@ -37,8 +38,13 @@ def _all() -> list[topics.TopicFacts]:
     return topics.list_topics(_bootstrap())
 
 
-def delete(name: Name) -> None:
-    """Delete a topic and all its records. Jobs that read or write it fail."""
+def delete(
+    name: Name,
+    force: Annotated[bool, typer.Option("--force", help="do not ask the Job Service whether a job uses it")] = False,
+) -> None:
+    """Delete a topic and all its records. Refused while a job reads or writes it."""
+    if not force:
+        require_unused("topic", name, what="a topic", topic=name)
     topics.delete_topic(_bootstrap(), name)
     say(f"deleted {name}")
 

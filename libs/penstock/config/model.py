@@ -15,6 +15,7 @@ from pydantic import ConfigDict, Field
 from penstock.config.declare import DECLARED_BY_USER, OF_THE_PACKAGE, Identifier, Name, Topic, declare
 from penstock.config.declare import ChangeKind as ChangeKind
 from penstock.config.declare import Model as Model
+from penstock.config.spark_settings import ALLOWED_TEXT
 
 NONE, LIVE, RESTART, RESCALE, FORBIDDEN = ChangeKind
 PACKAGE_VERSION = r"^[A-Za-z0-9][A-Za-z0-9.+!_-]{0,99}$"
@@ -61,7 +62,7 @@ class Input(DeclaredModel):
     watermark_delay: str | None = Field(
         None, pattern=r"^\d{1,9} (second|minute|hour|day)s?$", **declare(RESTART, DECLARED_BY_USER)
     )
-    """How late a row may be, such as `10 minutes`. Needs event_time_column."""
+    """How late a row may be, such as `10 minutes`: at most 3650 days. Needs event_time_column."""
     balance: Literal["auto", "index", "field", "sample", "off"] = Field("auto", **declare(RESTART, DECLARED_BY_USER))
     """How partitions stay at the same event time during a catch-up: by Kafka's time index (`index`), by a field of the
     value (`field`), by sampled record timestamps (`sample`), or not at all (`off`). `auto` chooses by the input;
@@ -274,9 +275,11 @@ class JobConfig(DeclaredModel):
     desired_state: DesiredState = Field(DesiredState.RUNNING, **declare(RESTART))
     """Whether the tasks should run."""
     spark_settings: dict[ShortText, ShortText] = Field(
-        default_factory=dict, max_length=100, **declare(RESTART, DECLARED_BY_USER)
+        default_factory=dict,
+        max_length=100,
+        description=f"Spark SQL settings of the task's session. A job may set only {ALLOWED_TEXT}.",
+        **declare(RESTART, DECLARED_BY_USER),
     )
-    """Spark SQL settings of the task's session. Only settings of an allow-list are accepted."""
     owner: str = Field("", max_length=200, **declare(NONE, DECLARED_BY_USER))
     """Person or team that is responsible for the job."""
     labels: dict[Name, ShortText] = Field(default_factory=dict, max_length=100, **declare(NONE))

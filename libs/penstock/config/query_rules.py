@@ -7,7 +7,7 @@ apply it where a host can be asked; `initialize_sink` before tasks start or stop
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -18,6 +18,9 @@ from penstock.config.plan_dataflow import InputColumns, PlanFacts
 from penstock.config.problems import Problem
 from penstock.config.sql import SQL_FIELD, argument_names, parse_query, sql_problem
 from penstock.config.sql_names import name_problems
+
+_WINDOWS = ("window", "session_window")
+"""The columns that Spark makes of `window(...)` and `session_window(...)`."""
 
 
 class QueryFacts(NamedTuple):
@@ -89,7 +92,7 @@ def _stateful_problem(step: StatefulStep, config: JobConfig, types: Mapping[str,
     keys = "; ".join(_keyed(name, source, types.get(name, {})) for name, source in inputs.items())
     detail = (
         f"{step.operation} in {query} brings rows {meets} together, but with task_count {config.task_count} they are "
-        f"not sure to be in one task: {keys}. {_remedy(step, inputs)}"
+        f"not sure to be in one task: {keys}. {_remedy(step, inputs, types)}"
     )
     return Problem("task_count", "stateful_needs_keys", detail)
 
@@ -115,10 +118,20 @@ def _keyed(name: str, source: Input, types: Mapping[str, str]) -> str:
     return f"inputs.{name} is keyed by ({', '.join(columns)}) with {source.key_function}"
 
 
-def _remedy(step: StatefulStep, inputs: dict[str, Input]) -> str:
-    if not step.by:
+def _possible_keys(by: Sequence[str], known: Set[str]) -> list[str]:
+    """Those of the columns that a job before this one can write: columns of the inputs, else what the query makes.
+
+    Fewer columns bring the same rows together, and more. An event-time window is made in this job.
+    """
+    made = [column for column in by if column.lower() in known or column.lower() not in _WINDOWS]
+    return [column for column in made if column.lower() in known] or made
+
+
+def _remedy(step: StatefulStep, inputs: dict[str, Input], types: Mapping[str, Mapping[str, str]]) -> str:
+    by = _possible_keys(step.by, {column for name in inputs for column in types.get(name, {})})
+    if not by:
         return "No key can bring them together: set task_count to 1"
-    columns = ", ".join(step.by)
+    columns = ", ".join(by)
     key_groups = max(source.key_groups for source in inputs.values())
     return (
         "Put a shuffle job before this one that selects the rows of each of these inputs into a Kafka output with "

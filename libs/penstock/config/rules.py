@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
+from penstock.config.event_time import LONGEST_DELAY_DAYS, LONGEST_DELAY_MILLIS, delay_millis
 from penstock.config.model import DeltaOutput, FilesOutput, Input, JobConfig, KafkaOutput, PostgresOutput
 from penstock.config.problems import Problem
 from penstock.config.query_rules import query_problems
@@ -88,6 +89,7 @@ def _inputs(config: JobConfig) -> Iterator[Problem]:
     for name, source in config.inputs.items():
         field = f"inputs.{name}"
         yield from _event_time(field, source)
+        yield from _watermark_delay(field, source)
         if source.key_function != "none" and not source.key_columns:
             detail = f"{field}.key_function is {source.key_function}: key_columns must name the columns"
             yield Problem(f"{field}.key_columns", "key_columns_required", detail)
@@ -117,6 +119,12 @@ def _event_time(field: str, source: Input) -> Iterator[Problem]:
     if source.watermark_delay is not None and source.event_time_column is None:
         detail = f"{field} has a watermark_delay, so it needs an event_time_column"
         yield Problem(f"{field}.event_time_column", "watermark_pair", detail)
+
+
+def _watermark_delay(field: str, source: Input) -> Iterator[Problem]:
+    if source.watermark_delay is not None and delay_millis(source.watermark_delay) > LONGEST_DELAY_MILLIS:
+        detail = f"{field}.watermark_delay is {source.watermark_delay}: write at most {LONGEST_DELAY_DAYS} days"
+        yield Problem(f"{field}.watermark_delay", "watermark_delay_limit", detail)
 
 
 def _value_schema(field: str, source: Input) -> Iterator[Problem]:
@@ -228,7 +236,11 @@ def _spark_settings(config: JobConfig) -> Iterator[Problem]:
     for setting in config.spark_settings:
         if not is_allowed(setting):
             field = f"spark_settings.{setting}"
-            yield Problem(field, "spark_setting_not_allowed", f"{field}: a job may not set this Spark setting")
+            detail = (
+                f"{field}: a job may not set this Spark setting; `penstock fields spark_settings` lists those that it "
+                "may set"
+            )
+            yield Problem(field, "spark_setting_not_allowed", detail)
 
 
 RULES: tuple[Rule, ...] = (

@@ -50,6 +50,11 @@ HOST_WIDE_SETTINGS: frozenset[str] = frozenset(
         "spark.sql.streaming.stateStore.rocksdb.writeBufferCacheRatio",
     }
 )
+ALLOWED_TEXT = (
+    f"{', '.join(sorted(ALLOWED_SETTINGS))}, and those that begin with {', '.join(ALLOWED_PREFIXES)} but are not of "
+    f"the whole host ({', '.join(sorted(HOST_WIDE_SETTINGS))}) and name no class"
+)
+"""What a job may set, for people."""
 
 
 def is_allowed(setting: str) -> bool:

@@ -161,8 +161,12 @@ class Verdict(NamedTuple):
 
 
 class _TaskHealth(NamedTuple):
+    """`weight`: of the tasks with the same health, the one with the greatest tells the reason; crashes in a row, and
+    then seconds behind, held back or since the last report."""
+
     health: Health
     reason: str = ""
+    weight: tuple[float, float] = (0, 0)
 
 
 def heard(container: Sighting, moment: Moment) -> Heard:
@@ -259,29 +263,37 @@ def _of_task(job: JobFacts, task: TaskFacts | None, moment: Moment) -> _TaskHeal
     if task is None:
         if job.committed_at is not None and moment.now - job.committed_at < START:
             return _TaskHealth(Health.STARTING, "waits for its start")
-        return _TaskHealth(Health.UNKNOWN, "is reported by no container")
+        return _TaskHealth(Health.UNKNOWN, "is reported by no container", (2, 0))
     if crashes_again(task, moment.now):
-        return _TaskHealth(Health.CRASHING, f"crashes again and again: {task.error or task.crash_error or 'unknown'}")
+        why = f"crashes again and again: {task.error or task.crash_error or 'unknown'}"
+        return _TaskHealth(Health.CRASHING, why, (task.crashes, len(task.crashed_at or ())))
     match heard(task, moment):
         case Heard.LOST:
-            return _TaskHealth(Health.UNKNOWN, f"its container {task.container} is lost")
+            return _TaskHealth(Health.UNKNOWN, f"its container {task.container} is lost", _silence(task, moment))
         case Heard.UNKNOWN:
-            return _TaskHealth(Health.UNKNOWN, f"reports of its container {task.container} do not arrive")
+            why = f"reports of its container {task.container} do not arrive"
+            return _TaskHealth(Health.UNKNOWN, why, _silence(task, moment))
     if task.state == TaskState.HELD:
-        return _TaskHealth(Health.HELD, task.error or "its container must not run it")
+        return _TaskHealth(Health.HELD, task.error or "its container must not run it", (1, 0))
     if task.silent_seconds is not None:
-        return _TaskHealth(Health.UNKNOWN, host_is_silent(task.silent_seconds))
+        return _TaskHealth(Health.UNKNOWN, host_is_silent(task.silent_seconds), (1, task.silent_seconds))
     if task.held_back_by is not None and (task.held_back_seconds or 0.0) >= HELD_BACK_SECONDS:
-        return _TaskHealth(Health.HELD, f"waits for {task.held_back_by}, which writes to its input")
+        why = f"waits for {task.held_back_by}, which writes to its input"
+        return _TaskHealth(Health.HELD, why, (0, task.held_back_seconds or 0.0))
     return _of_running(job, task)
+
+
+def _silence(task: TaskFacts, moment: Moment) -> tuple[float, float]:
+    return 1, (moment.now - task.reported_at).total_seconds()
 
 
 def _of_running(job: JobFacts, task: TaskFacts) -> _TaskHealth:
     lag = lag_of(task.backlog_records, task.processed_rows_per_second, task.oldest_unread_seconds)
     if task.state == TaskState.RUNNING and lag.at_least is not None and lag.at_least > job.max_lag_seconds:
-        return _TaskHealth(Health.LAGGING, f"is {lag.at_least:,.0f} s behind; its SLO is {job.max_lag_seconds:,.0f} s")
+        why = f"is {lag.at_least:,.0f} s behind; its SLO is {job.max_lag_seconds:,.0f} s"
+        return _TaskHealth(Health.LAGGING, why, (0, lag.at_least))
     if not runs_well(task.state, task.batch_id):
-        return _TaskHealth(Health.STARTING, _why_not_yet(task))
+        return _TaskHealth(Health.STARTING, _why_not_yet(task), (task.crashes, 0))
     if lag.seconds is None:
         return _TaskHealth(Health.UNKNOWN, "runs, and how far it is behind is unknown")
     return _TaskHealth(Health.HEALTHY)
@@ -295,18 +307,24 @@ def _why_not_yet(task: TaskFacts) -> str:
 
 
 def _reasons(tasks: Mapping[int, _TaskHealth]) -> dict[Health, str]:
-    """By health: the reason of the task of the lowest index that has it, and the number of others."""
+    """By health: the reason of the task that has it with the greatest weight, and the number of others.
+
+    Crashing, starting: the most crashes. Lagging: the furthest behind. Held: by its container, then the longest held
+    back. Unknown: not reported, then the longest silent, then the others. Among equals the lowest index.
+    """
     by_health: dict[Health, list[int]] = {}
     for index in sorted(tasks):
         by_health.setdefault(tasks[index].health, []).append(index)
-    return {health: _reason(indices, tasks[indices[0]].reason) for health, indices in by_health.items()}
+    worst = {health: max(indices, key=lambda index: tasks[index].weight) for health, indices in by_health.items()}
+    return {health: _reason(index, tasks[index].reason, len(by_health[health]) - 1) for health, index in worst.items()}
 
 
-def _reason(indices: Sequence[int], reason: str) -> str:
+def _reason(index: int, reason: str, others_count: int) -> str:
     if not reason:
         return ""
-    first, _, more = f"task {indices[0]}: {reason}"[:_MOST_REASON].partition("\n")
-    others = f" (and {len(indices) - 1} more tasks)" if len(indices) > 1 else ""
+    first, _, more = f"task {index}: {reason}"[:_MOST_REASON].partition("\n")
+    tasks = "task" if others_count == 1 else "tasks"
+    others = f" (and {others_count} more {tasks})" if others_count else ""
     return f"{first}{others}\n{more}".rstrip()
 
 

@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Mapping
 
+from penstock.config.event_time import delay_millis
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig
 from penstock.config.value_schema import spelling_of
@@ -18,7 +19,6 @@ Ends = Mapping[str, Mapping[int, int]]
 SKEW_EVERY_BATCHES = 10
 DEFAULT_BATCH_SECONDS = 10.0
 _NOT_BOUNDED = ("idleTimeoutMillis", "targetBatchMillis", "announce")
-_SECONDS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
 
 
 def limit_options(config: JobConfig) -> dict[str, str]:
@@ -63,12 +63,6 @@ def bounded(options: Mapping[str, str], source: Input, part: KeyGroupRange, stop
     if ends is None:
         return kept
     return kept | {"stopAtOffsets": json.dumps({source.topic: {str(group): ends[group] for group in part.members()}})}
-
-
-def delay_millis(watermark_delay: str) -> int:
-    """`10 minutes` in milliseconds; the form is that of `Input.watermark_delay`."""
-    number, unit = watermark_delay.split()
-    return int(number) * _SECONDS[unit.removesuffix("s")] * 1000
 
 
 def _field_options(source: Input) -> dict[str, str]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 
+from penstock.config.event_time import delay_millis
 from penstock.config.model import Input, JobConfig, KafkaOutput
-from penstock.spark.balance import delay_millis
 from penstock.tasks.spec import TaskSpec, key_group_ranges
 
 NOTED_MARKS = "MARKS-"

@@ -52,18 +52,25 @@ _JOBS = f"""
     ORDER BY job LIMIT :limit
 """
 _NAMED = text(_JOBS.format(where="jobs.name = ANY(:jobs)"))
-# A job needs a package as it runs it, also before the last wave of a rollout, as it is to run it, and for a plan.
-_FILTERS = """starts_with(jobs.name, :prefix)
+# A job needs a package or topic as it runs it, also before the last wave of a rollout, as it is to run it, and for a
+# plan.
+_KNOWN = """(
+        SELECT running.config UNION ALL
+        SELECT running.rollout->'before'->'config' WHERE running.rollout->>'revision' = running.revision::text UNION ALL
+        SELECT expected.config FROM expected_configs expected WHERE expected.job = jobs.name UNION ALL
+        SELECT sync_state.plan->'config' UNION ALL
+        SELECT sync_state.plan->'restore'->'config' UNION ALL
+        SELECT restores.config FROM restores WHERE restores.job = jobs.name) known"""
+_FILTERS = f"""starts_with(jobs.name, :prefix)
     AND (CAST(:owner AS text) IS NULL OR jobs.owner = :owner)
     AND (CAST(:package AS text) IS NULL OR EXISTS (
-        SELECT FROM (SELECT running.config UNION ALL
-                     SELECT running.rollout->'before'->'config'
-                        WHERE running.rollout->>'revision' = running.revision::text UNION ALL
-                     SELECT expected.config FROM expected_configs expected WHERE expected.job = jobs.name UNION ALL
-                     SELECT sync_state.plan->'config' UNION ALL
-                     SELECT sync_state.plan->'restore'->'config' UNION ALL
-                     SELECT restores.config FROM restores WHERE restores.job = jobs.name) known
-        WHERE known.config->'package'->>'name' || '/' || (known.config->'package'->>'version') = :package))"""
+        SELECT FROM {_KNOWN}
+        WHERE known.config->'package'->>'name' || '/' || (known.config->'package'->>'version') = :package))
+    AND (CAST(:topic AS text) IS NULL OR EXISTS (
+        SELECT FROM {_KNOWN}
+        WHERE :topic IN (known.config->'output'->>'topic', known.config->>'dead_letter_topic')
+            OR jsonb_path_exists(known.config, '$.inputs.*.topic ? (@ == $topic)',
+                jsonb_build_object('topic', CAST(:topic AS text)))))"""
 _PAGE = text(_JOBS.format(where=_FILTERS))
 _CRASHED = "SELECT job FROM task_crashes WHERE job > :after AND cardinality(crashed_at) >= :again"
 _CRASHED_PAGE = text(_JOBS.format(where=f"{_FILTERS} AND jobs.name IN ({_CRASHED})"))
@@ -125,13 +132,14 @@ def read_page(
     owner: str | None,
     state: JobState | None,
     package: str | None = None,
+    topic: str | None = None,
     crashed: bool = False,
 ) -> list[JobHealth]:
     """At most `limit` jobs by name, from after `after`, that match all the filters given.
 
     `crashed`: only jobs of which some task crashed so often lately that it may crash again and again.
     """
-    filters = {"prefix": prefix, "owner": owner, "package": package, "again": AGAIN}
+    filters = {"prefix": prefix, "owner": owner, "package": package, "topic": topic, "again": AGAIN}
     values = _values(limit, state, after) | filters
     return _judged(connection, _CRASHED_PAGE if crashed else _PAGE, values)
 

@@ -11,7 +11,7 @@ from penstock.tasks.host_task import HostTask
 from penstock.wire.cluster import as_json
 from penstock.wire.endpoints import read_answer
 from penstock.wire.host_tasks import HostTaskAnswer
-from penstock.wire.http import certificates, error_of
+from penstock.wire.http import certificates, error_of, path_of
 
 _MARGIN_SECONDS = 4.0
 _CONNECT_SECONDS = 1.0
@@ -46,7 +46,7 @@ class HostTaskClient:
 
     def _call(self, method: str, url: str, key: str, **options: Any) -> httpx.Response:
         try:
-            response = self._http.request(method, f"{url.rstrip('/')}/v1/host-tasks/{key}", **options)
+            response = self._http.request(method, f"{url.rstrip('/')}{path_of('v1', 'host-tasks', key)}", **options)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Unavailable(f"{url} cannot be reached: {error!r}") from error
         if response.is_server_error:

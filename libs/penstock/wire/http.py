@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from functools import cache
 from typing import Any, Self
+from urllib.parse import quote
 
 import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
@@ -32,6 +33,11 @@ _BY_STATUS: dict[int, type[UserError]] = {
 def certificates(*, trust_env: bool = True) -> ssl.SSLContext:
     """The certificates that clients trust, read once a process: reading them takes 20 ms. `trust_env` as in httpx."""
     return httpx.create_ssl_context(trust_env=trust_env)
+
+
+def path_of(*segments: str) -> str:
+    """The path of a call. A name is one segment, whatever it holds: `/` is escaped, and so is `..`."""
+    return "/".join(("", *(quote(each, safe="") if each.strip(".") else "%2E" * len(each) for each in segments)))
 
 
 class HttpClient:

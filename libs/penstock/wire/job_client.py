@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypedDict, TypeVar, Unpack
-from urllib.parse import quote
 
 from penstock.model.health import Health
 from penstock.model.jobs import JobState, Role
 from penstock.wire import jobs, overview
 from penstock.wire.balance import BalanceView, Rebalanced
 from penstock.wire.containers import DEFAULT_DRAIN_SECONDS, ContainerPage, ContainerView
-from penstock.wire.http import HttpClient
+from penstock.wire.http import HttpClient, path_of
 from penstock.wire.savepoints import SavepointPage, SavepointView
 from penstock.wire.tokens import TokenCreated, Tokens, TokenView, TokenWrite
 
@@ -29,9 +28,11 @@ class Noted(TypedDict, total=False):
 
 
 class Expiring(Noted, total=False):
-    """`expires_in_seconds`: until the layer is dropped; None: never; `default` or absent: as the layer's row has it."""
+    """`expires_in_seconds`: until the layer is dropped; None: never; `default` or absent: as the layer's row has it.
+    `whole_layer`: of a patch that may also end fields of the layer that never expire."""
 
     expires_in_seconds: int | Literal["default"] | None
+    whole_layer: bool
 
 
 class Paging(TypedDict, total=False):
@@ -74,11 +75,15 @@ class JobClient(HttpClient):
         owner: str | None = None,
         state: JobState | None = None,
         package: str | None = None,
+        topic: str | None = None,
         health: Health | None = None,
         page_size: int = 500,
     ) -> Iterator[jobs.JobSummary]:
-        """All jobs by name that match the filters, read page by page. `package`: `name/version`."""
-        named = {"prefix": prefix, "owner": owner, "state": state, "package": package, "health": health}
+        """All jobs by name that match the filters, read page by page. `package`: `name/version`.
+
+        `topic`: that the job reads or writes.
+        """
+        named = {"prefix": prefix, "owner": owner, "state": state, "health": health, "package": package, "topic": topic}
         filters = named | {"limit": page_size}
         for page in self._pages(jobs.JobPage, "/v1/jobs", **filters):
             yield from page.jobs
@@ -351,6 +356,8 @@ class JobClient(HttpClient):
         key = sent.pop("idempotency_key", None)
         if sent.get("expires_in_seconds") == "default":
             del sent["expires_in_seconds"]
+        if sent.get("whole_layer") is False:
+            del sent["whole_layer"]
         named = {"If-Match": None if if_match is None else f'"{if_match}"', "Idempotency-Key": key, **(headers or {})}
         given = {name: value for name, value in named.items() if value is not None}
         where = "params" if method == "DELETE" else "json"
@@ -362,7 +369,7 @@ def _unless(verify: bool) -> dict[str, Any]:
 
 
 def _path(*parts: str) -> str:
-    return "/".join(("/v1", *(quote(part, safe="") for part in parts)))
+    return path_of("v1", *parts)
 
 
 def _job(job: str, *parts: str) -> str:

@@ -60,6 +60,11 @@ class Expiring(WithReason):
     """Base of writes to a layer."""
 
     expires_in_seconds: Expiry = None
+    whole_layer: bool = Field(
+        False,
+        description="of a patch with an expiry: it also ends fields of the layer that never expire and that the patch "
+        "does not name; without this such a patch is refused",
+    )
 
 
 class JobWrite(WithReason):

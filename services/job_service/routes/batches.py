@@ -11,9 +11,10 @@ from penstock.wire.jobs import Batch, BatchAction, BatchResults, BatchWrite
 from services.job_service import access, requests
 from services.job_service.access import Principal
 from services.job_service.answers import Answer, answer, batch_result
+from services.job_service.layer_expiry import expiry_of
 from services.job_service.requests import CallOf, respond
 from services.job_service.writer import Outcome, write_many
-from services.job_service.writes import BASE, Precondition, Write, expiry_of
+from services.job_service.writes import BASE, Precondition, Write
 
 router = APIRouter(tags=["jobs"], route_class=requests.StrictRoute)
 _OF_JOBS = {BatchAction.PUT_JOB: Action.CREATE, BatchAction.DELETE_JOB: Action.DELETE}

@@ -50,14 +50,16 @@ def list_jobs(
     owner: requests.OptionalText = None,
     state: JobState | None = None,
     package: requests.OptionalText = None,
+    topic: requests.OptionalText = None,
     health: Health | None = None,
 ) -> JobPage:
-    """Jobs by name that match all the filters. `package` is `name/version`: a task runs it or is to run it, or a
-    plan or restore that goes on needs it.
+    """Jobs by name that match all the filters. `package` is `name/version`, and `topic` one that is read or written: a
+    task has it or is to have it, or a plan or restore that goes on needs it.
 
     With `health` a page may be short although more jobs follow.
     """
-    filters: dict[str, Any] = {"prefix": prefix, "owner": owner, "state": state, "package": package, "health": health}
+    used = {"package": package, "topic": topic}
+    filters: dict[str, Any] = {"prefix": prefix, "owner": owner, "state": state, "health": health, **used}
     with snapshot(parts.engine) as connection:
         found = jobs.page(connection, limit=page.limit, after=page.after_name(), **filters)
         shown = lags.with_lags(connection, found.jobs)

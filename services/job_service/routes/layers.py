@@ -14,6 +14,7 @@ from penstock.store.engine import snapshot
 from penstock.wire.jobs import LayerView, LayerWrite, RevertWrite, Written
 from services.job_service import access, requests
 from services.job_service.answers import Answer, answer, etag, layer_view
+from services.job_service.layer_expiry import expiry_of
 from services.job_service.requests import (
     CallOf,
     JobName,
@@ -27,7 +28,7 @@ from services.job_service.requests import (
 from services.job_service.store import history
 from services.job_service.store.layers import all_layers
 from services.job_service.writer import Call
-from services.job_service.writes import Write, expiry_of, require_layer_row
+from services.job_service.writes import Write, require_layer_row
 
 router = APIRouter(tags=["layers of a job"], route_class=requests.StrictRoute)
 AsOf = Annotated[int | None, Query(ge=1, le=2**62, description="as it was at this revision")]
@@ -69,7 +70,8 @@ def patch_layer(
     precondition: LayerPrecondition,
     verify: Verify = True,
 ) -> Response:
-    """Changes a layer by a merge patch (RFC 7386): null drops a key. Its expiry stays unless a new one is given."""
+    """Changes a layer by a merge patch (RFC 7386): null drops a key. Its expiry stays unless a new one is given.
+    409 when one is given and other fields of the layer have none, unless `whole_layer` is true."""
     given = (body.config, body.reason, precondition, expiry_of(body))
     return _written(call, Write(Action.PATCH, job, call.author, layer, *given), verify)
 

@@ -10,19 +10,20 @@ from fastapi import APIRouter, Query, Response
 from sqlalchemy import Connection
 
 from penstock.config.model import JobConfig
-from penstock.control.errors import Conflict, InvalidConfig
-from penstock.model.jobs import Action, StoredLayer
+from penstock.control.errors import InvalidConfig
+from penstock.model.jobs import Action
 from penstock.store.engine import snapshot
 from penstock.tasks.spec import key_group_count
 from penstock.wire.balance import BalanceView, MeasuredSeconds, Rebalanced, RebalanceWrite
 from penstock.wire.jobs import RescaleWrite, Written
 from services.job_service import access, balance, requests
 from services.job_service.answers import Answer, answer
+from services.job_service.layer_expiry import Expiry, expiry_of, staying
 from services.job_service.requests import CallOf, JobName, PartsOf, expected_config, respond
 from services.job_service.store import expected, overview
 from services.job_service.store.layers import all_layers
 from services.job_service.writer import Call
-from services.job_service.writes import Expiry, Precondition, Write, expiry_of
+from services.job_service.writes import Precondition, Write
 
 router = APIRouter(tags=["jobs"], route_class=requests.StrictRoute)
 Measured = Annotated[MeasuredSeconds, Query()]
@@ -32,7 +33,8 @@ MEASURED_SECONDS = 60
 @router.post("/v1/jobs/{job}/rescale", response_model=Written, status_code=202)
 def rescale_job(job: JobName, body: RescaleWrite, call: CallOf) -> Response:
     """Sets `task_count` in `oncall`, or else in the highest layer that the token may write. The write does not expire
-    unless `expires_in_seconds` is given. 409 when the layer has an expiry and the call gives none (null: never).
+    unless `expires_in_seconds` is given. 409 when the layer has an expiry and the call gives none (null: never),
+    and when the call gives one and other fields of the layer have none, unless `whole_layer` is true.
     With `balance` the call also sets `key_group_bounds` by the measured traffic; 409 when too little is measured. With
     `within_seconds` it sets `rescale_within_seconds`: how long tasks may take to finish their batches.
     `/sync` shows the plan. Spark is asked before a job gets several tasks."""
@@ -105,7 +107,7 @@ def write_patch(
     stored = expected.lock(connection, [job]).get(job)
     present = None if stored is None else stored.layers.get(layer)
     version = Precondition(if_match=0 if present is None else present.version)
-    write = Write(Action.PATCH, job, call.author, layer, patch, reason, version, _expiry(given, present))
+    write = Write(Action.PATCH, job, call.author, layer, patch, reason, version, staying(given, present))
     return call.write_in(connection, write)
 
 
@@ -124,15 +126,3 @@ def _bounds(connection: Connection, job: str, task_count: int, now: datetime) ->
 
 def _measured(connection: Connection, job: str, config: JobConfig, now: datetime, min_seconds: float) -> balance.Rates:
     return balance.measured(overview.reported_tasks(connection, job), config, now, min_seconds=min_seconds)
-
-
-def _expiry(given: Expiry | None, present: StoredLayer | None) -> Expiry:
-    """A rescale is permanent by default. A layer has one expiry, so the caller must decide for all of the layer."""
-    if given is None and present is not None and present.expires_at is not None:
-        raise Conflict(
-            f"the layer {present.layer} expires at {present.expires_at.isoformat()}, and the rescale would expire with "
-            "it: drop the layer, or give an expiry for the whole layer (`--for`; expires_in_seconds, null: never)",
-            field="expires_in_seconds",
-            rule="given_when_the_layer_expires",
-        )
-    return given or Expiry(None)

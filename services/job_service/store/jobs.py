@@ -49,6 +49,7 @@ def page(
     owner: str | None = None,
     state: JobState | None = None,
     package: str | None = None,
+    topic: str | None = None,
     health: Health | None = None,
     most_read: int = MOST_READ,
 ) -> JobsPage:
@@ -56,7 +57,8 @@ def page(
 
     With `health` at most `most_read` jobs are read, so the page may be short, or empty, although others follow.
     """
-    filters: dict[str, Any] = {"prefix": prefix, "owner": owner, "state": state, "package": package}
+    named = {"package": package, "topic": topic}
+    filters: dict[str, Any] = {"prefix": prefix, "owner": owner, "state": state, **named}
     at_once = limit if health is None else min(READ_AT_ONCE, most_read)
     found: list[JobSummary] = []
     for _ in range(max(1, most_read // at_once) if health is not None else 1):

@@ -33,5 +33,6 @@ def alerts_of(reports: Iterable[InputReport]) -> Alerts:
 def _alert(by_index: Mapping[int, str]) -> tuple[str, Mapping[str, Any]]:
     indices = sorted(by_index)
     first = f"task {indices[0]}: {by_index[indices[0]]}"
-    more = f" (and {len(indices) - 1} more tasks)" if len(indices) > 1 else ""
+    others = len(indices) - 1
+    more = f" (and {others} more {'task' if others == 1 else 'tasks'})" if others else ""
     return first + more, {"tasks": indices}

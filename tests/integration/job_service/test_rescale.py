@@ -52,6 +52,28 @@ def test_it_stays_unless_it_is_said_when_it_ends(client: JobClient) -> None:
     assert client.get_layer("etl", "oncall").expires_at is None
 
 
+def test_what_was_to_stay_gets_no_expiry_by_another_write(client: JobClient) -> None:
+    """1. A rescale stays. 2. A patch with an expiry is refused, and so is a rescale that would end the patch. 3. One
+    that says it for the whole layer is done."""
+    client.put_job("etl", CONFIG)
+    client.rescale("etl", 4)
+    with pytest.raises(Conflict, match="oncall also sets task_count, which never expires") as refused:
+        client.patch_layer("etl", "oncall", {"priority": 1}, if_match=1, expires_in_seconds=300)
+    assert (refused.value.field, refused.value.rule) == ("expires_in_seconds", "whole_layer")
+    client.patch_layer("etl", "oncall", {"priority": 1}, if_match=1, expires_in_seconds=None)
+    with pytest.raises(Conflict, match="oncall also sets priority"):
+        client.rescale("etl", 2, expires_in_seconds=300)
+    assert client.rescale("etl", 2, expires_in_seconds=300, whole_layer=True).expires_at is not None
+
+
+def test_an_override_that_ends_takes_no_rescale_with_it(client: JobClient, shell: Shell) -> None:
+    client.put_job("etl", CONFIG)
+    shell("rescale", "etl", "3", "--no-wait").ok()
+    override = ("override", "etl", '{"priority": 1}', "--reason", "t", "--for", "5m")
+    assert "also sets task_count, which never expires" in shell(*override).refusal()
+    assert "ends in 4m" in shell(*override, "--whole-layer").ok()
+
+
 def test_what_is_refused(service: RunningJobService, client: JobClient) -> None:
     client.put_job("etl", CONFIG)
     with pytest.raises(NotFound):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.parse import duration_seconds, expiry_seconds, json_object
+from penstock.cli.parse import duration_seconds, expiry_seconds, json_object, name_of
 from penstock.control.errors import UserError
 
 
@@ -65,3 +65,10 @@ def test_a_file_that_holds_a_list_is_refused(tmp_path: Path) -> None:
     file.write_text("[1]")
     with pytest.raises(UserError, match="write a JSON object"):
         json_object(str(file))
+
+
+@pytest.mark.parametrize("name", ["", "..", "../../etc", "x/0", "Job", "a\n"])
+def test_what_is_no_name_is_refused_with_the_rule(name: str) -> None:
+    with pytest.raises(UserError, match="a job's name has 1 to 100 lower case letters") as refused:
+        name_of("job")(name)
+    assert (refused.value.field, refused.value.rule) == ("job", "name")

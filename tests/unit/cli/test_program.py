@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import subprocess
 import sys
@@ -12,7 +13,9 @@ import pytest
 
 from penstock.cli import demo
 from penstock.cli.commands import COMMANDS
-from penstock.cli.lazy import Command, function_of
+from penstock.cli.lazy import Command, LazyCommand, function_of
+from penstock.config.spark_settings import ALLOWED_TEXT
+from penstock.config.tree import FIELD_TABLE
 from penstock.local.ports import free_port
 from tests.support.cli.shell import Shell
 
@@ -38,6 +41,7 @@ LARGE = [
     "pydantic_settings",
     "confluent_kafka",
 ]
+NAMES = ("job", "layer", "name", "container")
 NO_CALL = ("httpx", "pydantic_settings", "penstock.wire")
 
 _RUN = """
@@ -105,6 +109,30 @@ def test_each_command_explains_itself(shell: Shell) -> None:
     for row in COMMANDS:
         if row.path != "demo":
             assert f"Usage: penstock {row.path} " in shell(*row.path.split(), "--help").ok()
+
+
+def test_what_is_no_name_is_sent_nowhere(shell: Shell) -> None:
+    """Of the job, layer, savepoint, token or container of each command. Other names are no paths."""
+    others = ("topics", "packages", "fields")
+    for row in COMMANDS:
+        for param in LazyCommand(row).load().params if row.path.split()[0] not in others else ():
+            is_name = param.name == "of" or ((param.name or "") in NAMES and param.param_type_name == "argument")
+            assert param.callback or not is_name, row.path
+    assert "a job's name has 1 to 100 lower case letters" in shell("jobs", "show", "../../etc").refusal()
+
+
+def test_fields_are_one_document_and_one_field_is_shown_whole(shell: Shell) -> None:
+    every = json.loads(shell("fields", "--json").ok())["fields"]
+    assert "task_count" in shell("fields").ok()
+    assert len(every) == len(FIELD_TABLE)
+    [field] = json.loads(shell("fields", "task_count", "--json").ok())["fields"]
+    assert field in every
+    said = shell("fields", "spark_settings").ok()
+    assert said.startswith("spark_settings.*\n")
+    assert ALLOWED_TEXT in said
+    assert "inputs.*.topic\n" in shell("fields", "inputs").ok()
+    assert shell("fields", "inputs.bids.topic").ok() == shell("fields", "inputs.*.topic").ok()
+    assert "there is no field task_cont: do you mean task_count" in shell("fields", "task_cont").refusal()
 
 
 def test_help_names_every_command(shell: Shell) -> None:

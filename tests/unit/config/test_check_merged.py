@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from penstock.config.model import DeltaOutput, JobConfig
+from penstock.config.spark_settings import ALLOWED_PREFIXES, ALLOWED_SETTINGS
+from penstock.config.tree import FIELD_TABLE
 from penstock.config.validate import check_merged
 from penstock.control.errors import InvalidConfig
 from tests.support.config.jobs import FLIGHTS, job
@@ -66,6 +68,16 @@ BROKEN = [
     (job({"tables": {"Flights": {"path": "file:/x"}}}), "tables.Flights", "name_taken"),
     (job({"inputs": {"FLIGHTS": RAW}}), "inputs.FLIGHTS", "name_taken"),
     (flights(event_time_column="time"), "inputs.flights.watermark_delay", "watermark_pair"),
+    (
+        flights(event_time_column="time", watermark_delay="999999999 days"),
+        "inputs.flights.watermark_delay",
+        "watermark_delay_limit",
+    ),
+    (
+        flights(event_time_column="time", watermark_delay="87601 hours"),
+        "inputs.flights.watermark_delay",
+        "watermark_delay_limit",
+    ),
     (flights(watermark_delay="10 minutes"), "inputs.flights.event_time_column", "watermark_pair"),
     (flights(value_schema=None), "inputs.flights.value_schema", "value_schema_required"),
     (flights(format="csv", value_schema=None), "inputs.flights.value_schema", "value_schema_required"),
@@ -116,6 +128,7 @@ KEPT = [
     job({"tables": {"airports": {"path": "file:/x"}}}),
     flights(event_time_column="time", watermark_delay="10 minutes"),
     flights(event_time_column="TIME", watermark_delay="1 day"),
+    flights(event_time_column="time", watermark_delay="3650 days"),
     flights(**TIMED, balance="field"),
     flights(balance="field", balance_field="/a/b"),
     flights(**TIMED, idle_timeout_seconds=30.0),
@@ -181,3 +194,10 @@ def test_several_rules_are_listed_together() -> None:
     error = refusal(writing(FILES, output_mode="update", task_count=9, max_task_count=3))
     assert [found["rule"] for found in error.extra["errors"]] == ["max_task_count", "key_groups", "append_only"]
     assert error.detail.endswith("(and 2 more)")
+
+
+def test_a_spark_setting_that_is_refused_names_where_the_others_are_listed() -> None:
+    detail = refusal(job({"spark_settings": {"spark.executor.memory": "1g"}})).detail
+    assert "`penstock fields spark_settings`" in detail
+    documented = next(row.documentation for row in FIELD_TABLE if row.path == "spark_settings.*")
+    assert all(name in documented for name in (*ALLOWED_SETTINGS, *ALLOWED_PREFIXES))

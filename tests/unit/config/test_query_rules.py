@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from penstock.config.query_rules import query_facts
+from penstock.config.colocation import StatefulStep
+from penstock.config.plan_dataflow import InputColumns, PlanFacts
+from penstock.config.query_rules import plan_problems, query_facts
 from penstock.config.validate import check_merged
 from penstock.control.errors import InvalidConfig
 from tests.support.config.jobs import job
@@ -104,3 +106,21 @@ def test_where_rows_are_is_left_to_spark() -> None:
 def test_arguments_are_the_markers_of_the_whole_query() -> None:
     sql = "SELECT :a FROM (SELECT * FROM flights WHERE x > :b) WHERE y IN (SELECT :c FROM planes)"
     assert query_facts(sql, frozenset({"flights", "planes"})).arguments == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("by", "advice"),
+    [
+        (("dest", "window"), "key_columns [dest] and"),
+        (("dest", "upper_carrier", "session_window"), "key_columns [dest] and"),
+        (("upper_carrier", "window"), "key_columns [upper_carrier] and"),
+        (("window",), "No key can bring them together: set task_count to 1"),
+    ],
+)
+def test_the_advised_keys_are_columns_that_a_job_before_can_write(by: tuple[str, ...], advice: str) -> None:
+    config = check_merged(running("SELECT dest FROM flights", 2))
+    facts = PlanFacts(steps=[StatefulStep("GROUP BY", frozenset({"flights"}), by, colocated=False)])
+    columns = {"flights": InputColumns("none", (), (("Dest", "string"),))}
+    (problem, *_) = plan_problems(config, facts, columns)
+    assert problem.rule == "stateful_needs_keys"
+    assert advice in problem.detail

@@ -17,7 +17,8 @@ from penstock.control.errors import (
     VersionConflict,
 )
 from penstock.model.jobs import Action, LayerRow, StoredJob, StoredLayer
-from services.job_service.writes import Expiry, Precondition, Write, batches, decide
+from services.job_service.layer_expiry import Expiry
+from services.job_service.writes import Precondition, Write, batches, decide
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LAYERS = {
@@ -158,6 +159,33 @@ def test_when_a_layer_ends(asked: Write, present: StoredJob, expires_at: datetim
     change = decide(asked, present, LAYERS, NOW)
     assert change is not None
     assert change.expires_at == expires_at
+
+
+STAYS = replace(ONCALL, expires_at=None)
+
+
+@pytest.mark.parametrize(
+    ("patch", "present", "named"),
+    [
+        ({"task_count": 3}, STAYS, "priority, labels.a, which"),
+        ({"priority": 2}, STAYS, "sets labels.a, which"),
+        ({"priority": 2, "labels": {"b": "1"}}, STAYS, "sets labels.a, which"),
+        ({"priority": None, "labels": {"a": "2"}}, STAYS, None),
+        ({"priority": 2, "labels": None}, STAYS, None),
+        ({"task_count": 3}, ONCALL, None),
+        ({"task_count": 3}, replace(STAYS, config=None), None),
+    ],
+)
+def test_an_expiry_does_not_end_what_stays_unless_the_whole_layer_is_meant(
+    patch: dict[str, Any], present: StoredLayer, named: str | None
+) -> None:
+    asked = write(Action.PATCH, config=patch, if_match=4, expiry=Expiry(300))
+    if named is not None:
+        with pytest.raises(Conflict, match=named) as refused:
+            decide(asked, job(present), LAYERS, NOW)
+        assert (refused.value.field, refused.value.rule) == ("expires_in_seconds", "whole_layer")
+    for given in (Expiry(300, whole_layer=True), Expiry(None), None, *([] if named else [Expiry(300)])):
+        assert decide(replace(asked, expiry=given), job(present), LAYERS, NOW) is not None
 
 
 @pytest.mark.parametrize(

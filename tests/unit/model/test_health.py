@@ -139,9 +139,37 @@ def test_the_gravest_task_speaks_for_the_job_and_others_like_it_are_counted() ->
     found = verdict(job(task_count=4, state=JobState.QUARANTINED), tasks, MOMENT)
     assert found.health is Health.CRASHING
     assert found.reason == (
-        "task 1: crashes again and again: ValueError: 3 is no delay (and 1 more tasks)\n  at rules.py:3"
+        "task 1: crashes again and again: ValueError: 3 is no delay (and 1 more task)\n  at rules.py:3"
     )
     assert set(found.reasons) == {Health.CRASHING, Health.HEALTHY, Health.STARTING, Health.QUARANTINED}
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ([{"backlog_records": 32_680}, {"backlog_records": 107_200}], "task 1: is 10,720 s behind"),
+        ([{"backlog_records": 910}, {"backlog_records": 910}], "task 0: is 91 s behind"),
+        (
+            [WAITING | {"crashes": 4}, WAITING | {"crashes": 9, "error": "no disk"}],
+            "task 1: crashes again and again: no",
+        ),
+        ([WAITING | {"crashes": 1}, WAITING | {"crashes": 2, "error": "no disk"}], "task 1: crashed, and will start"),
+        (
+            [{"held_back_by": "a/0/1", "held_back_seconds": seconds} for seconds in (61.0, 99.0)],
+            "task 1: waits for a/0/1",
+        ),
+        (
+            [{"held_back_by": "a/0/1", "held_back_seconds": 99.0}, {"state": "held", "error": "its region is eu"}],
+            "task 1: its region is eu",
+        ),
+        ([{"backlog_records": None}, {"failed_over": True}], "task 1: its container c is lost"),
+        ([{"failed_over": True}, {"failed_over": True, "reported_at": ago(50)}], "task 1: its container c is lost"),
+    ],
+)
+def test_of_tasks_with_the_same_health_the_worst_tells_the_reason(facts: list[dict[str, Any]], reason: str) -> None:
+    found = verdict(job(task_count=2), [task(index, **each) for index, each in enumerate(facts)], MOMENT)
+    assert found.reason.startswith(reason)
+    assert "(and 1 more task)" in found.reason
 
 
 def test_of_two_reports_of_a_task_the_one_of_the_container_that_is_heard_counts() -> None:

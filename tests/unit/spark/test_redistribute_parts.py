@@ -22,6 +22,7 @@ from penstock.spark.redistribute.level import Span, cuts, furthest, lagging, off
 from penstock.spark.redistribute.move import require_same
 from penstock.spark.redistribute.new import NewGeneration, NewTask
 from penstock.spark.redistribute.offsets import SourceOffsets, line_of, merged, parse_line, sliced
+from penstock.spark.redistribute.old import late
 from penstock.spark.redistribute.positions import Trace, task_specs, topics_of
 from penstock.spark.redistribute.stores import StateStoreInfo, metadata_for, parse_operator
 from penstock.spark.sinks.folder_owner import LOG, QUERY, bind
@@ -295,3 +296,13 @@ def test_the_log_of_a_query_stays(attempts: Attempts) -> None:
     LOCAL_FILES.write(f"{attempts.output}/{QUERY}", b"of a query")
     fresh.clear()
     assert LOCAL_FILES.names(f"{attempts.output}/{LOG}") == ["0"]
+
+
+@pytest.mark.parametrize(
+    ("offsets", "told"),
+    [(0, "the batch in hand was not committed"), (1200, "still has 1,200 offsets to read")],
+)
+def test_a_task_that_is_late_says_what_it_waits_for(offsets: int, told: str) -> None:
+    said = late("win/1", offsets)
+    assert told in said
+    assert " 0 offsets" not in said

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from penstock.config.event_time import delay_millis
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input
 from penstock.control.errors import BrokenTask
-from penstock.spark.balance import balance_options, bounded, delay_millis, limit_options
+from penstock.spark.balance import balance_options, bounded, limit_options
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sources import kafka_options, substitute
 from penstock.spark.task import trigger_interval

@@ -20,7 +20,7 @@ from penstock.control.errors import (
     UserError,
     VersionConflict,
 )
-from penstock.wire.http import HttpClient, error_of
+from penstock.wire.http import HttpClient, error_of, path_of
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,15 @@ def test_nobody_there_is_unavailable() -> None:
         with pytest.raises(Unavailable):
             client.send("PUT", "/")
         client.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"), [("a.b_c-1", "a.b_c-1"), ("x/0", "x%2F0"), ("..", "%2E%2E"), ("../../etc", "..%2F..%2Fetc")]
+)
+def test_a_name_is_one_segment_of_a_path(name: str, sent: str) -> None:
+    assert path_of("v1", "jobs", name, "tasks") == f"/v1/jobs/{sent}/tasks"
+    request = httpx.Client(base_url="http://penstock/").build_request("GET", path_of("v1", "jobs", name))
+    assert request.url.raw_path == f"/v1/jobs/{sent}".encode()
 
 
 class Flaky(BaseHTTPRequestHandler):

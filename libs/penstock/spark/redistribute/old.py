@@ -8,10 +8,11 @@ from functools import partial
 from time import monotonic
 from typing import TypeVar
 
+from penstock.config.event_time import delay_millis
 from penstock.config.model import Input
 from penstock.control.errors import BrokenCheckpoint, Unavailable
 from penstock.control.logs import logger
-from penstock.spark.balance import Ends, delay_millis
+from penstock.spark.balance import Ends
 from penstock.spark.checkpoint import is_clean, last_commit, last_offset
 from penstock.spark.fence import Mark
 from penstock.spark.producers import marks_topic
@@ -139,8 +140,7 @@ class OldGeneration(Generation):
                 lambda: not self._left(task, topics, own), max(0.0, deadline - monotonic()), {**own, **self._marks}
             )
         except TimeoutError as error:
-            detail = f"{task.spec.task_id} still has {self._left(task, topics, own)} offsets to read"
-            raise Unavailable(f"{detail} before the common watermark; the time limit is over") from error
+            raise Unavailable(late(task.spec.task_id, self._left(task, topics, own))) from error
 
     def _left(self, task: RunningTask, topics: Sequence[str], stop_at: Ends) -> int:
         """Asked again and again while the tasks run, so only of the task's own checkpoint."""
@@ -160,6 +160,16 @@ class OldGeneration(Generation):
     def _at_once(self, work: Callable[[T], None], items: Sequence[T]) -> None:
         with ThreadPoolExecutor(self._runtime.settings.max_concurrent_starts) as pool:
             list(pool.map(work, items))
+
+
+def late(task_id: str, offsets: int) -> str:
+    """Why a task is not at the common watermark in time. With no offset left it waited for the commit of its batch."""
+    if offsets == 0:
+        return (
+            f"{task_id} has read all before the common watermark, but the batch in hand was not committed within the "
+            "time limit"
+        )
+    return f"{task_id} still has {offsets:,} offsets to read before the common watermark; the time limit is over"
 
 
 def _watermark_of(positions: Sequence[Position]) -> int:

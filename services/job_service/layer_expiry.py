@@ -1,0 +1,82 @@
+"""The expiry of a layer. A layer has one for all its fields, so a write must not change that of other fields unseen.
+
+Pure. Both refusals are here: a write that should stay but would end, and one that would end what should stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.config.merge import leaves
+from penstock.control.errors import Conflict
+from penstock.model.jobs import StoredLayer
+from penstock.wire.jobs import Expiring
+
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """Seconds until the written layer is dropped; None: never. `whole_layer`: also what was to stay in it ends then."""
+
+    seconds: int | None
+    whole_layer: bool = False
+
+
+def expiry_of(body: Expiring) -> Expiry | None:
+    """None when the body omits the expiry (the layer's default applies); `seconds` None when it is null (never)."""
+    if "expires_in_seconds" not in body.model_fields_set:
+        return None
+    return Expiry(body.expires_in_seconds, body.whole_layer)
+
+
+def staying(given: Expiry | None, present: StoredLayer | None) -> Expiry:
+    """The expiry of a patch that stays by default, as a rescale does. Raises Conflict when the layer has an expiry and
+    none is given: the caller must decide for all of the layer."""
+    if given is None and present is not None and present.expires_at is not None:
+        raise Conflict(
+            f"the layer {present.layer} expires at {present.expires_at.isoformat()}, and the rescale would expire with "
+            "it: drop the layer, or give an expiry for the whole layer (`--for`; expires_in_seconds, null: never)",
+            field="expires_in_seconds",
+            rule="given_when_the_layer_expires",
+        )
+    return given or Expiry(None)
+
+
+def require_whole_layer(given: Expiry | None, present: StoredLayer | None, patch: Mapping[str, Any]) -> None:
+    """Raises Conflict when a patch would also end fields that never expire and that it does not name."""
+    if given is None or given.seconds is None or given.whole_layer or present is None:
+        return
+    if present.expires_at is not None or not present.config:
+        return
+    others = list(_not_named(present.config, patch))
+    if others:
+        more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+        raise Conflict(
+            f"the layer {present.layer} also sets {', '.join(others[:_MOST_NAMED])}{more}, which never expires. A "
+            "layer has one expiry for all its fields, so that would end with this write. Let this write stay too "
+            "(`--for never`; expires_in_seconds null), or give the whole layer the expiry (`--whole-layer`; "
+            "whole_layer true)",
+            field="expires_in_seconds",
+            rule="whole_layer",
+        )
+
+
+def _not_named(config: Mapping[str, Any], patch: Any) -> Iterator[str]:
+    """The leaves of a layer that a patch leaves as they are."""
+    for path, _ in leaves(config):
+        if not _names(patch, path):
+            yield ".".join(path)
+
+
+def _names(patch: Any, path: tuple[str, ...]) -> bool:
+    """A patch names a leaf by it, or by a value or null in place of a map that holds it."""
+    for key in path:
+        if not isinstance(patch, Mapping):
+            return True
+        if key not in patch:
+            return False
+        patch = patch[key]
+    return True
