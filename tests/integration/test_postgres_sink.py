@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from penstock.config.model import PostgresOutput
 from penstock.control.errors import BrokenCheckpoint, BrokenTask, Unavailable
+from penstock.spark.failures import failure_of
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import writer
 from penstock.spark.sinks.batch_marker import Marker
@@ -382,9 +383,16 @@ def _end_sessions(store: Store) -> None:
 def test_the_error_of_a_batch_can_be_read_from_the_querys(
     spark: SparkSession, feed: Feed, store: Store, tmp_path: Path
 ) -> None:
-    """Hosts tell retryable from broken by the class that the traceback in the query's error names."""
+    """1. What the sink raises is told by its class in the traceback in the query's error. 2. So is what Spark throws
+    while the sink has it run the query."""
     query = writer(feed.frame(spark), sink_task(_APPEND), store.settings)
     store.ask("DROP TABLE penstock_batches")
     with pytest.raises(StreamingQueryException) as caught:
         run_to_end(query, tmp_path / "checkpoint")
     assert re.findall(r"^penstock\.control\.errors\.(\w+): ", str(caught.value), re.MULTILINE) == ["BrokenTask"]
+    cast = feed.frame(spark).selectExpr("dest", "CAST(concat('item-', dest) AS BIGINT) AS delay")
+    with pytest.raises(StreamingQueryException) as caught:
+        run_to_end(writer(cast, sink_task(_APPEND), store.settings), tmp_path / "other")
+    failure = failure_of(caught.value)
+    assert failure.error.startswith("[CAST_INVALID_INPUT] The value 'item-A'")
+    assert failure.error_kind == "broken_task"

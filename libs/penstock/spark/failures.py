@@ -49,6 +49,15 @@ _BROKEN_TYPES = {
 }
 # An error that a sink raised in `foreachBatch` arrives as text: the Python traceback inside a Java exception.
 _RAISED_IN_BATCH = re.compile(r"^penstock\.control\.errors\.(\w+): ", re.MULTILINE)
+_PROXY_TYPE = "Py4JException"
+_END_OF_TRACEBACK = re.compile(
+    r"^(penstock\.control\.errors|py4j\.protocol|pyspark\.errors\.exceptions\.captured)\.(\w+): ", re.MULTILINE
+)
+# The exceptions in a printed Java stack, from the line `: <class>: <message>`, which py4j writes, to the first frame.
+_PRINTED = re.compile(
+    r"^(?:: |Caused by: )([\w.$]+)(?:: (.*?))?(?=\n\t+(?:at |\.\.\. |Suppressed: )|\nCaused by: |\Z)",
+    re.MULTILINE | re.DOTALL,
+)
 # Errors of Penstock, whose text is complete.
 _OWN_TYPES = {"BrokenCheckpoint", "BrokenTask", "Conflict", "Fenced", "LeaseLost", "Unavailable"}
 _OWN_CLASSES = "io.penstock."
@@ -126,7 +135,36 @@ def _java_causes(error: BaseException) -> list[Cause]:
 
 def classify(causes: Sequence[Cause]) -> Failure:
     """Classifies a chain of at least one exception, outermost first. Pure."""
+    causes = _with_causes_in_text(causes)
     return Failure(clean(_text(causes)), _kind(causes), any(_MEMORY_MARK in f"{c.type} {c.message}" for c in causes))
+
+
+def _with_causes_in_text(causes: Sequence[Cause]) -> Sequence[Cause]:
+    """`causes` with the exceptions of Spark that a sink's Python passed on, of which the JVM has only the text.
+
+    The exceptions around it repeat that text, so theirs ends where the traceback begins.
+    """
+    proxy = max((at for at, cause in enumerate(causes) if cause.name == _PROXY_TYPE), default=-1)
+    passed_on = _passed_on(causes[proxy].message) if proxy >= 0 else []
+    if not passed_on:
+        return causes
+    around = [Cause(cause.type, cause.message.partition(TRACEBACK)[0]) for cause in causes[: proxy + 1]]
+    return [*around, *passed_on, *causes[proxy + 1 :]]
+
+
+def _passed_on(trace: str) -> list[Cause]:
+    """The exceptions of Spark that a Python traceback ends with; none when Python itself or Penstock raised the last.
+
+    pyspark gives some of them a class of its own, without the prefix `Spark` of the JVM's, and other text.
+    """
+    ends = list(_END_OF_TRACEBACK.finditer(trace))
+    if not ends or ends[-1][1].startswith("penstock"):
+        return []
+    text = trace[ends[-1].end() :]
+    if ends[-1][1].startswith("py4j"):
+        return [Cause(printed[1], printed[2] or "") for printed in _PRINTED.finditer(text)]
+    name = ends[-1][2]
+    return [Cause(f"Spark{name}" if f"Spark{name}" in _BROKEN_TYPES else name, text)]
 
 
 def _kind(causes: Sequence[Cause]) -> ErrorKind:

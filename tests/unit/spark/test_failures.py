@@ -139,6 +139,83 @@ def test_what_a_sink_raised_is_told_without_its_class() -> None:
     assert classify([Cause(STREAM_FAILED, "x"), raised]).error == "output.table: the table t has no column x"
 
 
+PROXY = """An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
+  File "/venv/lib/python3.11/site-packages/py4j/clientserver.py", line 644, in _call_proxy
+    return_value = getattr(self.pool[obj_id], method)(*params)
+  File "/app/penstock/spark/sinks/spool.py", line 45, in _arrow_batches
+    server.getResult()
+"""
+THROWN = """py4j.protocol.Py4JJavaError: An error occurred while calling o101.getResult.
+: org.apache.spark.SparkException: Exception thrown in awaitResult:\x20
+	at org.apache.spark.util.SparkThreadUtils$.awaitResult(SparkThreadUtils.scala:70)
+	at org.apache.spark.util.SparkThreadUtils$.awaitResult(SparkThreadUtils.scala:44)
+{}
+"""
+CAST = """Caused by: org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] '{}' is no INT. SQLSTATE: 22018
+== SQL (line 1, position 1) ==
+CAST(key AS INT) AS delay
+^^^^^^^^^^^^^^^^
+
+	at org.apache.spark.sql.errors.QueryExecutionErrors$.invalidInputInCastToNumberError(QueryExecutionErrors.scala:148)
+	... 34 more
+"""
+MALFORMED = """Caused by: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 failed 1 times:
+	at org.apache.spark.executor.Executor$TaskRunner.run(Executor.scala:897)
+
+Driver stacktrace:
+	at org.apache.spark.scheduler.DAGScheduler.runJob(DAGScheduler.scala:1063)
+	Suppressed: org.apache.kafka.common.errors.ProducerFencedException: of another
+		at org.x.Y.z(Y.java:1)
+Caused by: io.penstock.sources.MalformedRecordException: inputs.x: 9 of 9 records are malformed
+	at io.penstock.sources.Malformed.tell(Malformed.java:1)
+"""
+DISK = """Caused by: java.lang.RuntimeException
+	at org.x.Y.z(Y.java:1)
+Caused by: java.io.IOException: No space left on device
+	... 12 more
+"""
+
+
+@pytest.mark.parametrize(
+    ("ending", "error", "kind"),
+    [
+        (
+            THROWN.format(CAST.format("item-1")),
+            "[CAST_INVALID_INPUT] 'item-1' is no INT: CAST(key AS INT) AS delay",
+            "broken_task",
+        ),
+        (THROWN.format(MALFORMED), "inputs.x: 9 of 9 records are malformed", "broken_task"),
+        (THROWN.format(DISK), "No space left on device (IOException)", "retryable"),
+        (
+            THROWN.format(
+                f"Caused by: org.apache.spark.api.python.PythonException: {WORKER.partition('Exception: ')[2]}"
+            ),
+            "ZeroDivisionError: division by zero\n"
+            "  at rules.py:20 in minutes\n"
+            "  at rules.py:12 in late: return minutes(delay) / 0",
+            "retryable",
+        ),
+        (
+            "pyspark.errors.exceptions.captured.NumberFormatException: [CAST_INVALID_INPUT] no INT. SQLSTATE: 22018\n",
+            "[CAST_INVALID_INPUT] no INT",
+            "broken_task",
+        ),
+        (
+            "pyspark.errors.exceptions.captured.IllegalArgumentException: no such file\n",
+            "no such file (IllegalArgumentException)",
+            "retryable",
+        ),
+        ("KeyError: 'delay'\n", "KeyError: 'delay'", "retryable"),
+    ],
+    ids=["cast", "malformed", "disk", "worker", "captured", "captured-other", "python"],
+)
+def test_what_a_sink_in_python_passed_on_is_told_as_if_spark_had_thrown_it(ending: str, error: str, kind: str) -> None:
+    """Spark has only the text of it: printed stacks below a traceback, in each exception of the chain."""
+    streaming = f"[STREAM_FAILED] Query terminated with exception: {PROXY}{ending} SQLSTATE: XXKST\n=== Query ==="
+    failure = classify([Cause(STREAM_FAILED, streaming), Cause("py4j.Py4JException", PROXY + ending)])
+    assert (failure.error, failure.error_kind) == (error, kind)
+
+
 def test_the_place_in_the_query_is_kept() -> None:
     divided = (
         "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide`. SQLSTATE: 22012\n"

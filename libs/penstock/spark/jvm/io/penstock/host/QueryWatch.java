@@ -30,7 +30,6 @@ import org.apache.spark.sql.streaming.StreamingQueryProgress;
 
 /** Reports on all queries of a host in one call from Python. A call for each query would cost more than the queries. */
 public final class QueryWatch {
-  private static final int LONGEST_MESSAGE = 4000;
   private static final int MOST_CAUSES = 20;
   private static final long STOP_POLL_MILLIS = 2;
   /** Shorter batches are reported once they are done. */
@@ -177,9 +176,8 @@ public final class QueryWatch {
 
   private static void describe(ArrayNode causes, Throwable error) {
     for (Throwable cause = error; cause != null && causes.size() < MOST_CAUSES; cause = cause.getCause()) {
-      String message = String.valueOf(cause.getMessage());
-      String shortened = message.substring(0, Math.min(message.length(), LONGEST_MESSAGE));
-      causes.addObject().put("type", cause.getClass().getName()).put("message", shortened);
+      String message = StackText.shortened(String.valueOf(cause.getMessage()));
+      causes.addObject().put("type", cause.getClass().getName()).put("message", message);
     }
   }
 

@@ -2,77 +2,58 @@ package io.penstock.kafka.source.limits;
 
 import java.util.ArrayDeque;
 import java.util.Deque;
+import java.util.OptionalDouble;
 
 /**
- * The part of a batch's time that does not depend on its rows: the intercept of a line through the last batches, of
- * which the newer weigh more. It is never more than the shortest of the last few batches took. A batch that takes less
- * than half or more than twice as long as the line says begins another line: rows or queries cost something else now.
+ * What the last batches say of the cost of a row and of the time that a batch takes without rows.
+ *
+ * <p>A row costs no more than in the batch with the most rows a second. What a batch of few rows took beyond that is
+ * not due to its rows. Both are bounds, so they hold however much the time without rows changes from batch to batch.
  */
 final class BatchCost {
-  private static final double MEMORY = 0.8;
-  private static final int REMEMBERED = 8;
-  private static final double LEAST_SPREAD = 0.2;
+  /** A batch with at most this share of the rows of the largest one has few rows. */
+  static final double FEW = 0.25;
+
+  private static final int REMEMBERED = 6;
   private static final double FOREIGN = 2;
 
-  private final Deque<Double> lastMillis = new ArrayDeque<>();
-  private double weight;
-  private double sumRows;
-  private double sumMillis;
-  private double sumRowsRows;
-  private double sumRowsMillis;
-  private double fixed;
-  private double perRow;
-  private boolean isFitted;
+  private record Batch(double rows, double millis) {
+    double rowMillis() {
+      return Math.max(1, millis) / rows;
+    }
+  }
 
+  private final Deque<Batch> last = new ArrayDeque<>();
+
+  /** A batch of many rows that took far longer than the others allow begins anew: rows may cost more than before. */
   void add(double rows, double millis) {
-    if (isForeign(rows, millis)) {
-      forget();
+    boolean isFew = last.isEmpty() || rows <= FEW * mostRows();
+    if (!isFew && millis > FOREIGN * (fixedMillis().orElse(0) + rows * rowMillis())) {
+      last.clear();
     }
-    weight = MEMORY * weight + 1;
-    sumRows = MEMORY * sumRows + rows;
-    sumMillis = MEMORY * sumMillis + millis;
-    sumRowsRows = MEMORY * sumRowsRows + rows * rows;
-    sumRowsMillis = MEMORY * sumRowsMillis + rows * millis;
-    lastMillis.addLast(millis);
-    if (lastMillis.size() > REMEMBERED) {
-      lastMillis.removeFirst();
+    last.addLast(new Batch(rows, millis));
+    if (last.size() > REMEMBERED) {
+      last.removeFirst();
     }
-    fit();
   }
 
-  /** 0 until batches of different sizes were seen. */
-  double fixedMillis() {
-    return fixed;
+  /** The most that a row costs; infinite while no batch had rows. */
+  double rowMillis() {
+    return last.stream().filter(batch -> batch.rows > 0).mapToDouble(Batch::rowMillis).min()
+        .orElse(Double.POSITIVE_INFINITY);
   }
 
-  private boolean isForeign(double rows, double millis) {
-    double told = fixed + perRow * rows;
-    boolean isLike = Math.abs(rows - sumRows / weight) <= LEAST_SPREAD * rows;
-    return weight > 0 && (isFitted || isLike) && (millis > FOREIGN * told || millis < told / FOREIGN);
+  /** The time without rows that the batches of few rows show. Empty while all batches had about as many rows. */
+  OptionalDouble fixedMillis() {
+    double rowMillis = rowMillis();
+    double few = FEW * mostRows();
+    double shortest = last.stream().mapToDouble(Batch::millis).min().orElse(0);
+    OptionalDouble most = last.stream().filter(batch -> batch.rows <= few)
+        .mapToDouble(batch -> batch.rows == 0 ? batch.millis : batch.millis - batch.rows * rowMillis).max();
+    return most.isEmpty() ? most : OptionalDouble.of(Math.min(most.getAsDouble(), shortest));
   }
 
-  private void forget() {
-    weight = 0;
-    sumRows = 0;
-    sumMillis = 0;
-    sumRowsRows = 0;
-    sumRowsMillis = 0;
-    fixed = 0;
-    isFitted = false;
-    lastMillis.clear();
-  }
-
-  /** Batches of about the same size say nothing new of the fixed time: then what was known before counts. */
-  private void fit() {
-    double meanRows = sumRows / weight;
-    double meanMillis = sumMillis / weight;
-    double variance = sumRowsRows / weight - meanRows * meanRows;
-    if (variance > Math.pow(LEAST_SPREAD * meanRows, 2)) {
-      double slope = Math.max(0, (sumRowsMillis / weight - meanRows * meanMillis) / variance);
-      fixed = Math.max(0, meanMillis - slope * meanRows);
-      isFitted = true;
-    }
-    fixed = Math.min(fixed, lastMillis.stream().mapToDouble(Double::doubleValue).min().orElse(0));
-    perRow = meanRows > 0 ? (meanMillis - fixed) / meanRows : 0;
+  double mostRows() {
+    return last.stream().mapToDouble(Batch::rows).max().orElse(0);
   }
 }

@@ -1,14 +1,18 @@
 package io.penstock.kafka.source.limits;
 
+import java.util.OptionalDouble;
+
 /**
  * How many rows a source gives to a batch, so that batches take about as long as they should. Learns from each finished
  * batch. Pure: rows and milliseconds go in, a limit of rows comes out.
  *
- * <p>A batch is taken to cost a fixed time (planning, state, commit) and a time for each row. Both are fitted to the
- * last batches, the newer the heavier. Only the time of the rows can be changed by the limit, so a batch whose fixed
- * time alone exceeds the target keeps half of the target for rows. The limit grows by little where it is near the
- * target and by much where it is far; it shrinks at once. It slowly falls while batches are far smaller, since such
- * batches do not show what a row costs today.
+ * <p>A batch costs a time without rows (planning, state, commit, a busy machine) and a time for each row, and the limit
+ * changes only the latter. A batch that takes too long may be due to either. Where no batch of few rows has told which,
+ * the next one has at most a quarter of the rows. If it is quick, rows are the cause, and batches of about the target
+ * follow at once. If it is slow, the limit goes back up: batches may take {@code FIXED_TIMES} as long as without rows,
+ * so a catch-up goes on at a good pace whatever slows the batches down.
+ *
+ * <p>The limit slowly falls while batches are far smaller, since such batches do not show what a row costs today.
  */
 public final class BatchPace {
   /** The limit of the very first batch: 20 s at 10 ms a row. */
@@ -17,12 +21,18 @@ public final class BatchPace {
   private static final double AIM = 0.8;
   private static final double LEAST_GROWTH = 2;
   private static final double MOST_GROWTH = 16;
+  private static final double FIXED_TIMES = 2.5;
+  /** In targets: a longer batch needs a smaller one that tells why; the lower bound holds while none has told yet. */
+  private static final double TOO_LONG = 1.75;
+  private static final double DOUBTFUL = 0.9;
+  private static final double SMALLER = 0.9;
   private static final double UNUSED_SHARE = 1.0 / 16;
   private static final double UNUSED_DECAY = 0.9;
 
   private final double targetMillis;
   private final BatchCost cost = new BatchCost();
   private double limit = FIRST_ROWS;
+  private boolean isTold;
 
   public BatchPace(long targetMillis) {
     this.targetMillis = AIM * targetMillis;
@@ -45,7 +55,7 @@ public final class BatchPace {
     if (rows == 0) {
       return;
     }
-    double factor = factor(millis);
+    double factor = bestRows(rows, millis) / rows;
     if (ownRows >= limit / 2) {
       limit = Math.max(1, ownRows * factor);
     } else if (factor < 1) {
@@ -55,10 +65,21 @@ public final class BatchPace {
     }
   }
 
-  private double factor(double millis) {
-    double fixed = cost.fixedMillis();
-    double forRows = Math.max(targetMillis - fixed, targetMillis / 2);
-    double growth = Math.min(MOST_GROWTH, Math.max(LEAST_GROWTH, targetMillis / millis));
-    return Math.min(growth, forRows / Math.max(1, millis - fixed));
+  private double bestRows(double rows, double millis) {
+    OptionalDouble fixed = cost.fixedMillis();
+    boolean isDoubtful = !isTold || rows < SMALLER * cost.mostRows();
+    isTold |= fixed.isPresent();
+    if (fixed.isEmpty() && millis > (isDoubtful ? DOUBTFUL : TOO_LONG) * targetMillis) {
+      return rowsThatTell(rows);
+    }
+    double allowed = Math.max(targetMillis, FIXED_TIMES * fixed.orElse(0));
+    double growth = Math.min(MOST_GROWTH, Math.max(LEAST_GROWTH, targetMillis / Math.max(1, millis)));
+    return Math.min(Math.max(rows, cost.mostRows()) * growth, allowed / cost.rowMillis());
+  }
+
+  /** So few rows, or so many more, that the next batch tells whether the rows are why batches take too long. */
+  private double rowsThatTell(double rows) {
+    double fewer = rows * BatchCost.FEW;
+    return fewer < 1 ? rows / BatchCost.FEW : Math.min(fewer, targetMillis / cost.rowMillis());
   }
 }
