@@ -24,9 +24,9 @@ demo: setup ## the whole stack on this machine, and a check of its results (KEEP
 	@$(BIN)/penstock demo $(if $(filter-out 0,$(KEEP)),--keep)
 
 # The class archive only saves time: it is recorded while the unit tests run, which need no Spark host.
-test: $(STAMPS)/java $(STAMPS)/compiled ## all tests but those marked long, in three processes
+test: $(STAMPS)/java $(STAMPS)/compiled ## all tests but those marked long, in four processes
 	@$(MAKE) --no-print-directory $(STAMPS)/archive & trap wait EXIT; \
-	  $(BIN)/pytest -m "not long" --numprocesses 3
+	  $(BIN)/pytest -m "not long" --numprocesses 4
 
 test-long: setup ## the tests marked long (there may be none: pytest then ends with 5)
 	@$(BIN)/pytest -m long || [ $$? -eq 5 ]

@@ -19,10 +19,7 @@ from tests.support.faults.stack import MortalStack
 from tests.support.spark.session import unique
 from tests.support.stack.counts import CONVERGE_S, CountJob
 
-TELLING = (
-    Point("syncer", "ask redistribute", "after"),
-    Point("manager", "give seal", "before"),
-)
+TELLING = (Point("manager", "give seal", "before"),)
 SIZES = (2, 3)
 
 

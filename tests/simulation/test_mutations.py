@@ -43,13 +43,13 @@ CASES: dict[Mutation, Case] = {
     mutations.commit_before_the_generation_is_written: Case(
         0, _under("habits", "crash a host", "kill", every=6.0, at="c")
     ),
-    mutations.start_from_old_specs: Case(15),
+    mutations.start_from_old_specs: Case(6),
     mutations.tasks_keep_old_numbers: Case(1, _under("switch off", "kill", "crash a host", every=6.0, at="c")),
     mutations.all_tasks_in_one_wave: Case(0),
     mutations.next_wave_unseen: Case(0),
     mutations.releases_interleave: Case(0),
     placement_mutations.capacity_is_ignored: Case(2),
-    placement_mutations.the_budget_is_ignored: Case(1),
+    placement_mutations.the_budget_is_ignored: Case(3),
     placement_mutations.a_cordon_is_ignored: Case(0),
     placement_mutations.regions_are_ignored: Case(2),
     placement_mutations.labels_are_ignored: Case(4),
