@@ -2,55 +2,46 @@
 
 from __future__ import annotations
 
-import re
+import os
 import subprocess
 import sys
 import sysconfig
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
 from pathlib import Path
 
 from penstock.local.progress import Step
 
-_ABOUT_SECONDS = 60
-_LARGEST = "pyspark=="
+_ABOUT_SECONDS = 90
 _LINES_OF_AN_ERROR = 30
 # Each module is compiled when it is first imported: most never are.
 _OPTIONS = ("--disable-pip-version-check", "--progress-bar", "off", "--no-compile", "--no-deps", "--require-hashes")
 
 
 def install(lock: Path) -> None:
-    """Installs what the lock file pins; exits with pip's last lines when it fails.
-
-    Two pips work side by side, since the lock needs no resolution: one builds pyspark, which takes half of the time.
-    """
-    pins = _pins(lock.read_text())
+    """Installs what the lock file pins; exits with pip's last lines when it fails."""
+    total = sum("==" in line for line in lock.read_text().splitlines())
+    last_lines: deque[str] = deque(maxlen=_LINES_OF_AN_ERROR)
+    command = [sys.executable, "-m", "pip", "install", *_OPTIONS, "-r", str(lock)]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with (
-        tempfile.TemporaryDirectory() as folder,
-        Step(f"installing {len(pins)} locked packages", about_seconds=_ABOUT_SECONDS) as step,
-        ThreadPoolExecutor() as threads,
+        Step(f"installing {total} locked packages", about_seconds=_ABOUT_SECONDS) as step,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment) as pip,
     ):
-        step.count(lambda: f"installed {_installed()}/{len(pins)} packages")
-        parts = [[pin for pin in pins if pin.startswith(_LARGEST) is is_largest] for is_largest in (True, False)]
-        files = [Path(folder) / f"{number}.lock" for number in range(len(parts))]
-        for file, part in zip(files, parts, strict=True):
-            file.write_text("".join(part))
-        failures = [failure for failure in threads.map(_pip, files) if failure]
+        _follow(pip, step, total, last_lines)
         step.now(f"{_installed()} packages (the lock file also pins those of other systems)")
-        if failures:
-            raise SystemExit("pip cannot install the locked packages:\n" + "\n".join(failures))
+        if pip.wait():
+            raise SystemExit("pip cannot install the locked packages:\n" + "".join(last_lines))
 
 
-def _pins(lock: str) -> list[str]:
-    """A pin with its hashes each; comments and continued lines belong to the pin above them."""
-    return [pin for pin in re.split(r"^(?=[a-z0-9])", lock, flags=re.MULTILINE | re.IGNORECASE) if "==" in pin]
-
-
-def _pip(requirements: Path) -> str:
-    """Pip's last lines when it fails, else nothing."""
-    command = [sys.executable, "-m", "pip", "install", *_OPTIONS, "-r", str(requirements)]
-    pip = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    return "\n".join(pip.stdout.splitlines()[-_LINES_OF_AN_ERROR:]) if pip.returncode else ""
+def _follow(pip: subprocess.Popen[str], step: Step, total: int, last_lines: deque[str]) -> None:
+    fetched = 0
+    for line in pip.stdout or ():
+        last_lines.append(line)
+        if line.startswith("Collecting "):
+            fetched += 1
+            step.now(f"fetching package {fetched}/{total}")
+        elif line.startswith("Installing collected packages"):
+            step.count(lambda: f"installed {_installed()}/{total} packages")
 
 
 def _installed() -> int:

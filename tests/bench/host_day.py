@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import psutil
 
-from tests.bench.hosts import HostBench, bench_host
+from tests.bench.hosts import HostBench, bench_host, cpu_seconds
 from tests.bench.jvm import jvm_state
 from tests.bench.report import finish, let_pass, say
 from tests.support.bench.day import FRAGILE, KINDS, DayJob, Kind, Rows, happen
@@ -87,9 +87,9 @@ def measure(
 def _sample(bench: HostBench, rest_s: float) -> Sample:
     """What is left at the end of the rest; `cores` are those of the whole rest."""
     processes = [psutil.Process(bench.host.host.pid), psutil.Process(bench.jvm_pid)]
-    before, begun = _cpu_seconds(processes), time.monotonic()
+    before, begun = cpu_seconds(processes), time.monotonic()
     let_pass(rest_s)
-    cores = (_cpu_seconds(processes) - before) / (time.monotonic() - begun)
+    cores = (cpu_seconds(processes) - before) / (time.monotonic() - begun)
     state = jvm_state(bench.jvm_pid)
     return Sample(
         heap_mb=state.heap_mb,
@@ -100,11 +100,6 @@ def _sample(bench: HostBench, rest_s: float) -> Sample:
         rss_mb=sum(process.memory_info().rss for process in processes) / 1e6,
         cores=cores,
     )
-
-
-def _cpu_seconds(processes: list[psutil.Process]) -> float:
-    times = [process.cpu_times() for process in processes]
-    return sum(of.user + of.system for of in times)
 
 
 if __name__ == "__main__":

@@ -85,9 +85,9 @@ class HostBench:
     def steady(self, seconds: float) -> dict[str, float]:
         """`cores` that the host uses from now on for so long, and `rss_mb` at the end."""
         family = [psutil.Process(self.host.host.pid), *psutil.Process(self.host.host.pid).children(recursive=True)]
-        before, began = _cpu_seconds(family), time.perf_counter()
+        before, began = cpu_seconds(family), time.perf_counter()
         let_pass(seconds)
-        cores = (_cpu_seconds(family) - before) / (time.perf_counter() - began)
+        cores = (cpu_seconds(family) - before) / (time.perf_counter() - began)
         return {"cores": cores, "rss_mb": sum(process.memory_info().rss for process in family) / 1e6}
 
     def batch_p50_ms(self) -> float:
@@ -166,7 +166,8 @@ def _progressing(bench: HostBench) -> bool:
     return sum(task.startswith(f"{JOB}/") for task in bench.host.progress) == bench.partitions
 
 
-def _cpu_seconds(processes: list[psutil.Process]) -> float:
+def cpu_seconds(processes: list[psutil.Process]) -> float:
+    """What processes have used so far, without their children."""
     return sum(times.user + times.system for times in (process.cpu_times() for process in processes))
 
 

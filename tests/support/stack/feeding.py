@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from confluent_kafka import Producer
+
+from penstock.control.repeat import repeating
 
 
 def producer(bootstrap: str) -> Producer:
@@ -15,19 +16,6 @@ def producer(bootstrap: str) -> Producer:
     return Producer({"bootstrap.servers": bootstrap, **settings})
 
 
-@contextmanager
-def feeding(name: str, send: Callable[[], None], pause_s: float) -> Iterator[None]:
+def feeding(name: str, send: Callable[[], None], pause_s: float) -> AbstractContextManager[None]:
     """Calls `send` again and again on a thread of its own, with a pause between, until this is closed."""
-    ending = threading.Event()
-
-    def feed() -> None:
-        while not ending.wait(pause_s):
-            send()
-
-    thread = threading.Thread(target=feed, name=f"feed-{name}")
-    thread.start()
-    try:
-        yield
-    finally:
-        ending.set()
-        thread.join()
+    return repeating(f"feed-{name}", send, pause_s)

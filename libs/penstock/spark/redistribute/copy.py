@@ -13,9 +13,7 @@ changes, not with the state. Whatever does not fit leads to a full copy after th
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
@@ -24,6 +22,7 @@ from py4j.protocol import Py4JJavaError
 
 from penstock.control.errors import BrokenCheckpoint, Unavailable
 from penstock.control.logs import logger
+from penstock.control.repeat import repeating
 from penstock.spark.checkpoint import last_commit, planned_batch
 from penstock.spark.failures import failure_of
 from penstock.spark.fence import BEFORE_ALL_STOPS
@@ -155,13 +154,16 @@ class _Rounds:
         """The comparison takes long, too. A round after it leaves only the last batches for after the stop: the tasks
         keep the changes of no others."""
         mover = self._mover_of(self.old)
-        with self._reporting(lambda: f"copies state, {mover.moved():,} rows so far"):
+        with repeating("copy-progress", partial(self._report_moved, mover), _REPORT_SECONDS):
             tallies = mover.move()
         self.rows = rows(tallies)
         mover = self._bring_changes() or mover
         self._runtime.report(f"copied {self.rows:,} rows of state, and compares them")
         mover.verify(mover.tally() if self.version > 1 else tallies)
         self._bring_changes()
+
+    def _report_moved(self, mover: StateMover) -> None:
+        self._runtime.report(f"copies state, {mover.moved():,} rows so far")
 
     def _bring_changes(self) -> StateMover | None:
         """Rounds of changes; the last one's mover, None without any."""
@@ -178,23 +180,6 @@ class _Rounds:
             changed.append(mover.change(versions_since(since, self.old)))
         self.changed += changed
         return mover
-
-    @contextmanager
-    def _reporting(self, what: Callable[[], str]) -> Iterator[None]:
-        """Says how far a long call is, once a second."""
-        over = threading.Event()
-
-        def repeat() -> None:
-            while not over.wait(_REPORT_SECONDS):
-                self._runtime.report(what())
-
-        thread = threading.Thread(target=repeat, name="copy-progress", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
 
 
 def versions_since(since: Sequence[OldState], old: Sequence[OldState]) -> list[int]:

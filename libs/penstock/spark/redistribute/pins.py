@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from penstock.control.errors import BrokenCheckpoint
 from penstock.control.logs import logger
+from penstock.control.repeat import repeating
 from penstock.spark.checkpoint import last_commit, planned_batch
 from penstock.spark.files import Files
 from penstock.spark.redistribute.stores import OldState, operators_of, partitions_of
@@ -67,28 +68,19 @@ class Pins:
             self._has_begun = True
             return [task.state for task in self._tasks if task.state is not None]
 
-    @contextmanager
-    def following(self) -> Iterator[None]:
+    def following(self) -> AbstractContextManager[None]:
         """Pins meanwhile what the tasks change. A failure shows in the next call of `states`."""
-        over = threading.Event()
-        thread = threading.Thread(target=self._follow_until, args=(over,), name="copy-pins", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
+        return repeating("copy-pins", self._follow_all, _FOLLOW_SECONDS)
 
     def remove(self) -> None:
         """Nothing is read any more."""
         self._files.delete(self._folder)
 
-    def _follow_until(self, over: threading.Event) -> None:
-        while not over.wait(_FOLLOW_SECONDS):
-            try:
-                self.states()
-            except Exception:
-                log.warning("changes of state are not pinned", exc_info=True)
+    def _follow_all(self) -> None:
+        try:
+            self.states()
+        except Exception:
+            log.warning("changes of state are not pinned", exc_info=True)
 
     def _follow(self, task: _Task) -> None:
         batch = last_commit(task.checkpoint, self._files)
