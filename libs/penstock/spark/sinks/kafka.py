@@ -22,6 +22,7 @@ from pyspark.sql.types import StringType
 
 from penstock.config.model import KafkaOutput
 from penstock.control.errors import BrokenTask, Unavailable
+from penstock.control.process import wait_until
 from penstock.spark.producers import ended, marks_topic, writer_options
 from penstock.spark.sinks.context import column, json_text, require_columns
 from penstock.spark.topics import DENIED, admin, described
@@ -125,9 +126,18 @@ def end_marks(bootstrap: str, topic: str, job: str, generation: int) -> None:
     if marks is None or not is_marked(bootstrap, topic):
         return
     producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": int(_TIMEOUT_SECONDS * 1000)})
-    producer.produce(marks, key=job, value=ended(job, generation), partition=0)
-    if producer.flush(_TIMEOUT_SECONDS):
-        raise Unavailable(f"kafka did not take the last mark of {job}")
+    refused: list[KafkaError] = []
+    producer.produce(
+        marks,
+        key=job,
+        value=ended(job, generation),
+        partition=0,
+        on_delivery=lambda error, _: refused.append(error) if error else None,
+    )
+    # A record that was refused, or that was too old to be sent, is no longer waiting either.
+    if producer.flush(_TIMEOUT_SECONDS) or refused:
+        told = f": {refused[0].str()}" if refused else ""
+        raise Unavailable(f"kafka did not take the last mark of {job} in {marks}{told}")
 
 
 def is_marked(bootstrap: str, topic: str) -> bool:
@@ -159,3 +169,12 @@ def _create(bootstrap: str, topic: str, key_groups: int | None, settings: dict[s
             raise BrokenTask(told, rule="topic_writable") from error
         if code != KafkaError.TOPIC_ALREADY_EXISTS:
             raise Unavailable(f"kafka did not create the topic {topic}: {error}") from error
+    _wait_for(bootstrap, topic)
+
+
+def _wait_for(bootstrap: str, topic: str) -> None:
+    """Kafka's controller has made the topic; the brokers hear of it a moment later."""
+    try:
+        wait_until(lambda: not described(bootstrap, [topic])[topic].is_missing, _TIMEOUT_SECONDS, f"the topic {topic}")
+    except TimeoutError as error:
+        raise Unavailable(f"kafka made the topic {topic} and does not show it: {error}") from error
