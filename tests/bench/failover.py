@@ -18,7 +18,6 @@ from contextlib import ExitStack
 from datetime import datetime
 from typing import Any, NamedTuple
 
-import httpx
 import psutil
 
 from penstock.control.process import wait_until
@@ -26,6 +25,7 @@ from penstock.local.services import task_manager_name
 from penstock.local.stack import READY_S, LocalStack
 from services.task_manager.decide.model import HostPhase
 from tests.bench.report import finish, percentile, say, temporary_stack
+from tests.support import calls
 from tests.support.stack.counts import KEY_GROUPS, CountJob
 
 CONTAINERS, JOBS = 3, 2
@@ -130,7 +130,7 @@ def _containers(stack: LocalStack) -> list[str]:
 
 def _is_warm(stack: LocalStack, container: str) -> bool:
     """Whether a container has its warm host: one that came just now is no heir as containers usually are."""
-    hosts = httpx.get(f"{stack.plan.url(container)}/v1/tasks").json()["hosts"]
+    hosts = calls.get(f"{stack.plan.url(container)}/v1/tasks").json()["hosts"]
     return any(host["phase"] == HostPhase.READY.value for host in hosts)
 
 

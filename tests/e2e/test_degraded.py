@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 
-import httpx
 import pytest
 
 from penstock.control.process import wait_until
 from penstock.local.services import PORTS
 from penstock.local.stack import READY_S, LocalStack
 from tests.e2e.conftest import LEASE_SECONDS
+from tests.support import calls
 from tests.support.chaos.perform import begin
 from tests.support.chaos.stack import ChaosStack
 from tests.support.chaos.timetable import STORE, Fault, Kind
@@ -65,7 +65,7 @@ def test_without_shard_manager_and_store_tasks_stop_and_come_back_by_themselves(
 
 def _running(stack: ChaosStack) -> list[str]:
     """What the containers run, by their own word."""
-    answers = [httpx.get(f"{stack.plan.url(name)}/v1/tasks").json()["tasks"] for name in stack.containers]
+    answers = [calls.get(f"{stack.plan.url(name)}/v1/tasks").json()["tasks"] for name in stack.containers]
     return [f"{task['job']}/{task['index']}" for tasks in answers for task in tasks]
 
 

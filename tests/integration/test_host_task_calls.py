@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import httpx
 import pytest
 
 from penstock.control.clock import SystemClock
@@ -21,6 +20,7 @@ from penstock.wire.host_tasks import HostTaskState
 from services.state_syncer.host_tasks.dispatcher import Dispatcher, WantedHostTasks
 from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Lost, Outcome, Unanswered
 from services.task_manager.api import build_app
+from tests.support import calls
 from tests.support.control.serving import serving
 from tests.support.task_manager.world import World, host_task, layout, redistribution, template
 
@@ -127,7 +127,7 @@ def test_what_is_wanted_no_more_is_cancelled_and_comes_too_late_then(
     body = as_json(host_task(REQUEST))
 
     def is_refused() -> bool:
-        return httpx.put(f"{url}/v1/host-tasks/{PATH}", json=body).status_code == 409
+        return calls.put(f"{url}/v1/host-tasks/{PATH}", json=body).status_code == 409
 
     wait_until(is_refused, 20, "the cancellation")
     world.settle()
@@ -139,13 +139,13 @@ PATH = "redistribute:flights:2"
 
 def test_a_body_of_another_path_and_calls_of_older_leaders_are_refused(url: str) -> None:
     body = as_json(host_task(REQUEST, 5))
-    wrong = httpx.put(f"{url}/v1/host-tasks/redistribute:flights:9", json=body)
+    wrong = calls.put(f"{url}/v1/host-tasks/redistribute:flights:9", json=body)
     assert (wrong.status_code, wrong.json()["rule"]) == (409, "as_in_path")
     right = f"{url}/v1/host-tasks/{PATH}"
-    assert httpx.put(right, json=body, params={"wait_seconds": 60}).status_code == 422
-    assert httpx.put(right, json=body).json()["state"] == "running"
-    older = httpx.put(right, json=as_json(host_task(REQUEST, 4)))
-    for refused in (older, httpx.delete(right, params={"leader_epoch": 4})):
+    assert calls.put(right, json=body, params={"wait_seconds": 60}).status_code == 422
+    assert calls.put(right, json=body).json()["state"] == "running"
+    older = calls.put(right, json=as_json(host_task(REQUEST, 4)))
+    for refused in (older, calls.delete(right, params={"leader_epoch": 4})):
         assert (refused.status_code, refused.json()["field"], refused.json()["rule"]) == (409, "leader_epoch", "newest")
-    assert httpx.delete(right, params={"leader_epoch": 5}).status_code == 204
-    assert httpx.put(f"{url}/v1/host-tasks/x", json=body | {"request": {"kind": "no such kind"}}).status_code == 422
+    assert calls.delete(right, params={"leader_epoch": 5}).status_code == 204
+    assert calls.put(f"{url}/v1/host-tasks/x", json=body | {"request": {"kind": "no such kind"}}).status_code == 422

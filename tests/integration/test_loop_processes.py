@@ -17,7 +17,7 @@ from sqlalchemy import Engine, text
 from penstock.control.process import kill_group, start_child, stop_group, wait_until
 from penstock.local.ports import free_port
 from penstock.store.engine import connect, transaction
-from penstock.wire.http import certificates
+from tests.support import calls
 from tests.support.store.jobs import make_layer, write_layer
 
 START_TIMEOUT_SECONDS = 60.0
@@ -35,7 +35,7 @@ class ServiceProcess:
     def ready(self) -> dict[str, Any] | None:
         """The body of `/readyz`; None while it is not ready."""
         try:
-            response = httpx.get(f"{self.url}/readyz", verify=certificates())
+            response = calls.get(f"{self.url}/readyz")
         except httpx.TransportError:
             return None
         return dict(response.json()) if response.status_code == 200 else None
@@ -74,7 +74,7 @@ def test_a_standby_takes_over_from_a_leader_that_was_killed(database_url: str, t
         wait_until(lambda: second.is_ready_as("standby"), START_TIMEOUT_SECONDS, "the second to stand by")
         revision = write_layer(engine, "j", make_layer())
         wait_until(lambda: committed_revision(engine, "j") == revision, 10, "the first commit")
-        assert 'penstock_syncer_commits_total{kind="first"} 1.0' in httpx.get(f"{first.url}/metrics").text
+        assert 'penstock_syncer_commits_total{kind="first"} 1.0' in calls.get(f"{first.url}/metrics").text
         kill_group(first.process)
         revision = write_layer(engine, "j", make_layer(priority=1))
         wait_until(lambda: committed_revision(engine, "j") == revision, 20, "the second to commit")
@@ -89,8 +89,8 @@ def test_the_auto_scaler_leads_and_ends_cleanly(database_url: str, tmp_path: Pat
     engine = connect(database_url)
     with service("services.auto_scaler", database_url, tmp_path / "log") as scaler:
         wait_until(lambda: scaler.is_ready_as("leader"), START_TIMEOUT_SECONDS, "it to lead")
-        assert "penstock_scaler_round_seconds_count" in httpx.get(f"{scaler.url}/metrics").text
-        assert httpx.get(f"{scaler.url}/healthz").json() == {"service": "auto_scaler", "status": "alive"}
+        assert "penstock_scaler_round_seconds_count" in calls.get(f"{scaler.url}/metrics").text
+        assert calls.get(f"{scaler.url}/healthz").json() == {"service": "auto_scaler", "status": "alive"}
         exit_code = stop_group(scaler.process, 20)
     with transaction(engine) as connection:
         expired = connection.execute(text("SELECT expires_at < now() FROM leases WHERE name = 'auto_scaler'"))

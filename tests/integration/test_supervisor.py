@@ -16,6 +16,7 @@ from penstock.control.process import group_lives, wait_until
 from penstock.local.ports import free_port
 from penstock.local.settings import child_environment
 from penstock.local.supervisor import ProcessSpec, Supervisor
+from tests.support import calls
 
 WAIT_S = 20.0
 SERVER = """
@@ -78,7 +79,7 @@ def test_processes_are_ready_with_their_environment_and_log(supervisor: Supervis
     supervisor.start((one, other))
     for spec in (one, other):
         assert 0 < supervisor.wait_ready(spec.name, WAIT_S) < WAIT_S
-        assert httpx.get(spec.ready_url).text == spec.name
+        assert calls.get(spec.ready_url).text == spec.name
         assert supervisor.log_path(spec.name).read_text().startswith("serving\n")
 
 
@@ -118,12 +119,12 @@ def test_what_is_taken_down_stays_down_until_it_is_brought_up(supervisor: Superv
     told.wait_for("other started again")
     assert not any("one" in line for line in told.lines)
     with pytest.raises(httpx.ConnectError):
-        httpx.get(one.ready_url)
+        calls.get(one.ready_url)
 
     supervisor.bring_up("one")
     told.wait_for("one started again")
     supervisor.wait_ready("one", WAIT_S)
-    assert httpx.get(one.ready_url).text == "one"
+    assert calls.get(one.ready_url).text == "one"
 
 
 def test_stop_leaves_none_behind(supervisor: Supervisor, told: Told) -> None:

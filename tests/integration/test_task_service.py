@@ -21,6 +21,7 @@ from penstock.store.engine import REPORTED_STOP, connect, listen, notify, transa
 from penstock.store.migrate import upgrade
 from penstock.tasks.ownership import Member
 from penstock.wire.cluster import Snapshot, as_json
+from penstock.wire.http import certificates
 from services.shard_manager.store.members import register
 from services.task_service.store.port import TemplateStore
 from services.task_service.store.reports import purge_samples
@@ -30,7 +31,7 @@ from tests.support.task_service.service import RunningTaskService, task_service
 
 @contextmanager
 def calling(service: RunningTaskService) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=service.url, timeout=30.0) as client:
+    with httpx.Client(base_url=service.url, timeout=30.0, verify=certificates()) as client:
         yield client
 
 

@@ -16,10 +16,12 @@ from penstock.control.errors import Conflict, Forbidden, InvalidConfig, NotFound
 from penstock.model.jobs import Role
 from penstock.store import tokens
 from penstock.store.engine import connect, transaction
+from penstock.wire.http import certificates
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import BatchAction, BatchWrite, LayerAdd
 from services.job_service import requests
 from services.job_service.strictjson import strict_json
+from tests.support import calls
 from tests.support.job_service.service import CONFIG, RunningJobService, job_service
 
 Call = Callable[[JobClient], object]
@@ -55,7 +57,7 @@ def test_each_role_may_do_what_it_is_for(service: RunningJobService, client: Job
 
 def test_without_a_token_no_body_is_read(service: RunningJobService) -> None:
     """The caller says that a body follows, and sends none: an answer comes at once. So does the one about its size."""
-    with httpx.Client(base_url=service.url) as caller:
+    with httpx.Client(base_url=service.url, verify=certificates()) as caller:
         assert caller.put("/v1/jobs/etl", content=b"[1,1").status_code == 401
     host, port = service.url.removeprefix("http://").split(":")
     for headers, status in (("", b" 401 "), (f"Authorization: Bearer {service.admin}\r\n", b" 413 ")):
@@ -79,7 +81,7 @@ def test_a_large_body_is_read_on_a_thread(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_no_call_is_redirected(service: RunningJobService) -> None:
-    with httpx.Client(base_url=service.url) as caller:
+    with httpx.Client(base_url=service.url, verify=certificates()) as caller:
         assert caller.get("/v1/jobs/", headers={"Host": "evil"}).status_code == 404
 
 
@@ -97,7 +99,7 @@ def test_a_token_writes_the_layers_that_it_names(service: RunningJobService, cli
 @pytest.mark.parametrize("header", [None, "Bearer pst_unknown", "Bearer é", "Basic YTpi", "Bearer"])
 def test_nobody_gets_in_without_a_good_token(service: RunningJobService, header: str | None) -> None:
     headers = {} if header is None else {"Authorization": header.encode("utf-8")}
-    response = httpx.get(f"{service.url}/v1/jobs", headers=headers)
+    response = calls.get(f"{service.url}/v1/jobs", headers=headers)
     assert response.status_code == 401
     assert response.headers["www-authenticate"] == "Bearer"
     assert response.json()["title"] == "Unauthenticated"
@@ -207,7 +209,7 @@ def test_of_many_at_once_with_one_key_one_is_done(service: RunningJobService, cl
 def test_a_repeated_creation_of_a_token_does_not_show_it_again(service: RunningJobService) -> None:
     headers = {"Authorization": f"Bearer {service.admin}", "Idempotency-Key": "k"}
     body = {"name": "ann", "role": "reader"}
-    first, again = (httpx.post(f"{service.url}/v1/tokens", json=body, headers=headers).json() for _ in range(2))
+    first, again = (calls.post(f"{service.url}/v1/tokens", json=body, headers=headers).json() for _ in range(2))
     assert (first["token"][:4], again["token"]) == ("pst_", None)
     with transaction(service.engine) as connection:
         kept = connection.execute(text("SELECT string_agg(idempotency::text, ' ') FROM idempotency")).scalar_one()

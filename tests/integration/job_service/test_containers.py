@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import httpx
 import pytest
 from sqlalchemy import text
 
@@ -18,6 +17,7 @@ from penstock.wire.containers import ContainerView, PlacementView
 from penstock.wire.job_client import JobClient
 from services.shard_manager.store.members import declare_lost, register
 from services.shard_manager.store.owners import Change, ensure_shards, read_owners, record_owners
+from tests.support import calls
 from tests.support.cli.shell import Shell
 from tests.support.control.rounds import rounds_go_on
 from tests.support.job_service.service import RunningJobService
@@ -169,7 +169,7 @@ def test_an_unknown_container_is_not_found(client: JobClient) -> None:
 )
 def test_what_is_refused(service: RunningJobService, client: JobClient, verb: str, body: Mapping[str, Any], field: str):
     headers = {"Authorization": f"Bearer {service.admin}"}
-    answer = httpx.post(f"{service.url}/v1/containers/c1/{verb}", json=body, headers=headers)
+    answer = calls.post(f"{service.url}/v1/containers/c1/{verb}", json=body, headers=headers)
     assert (answer.status_code, answer.headers["content-type"]) == (422, "application/problem+json")
     assert answer.json()["field"] == f"body.{field}"
     assert client.container("c1").availability == "open"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-import httpx
 import pytest
 from sqlalchemy import text
 
@@ -13,6 +12,7 @@ from penstock.model.jobs import JobState
 from penstock.store.engine import transaction
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import BatchAction, BatchWrite
+from tests.support import calls
 from tests.support.job_service.service import CONFIG, RunningJobService
 from tests.support.job_service.stored import commit, execute, report, sync
 
@@ -65,7 +65,7 @@ def test_lists_by_prefix_owner_and_state_page_by_page(service: RunningJobService
 def test_a_cursor_of_another_making_is_refused(service: RunningJobService, cursor: str) -> None:
     """In turn: no base64, JSON null, a number, text with a NUL, and no ASCII."""
     headers = {"Authorization": f"Bearer {service.admin}"}
-    response = httpx.get(f"{service.url}/v1/jobs", params={"cursor": cursor}, headers=headers)
+    response = calls.get(f"{service.url}/v1/jobs", params={"cursor": cursor}, headers=headers)
     assert (response.status_code, response.json()["field"]) == (422, "cursor")
 
 
@@ -315,14 +315,14 @@ def test_batches_of_rivals_over_the_same_jobs_all_end(service: RunningJobService
 )
 def test_bodies_that_no_job_can_have_are_refused(service: RunningJobService, body: bytes) -> None:
     headers = {"Authorization": f"Bearer {service.admin}", "Content-Type": "application/json"}
-    response = httpx.put(f"{service.url}/v1/jobs/etl", content=body, headers=headers)
+    response = calls.put(f"{service.url}/v1/jobs/etl", content=body, headers=headers)
     assert (response.status_code, response.headers["content-type"]) == (422, "application/problem+json")
     assert response.json()["rule"]
 
 
 def test_a_body_without_end_is_refused(service: RunningJobService) -> None:
     headers = {"Authorization": f"Bearer {service.admin}", "Content-Type": "application/json"}
-    response = httpx.put(f"{service.url}/v1/jobs/etl", content=b" " * (17 * 2**20), headers=headers)
+    response = calls.put(f"{service.url}/v1/jobs/etl", content=b" " * (17 * 2**20), headers=headers)
     assert (response.status_code, response.headers["content-type"]) == (413, "application/problem+json")
 
 

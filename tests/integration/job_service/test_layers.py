@@ -16,6 +16,7 @@ from penstock.store.engine import CHANGED_EXPECTED, listen, transaction
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import LayerAdd
 from services.job_service.store.layers import all_layers
+from tests.support import calls
 from tests.support.job_service.service import CONFIG, RunningJobService
 
 KEYS_OF_A_PROBLEM = {"type", "title", "status", "detail"}
@@ -256,4 +257,4 @@ def _put(
     service: RunningJobService, path: str, body: dict[str, object], headers: dict[str, str] | None = None
 ) -> httpx.Response:
     given = {"Authorization": f"Bearer {service.admin}"} | (headers or {})
-    return httpx.put(f"{service.url}/v1/jobs/{path}", json=body, headers=given)
+    return calls.put(f"{service.url}/v1/jobs/{path}", json=body, headers=given)

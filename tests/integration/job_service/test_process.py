@@ -20,10 +20,10 @@ from penstock.local.ports import free_port
 from penstock.store.engine import connect, transaction
 from penstock.store.migrate import upgrade
 from penstock.store.tokens import create_first_admin
-from penstock.wire.http import certificates
 from penstock.wire.job_client import JobClient
 from services.job_service.__main__ import main
 from services.job_service.expiry import LOOP
+from tests.support import calls
 from tests.support.job_service.service import CONFIG
 
 ROOT = Path(__file__).parents[3]
@@ -40,7 +40,7 @@ def test_two_processes_on_an_empty_database(empty_database_url: str, tmp_path: P
     ):
         for url in (one, two):
             wait_until(lambda url=url: _answers(url), UP_SECONDS, "the Job Service to answer")
-        assert {httpx.get(one + path).status_code for path in ("/healthz", "/readyz", "/metrics")} == {200}
+        assert {calls.get(one + path).status_code for path in ("/healthz", "/readyz", "/metrics")} == {200}
         token = _first_admin(empty_database_url)
         with JobClient(one, token) as client, JobClient(two, token) as other:
             client.put_job("etl", CONFIG)
@@ -81,7 +81,7 @@ def _running(database_url: str, folder: Path) -> Iterator[tuple[subprocess.Popen
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/readyz", verify=certificates()).is_success
+        return calls.get(f"{url}/readyz").is_success
     except httpx.TransportError:
         return False
 

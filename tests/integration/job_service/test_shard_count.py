@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import httpx
 import pytest
 from sqlalchemy import text
 
@@ -13,6 +12,7 @@ from penstock.tasks.shards import Sharding
 from penstock.wire.job_client import JobClient
 from services.shard_manager.store.owners import ensure_shards
 from services.shard_manager.store.sharding import write_sharding
+from tests.support import calls
 from tests.support.job_service.service import RunningJobService
 
 
@@ -52,6 +52,6 @@ def test_a_number_that_would_mix_regions_in_a_shard_is_refused(client: JobClient
 
 @pytest.mark.parametrize("body", [{"shard_count": 0}, {"shard_count": 1_000_001}, {"shard_count": "many"}, {}])
 def test_a_number_that_never_is_one_is_refused_with_its_field(service: RunningJobService, body: object) -> None:
-    answer = httpx.put(f"{service.url}/v1/shards", json=body, headers={"Authorization": f"Bearer {service.admin}"})
+    answer = calls.put(f"{service.url}/v1/shards", json=body, headers={"Authorization": f"Bearer {service.admin}"})
     assert answer.status_code == 422
     assert answer.json()["field"] == "body.shard_count"

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+from penstock.wire.http import certificates
 from tests.support.chaos.stack import ChaosStack
 
 _POLL_S = 0.5
@@ -22,7 +23,7 @@ def double_runs(stack: ChaosStack) -> Iterator[dict[str, float]]:
     ending = threading.Event()
 
     def look() -> None:
-        with httpx.Client(timeout=2.0) as client:
+        with httpx.Client(timeout=2.0, verify=certificates()) as client:
             while not ending.wait(_POLL_S):
                 for name in stack.containers:
                     for seconds in _exported(client, stack.plan.url(name)):
