@@ -74,13 +74,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
 
 
 def pytest_collection_finish() -> None:
-    """What the tests are made of stays: a full collection of garbage, 0.4 s each, no longer looks at it."""
+    """What the tests are made of stays: a full collection of garbage, 0.4 s each, no longer looks at it. Pytest makes
+    five of them at its end."""
     gc.freeze()
-
-
-def pytest_unconfigure() -> None:
-    """At the end of the process it goes as usual."""
-    gc.unfreeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

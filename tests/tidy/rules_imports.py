@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from tests.tidy.source import Tree, code_files, functions, imports, is_within, python_files
+from tests.tidy.source import Tree, code_files, functions, imports, is_within, nodes, python_files
 
 # What each part of `penstock` may import of it, besides itself. Parts of one line do not know each other.
 LAYERS: dict[str, frozenset[str]] = {}
@@ -69,7 +69,7 @@ def no_import_inside_a_function(tree: Tree) -> list[str]:
         f"{path}:{inner.lineno} import inside {function.name}"
         for path, module in python_files(tree)
         for function in functions(module)
-        for inner in ast.walk(function)
+        for inner in nodes(function)
         if isinstance(inner, ast.Import | ast.ImportFrom)
     ]
 
@@ -87,7 +87,7 @@ def environment_is_read_only_in_settings(tree: Tree) -> list[str]:
 def _environment_uses(module: ast.Module) -> list[int]:
     uses = [
         node.lineno
-        for node in ast.walk(module)
+        for node in nodes(module)
         if isinstance(node, ast.Attribute) and ast.unparse(node) in {"os.environ", "os.getenv", "os.environb"}
     ]
     return uses + [line for line, name in imports(module) if name in {"os.environ", "os.getenv", "os.environb"}]

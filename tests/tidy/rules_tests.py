@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from tests.tidy.source import Function, Tree, calls, files_of_tests, functions, imports
+from tests.tidy.source import Function, Tree, calls, files_of_tests, functions, imports, nodes
 
 _CHECKING_WORDS = ("assert", "raises", "check", "expect", "verify", "run_state_machine", "wait_until")
 _SKIPPING = {"skip", "skipif", "xfail", "importorskip"}
@@ -34,7 +34,7 @@ def tests_are_never_skipped(tree: Tree) -> list[str]:
     return [
         f"{path}:{node.lineno} skips"
         for path, module in files_of_tests(tree)
-        for node in ast.walk(module)
+        for node in nodes(module)
         if isinstance(node, ast.Attribute) and node.attr in _SKIPPING and ast.unparse(node).startswith("pytest.")
     ]
 
@@ -45,7 +45,7 @@ def benches_finish_when_their_servers_are_gone(tree: Tree) -> list[str]:
         f"{path}:{call.lineno} finishes inside a `with`"
         for path, module in files_of_tests(tree)
         if path.startswith("tests/bench/")
-        for block in ast.walk(module)
+        for block in nodes(module)
         if isinstance(block, ast.With)
         for call, name in calls(block)
         if name == "finish"
@@ -57,6 +57,6 @@ def _is_a_test_file(path: str) -> bool:
 
 
 def _asserts(function: Function) -> bool:
-    if any(isinstance(node, ast.Assert) for node in ast.walk(function)):
+    if any(isinstance(node, ast.Assert) for node in nodes(function)):
         return True
     return any(word in name.lower() for _, name in calls(function) for word in _CHECKING_WORDS)

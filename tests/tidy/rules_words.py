@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import PurePosixPath
 
-from tests.tidy.source import Tree, code_files
+from tests.tidy.source import Tree, code_files, nodes
 
 README_LINES = 120
 # The register of all measured figures, with a heading for each bench.
@@ -85,6 +85,6 @@ def _kinds(text: str) -> Iterator[tuple[int, int]]:
 
 def _public_names(path: str, module: ast.Module) -> Iterator[tuple[int, str]]:
     yield 1, PurePosixPath(path).stem
-    for node in ast.walk(module):
+    for node in nodes(module):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
             yield node.lineno, node.name

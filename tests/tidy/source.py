@@ -52,9 +52,15 @@ def parse(text: str) -> ast.Module:
     return ast.parse(text)
 
 
+@cache
+def nodes(node: ast.AST) -> tuple[ast.AST, ...]:
+    """The node and all below it. Most rules look at all nodes of all files."""
+    return tuple(ast.walk(node))
+
+
 def functions(module: ast.Module) -> Iterator[Function]:
     """Every function and method, nested ones too."""
-    return (node for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return (node for node in nodes(module) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def line_count(function: Function) -> int:
@@ -64,7 +70,7 @@ def line_count(function: Function) -> int:
 
 def imports(node: ast.AST) -> Iterator[tuple[int, str]]:
     """Line and dotted name of everything that is imported: `from a import b` gives `a` and `a.b`."""
-    for inner in ast.walk(node):
+    for inner in nodes(node):
         if isinstance(inner, ast.Import):
             yield from ((inner.lineno, alias.name) for alias in inner.names)
         elif isinstance(inner, ast.ImportFrom) and inner.module is not None and inner.level == 0:
@@ -74,7 +80,7 @@ def imports(node: ast.AST) -> Iterator[tuple[int, str]]:
 
 def calls(node: ast.AST) -> Iterator[tuple[ast.Call, str]]:
     """Every call with the text of what is called, such as `time.sleep`."""
-    for inner in ast.walk(node):
+    for inner in nodes(node):
         if isinstance(inner, ast.Call):
             yield inner, ast.unparse(inner.func)
 

@@ -48,7 +48,7 @@ READY_SECONDS = 150.0
 REPLY_SECONDS = 90.0
 END_SECONDS = 5.0
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-QUICK_JVM = "-XX:TieredStopAtLevel=1"
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 
 
 def run_host_task(request: HostRequest) -> RunHostTask:

@@ -59,6 +59,9 @@ def local_session(folder: Path) -> Iterator[SparkSession]:
         # As in a host; the default of 50 costs seconds a table.
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.adaptive.enabled": "false",
+        # Tests of hosts run compiled queries; for a few rows each, compiling costs more than it gains.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS,
     }
     session = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
