@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from time import monotonic
 from typing import Any, NamedTuple
@@ -361,7 +361,7 @@ def make_frame(runtime: Runtime, spec: TaskSpec, checkpoint: str, token: str, st
     inputs = read_inputs(session, config, spec.key_groups, settings, stop_at, malformed)
     result = result_of(session, inputs, config, settings)
     runtime.placements.require(result, inputs, config)
-    malformed.refuse_null_keys(result)
+    malformed.refuse_null_keys(result, partial(runtime.placements.may_split, result, inputs, config))
     return TaskFrame(result, malformed)
 
 

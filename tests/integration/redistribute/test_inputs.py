@@ -282,22 +282,37 @@ def test_a_few_records_that_are_mostly_malformed_stop_the_task_too(runtime: Runt
     assert "does not fit value_schema, and malformed is fail" in failure_after(failing).error
 
 
-def test_null_keys_of_one_task_move_and_do_not_block_a_rescale(runtime: Runtime, kafka: EmbeddedKafka) -> None:
-    """1. One task counts null keys as a key. 2. Two tasks: they moved with the lowest index; new ones have no task of
-    their own, so they are dead letters. 3. One task again."""
+def test_null_keys_change_no_result_of_a_rescale(runtime: Runtime, kafka: EmbeddedKafka) -> None:
+    """1. With `malformed: null` one task counts null keys as a key. 2. Without it, in two tasks: they moved with the
+    lowest index; new ones have no task of their own, so they are dead letters. 3. In one task again, they still are."""
     topic = make_topic(kafka.bootstrap, KEY_GROUPS)
     nulls = [(None, {"v": number, "at": AT}) for number in range(12)]
     produce(kafka, topic, map(row, range(80)))
     produce(kafka, topic, nulls, partition=5)
-    job = make_job(kafka, runtime, topic, SUM, key_function="crc32", job={"output_mode": "update", "task_count": 1})
+    fields = {"output_mode": "update", "task_count": 1}
+    job = make_job(kafka, runtime, topic, SUM, key_function="crc32", malformed="null", job=fields)
     job.run()
     assert {row["k"]: row["c"] for row in map(dict, job.last_rows("k"))}[None] == 12
-    job.rescale(task_count=2)
+    events = job.config.inputs["events"].model_copy(update={"malformed": "dead_letter"})
+    job.rescale(task_count=2, inputs={"events": events})
     produce(kafka, topic, [*map(row, range(80, 160)), *nulls])
     job.run()
     assert len(letters(kafka, f"{job.name}.dead-letters")) == 12
     job.rescale(task_count=1)
     produce(kafka, topic, nulls)
     job.run()
+    found = letters(kafka, f"{job.name}.dead-letters")
+    assert len(found) == 24
+    assert {letter["reason"].partition(":")[0] for letter in found} == {"the key is null"}
     counts = {row["k"]: row["c"] for row in map(dict, job.last_rows("k"))}
-    assert counts == {None: 24, **{f"k{number}": 4 for number in range(40)}}
+    assert counts == {None: 12, **{f"k{number}": 4 for number in range(40)}}
+
+
+def test_a_query_that_only_one_task_may_run_counts_null_keys(runtime: Runtime, kafka: EmbeddedKafka) -> None:
+    topic = make_topic(kafka.bootstrap, KEY_GROUPS)
+    produce(kafka, topic, [row(1), (None, {"v": 1, "at": AT})])
+    query = {"sql": "SELECT v AS k, count(*) AS c FROM events GROUP BY v"}
+    fields = {"output_mode": "update", "task_count": 1}
+    job = make_job(kafka, runtime, topic, query, key_function="crc32", job=fields)
+    job.run()
+    assert [dict(row) for row in job.last_rows("k")] == [{"k": 1, "c": 2}]

@@ -30,6 +30,18 @@ class Placements:
         """Raises BrokenTask when the query of a job with several tasks brings rows together that may be in others."""
         if config.task_count == 1:
             return
+        found = self._problems(frame, inputs, config)
+        if found:
+            raise BrokenTask(f"{found[0].field}: {found[0].detail}")
+
+    def may_split(self, frame: DataFrame, inputs: Mapping[str, DataFrame], config: JobConfig) -> bool:
+        """Whether several tasks may run the query, whatever `task_count` is now."""
+        several = config if config.task_count > 1 else config.model_copy(update={"task_count": 2})
+        return not self._problems(frame, inputs, several)
+
+    def _problems(
+        self, frame: DataFrame, inputs: Mapping[str, DataFrame], config: JobConfig
+    ) -> tuple[Problem, ...]:
         key = _key(config)
         found = self._found.get(key)
         if found is None:
@@ -38,8 +50,7 @@ class Placements:
                 self._found[key] = found
                 if len(self._found) > _MOST_KEPT:
                     del self._found[next(iter(self._found))]
-        if found:
-            raise BrokenTask(f"{found[0].field}: {found[0].detail}")
+        return found
 
 
 def placement(

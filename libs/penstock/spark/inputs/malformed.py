@@ -7,6 +7,7 @@ not: it carries no row. With `malformed: null` the query gets such rows all the 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -85,7 +86,6 @@ class MalformedRecords:
         self._job = job
         self._topic = dead_letter_topic(job, config)
         self._kafka = kafka
-        self._several_tasks = config.task_count > 1
         self._filters: list[Any] = []
 
     def rows(self, name: str, source: Input, records: DataFrame) -> DataFrame:
@@ -109,13 +109,15 @@ class MalformedRecords:
         )
         return columns(whole)
 
-    def refuse_null_keys(self, result: DataFrame) -> None:
-        """Null keys have no task of their own, so where several tasks keep state they are malformed."""
-        if self._several_tasks and self._filters:
-            jvm: Any = self._session._jvm
-            if jvm.io.penstock.state.KeyedOperators.keepsState(result._jdf):
-                for filtered in self._filters:
-                    filtered.refuseNullKeys()
+    def refuse_null_keys(self, result: DataFrame, may_split: Callable[[], bool]) -> None:
+        """Null keys have no task of their own, so where several tasks may keep the query's state they are malformed.
+
+        Also while one task keeps it: otherwise another `task_count` would change the results.
+        """
+        jvm: Any = self._session._jvm
+        if self._filters and jvm.io.penstock.state.KeyedOperators.keepsState(result._jdf) and may_split():
+            for filtered in self._filters:
+                filtered.refuseNullKeys()
 
 
 def _once(value: Column) -> Column:
@@ -144,7 +146,7 @@ def _reason(session: SparkSession, source: Input) -> Column:
         case _:
             why = F.lit("the line does not fit value_schema")
     return F.when(
-        F.col(_KIND) == _NULL_KEY, F.lit("the key is null, and the query keeps state in several tasks")
+        F.col(_KIND) == _NULL_KEY, F.lit("the key is null: producers send null keys to any partition, so no task has all of its state")
     ).otherwise(why)
 
 
