@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import tempfile
@@ -77,6 +78,7 @@ def pytest_collection_finish() -> None:
     """What the tests are made of stays: a full collection of garbage, 0.4 s each, no longer looks at it. Pytest makes
     five of them at its end."""
     gc.freeze()
+    atexit.register(gc.unfreeze)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

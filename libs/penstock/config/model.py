@@ -80,8 +80,8 @@ class Input(DeclaredModel):
     malformed: Literal["fail", "null", "dead_letter"] = Field("dead_letter", **declare(RESTART, DECLARED_BY_USER))
     """What becomes of a record that does not fit value_schema: the task fails (`fail`), the query gets what could be
     read and null for the rest (`null`), or the record goes to dead_letter_topic and not to the query (`dead_letter`).
-    All are counted. A query that keeps state, and that several tasks may run, treats null keys of kafka or crc32 in the same
-    way."""
+    All are counted. A query that keeps state, and that several tasks may run, treats null keys of kafka or crc32 in
+    the same way."""
     malformed_limit: float = Field(0.5, ge=0, le=1, **declare(RESTART, DECLARED_BY_USER))
     """The task fails when a larger share of its records is malformed: of 1,000 in a partition of a batch, or of the
     last batches with 100 records together. 1 sets no limit."""

@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 
 import pyspark
 from py4j.java_gateway import JavaPackage, JVMView
+from py4j.protocol import INPUT_CONVERTER
 from pyspark.java_gateway import launch_gateway
+from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
 from penstock.control.errors import Unavailable
 from penstock.control.process import start_child, wait_until
@@ -63,6 +65,27 @@ def keep_names(gateway: Any) -> None:
     gateway.jvm = Names(view._gateway_client, view._jvm_name, id=view._id)
 
 
+class _OnlyForNumpy:
+    """A converter of numpy's values that is asked about them only."""
+
+    def __init__(self, converter: Any) -> None:
+        self._converter = converter
+        self.convert = converter.convert
+
+    def can_convert(self, value: object) -> bool:
+        """As the converter says. False for what is not numpy's."""
+        from_numpy = any(each.__module__.partition(".")[0] == "numpy" for each in type(value).__mro__)
+        return from_numpy and bool(self._converter.can_convert(value))
+
+
+def convert_numpy_lazily() -> None:
+    """Lets no argument of a call import pandas. At the first call PySpark's own converters for numpy import
+    `pyspark.testing`, and pandas with it."""
+    for place, converter in enumerate(INPUT_CONVERTER):
+        if isinstance(converter, NumpyScalarConverter | NumpyArrayConverter):
+            INPUT_CONVERTER[place] = _OnlyForNumpy(converter)
+
+
 def start_jvm(conf: Mapping[str, str]) -> Jvm:
     """Starts a JVM with Spark's settings `conf`, those of the command line included, and connects to it.
 
@@ -81,6 +104,7 @@ def start_jvm(conf: Mapping[str, str]) -> Jvm:
     with gateway_in_environment(port, secret):
         gateway = launch_gateway()  # type: ignore[no-untyped-call]
     keep_names(gateway)
+    convert_numpy_lazily()
     return Jvm(process, gateway)
 
 

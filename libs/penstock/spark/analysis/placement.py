@@ -39,9 +39,7 @@ class Placements:
         several = config if config.task_count > 1 else config.model_copy(update={"task_count": 2})
         return not self._problems(frame, inputs, several)
 
-    def _problems(
-        self, frame: DataFrame, inputs: Mapping[str, DataFrame], config: JobConfig
-    ) -> tuple[Problem, ...]:
+    def _problems(self, frame: DataFrame, inputs: Mapping[str, DataFrame], config: JobConfig) -> tuple[Problem, ...]:
         key = _key(config)
         found = self._found.get(key)
         if found is None:

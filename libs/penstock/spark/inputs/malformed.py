@@ -146,7 +146,8 @@ def _reason(session: SparkSession, source: Input) -> Column:
         case _:
             why = F.lit("the line does not fit value_schema")
     return F.when(
-        F.col(_KIND) == _NULL_KEY, F.lit("the key is null: producers send null keys to any partition, so no task has all of its state")
+        F.col(_KIND) == _NULL_KEY,
+        F.lit("the key is null: producers send null keys to any partition, so no task has all of its state"),
     ).otherwise(why)
 
 
