@@ -38,6 +38,7 @@ def pytest_configure() -> None:
 
     No example of hypothesis has a time limit: other work on the machine must not fail a test.
     """
+    gc.disable()  # until all is collected
     settings.register_profile("penstock", deadline=None)
     settings.load_profile("penstock")
     if "TMPDIR" not in os.environ and _has_room_for_programs(_MEMORY):
@@ -78,6 +79,7 @@ def pytest_collection_finish() -> None:
     """What the tests are made of stays: a full collection of garbage, 0.4 s each, no longer looks at it. Pytest makes
     five of them at its end."""
     gc.freeze()
+    gc.enable()
     atexit.register(gc.unfreeze)
 
 

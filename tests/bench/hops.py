@@ -36,13 +36,15 @@ def main() -> None:
     finish(figures, places=5)
 
 
-def measure(session: SparkSession, bootstrap: str, folder: Path, rows: int, rounds: int) -> dict[str, float]:
-    """`rows` of one task; there are two tasks."""
+def measure(
+    session: SparkSession, bootstrap: str, folder: Path, rows: int, rounds: int, batches: int = _BATCHES
+) -> dict[str, float]:
+    """`rows` of one task, in so many batches; there are two tasks."""
     step = 40 * _MINUTE // rows or 1
     everything = range(0, rows * step, step)
     begun = [at for at in everything if at < 10 * _MINUTE]
     topics = Topics.of(bootstrap, topic_of(bootstrap, {0: everything, 1: begun}))
-    tasks = [Shuffle(session, topics, folder, partition, limit=rows // _BATCHES) for partition in (0, 1)]
+    tasks = [Shuffle(session, topics, folder, partition, limit=rows // batches) for partition in (0, 1)]
     own = Reader.of(session, topics, folder / "own")
     sparks = Reader.sparks_own(session, topics, folder / "spark")
     for runs in (*tasks, own, sparks):

@@ -113,7 +113,7 @@ def test_connectors(own_session: SparkSession, kafka: EmbeddedKafka, tmp_path: P
         rows=400, large_batch=200, small_batches=2, partitions=(8,), warm_up=False, queries=2
     )
     compared = frozenset({"spark", "batch", "index"})
-    sizes = replace(one_of_each, warm_s=0.0, steady_s=2.0, trigger_s=0.5, connectors=compared)
+    sizes = replace(one_of_each, warm_s=0.0, steady_s=1.0, trigger_s=0.5, connectors=compared)
     bench = connectors.Bench(own_session, kafka.bootstrap, tmp_path)
     figures = connectors.measure(bench, sizes, rounds=1)
     assert unmeasured(figures) == set()
@@ -138,7 +138,7 @@ def test_loss_table(spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
 
 def test_hops(spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
     """Rows of a task that is behind are lost with Spark's source, and are not with Penstock's."""
-    figures = hops.measure(spark, kafka.bootstrap, tmp_path, rows=2_400, rounds=1)
+    figures = hops.measure(spark, kafka.bootstrap, tmp_path, rows=2_400, rounds=1, batches=3)
     assert unmeasured(figures, may_be_zero={"lost_rows"}) == set()
     assert figures["lost_rows"] == 0
     assert figures["lost_rows_spark"] > 0.1 * 2_400

@@ -51,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def host(kafka: EmbeddedKafka, folder: Path) -> Iterator[Supervisor]:
     settings = settings_for(
-        folder, kafka.bootstrap, load_interval_seconds=1.0, disk_interval_seconds=0.5, lease_grace_seconds=3.0
+        folder, kafka.bootstrap, load_interval_seconds=0.5, disk_interval_seconds=0.5, lease_grace_seconds=3.0
     )
     with running_host("loads", settings, folder) as supervisor:
         yield supervisor
@@ -93,8 +93,8 @@ class Rows:
     def _feed(self, bootstrap: str, topic: str) -> None:
         number = 0
         while not self._stop.wait(0.1):
-            produce(bootstrap, topic, ({"n": n, "word": "w" * WORD_BYTES} for n in range(number, number + 50)), 1)
-            number += 50
+            produce(bootstrap, topic, ({"n": n, "word": "w" * WORD_BYTES} for n in range(number, number + 20)), 1)
+            number += 20
 
 
 def test_a_busy_task_uses_more_than_an_idle_one_of_the_same_host(
@@ -110,7 +110,7 @@ def test_a_busy_task_uses_more_than_an_idle_one_of_the_same_host(
         means = Means(host, busy, idle)
         loads = wait_until(partial(_told_apart, means, busy, idle), 90, "the busy task to use more than the idle one")
     assert loads[idle][CPU] >= 0
-    assert loads[busy][NETWORK] > 50 * WORD_BYTES
+    assert loads[busy][NETWORK] > 20 * WORD_BYTES
     assert loads[busy][DISK] > loads[idle][DISK] > 0
     for task_id in (busy, idle):
         host.stop(task_id)
