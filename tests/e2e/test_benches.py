@@ -28,7 +28,7 @@ def test_submissions(stack: LocalStack):
 def test_overhead(stack: LocalStack):
     """The bare driver starts as the tests' hosts do: both live for seconds."""
     quick = quick_jvm_settings(share_dir() / "jars") | {"spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS}
-    figures = overhead.measure(stack, 0, overhead.Sizes(rows=900, limit=300, counted=1), quick)
+    figures = overhead.measure(stack, 0, overhead.Sizes(rows=400, limit=200, counted=1), quick)
     assert unmeasured(figures) == set()
     assert figures["ratio"] > 0
 

@@ -26,6 +26,7 @@ def test_a_killed_spark_host_is_replaced_and_nothing_is_lost(stack: LocalStack, 
     rows.assert_exact()
 
 
+@pytest.mark.long
 def test_a_killed_task_manager_keeps_its_shards_when_it_is_back_in_time(stack: LocalStack, rows: RowJob):
     rows.send_and_wait()
     name = rows.containers().pop()

@@ -1,4 +1,7 @@
-"""A stateful job changes its parallelism while rows keep coming: the result stays exact."""
+"""A stateful job changes its parallelism while rows keep coming: the result stays exact.
+
+With a crash meanwhile, and so in `make test`: `test_crashes`. Several jobs at once: `test_benches`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from tests.support.spark.session import unique
 from tests.support.stack.counts import CountJob
 
 
+@pytest.mark.long
 def test_a_stateful_job_is_rescaled_exactly(counts: CountJob):
     """1. Tasks count. 2. They become three while rows keep coming. 3. They share the traffic as it was measured: 8,
     11, 10 and 11 of 40 words are in the key groups. 4. They become one. 5. Every row is counted once, no count is sent

@@ -123,6 +123,11 @@ def translated_errors() -> Iterator[None]:
         raise BrokenTask(
             f"the table takes no null there: {_words(error)}; replace it in the query, for example by coalesce"
         ) from error
+    except (errors.CharacterNotInRepertoire, errors.UntranslatableCharacter) as error:
+        raise BrokenTask(
+            f"a text of a row has a character that the table cannot hold, such as NUL: {_words(error)}; replace it in "
+            "the query, for example by replace(name, chr(0), '')"
+        ) from error
     except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError, psycopg.NotSupportedError) as error:
         raise BrokenTask(f"postgres refuses: {_words(error)}") from error
     except psycopg.Error as error:
