@@ -24,7 +24,7 @@ demo: setup ## the whole stack on this machine, and a check of its results (KEEP
 	@$(BIN)/penstock demo $(if $(filter-out 0,$(KEEP)),--keep)
 
 # The class archive only saves time: it is recorded while the unit tests run, which need no Spark host.
-test: $(STAMPS)/java $(STAMPS)/compiled ## all tests but those marked long, in four processes
+test: $(STAMPS)/java $(STAMPS)/collected ## all tests but those marked long, in four processes
 	@$(MAKE) --no-print-directory $(STAMPS)/archive & trap wait EXIT; \
 	  $(BIN)/pytest -m "not long" --numprocesses 4
 
@@ -64,6 +64,12 @@ $(STAMPS)/penstock: pyproject.toml $(STAMPS)/packages
 $(STAMPS)/compiled: $(STAMPS)/penstock
 	@echo "compiling what the processes import (about 8 s)"
 	@$(BIN)/python -c "$(foreach module,$(PROCESSES),import $(module);)"
+	@touch $@
+
+# Otherwise each of four processes would compile all tests.
+$(STAMPS)/collected: $(STAMPS)/compiled
+	@echo "compiling the tests (about 10 s)"
+	@$(BIN)/pytest --collect-only --quiet -m "not long" >/dev/null || true
 	@touch $@
 
 $(STAMPS)/jdk: deploy/setup/jdk.sh $(STAMPS)/penstock

@@ -64,16 +64,17 @@ def main() -> None:
     finish(figures)
 
 
-def measure(bench: HostBench, warm: int, at: Sequence[int], rest_s: float) -> dict[str, float]:
-    """Runs `warm` queries, then as many as the last of `at` says, and rests for so long before each sample.
+def measure(bench: HostBench, warm: int, at: Sequence[int], rest_s: float, group: int = GROUP) -> dict[str, float]:
+    """Runs `warm` queries, then as many as the last of `at` says, a group at once, and rests for so long before each
+    sample.
 
     Raises RuntimeError when a query does not start.
     """
-    _run(bench, -warm, 0)
+    _run(bench, -warm, 0, group)
     let_pass(rest_s)
     first = last = _sample(bench, 0, [0.0])
     for number in at:
-        seconds = _run(bench, last.queries, number)
+        seconds = _run(bench, last.queries, number, group)
         let_pass(rest_s)
         last = _sample(bench, number, seconds)
     return {
@@ -92,12 +93,12 @@ def measure(bench: HostBench, warm: int, at: Sequence[int], rest_s: float) -> di
     }
 
 
-def _run(bench: HostBench, begin: int, end: int) -> list[float]:
+def _run(bench: HostBench, begin: int, end: int, group: int) -> list[float]:
     """Seconds of each group of queries."""
     seconds = []
-    for first in range(begin, end, GROUP):
+    for first in range(begin, end, group):
         started = time.perf_counter()
-        _run_group(bench, range(first, min(first + GROUP, end)))
+        _run_group(bench, range(first, min(first + group, end)))
         seconds.append(time.perf_counter() - started)
     return seconds
 

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from penstock.control import logs
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.stack import LocalStack
+from tests.support.spark.hosts import COMPILED
 from tests.support.spark.session import CHECKPOINTS, local_session
 
 
@@ -52,7 +53,7 @@ def broker_and_session() -> Iterator[tuple[EmbeddedKafka, SparkSession, Path]]:
     with (
         tempfile.TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True) as name,
         EmbeddedKafka(Path(name) / "kafka") as kafka,
-        local_session(Path(name)) as session,
+        local_session(Path(name), COMPILED) as session,
     ):
         # Spark's default forks a process for each file, which would hide all else.
         session.conf.set("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINTS)

@@ -38,7 +38,7 @@ from penstock.tasks.redistribution import CopyRequest, Layout, RedistributionRep
 from tests.bench.report import finish, say
 from tests.bench.rescale_busy import busy
 from tests.bench.rescale_many import concurrent
-from tests.support.spark.hosts import Supervisor, make_topic, running_host, settings_for
+from tests.support.spark.hosts import COMPILED, Supervisor, make_topic, running_host, settings_for
 from tests.support.spark.hosts import run_host_task as run
 from tests.support.spark.session import local_session, unique
 from tests.support.spark.spark_hash import key_group
@@ -104,7 +104,7 @@ def main() -> None:
             if SPARK_OWN in cases:
                 with running_host(unique("own"), bench.settings, folder) as host:
                     checkpoint, moved = bench.redistributed(host, arguments.keys)
-                with local_session(folder / "session") as session:
+                with local_session(folder / "session", COMPILED) as session:
                     figures[SPARK_OWN] = moved | {"spark_own_s": spark_own(session, checkpoint)}
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -9,6 +9,7 @@ from penstock.local.services import task_manager_name
 from penstock.local.stack import LocalStack
 from tests.bench import change_latency, failover, overhead, rescale_busy, rescale_many, submissions
 from tests.support.bench.figures import unmeasured
+from tests.support.spark.hosts import INTERPRETED
 from tests.support.spark.session import CHECKPOINTS, quick_jvm_settings
 from tests.support.stack.counts import CountJob
 from tests.support.stack.rows import RowJob
@@ -27,7 +28,8 @@ def test_submissions(stack: LocalStack):
 
 def test_overhead(stack: LocalStack):
     """The bare driver starts as the tests' hosts do: both live for seconds."""
-    quick = quick_jvm_settings(share_dir() / "jars") | {"spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS}
+    files = {"spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS}
+    quick = {**quick_jvm_settings(share_dir() / "jars"), **INTERPRETED, **files}
     figures = overhead.measure(stack, 0, overhead.Sizes(rows=400, limit=200, counted=1), quick)
     assert unmeasured(figures) == set()
     assert figures["ratio"] > 0

@@ -16,8 +16,8 @@ from tests.simulation.faults import Mix
 from tests.simulation.world import Result, Size, simulate
 
 ROOT = Path(__file__).parents[2]
-SEEDS = range(15)
-MORE_SEEDS = range(15, 400)
+SEEDS = range(10)
+MORE_SEEDS = range(10, 400)
 AT_ONCE = 5
 """Seeds of a test: a few seconds of CPU, so that several processes share the tests evenly."""
 STORY_LINES = 60

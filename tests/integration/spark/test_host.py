@@ -20,6 +20,7 @@ from penstock.spark.host.exits import ExitReason
 from penstock.spark.packages import pack
 from penstock.tasks.analysis import AnalysisReport, AnalysisRequest
 from tests.support.spark.hosts import (
+    COMPILED,
     REPLY_SECONDS,
     Supervisor,
     job_config,
@@ -45,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def host(kafka: EmbeddedKafka, folder: Path) -> Iterator[Supervisor]:
-    settings = settings_for(folder, kafka.bootstrap, boundary_wait_seconds=0.3)
+    settings = settings_for(folder, kafka.bootstrap, boundary_wait_seconds=0.3, spark_conf=COMPILED)
     with running_host("host", settings, folder) as supervisor:
         yield supervisor
 

@@ -51,6 +51,12 @@ JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 
 
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""For a few rows, compiling a query costs more than it gains."""
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+"""As Spark does unless it is told otherwise."""
+
+
 def run_host_task(request: HostRequest) -> RunHostTask:
     """The command to carry out a host task."""
     return RunHostTask(id=0, task=HostTask.model_validate({"leader_epoch": 1, "request": request}))
@@ -180,9 +186,9 @@ def runs(pid: int) -> bool:
 
 
 def quick_start(spark_conf: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Spark settings of a JVM that lives for seconds, and so is not worth a second, better compilation."""
+    """Spark settings of a JVM that lives for seconds, and so is not worth much compilation."""
     conf = spark_conf or {}
-    return {**conf, JAVA_OPTIONS: f"{QUICK_JVM} {conf.get(JAVA_OPTIONS, '')}".strip()}
+    return {**INTERPRETED, **conf, JAVA_OPTIONS: f"{QUICK_JVM} {conf.get(JAVA_OPTIONS, '')}".strip()}
 
 
 def settings_for(folder: Path, bootstrap: str, **more: Any) -> SparkSettings:

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from penstock.local.jars import share_dir
 from penstock.spark.gateway import keep_names
 from penstock.spark.settings import class_archive, class_archive_options, driver_classpath
 from penstock.tasks.spec import TaskSpec
-from tests.support.spark.hosts import JAVA_OPTIONS, QUICK_JVM
+from tests.support.spark.hosts import INTERPRETED, JAVA_OPTIONS, QUICK_JVM
 
 CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Spark's own, but not its default for local folders, which forks a process for each file."""
@@ -40,8 +40,8 @@ def quick_jvm_settings(jars: Path, more_options: str = "") -> dict[str, str]:
 
 
 @contextmanager
-def local_session(folder: Path) -> Iterator[SparkSession]:
-    """A session on two threads with the pinned jars; scratch files go below `folder`."""
+def local_session(folder: Path, conf: Mapping[str, str] = INTERPRETED) -> Iterator[SparkSession]:
+    """A session on two threads with the pinned jars and further settings; scratch files go below `folder`."""
     settings = {
         # Each session leaves a folder for artifacts in the JVM's temporary folder.
         **quick_jvm_settings(share_dir() / "jars", f"-Djava.io.tmpdir={folder}"),
@@ -59,9 +59,7 @@ def local_session(folder: Path) -> Iterator[SparkSession]:
         # As in a host; the default of 50 costs seconds a table.
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.adaptive.enabled": "false",
-        # Tests of hosts run compiled queries; for a few rows each, compiling costs more than it gains.
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        **conf,
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS,
     }
     session = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
