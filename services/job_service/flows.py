@@ -38,30 +38,23 @@ def flow_of(job: str, config: Mapping[str, Any]) -> Flow:
     """The flow of a complete configuration, given as JSON."""
     output = config["output"]
     reads = tuple(sorted({source["topic"] for source in config["inputs"].values()}))
-    return Flow(job, reads, output.get("topic"), place_of(config), bool(output.get("allow_loop", False)))
+    return Flow(job, reads, output.get("topic"), _place(config), bool(output.get("allow_loop", False)))
 
 
 class Flows:
-    """The jobs that may lie on a loop with jobs that are written, and the owners of the places that are asked for.
+    """The jobs that may lie on a loop with jobs that are written, and the owners of the places that are asked for."""
 
-    `held`: the places that the written jobs have so far. Jobs that shared a place before this was refused keep it:
-    otherwise an override of one of them would be refused.
-    """
-
-    def __init__(
-        self, known: Iterable[Flow], owners: Mapping[str, str], held: Mapping[str, str | None] | None = None
-    ) -> None:
+    def __init__(self, known: Iterable[Flow], owners: Mapping[str, str]) -> None:
         self._flows: dict[str, Flow] = {}
         self._writers: defaultdict[str, set[str]] = defaultdict(set)
         self._owners = dict(owners)
-        self._held = held or {}
         for flow in known:
             self._put(flow)
 
     def take(self, flow: Flow) -> None:
         """From now on the job has this flow. Raises InvalidConfig, and changes nothing, when it must not."""
         owner = self._owners.get(flow.place or "", flow.job)
-        if owner != flow.job and flow.place != self._held.get(flow.job):
+        if owner != flow.job:
             raise _taken(str(flow.place), owner)
         loop = self._loop_of(flow)
         if loop:
@@ -103,17 +96,16 @@ class Flows:
         return []
 
 
-def place_of(config: Mapping[str, Any]) -> str | None:
-    """The folder or table that a job with this configuration must have alone. Needs its output and output_mode."""
+def _place(config: Mapping[str, Any]) -> str | None:
     output = config["output"]
     if output.get("shared"):
         return None
     match output["type"]:
         case "files":
             return _normalized(output["path"])
-        case "delta" if config.get("output_mode") == "complete":
+        case "delta" if config["output_mode"] == "complete":
             return _normalized(output["path"])
-        case "postgres" if output.get("upsert_columns"):
+        case "postgres" if output["upsert_columns"]:
             return f"{_TABLE}{output['connection']}/{output['table']}"
     return None
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 from penstock.control.errors import UserError
 from penstock.model.jobs import Change
 from penstock.store.json import as_json
-from services.job_service.flows import Flow, Flows, flow_of, place_of
+from services.job_service.flows import Flow, Flows, flow_of
 
 # Two jobs that are written at once may close a loop together. Any constant will do.
 _LOCK = text("SELECT pg_advisory_xact_lock(7311938841)")
@@ -17,12 +17,6 @@ _COLUMNS = "job, reads, writes, folder AS place, may_loop"
 _READ = text(f"SELECT {_COLUMNS} FROM flows WHERE job = ANY(:jobs)")
 _WRITERS = text(f"SELECT {_COLUMNS} FROM flows WHERE writes = ANY(:topics) AND NOT may_loop")
 _OWNERS = text("SELECT folder AS place, job FROM flows WHERE folder = ANY(:places)")
-_OUTPUTS = text(
-    """
-    SELECT job, jsonb_build_object('output', config->'output', 'output_mode', config->'output_mode') AS config
-    FROM expected_configs WHERE job = ANY(:jobs)
-    """
-)
 _WRITE = text(
     """
     INSERT INTO flows (job, reads, writes, folder, may_loop)
@@ -77,13 +71,7 @@ def _around(connection: Connection, flows: Sequence[Flow], stored: Mapping[str, 
         topics = _upstream_of(writers) - seen
     places = [flow.place for flow in flows if flow.place is not None]
     owners = connection.execute(_OWNERS, {"places": places}).all() if places else []
-    return Flows(known.values(), {row.place: row.job for row in owners}, _held(connection, flows) if owners else {})
-
-
-def _held(connection: Connection, flows: Sequence[Flow]) -> dict[str, str | None]:
-    """The places of these jobs by their stored configurations."""
-    rows = connection.execute(_OUTPUTS, {"jobs": [flow.job for flow in flows]})
-    return {row.job: place_of(row.config) for row in rows}
+    return Flows(known.values(), {row.place: row.job for row in owners})
 
 
 def _upstream_of(flows: Iterable[Flow]) -> set[str]:

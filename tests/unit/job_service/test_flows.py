@@ -91,14 +91,6 @@ def test_a_table_in_which_rows_replace_others_is_one_jobs_unless_it_says_otherwi
         found.take(upserting("b", **other))
 
 
-def test_jobs_that_shared_a_table_before_keep_it() -> None:
-    held = {"b": "table:default/sums", "c": "table:default/other"}
-    found = Flows([upserting("a")], {"table:default/sums": "a"}, held)
-    found.take(upserting("b"))
-    with pytest.raises(InvalidConfig, match="upserts into sums"):
-        found.take(upserting("c"))
-
-
 @pytest.mark.parametrize(("mode", "place"), [("append", None), ("complete", "/out")])
 def test_a_delta_table_that_is_replaced_as_a_whole_is_one_jobs(mode: str, place: str | None) -> None:
     found = flow_of("a", job() | {"output": {"type": "delta", "path": "/out/"}, "output_mode": mode})

@@ -37,7 +37,7 @@ def _run_junit(classes: Path, more: list[Path], reports: Path) -> str:
     class_path = ":".join(map(str, [classes, *more, jars.pyspark_home() / "jars" / "*"]))
     command = [
         str(jars.java_home() / "bin" / "java"),
-        *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", class_path),
+        *("-XX:TieredStopAtLevel=1", "-cp", class_path),
         *("org.junit.platform.console.ConsoleLauncher", "execute", "--scan-classpath", str(classes)),
         *("--details", "summary", "--disable-banner", "--reports-dir", str(reports)),
     ]
