@@ -18,5 +18,3 @@ CREATE INDEX ix_running_max_lag_seconds ON running (max_lag_seconds);
 -- Crashes are a series only of tasks that were not restarted for a change in between.
 ALTER TABLE task_crashes ADD COLUMN task_run TEXT;
 COMMENT ON COLUMN task_crashes.task_run IS 'running.task_run of what crashed last; NULL: unknown';
-
-COMMENT ON COLUMN flows.folder IS 'folder or table that only this job may write; NULL: jobs may share its output';

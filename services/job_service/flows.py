@@ -1,7 +1,4 @@
-"""What each job reads and where it writes, and what must not be: a loop of topics, a place of another job. Pure.
-
-The place of a job is a folder or table that only one job may write: files, and rows that replace others.
-"""
+"""What each job reads and where it writes, and what must not be: a loop of topics, a folder of another job. Pure."""
 
 from __future__ import annotations
 
@@ -12,20 +9,14 @@ from typing import Any, NamedTuple
 
 from penstock.control.errors import InvalidConfig
 
-_TABLE = "table:"
-_OTHERWISE = "Choose another table, or set output.shared if the jobs never have the same key"
-
 
 class Flow(NamedTuple):
-    """A job's topics, and the place that it must have alone.
-
-    `place`: a folder, or `table:<connection>/<table>`; None for an output that jobs may share. `may_loop`: the job says
-    that its records may come back to it."""
+    """A job's topics, and the folder of its files. `may_loop`: the job says that its records may come back to it."""
 
     job: str
     reads: tuple[str, ...]
     writes: str | None = None
-    place: str | None = None
+    folder: str | None = None
     may_loop: bool = False
 
     @property
@@ -38,11 +29,12 @@ def flow_of(job: str, config: Mapping[str, Any]) -> Flow:
     """The flow of a complete configuration, given as JSON."""
     output = config["output"]
     reads = tuple(sorted({source["topic"] for source in config["inputs"].values()}))
-    return Flow(job, reads, output.get("topic"), _place(config), bool(output.get("allow_loop", False)))
+    folder = _normalized(output["path"]) if output["type"] == "files" else None
+    return Flow(job, reads, output.get("topic"), folder, bool(output.get("allow_loop", False)))
 
 
 class Flows:
-    """The jobs that may lie on a loop with jobs that are written, and the owners of the places that are asked for."""
+    """The jobs that may lie on a loop with jobs that are written, and the owners of the folders that are asked for."""
 
     def __init__(self, known: Iterable[Flow], owners: Mapping[str, str]) -> None:
         self._flows: dict[str, Flow] = {}
@@ -53,9 +45,13 @@ class Flows:
 
     def take(self, flow: Flow) -> None:
         """From now on the job has this flow. Raises InvalidConfig, and changes nothing, when it must not."""
-        owner = self._owners.get(flow.place or "", flow.job)
+        owner = self._owners.get(flow.folder or "", flow.job)
         if owner != flow.job:
-            raise _taken(str(flow.place), owner)
+            raise InvalidConfig(
+                f"output.path: the job {owner} writes to {flow.folder}, and a folder takes the files of one job",
+                field="output.path",
+                rule="folder_taken",
+            )
         loop = self._loop_of(flow)
         if loop:
             raise InvalidConfig(
@@ -69,12 +65,12 @@ class Flows:
     def _put(self, flow: Flow) -> None:
         before = self._flows.get(flow.job)
         if before is not None:
-            self._owners.pop(before.place or "", None)
+            self._owners.pop(before.folder or "", None)
             self._writers[before.passes_on or ""].discard(flow.job)
         if flow.passes_on is not None:
             self._writers[flow.passes_on].add(flow.job)
-        if flow.place is not None:
-            self._owners[flow.place] = flow.job
+        if flow.folder is not None:
+            self._owners[flow.folder] = flow.job
         self._flows[flow.job] = flow
 
     def _loop_of(self, flow: Flow) -> list[str]:
@@ -94,29 +90,6 @@ class Flows:
                 goes_to |= dict.fromkeys(fresh, (job, topic))
                 queue += fresh
         return []
-
-
-def _place(config: Mapping[str, Any]) -> str | None:
-    output = config["output"]
-    if output.get("shared"):
-        return None
-    match output["type"]:
-        case "files":
-            return _normalized(output["path"])
-        case "delta" if config["output_mode"] == "complete":
-            return _normalized(output["path"])
-        case "postgres" if output["upsert_columns"]:
-            return f"{_TABLE}{output['connection']}/{output['table']}"
-    return None
-
-
-def _taken(place: str, owner: str) -> InvalidConfig:
-    if place.startswith(_TABLE):
-        table = place.removeprefix(_TABLE).partition("/")[2]
-        told = f"output.table: the job {owner} upserts into {table}, and each would replace rows of the other. "
-        return InvalidConfig(told + _OTHERWISE, field="output.table", rule="table_taken")
-    told = f"output.path: the job {owner} writes to {place}, which takes the files of one job. "
-    return InvalidConfig(told + "Choose another path", field="output.path", rule="folder_taken")
 
 
 def _way(topic: str, goes_to: Mapping[str, tuple[str, str] | None]) -> list[str]:

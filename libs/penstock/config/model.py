@@ -155,9 +155,6 @@ class PostgresOutput(DeclaredModel):
     """Table to write to; it is created with the columns of the query when it is missing."""
     upsert_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(RESTART, DECLARED_BY_USER))
     """Columns of a unique key: a row replaces the row with the same key. Default: rows are appended."""
-    shared: bool = Field(False, **declare(NONE, DECLARED_BY_USER))
-    """Accept that other jobs upsert into the same table. Otherwise that is refused, since two jobs with the same key
-    replace each other's rows."""
 
 
 Output = Annotated[KafkaOutput | DeltaOutput | FilesOutput | PostgresOutput, Field(discriminator="type")]

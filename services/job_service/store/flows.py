@@ -13,15 +13,15 @@ from services.job_service.flows import Flow, Flows, flow_of
 
 # Two jobs that are written at once may close a loop together. Any constant will do.
 _LOCK = text("SELECT pg_advisory_xact_lock(7311938841)")
-_COLUMNS = "job, reads, writes, folder AS place, may_loop"
+_COLUMNS = "job, reads, writes, folder, may_loop"
 _READ = text(f"SELECT {_COLUMNS} FROM flows WHERE job = ANY(:jobs)")
 _WRITERS = text(f"SELECT {_COLUMNS} FROM flows WHERE writes = ANY(:topics) AND NOT may_loop")
-_OWNERS = text("SELECT folder AS place, job FROM flows WHERE folder = ANY(:places)")
+_OWNERS = text("SELECT folder, job FROM flows WHERE folder = ANY(:folders)")
 _WRITE = text(
-    """
-    INSERT INTO flows (job, reads, writes, folder, may_loop)
-    SELECT job, reads, writes, place, may_loop FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS new(
-        job text, reads text[], writes text, place text, may_loop boolean)
+    f"""
+    INSERT INTO flows ({_COLUMNS})
+    SELECT {_COLUMNS} FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS new(
+        job text, reads text[], writes text, folder text, may_loop boolean)
     ON CONFLICT (job) DO UPDATE SET reads = excluded.reads, writes = excluded.writes, folder = excluded.folder,
         may_loop = excluded.may_loop
     """
@@ -69,9 +69,9 @@ def _around(connection: Connection, flows: Sequence[Flow], stored: Mapping[str, 
         writers = _flows(connection.execute(_WRITERS, {"topics": list(topics)}))
         known |= {flow.job: flow for flow in writers}
         topics = _upstream_of(writers) - seen
-    places = [flow.place for flow in flows if flow.place is not None]
-    owners = connection.execute(_OWNERS, {"places": places}).all() if places else []
-    return Flows(known.values(), {row.place: row.job for row in owners})
+    folders = [flow.folder for flow in flows if flow.folder is not None]
+    owners = connection.execute(_OWNERS, {"folders": folders}).all() if folders else []
+    return Flows(known.values(), {row.folder: row.job for row in owners})
 
 
 def _upstream_of(flows: Iterable[Flow]) -> set[str]:

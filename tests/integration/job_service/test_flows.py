@@ -77,12 +77,3 @@ def test_a_folder_of_another_job_is_refused(client: JobClient) -> None:
         client.put_job("hello2", files)
     assert refused.value.rule == "folder_taken"
     client.put_job("hello", {**files, "task_count": 2})
-
-
-def test_a_table_into_which_another_job_upserts_is_refused_until_it_is_shared(client: JobClient) -> None:
-    table = {"type": "postgres", "table": "sums", "upsert_columns": ["value"]}
-    client.put_job("one", {**CONFIG, "output": table, "output_mode": "update"})
-    with pytest.raises(InvalidConfig, match="the job one upserts into sums") as refused:
-        client.put_job("two", {**CONFIG, "output": table, "output_mode": "update"})
-    assert refused.value.rule == "table_taken"
-    client.put_job("two", {**CONFIG, "output": {**table, "shared": True}, "output_mode": "update"})
