@@ -33,12 +33,13 @@ _MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 6 * 2**30
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Temporary folders are in memory where there is room: the tests make 700 databases, of 300 files each.
 
     No example of hypothesis has a time limit: other work on the machine must not fail a test.
     """
-    gc.disable()  # until all is collected
+    if hasattr(config, "workerinput") or not config.option.numprocesses:
+        gc.disable()  # until all tests are collected, which xdist's own process never does
     settings.register_profile("penstock", deadline=None)
     settings.load_profile("penstock")
     if "TMPDIR" not in os.environ and _has_room_for_programs(_MEMORY):

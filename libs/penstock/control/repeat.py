@@ -11,8 +11,8 @@ from contextlib import contextmanager
 def repeating(name: str, call: Callable[[], object], pause_seconds: float) -> Iterator[None]:
     """Calls `call` again and again until the end of the block, with a pause before each call.
 
-    The block ends when a call that has begun is over. `name`: of the thread. An error of `call` ends the repetition
-    only, so let it handle its own.
+    `name`: of the thread. Leaving the block waits for a call in progress, without a limit. After an error `call` is not
+    called again, and the block is not told: `call` is to handle its own errors.
     """
     over = threading.Event()
 

@@ -267,7 +267,7 @@ def test_a_schema_that_does_not_fit_stops_the_task_before_anything_is_written(
     job = make_job(kafka, runtime, topic, COPY, format="avro", value_schema=AVRO)
     failure = failure_after(job)
     assert failure.error_kind == "broken_task"
-    assert "which is more than malformed_limit 0.5: does value_schema fit the topic?" in failure.error
+    assert "which is more than malformed_limit 0.5: does value_schema fit the topic, and" in failure.error
     assert not (job.checkpoint(0) / "commits/0").exists()
     assert not records_of(kafka.bootstrap, job.config.output.topic)
 
@@ -303,7 +303,7 @@ def test_null_keys_change_no_result_of_a_rescale(runtime: Runtime, kafka: Embedd
     job.run()
     found = letters(kafka, f"{job.name}.dead-letters")
     assert len(found) == 24
-    assert {letter["reason"].partition(":")[0] for letter in found} == {"the key is null"}
+    assert {letter["reason"].partition(":")[0] for letter in found} == {"the key is null or empty"}
     counts = {row["k"]: row["c"] for row in map(dict, job.last_rows("k"))}
     assert counts == {None: 12, **{f"k{number}": 4 for number in range(40)}}
 

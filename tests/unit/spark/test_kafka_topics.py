@@ -42,11 +42,13 @@ def test_a_new_topic_is_there_for_the_next_question(monkeypatch: pytest.MonkeyPa
 class RefusingProducer:
     """A record that a broker refuses is told to the callback; `flush` has nothing left to send."""
 
+    code: int = KafkaError._MSG_TIMED_OUT
+
     def __init__(self, _: object) -> None:
-        self._refused = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+        pass
 
     def produce(self, *_: object, on_delivery: Any, **__: object) -> None:
-        on_delivery(self._refused, None)
+        on_delivery(KafkaError(self.code), None)
 
     def flush(self, _: float) -> int:
         return 0
@@ -57,3 +59,13 @@ def test_a_last_mark_that_was_refused_is_not_taken_for_written(monkeypatch: pyte
     monkeypatch.setattr(kafka, "Producer", RefusingProducer)
     with pytest.raises(Unavailable, match=r"last mark of sums in rows\.penstock-marks"):
         kafka.end_marks("here", "rows", "sums", 3)
+
+
+def test_a_last_mark_that_is_denied_does_not_keep_checkpoints_for_ever(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers(monkeypatch, THERE)
+    monkeypatch.setattr(RefusingProducer, "code", KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    monkeypatch.setattr(kafka, "Producer", RefusingProducer)
+    kafka.end_marks("here", "rows", "sums", 3)
+    assert "grant WRITE" in capsys.readouterr().out

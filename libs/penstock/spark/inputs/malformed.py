@@ -147,7 +147,7 @@ def _reason(session: SparkSession, source: Input) -> Column:
             why = F.lit("the line does not fit value_schema")
     return F.when(
         F.col(_KIND) == _NULL_KEY,
-        F.lit("the key is null: producers send null keys to any partition, so no task has all of its state"),
+        F.lit("the key is null or empty: several tasks could not keep its state; write a key, or set malformed: null"),
     ).otherwise(why)
 
 

@@ -22,11 +22,14 @@ from pyspark.sql.types import StringType
 
 from penstock.config.model import KafkaOutput
 from penstock.control.errors import BrokenTask, Unavailable
+from penstock.control.logs import logger
 from penstock.control.process import wait_until
 from penstock.spark.producers import ended, marks_topic, writer_options
 from penstock.spark.sinks.context import column, json_text, require_columns
 from penstock.spark.topics import DENIED, admin, described
 from penstock.tasks.spec import TaskSpec
+
+log = logger(__name__)
 
 _TIMEOUT_SECONDS = 15.0
 _BROKER_DEFAULT = -1
@@ -120,7 +123,7 @@ def ensure_marks(bootstrap: str, topic: str) -> None:
 def end_marks(bootstrap: str, topic: str, job: str, generation: int) -> None:
     """Says that the tasks of `job` up to a generation write to `topic` no more, so that nobody waits for them.
 
-    Raises Unavailable.
+    Where the hosts' account may not write there (any more), only the log says so. Raises Unavailable.
     """
     marks = marks_topic(topic)
     if marks is None or not is_marked(bootstrap, topic):
@@ -135,7 +138,10 @@ def end_marks(bootstrap: str, topic: str, job: str, generation: int) -> None:
         on_delivery=lambda error, _: refused.append(error) if error else None,
     )
     # A record that was refused, or that was too old to be sent, is no longer waiting either.
-    if producer.flush(_TIMEOUT_SECONDS) or refused:
+    waiting = producer.flush(_TIMEOUT_SECONDS)
+    if refused and refused[0].code() in DENIED:
+        log.warning("last mark denied: readers wait for this job; grant WRITE", topic=marks, job=job)
+    elif waiting or refused:
         told = f": {refused[0].str()}" if refused else ""
         raise Unavailable(f"kafka did not take the last mark of {job} in {marks}{told}")
 
@@ -169,12 +175,22 @@ def _create(bootstrap: str, topic: str, key_groups: int | None, settings: dict[s
             raise BrokenTask(told, rule="topic_writable") from error
         if code != KafkaError.TOPIC_ALREADY_EXISTS:
             raise Unavailable(f"kafka did not create the topic {topic}: {error}") from error
-    _wait_for(bootstrap, topic)
+    _wait_for(bootstrap, topic, key_groups)
 
 
-def _wait_for(bootstrap: str, topic: str) -> None:
-    """Kafka's controller has made the topic; the brokers hear of it a moment later."""
+def _wait_for(bootstrap: str, topic: str, key_groups: int | None) -> None:
+    """Kafka's controller has made the topic; the broker that is asked hears of it a moment later.
+
+    Raises BrokenTask when another task has made it with another number of partitions.
+    """
+
+    def shows_it() -> bool:
+        try:
+            return _is_there(bootstrap, topic, key_groups)
+        except Unavailable:  # A new topic may have no leader yet.
+            return False
+
     try:
-        wait_until(lambda: not described(bootstrap, [topic])[topic].is_missing, _TIMEOUT_SECONDS, f"the topic {topic}")
+        wait_until(shows_it, _TIMEOUT_SECONDS, f"the topic {topic}")
     except TimeoutError as error:
         raise Unavailable(f"kafka made the topic {topic} and does not show it: {error}") from error

@@ -64,7 +64,10 @@ public final class RecordFilter implements UDF3<Integer, Integer, Long, Boolean>
       if (mode.equals("fail")) {
         throw new MalformedRecordException(
             name() + ": the record at offset " + offset + " of partition " + partition + " of the topic " + topic
-                + (kind == NULL_KEY ? " has a null key" : " does not fit value_schema") + ", and malformed is fail");
+                + (kind == NULL_KEY
+                    ? " has no key, which several tasks could not count, and malformed is fail: write keys, or set"
+                        + " malformed to null"
+                    : " does not fit value_schema, and malformed is fail"));
       }
     }
     if (++windowRows == WINDOW) {
@@ -88,7 +91,7 @@ public final class RecordFilter implements UDF3<Integer, Integer, Long, Boolean>
     if (malformedRows > limit * allRows) {
       throw new MalformedRecordException(
           name() + ": " + malformedRows + " of " + allRows + " records of the topic " + topic + " are malformed (" + where
-              + "), which is more than malformed_limit " + limit + ": does value_schema fit the topic?");
+              + "), which is more than malformed_limit " + limit + ": does value_schema fit the topic, and have its records keys?");
     }
   }
 
