@@ -33,11 +33,14 @@ def _python_has_a_package(config: JobConfig) -> Iterator[Problem]:
         yield Problem("package.name", "python_needs_package", "a Python query needs the package that contains it")
 
 
-def _task_count(config: JobConfig) -> Iterator[Problem]:
+def _max_task_count(config: JobConfig) -> Iterator[Problem]:
     count, limit = config.task_count, config.max_task_count
     if count > limit:
         yield Problem("task_count", "max_task_count", f"task_count {count} is above max_task_count {limit}")
-    key_groups = min(source.key_groups for source in config.inputs.values())
+
+
+def _enough_key_groups(config: JobConfig) -> Iterator[Problem]:
+    count, key_groups = config.task_count, min(source.key_groups for source in config.inputs.values())
     if count > key_groups:
         detail = f"task_count {count} is above the {key_groups} key groups of the inputs: some tasks would read nothing"
         yield Problem("task_count", "key_groups", detail)
@@ -210,12 +213,15 @@ def _output_mode(config: JobConfig) -> Iterator[Problem]:
             yield Problem("output_mode", "append_only", f"files can only be written in append mode, not in {mode} mode")
         case DeltaOutput() if mode == "update":
             yield Problem("output_mode", "append_or_complete", "a Delta table takes append or complete mode only")
-        case DeltaOutput() if config.task_count > 1:
-            detail = "complete mode replaces the whole Delta table, so only one task can write it"
-            yield Problem("task_count", "complete_needs_one_task", detail)
         case PostgresOutput() if not output.upsert_columns:
             detail = f"{mode} mode writes a row again when it changes: output.upsert_columns must name its key"
             yield Problem("output.upsert_columns", "upsert_columns_required", detail)
+
+
+def _complete_needs_one_task(config: JobConfig) -> Iterator[Problem]:
+    if isinstance(config.output, DeltaOutput) and config.output_mode == "complete" and config.task_count > 1:
+        detail = "complete mode replaces the whole Delta table, so only one task can write it"
+        yield Problem("task_count", "complete_needs_one_task", detail)
 
 
 def _own_loop(config: JobConfig) -> Iterator[Problem]:
@@ -246,7 +252,8 @@ def _spark_settings(config: JobConfig) -> Iterator[Problem]:
 RULES: tuple[Rule, ...] = (
     _one_query,
     _python_has_a_package,
-    _task_count,
+    _max_task_count,
+    _enough_key_groups,
     _key_group_bounds,
     _equal_key_groups,
     _different_names,
@@ -254,7 +261,10 @@ RULES: tuple[Rule, ...] = (
     _inputs,
     _dead_letters,
     _output_mode,
+    _complete_needs_one_task,
     _own_loop,
     _spark_settings,
     query_problems,
 )
+SEVERAL_TASKS: tuple[Rule, ...] = (_enough_key_groups, _complete_needs_one_task)
+"""Those of `RULES` that say how many tasks a job may have, without the limit that its owner sets."""

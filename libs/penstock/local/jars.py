@@ -24,14 +24,13 @@ from pathlib import Path
 from penstock.control.errors import TerminalError
 from penstock.local.progress import Step
 from penstock.local.settings import LocalSettings
+from penstock.spark.settings import QUICK_JVM
 
 JAVA_RELEASE = 17
 _PINS = Path(__file__).with_name("ivy.xml")
 _SETTINGS = Path(__file__).with_name("ivysettings.xml")
 _DIGESTS = Path(__file__).with_name("jars.sha256")
 _SOURCES = Path(__file__).parents[1] / "spark" / "jvm"
-_QUICK_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""For tools whose JVM lives for seconds: halves their CPU."""
 _STAMP = ".stamp"
 _FETCHED = ("spark", "kafka", "junit")
 _FETCH_SECONDS = 30
@@ -130,7 +129,7 @@ def compile_java(sources: list[Path], more_jars: list[Path], classes: Path) -> N
     classpath = _join([pyspark_home() / "jars" / "*", *_jars_of("spark"), *more_jars])
     options = ["--release", str(JAVA_RELEASE), "-nowarn", "-proc:none", "-cp", classpath, "-d", str(classes)]
     _run(
-        [_tool("javac"), *(f"-J{option}" for option in _QUICK_JVM), *options, *map(str, sources)],
+        [_tool("javac"), *(f"-J{option}" for option in QUICK_JVM), *options, *map(str, sources)],
         "the java sources do not compile",
     )
 
@@ -187,7 +186,7 @@ def _run_ivy(target: Path) -> None:
     pattern = f"{target}/[conf]/[artifact]-[revision].[ext]"
     classpath = str(pyspark_home() / "jars" / "*")
     options = ["-warn", "-settings", str(_SETTINGS), "-ivy", str(_PINS), "-cache", str(cache), "-retrieve", pattern]
-    _run([_tool("java"), *_QUICK_JVM, "-cp", classpath, "org.apache.ivy.Main", *options], "jars cannot be fetched")
+    _run([_tool("java"), *QUICK_JVM, "-cp", classpath, "org.apache.ivy.Main", *options], "jars cannot be fetched")
 
 
 def _pack(classes: Path, target: Path) -> None:

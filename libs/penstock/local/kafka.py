@@ -26,9 +26,9 @@ from penstock.control.process import start_child
 from penstock.local.jars import java_home, kafka_classpath, share_dir
 from penstock.local.ports import LOOPBACK, accepts, free_port, require_free
 from penstock.local.server import EmbeddedServer
-from penstock.spark.settings import class_archive_options
+from penstock.spark.settings import QUICK_JVM, class_archive_options
 
-_JVM = ["-Xmx512m", "-Xms128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"]
+_JVM = ["-Xmx512m", "-Xms128m", *QUICK_JVM, "-Djava.awt.headless=true"]
 _YEAR_MINUTES = 365 * 24 * 60
 
 _SETTINGS = {

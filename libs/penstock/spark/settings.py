@@ -15,6 +15,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 # Spark refuses to start with less.
 SMALLEST_HEAP_BYTES = 512 * 2**20
+QUICK_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Options of a JVM that lives for seconds, or does little: halves its CPU."""
 _PREFIX = "PENSTOCK_"
 
 
@@ -104,7 +106,7 @@ def jvm_environment(pyspark_home: Path, connection_file: Path, address: str) -> 
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection_file),
         # Of the JVM that only composes the command line of the real one: halves its CPU.
-        "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "SPARK_LAUNCHER_OPTS": " ".join(QUICK_JVM),
     }
     return {**os.environ, **own}
 

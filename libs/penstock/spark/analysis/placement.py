@@ -12,7 +12,7 @@ from penstock.config.model import JobConfig
 from penstock.config.plan_dataflow import PlanFacts, input_columns, read_plan
 from penstock.config.problems import Problem
 from penstock.config.query_rules import plan_problems
-from penstock.config.rules import RULES
+from penstock.config.rules import SEVERAL_TASKS
 from penstock.control.errors import BrokenTask
 
 _MOST_KEPT = 1000
@@ -38,8 +38,7 @@ class Placements:
     def may_split(self, frame: DataFrame, inputs: Mapping[str, DataFrame], config: JobConfig) -> bool:
         """Whether several tasks may run the job, whatever `task_count` and its limit are now."""
         several = config if config.task_count > 1 else config.model_copy(update={"task_count": 2})
-        refused = (problem for rule in RULES for problem in rule(several) if problem.field == "task_count")
-        if any(problem.rule != "max_task_count" for problem in refused):
+        if any(problem for rule in SEVERAL_TASKS for problem in rule(several)):
             return False
         return not self._problems(frame, inputs, several)
 

@@ -11,6 +11,7 @@ partition  `pmod(hash(key columns), key_groups)` by Spark's hash, when both are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -85,14 +86,14 @@ def records(frame: DataFrame, output: KafkaOutput) -> DataFrame:
     return frame.select(*columns)
 
 
-def ensure_topic(bootstrap: str, topic: str, key_groups: int | None) -> None:
+def ensure_topic(bootstrap: str, topic: str, key_groups: int | None, settings: Mapping[str, str] | None = None) -> None:
     """Creates `topic` with `key_groups` partitions unless it is there; safe when several tasks do it at once.
 
-    None takes any number of partitions. Raises BrokenTask when the topic has another number or may not be written or
-    created, Unavailable when no broker answers.
+    `key_groups` None takes any number of partitions. `settings`: of Kafka, for a new topic. Raises BrokenTask when the
+    topic has another number or may not be written or created, Unavailable when no broker answers.
     """
     if not _is_there(bootstrap, topic, key_groups):
-        _create(bootstrap, topic, key_groups)
+        _create(bootstrap, topic, key_groups, settings or {})
 
 
 def check(frame: DataFrame, output: KafkaOutput, bootstrap: str) -> None:
@@ -116,8 +117,7 @@ def _is_there(bootstrap: str, topic: str, key_groups: int | None) -> bool:
 
 def ensure_marks(bootstrap: str, topic: str) -> None:
     """Creates a topic of marks unless it is there. Of each producer its newest mark is kept, and all of a day."""
-    if not _is_there(bootstrap, topic, 1):
-        _create(bootstrap, topic, 1, _MARKS)
+    ensure_topic(bootstrap, topic, 1, _MARKS)
 
 
 def end_marks(bootstrap: str, topic: str, job: str, generation: int) -> None:
@@ -159,12 +159,12 @@ def _key(frame: DataFrame, names: tuple[str, ...]) -> Column:
     return json_text(F.struct(*[column(name) for name in names]))
 
 
-def _create(bootstrap: str, topic: str, key_groups: int | None, settings: dict[str, str] | None = None) -> None:
+def _create(bootstrap: str, topic: str, key_groups: int | None, settings: Mapping[str, str]) -> None:
     new = NewTopic(
         topic,
         num_partitions=key_groups or _BROKER_DEFAULT,
         replication_factor=_BROKER_DEFAULT,
-        config=settings or {},
+        config=dict(settings),
     )
     try:
         admin(bootstrap).create_topics([new], operation_timeout=_TIMEOUT_SECONDS)[topic].result(_TIMEOUT_SECONDS)
