@@ -2,7 +2,7 @@
 
 The last tests of other files here end the hosts of their files in the ways that need no settings: a host or its JVM is
 killed (`test_two_owners`), killed by its supervisor (`test_hadoop_checkpoints`), asked to exit (`test_host`), stopped
-(`test_loads`), without memory (`test_loads`).
+(`test_slow_tasks`), without memory (`test_loads`).
 """
 
 from __future__ import annotations

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import mean
@@ -16,12 +14,10 @@ import pytest
 
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.channel import Lease
 from penstock.spark.host.exits import ExitReason
 from penstock.spark.settings import heap_for
 from penstock.tasks.dimensions import CPU, DISK, MEMORY, NETWORK
 from tests.support.spark.hosts import (
-    END_SECONDS,
     REPLY_SECONDS,
     Supervisor,
     job_config,
@@ -41,20 +37,6 @@ COUNTS = "SELECT n, count(*) AS times FROM events GROUP BY n"
 WORD_BYTES = 100
 WINDOW = 10
 """Spark counts the CPU of its tasks when they end, so a single measurement says little: the mean of so many does."""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("loads")
-
-
-@pytest.fixture(scope="module")
-def host(kafka: EmbeddedKafka, folder: Path) -> Iterator[Supervisor]:
-    settings = settings_for(
-        folder, kafka.bootstrap, load_interval_seconds=0.5, disk_interval_seconds=0.5, lease_grace_seconds=3.0
-    )
-    with running_host("loads", settings, folder) as supervisor:
-        yield supervisor
 
 
 def start(host: Supervisor, folder: Path, job: str, topic: str, **more: Any) -> str:
@@ -98,22 +80,22 @@ class Rows:
 
 
 def test_a_busy_task_uses_more_than_an_idle_one_of_the_same_host(
-    host: Supervisor, kafka: EmbeddedKafka, folder: Path
+    shared_host: Supervisor, kafka: EmbeddedKafka, shared_folder: Path
 ) -> None:
     """1. All loads are known. 2. Over ten measurements the busy task uses several times the CPU; the idle one sends
     nothing."""
     busy_topic = make_topic(kafka.bootstrap, 1)
     output = {"type": "kafka", "topic": make_topic(kafka.bootstrap, 1)}
-    busy = start(host, folder, "busy", busy_topic, output=output, query={"sql": HEAVY})
-    idle = start(host, folder, "idle", make_topic(kafka.bootstrap, 1), trigger_interval_seconds=5)
+    busy = start(shared_host, shared_folder, "busy", busy_topic, output=output, query={"sql": HEAVY})
+    idle = start(shared_host, shared_folder, "idle", make_topic(kafka.bootstrap, 1), trigger_interval_seconds=5)
     with Rows(kafka.bootstrap, busy_topic):
-        means = Means(host, busy, idle)
+        means = Means(shared_host, busy, idle)
         loads = wait_until(partial(_told_apart, means, busy, idle), 90, "the busy task to use more than the idle one")
     assert loads[idle][CPU] >= 0
     assert loads[busy][NETWORK] > 20 * WORD_BYTES
     assert loads[busy][DISK] > loads[idle][DISK] > 0
     for task_id in (busy, idle):
-        host.stop(task_id)
+        shared_host.stop(task_id)
 
 
 class Means:
@@ -145,18 +127,22 @@ def _told_apart(means: Means, busy: str, idle: str) -> dict[str, dict[str, float
     return loads if loads[busy][CPU] > 5 * loads[idle][CPU] else None
 
 
-def test_memory_grows_with_the_keys_of_the_state(host: Supervisor, kafka: EmbeddedKafka, folder: Path) -> None:
+def test_memory_grows_with_the_keys_of_the_state(
+    shared_host: Supervisor, kafka: EmbeddedKafka, shared_folder: Path
+) -> None:
     """Tasks of a host share the heap that is not state: what one has more than one without state is its state."""
     topic = make_topic(kafka.bootstrap, 1)
     counts = {"query": {"sql": COUNTS}, "output_mode": "update"}
     output = {"type": "kafka", "topic": make_topic(kafka.bootstrap, 1)}
-    keyed = start(host, folder, "keyed", topic, output=output, **counts)
-    bare = start(host, folder, "bare", topic)
+    keyed = start(shared_host, shared_folder, "keyed", topic, output=output, **counts)
+    bare = start(shared_host, shared_folder, "bare", topic)
     state = []
     for keys in (1_000, 20_000):
         produce(kafka.bootstrap, topic, ({"n": n, "word": "w"} for n in range(keys)), 1)
-        state.append(wait_until(partial(_state_of, host, keyed, bare, keys), 90, f"{keys} keys to be seen"))
+        state.append(wait_until(partial(_state_of, shared_host, keyed, bare, keys), 90, f"{keys} keys to be seen"))
     assert state[1] > 5 * state[0] > 0
+    for task_id in (keyed, bare):
+        shared_host.stop(task_id)
 
 
 def _state_of(host: Supervisor, keyed: str, bare: str, keys: int) -> int | None:
@@ -168,32 +154,22 @@ def _state_of(host: Supervisor, keyed: str, bare: str, keys: int) -> int | None:
 
 
 @pytest.mark.long
-def test_an_isolated_task_has_the_memory_of_its_processes_and_no_more(kafka: EmbeddedKafka, folder: Path) -> None:
+def test_an_isolated_task_has_the_memory_of_its_processes_and_no_more(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """1. What it is seen to use is resident. 2. A row that does not fit ends the host, which says so."""
     resources = {"memory_bytes": 2**30}
     settings = settings_for(
-        folder,
+        tmp_path,
         kafka.bootstrap,
         load_interval_seconds=0.5,
         disk_interval_seconds=0.5,
         heap_bytes=heap_for(resources["memory_bytes"]),
     )
-    with running_host("isolated", settings, folder) as host:
+    with running_host("isolated", settings, tmp_path) as host:
         topic = make_topic(kafka.bootstrap, 1)
-        task_id = start(host, folder, "isolated", topic, isolation="process", resources=resources)
+        task_id = start(host, tmp_path, "isolated", topic, isolation="process", resources=resources)
         assert known(host, task_id)[task_id][MEMORY] > 200 * 2**20
         jvm, large = jvm_pid(host), make_topic(kafka.bootstrap, 1)
         produce(kafka.bootstrap, large, [{"n": 1, "word": "x" * 1000}], 1)
-        start(host, folder, "large", large, query={"sql": LARGE})
+        start(host, tmp_path, "large", large, query={"sql": LARGE})
         assert host.exit.result(REPLY_SECONDS) is ExitReason.OUT_OF_MEMORY
         wait_gone(jvm)
-
-
-def test_a_stopped_host_cannot_keep_its_jvm_alive(host: Supervisor) -> None:
-    """The last test of the file. SIGSTOP stops the Python process only: the JVM has a watch of its own."""
-    for seconds in (60.0, 2.0):  # the first lease takes a while: the JVM's watch is loaded for it
-        host.host.send(Lease(id=0, seconds=seconds)).result(REPLY_SECONDS)
-    os.kill(host.host.pid, signal.SIGSTOP)
-    wait_gone(jvm_pid(host), 2.0 + 3.0 + END_SECONDS)
-    os.kill(host.host.pid, signal.SIGCONT)
-    assert host.exit.result(5) is ExitReason.LEASE_LOST

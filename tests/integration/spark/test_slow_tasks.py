@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import signal
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -12,20 +13,21 @@ import pytest
 
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.channel import Live, Stop
+from penstock.spark.channel import Lease, Live, Stop
+from penstock.spark.host.exits import ExitReason
 from penstock.spark.packages import pack
 from penstock.tasks.spec import TaskSpec
 from tests.support.spark.hosts import (
+    END_SECONDS,
     REPLY_SECONDS,
     Supervisor,
     job_config,
+    jvm_pid,
     make_topic,
     produce,
-    running_host,
-    settings_for,
     task_spec,
+    wait_gone,
 )
-from tests.support.store.database import fresh_database
 
 PACKAGE = '''
 import time
@@ -111,13 +113,8 @@ class Slow:
 
 
 @pytest.fixture(scope="module")
-def slow(kafka: EmbeddedKafka, postgres_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slow]:
-    folder = tmp_path_factory.mktemp("slow")
-    with fresh_database(postgres_url) as database:
-        own: dict[str, Any] = {"boundary_wait_seconds": 0.5, "max_concurrent_starts": 2, "spark_master": "local[6]"}
-        settings = settings_for(folder, kafka.bootstrap, connections={"default": database}, **own)
-        with running_host("slow", settings, folder) as host:
-            yield Slow(host, folder, kafka.bootstrap, database)
+def slow(shared_host: Supervisor, kafka: EmbeddedKafka, shared_folder: Path, shared_database: str) -> Slow:
+    return Slow(shared_host, shared_folder, kafka.bootstrap, shared_database)
 
 
 def test_tasks_that_do_not_stop_are_ended_and_the_others_go_on(slow: Slow) -> None:
@@ -183,3 +180,13 @@ def test_a_quiescing_task_finishes_its_batch_and_takes_no_more_rows_until_it_is_
     assert slow.host.progress[spec.task_id].quiesced
     assert {path.name for path in checkpoint.glob("offsets/[0-9]*")} == {"0", "1"}
     assert slow.seconds_to_stop("held") < LONGEST_STOP_SECONDS
+
+
+def test_a_stopped_host_cannot_keep_its_jvm_alive(slow: Slow) -> None:
+    """The last test of the shared host. SIGSTOP stops the Python process only: the JVM has a watch of its own."""
+    for seconds in (60.0, 2.0):  # the first lease takes a while: the JVM's watch is loaded for it
+        slow.host.host.send(Lease(id=0, seconds=seconds)).result(REPLY_SECONDS)
+    os.kill(slow.host.host.pid, signal.SIGSTOP)
+    wait_gone(jvm_pid(slow.host), 2.0 + 3.0 + END_SECONDS)
+    os.kill(slow.host.host.pid, signal.SIGCONT)
+    assert slow.host.exit.result(5) is ExitReason.LEASE_LOST

@@ -1,0 +1,43 @@
+"""The host that the tests of loads and of slow tasks share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.local.kafka import EmbeddedKafka
+from tests.support.spark.hosts import Supervisor, running_host, settings_for
+from tests.support.store.database import fresh_database
+
+
+@pytest.fixture(scope="package")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the shared host has its files."""
+    return tmp_path_factory.mktemp("shared")
+
+
+@pytest.fixture(scope="package")
+def shared_database(postgres_url: str) -> Iterator[str]:
+    """The database of the shared host's `default` connection."""
+    with fresh_database(postgres_url) as database:
+        yield database
+
+
+@pytest.fixture(scope="package")
+def shared_host(kafka: EmbeddedKafka, shared_folder: Path, shared_database: str) -> Iterator[Supervisor]:
+    """It measures twice a second, does not wait long for batches, and starts two tasks at once."""
+    settings = settings_for(
+        shared_folder,
+        kafka.bootstrap,
+        connections={"default": shared_database},
+        spark_master="local[6]",
+        load_interval_seconds=0.5,
+        disk_interval_seconds=0.5,
+        boundary_wait_seconds=0.5,
+        lease_grace_seconds=3.0,
+        max_concurrent_starts=2,
+    )
+    with running_host("shared", settings, shared_folder) as supervisor:
+        yield supervisor
