@@ -22,22 +22,24 @@ ENVIRONMENT = {"PENSTOCK_STATE_SYNCER_BLAST_SHARE": "1"}
 
 
 def concurrent(count: int) -> dict[str, float]:
-    """`measure` on a stack of its own."""
+    """`measure` of one job alone, and of `count` jobs, on a stack of their own."""
     with temporary_stack(task_managers=2, environment=ENVIRONMENT) as stack:
-        return measure(stack, count, TRIGGER_S)
+        alone = measure(stack, "alone", 1, TRIGGER_S)
+        return {"alone_downtime_s": alone["downtime_max_s"], "alone_s": alone["all_s"]} | measure(
+            stack, "many", count, TRIGGER_S
+        )
 
 
-def measure(stack: LocalStack, count: int, trigger_s: float, sizes: tuple[int, int] = SIZES) -> dict[str, float]:
-    """The figures, in seconds: of one job alone, and of `count` jobs that are asked at once. `sizes`: tasks of each,
-    before and after."""
+def measure(
+    stack: LocalStack, prefix: str, count: int, trigger_s: float, sizes: tuple[int, int] = SIZES
+) -> dict[str, float]:
+    """The figures, in seconds, of `count` jobs that are asked at once; their names begin with `prefix`. `sizes`: tasks
+    of each, before and after."""
     before, after = sizes
-    alone = _changed(_running(stack, "alone", 1, before, trigger_s), after)[0]
-    changes = _changed(_running(stack, "many", count, before, trigger_s), after)
+    changes = _changed(_running(stack, prefix, count, before, trigger_s), after)
     down = [change.down_s for change in changes]
     return {
         "jobs": count,
-        "alone_downtime_s": alone.down_s,
-        "alone_s": alone.seconds,
         "downtime_p50_s": percentile(down, 0.5),
         "downtime_max_s": max(down),
         "all_s": max(change.seconds for change in changes),

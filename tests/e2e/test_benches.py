@@ -36,7 +36,7 @@ def test_overhead(stack: LocalStack):
 
 
 def test_rescale_of_many_jobs(stack: LocalStack):
-    figures = rescale_many.measure(stack, 2, trigger_s=0.5, sizes=(1, 2))
+    figures = rescale_many.measure(stack, "many", 2, trigger_s=0.5, sizes=(1, 2))
     assert unmeasured(figures) == set()
     assert figures["jobs"] == 2
 

@@ -1,4 +1,5 @@
-"""Containers that die, and containers that only seem dead. One that stays away: `test_benches`."""
+"""Containers that die, and containers that only seem dead. See also `test_benches` for one that stays away, and
+`test_chaos` for one that sleeps past its lease among other faults."""
 
 from __future__ import annotations
 
@@ -37,6 +38,7 @@ def test_a_killed_task_manager_keeps_its_shards_when_it_is_back_in_time(stack: L
     wait_until(lambda: name in rows.containers(), 60, f"{name} to run its tasks again")
 
 
+@pytest.mark.long
 def test_a_zombie_container_commits_nothing(stack: LocalStack, rows: RowJob):
     """1. Rows flow. 2. A Task Manager, its hosts and their JVMs are stopped (SIGSTOP), past the lease. 3. The other
     container takes over and every row arrives. 4. The zombie goes on (SIGCONT), with rows to read that its tasks have

@@ -347,5 +347,5 @@ class Rescales(RuleBasedStateMachine):
 
 TestRescales = Rescales.TestCase
 TestRescales.settings = settings(
-    max_examples=100, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=50, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
 )

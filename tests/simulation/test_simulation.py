@@ -50,10 +50,10 @@ def test_seeds(first: int) -> None:
         check(simulate(seed))
 
 
+@pytest.mark.parametrize("seed", [1000, pytest.param(1001, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", MIXES)
-def test_hard_in_one_way(name: str) -> None:
-    for seed in range(1000, 1002):
-        check(simulate(seed, Size(mix=MIXES[name])))
+def test_hard_in_one_way(name: str, seed: int) -> None:
+    check(simulate(seed, Size(mix=MIXES[name])))
 
 
 SOON_SECONDS = 150.0

@@ -37,6 +37,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if not path.name.endswith(".crc"))
 
 
+@pytest.mark.long
 def test_of_three_rescales_the_last_goes_on_and_a_savepoint_of_the_first_too(
     runtime: Runtime, kafka: EmbeddedKafka
 ) -> None:

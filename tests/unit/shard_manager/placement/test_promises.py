@@ -19,7 +19,7 @@ from tests.support.shard_manager.placements import (
     used,
 )
 
-MANY = settings(max_examples=60, deadline=None)
+MANY = settings(max_examples=30, deadline=None)
 
 
 def _problem(hosts, rows, **rules):

@@ -78,7 +78,7 @@ def test_a_shard_does_not_go_beside_its_own():
     assert answer.converged
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([EAST, WEST, Constraint()]), st.integers(1, 6)), max_size=14), st.data())
 def test_no_shard_that_would_level_two_regions_stays_behind(shards, data):
     """Where a region is out of band, no single shard that may leave it would take a fifth of that away."""
