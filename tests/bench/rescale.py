@@ -219,7 +219,7 @@ class Bench:
             lambda: all((last_commit(path) or 0) > done for path, done in of_redistribution.items()),
             WAIT_S,
             "commits",
-            poll_s=0.005,
+            poll_s=0.02,
         )
         committed = time.perf_counter()
         downtime = committed - begun - (filled - stopped)

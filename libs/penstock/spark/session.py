@@ -29,6 +29,11 @@ _STATE_STORES = {
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _COLLECTORS = {"serial": "-XX:+UseSerialGC", "g1": "-XX:+UseG1GC"}
 
+# It warns at each start of a query that its consumers have a group of their own name (`sources.consumer_group`).
+_WARNS_OF_GROUPS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+# Otherwise each of Spark's many objects that logs walks the stack to find the context of its class loader.
+_ONE_LOGGER_CONTEXT = "-Dlog4j2.contextSelector=org.apache.logging.log4j.core.selector.BasicContextSelector"
+
 _FENCE_MANAGER = {
     "spark.sql.streaming.checkpointFileManagerClass": "io.penstock.checkpoint.FencedCheckpointFileManager"
 }
@@ -42,11 +47,16 @@ _FIXED_SETTINGS = {
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "1000",
     "spark.sql.ui.retainedExecutions": "20",
+    # The text of a plan that Spark makes for its page in every batch; nobody sees the page.
+    "spark.sql.ui.explainMode": "simple",
     "spark.sql.streaming.ui.enabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
     # One interruption of a query waits so long for its end; then another one follows (`task.RunningTask`).
     "spark.sql.streaming.stopTimeout": "4s",
     "spark.sql.streaming.minBatchesToRetain": "10",
+    # After a look for new rows that found none. With Spark's 10 ms a few idle queries without a trigger interval keep a
+    # core and the broker busy, e.g. those of a rescale whose first batch is done, while others still start.
+    "spark.sql.streaming.pollingDelay": "100ms",
     **_FENCE_MANAGER,
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -84,8 +94,15 @@ def start_session(name: str, settings: SparkSettings) -> tuple[SparkSession, sub
         context = SparkContext(gateway=jvm.gateway, conf=SparkConf(_jvm=jvm.gateway.jvm))
     except (Py4JError, PySparkException) as error:
         raise Unavailable(f"spark does not start: {error}") from error
+    _silence(jvm.gateway.jvm, _WARNS_OF_GROUPS)
     context.pythonExec = settings.worker_python or sys.executable
     return SparkSession(context), jvm.process
+
+
+def _silence(jvm: Any, name: str) -> None:
+    """Lets the logger `name` log errors only."""
+    log4j = jvm.org.apache.logging.log4j
+    log4j.core.config.Configurator.setLevel(name, log4j.Level.ERROR)
 
 
 def host_settings(name: str, settings: SparkSettings) -> dict[str, str]:
@@ -150,7 +167,7 @@ def _detach(context: SparkContext, java_session: Any) -> None:
 
 def _java_options(settings: SparkSettings) -> str:
     """A JVM without memory ends at once with code 3, so that the end is recognised and no query limps on."""
-    own = f"{_COLLECTORS[settings.collector]} -XX:+ExitOnOutOfMemoryError -Duser.timezone=UTC"
+    own = f"{_COLLECTORS[settings.collector]} -XX:+ExitOnOutOfMemoryError -Duser.timezone=UTC {_ONE_LOGGER_CONTEXT}"
     if settings.spark_local_dir is not None:
         own += f" -Djava.io.tmpdir={settings.spark_local_dir}"
     sharing = class_archive_options(class_archive(settings.jars))

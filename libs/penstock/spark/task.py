@@ -358,7 +358,7 @@ def make_frame(runtime: Runtime, spec: TaskSpec, checkpoint: str, token: str, st
     config, settings = spec.config, runtime.settings
     session = runtime.session(config, checkpoint, token)
     malformed = MalformedRecords(session, spec.job, config, connection_options(settings))
-    inputs = read_inputs(session, config, spec.key_groups, settings, stop_at, malformed)
+    inputs = read_inputs(session, spec, settings, stop_at, malformed)
     result = result_of(session, inputs, config, settings)
     runtime.placements.require(result, inputs, config)
     malformed.refuse_null_keys(result, partial(runtime.placements.may_split, result, inputs, config))

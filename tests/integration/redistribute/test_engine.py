@@ -17,10 +17,11 @@ from penstock.spark.redistribute import engine
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.seal import seal
 from penstock.spark.sinks.files import read_all
+from penstock.spark.sources import consumer_group
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import SealRequest
 from penstock.tasks.sinks import SinkRequest
-from tests.support.spark.redistribution import Events, Job, job_config, output_topic
+from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, job_config, output_topic
 from tests.support.spark.session import forget_last_commit
 
 SUM = {"sql": "SELECT k, count(*) AS c, sum(v) AS s FROM events GROUP BY k"}
@@ -155,6 +156,7 @@ def test_state_without_the_key_of_its_input_is_refused(runtime: Runtime, events:
 
 
 def test_threads_of_a_single_task_change_without_any_key(runtime: Runtime, events: Events) -> None:
+    """The new generation's task goes on with the consumers of the old one's."""
     events.add_range(0, 300)
     query = {"sql": "SELECT v, count(*) AS c FROM events GROUP BY v"}
     job = make_job(runtime, events, query, output_mode="update", key_function="none")
@@ -163,4 +165,16 @@ def test_threads_of_a_single_task_change_without_any_key(runtime: Runtime, event
     assert report.state_rows == 100
     events.add_range(150, 450)
     job.run()
+    assert consumers_of(job) == KEY_GROUPS
     assert job.last_rows("v") == job.unsplit().last_rows("v")
+
+
+def consumers_of(job: Job) -> int:
+    """The consumers that Spark keeps for a job's tasks, which do not run."""
+    jvm: Any = job.runtime.spark._jvm
+    consumer = jvm.org.apache.spark.sql.kafka010.consumer
+    pool = getattr(getattr(consumer, "KafkaDataConsumer$"), "MODULE$").consumerPool()
+    key = getattr(consumer, "KafkaDataConsumer$CacheKey")
+    group, topic = consumer_group(job.name), job.config.inputs["events"].topic
+    parts = [jvm.org.apache.kafka.common.TopicPartition(topic, number) for number in range(KEY_GROUPS)]
+    return sum(pool.numIdle(key(group, part)) for part in parts)

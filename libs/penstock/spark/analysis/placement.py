@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
 from penstock.config.model import JobConfig
-from penstock.config.plan_dataflow import PlanFacts, input_columns, read_plan
+from penstock.config.plan_dataflow import InputColumns, PlanFacts, input_columns, read_plan
 from penstock.config.problems import Problem
 from penstock.config.query_rules import plan_problems
 from penstock.config.rules import SEVERAL_TASKS
@@ -20,12 +22,37 @@ _MOST_KEPT = 1000
 _DECIDING = ("package", "query", "args", "inputs", "tables", "spark_settings")
 
 
+@dataclass
+class _Plan:
+    """What the rules need of a query's plan, whatever the number of tasks. `facts`: None when it is nested too deeply.
+
+    `lock`: held while the plan is read.
+    """
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    columns: Mapping[str, InputColumns] | None = None
+    facts: PlanFacts | None = None
+
+    def read(self, frame: DataFrame, inputs: Mapping[str, DataFrame], config: JobConfig) -> None:
+        """Asks Spark for the plan of a query over the frames of the job's inputs."""
+        columns = {name: input_columns(config.inputs[name], _types(each)) for name, each in inputs.items()}
+        with suppress(RecursionError):
+            self.facts = read_plan(_plan(frame), columns)
+        self.columns = columns
+
+    def problems(self, config: JobConfig) -> tuple[Problem, ...]:
+        """The problems with as many tasks as `config` has. After `read`."""
+        if self.facts is None or self.columns is None:
+            return (_too_deep(),) if config.task_count > 1 else ()
+        return tuple(plan_problems(config, self.facts, self.columns))
+
+
 class Placements:
-    """What was found of the plans of jobs, so that the tasks of a job ask once. May be used from several threads."""
+    """The plans of jobs, so that one task of a job asks Spark for all. May be used from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: dict[str, tuple[Problem, ...]] = {}
+        self._plans: dict[str, _Plan] = {}
 
     def require(self, frame: DataFrame, inputs: Mapping[str, DataFrame], config: JobConfig) -> None:
         """Raises BrokenTask when the query of a job with several tasks brings rows together that may be in others."""
@@ -43,27 +70,27 @@ class Placements:
         return not self._problems(frame, inputs, several)
 
     def _problems(self, frame: DataFrame, inputs: Mapping[str, DataFrame], config: JobConfig) -> tuple[Problem, ...]:
-        key = _key(config)
-        found = self._found.get(key)
-        if found is None:
-            found = placement(frame, inputs, config)[0]
-            with self._lock:
-                self._found[key] = found
-                if len(self._found) > _MOST_KEPT:
-                    del self._found[next(iter(self._found))]
-        return found
+        plan = self._kept(_key(config))
+        with plan.lock:  # Tasks of a job that start together wait for the first one's answer.
+            if plan.columns is None:
+                plan.read(frame, inputs, config)
+        return plan.problems(config)
+
+    def _kept(self, key: str) -> _Plan:
+        with self._lock:
+            plan = self._plans.setdefault(key, _Plan())
+            if len(self._plans) > _MOST_KEPT:
+                del self._plans[next(iter(self._plans))]
+            return plan
 
 
 def placement(
     frame: DataFrame, inputs: Mapping[str, DataFrame], config: JobConfig
 ) -> tuple[tuple[Problem, ...], PlanFacts]:
     """The problems with a query over the frames of the job's inputs, and the facts of its plan."""
-    columns = {name: input_columns(config.inputs[name], _types(each)) for name, each in inputs.items()}
-    try:
-        facts = read_plan(_plan(frame), columns)
-    except RecursionError:
-        return (_too_deep(),) if config.task_count > 1 else (), PlanFacts()
-    return tuple(plan_problems(config, facts, columns)), facts
+    plan = _Plan()
+    plan.read(frame, inputs, config)
+    return plan.problems(config), plan.facts or PlanFacts()
 
 
 def _types(frame: DataFrame) -> Sequence[tuple[str, str]]:
@@ -80,6 +107,5 @@ def _too_deep() -> Problem:
 
 
 def _key(config: JobConfig) -> str:
-    """The texts of problems name the number of tasks."""
-    text = config.model_dump_json(include=set(_DECIDING)) + str(config.task_count)
+    text = config.model_dump_json(include=set(_DECIDING))
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
