@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.config.keygroups import KeyGroupRange
-from penstock.config.model import Input, JobConfig, Table
+from penstock.config.model import Input, Table
 from penstock.control.errors import BrokenTask
 from penstock.spark.balance import Ends, balance_options, bounded, limit_options
 from penstock.spark.inputs.malformed import DECODED, MalformedRecords, columns, decoded, is_whole

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as JvmColumn
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.config.model import Input, JobConfig
 from penstock.control.errors import BrokenTask
@@ -27,6 +28,7 @@ _KIND = "kind"
 # Kinds of records, as in `io.penstock.sources.RecordFilter`.
 _WHOLE, _MALFORMED, _NULL_KEY = 0, 1, 2
 _MOST_FIELDS_NAMED = 50
+_WHY_NULL_KEY = "the key is null or empty: several tasks could not keep its state; write a key, or set malformed: null"
 
 
 def decoded(session: SparkSession, source: Input) -> Column:
@@ -39,7 +41,7 @@ def decoded(session: SparkSession, source: Input) -> Column:
         raise BrokenTask(f"topic {source.topic}: the format {source.format} needs value_schema")
     if source.format == "avro":
         return _call(session, _avro(session, source).function(), F.col("value"))
-    schema = _struct(source.value_schema).add(_CORRUPT, StringType())
+    schema = StructType([*_struct(source.value_schema).fields, StructField(_CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     text = F.col("value").cast("string")
     if source.format == "json":
@@ -103,7 +105,7 @@ class MalformedRecords:
         if source.key_function in ("kafka", "crc32"):
             self._filters.append(filtered)
         if source.malformed != "null":
-            records = records.where(F.col("value").isNotNull())
+            records = records.where("value IS NOT NULL")
         whole = records.select("value", "partition", "offset", _once(value).alias(DECODED)).where(
             _call(self._session, filtered.function(), kind, F.col("partition"), F.col("offset"))
         )
@@ -126,8 +128,9 @@ def _once(value: Column) -> Column:
     return F.when(F.spark_partition_id() >= 0, value)
 
 
+@lru_cache(maxsize=256)
 def _struct(schema: str) -> StructType:
-    """`schema` is DDL, or the JSON of a schema with metadata."""
+    """`schema` is DDL, which Spark parses, or the JSON of a schema with metadata. Tasks share the answer."""
     if schema.lstrip().startswith("{"):
         return StructType.fromJson(json.loads(schema))
     found: Any = StructType.fromDDL(schema)
@@ -138,21 +141,15 @@ def _struct(schema: str) -> StructType:
 
 def _reason(session: SparkSession, source: Input) -> Column:
     """Why a record is malformed, in words."""
-    match source.format:
-        case "json":
-            why = _json_reason(source)
-        case "avro":
-            why = _call(session, _avro(session, source).reasons(), F.col("value"))
-        case _:
-            why = F.lit("the line does not fit value_schema")
-    return F.when(
-        F.col(_KIND) == _NULL_KEY,
-        F.lit("the key is null or empty: several tasks could not keep its state; write a key, or set malformed: null"),
-    ).otherwise(why)
+    if source.format == "avro":
+        why = _call(session, _avro(session, source).reasons(), F.col("value"))
+        return F.when(F.col(_KIND) == _NULL_KEY, F.lit(_WHY_NULL_KEY)).otherwise(why)
+    # As one text: Spark parses it in less time than it takes to make as many columns by calls of the JVM.
+    reason = _json_reason(source) if source.format == "json" else _text("the line does not fit value_schema")
+    return F.expr(f"CASE WHEN {_KIND} = {_NULL_KEY} THEN {_text(_WHY_NULL_KEY)} ELSE {reason} END")
 
 
-def _json_reason(source: Input) -> Column:
-    """As one text: Spark parses it in less time than it takes to make as many columns by calls of the JVM."""
+def _json_reason(source: Input) -> str:
     text = "CAST(value AS STRING)"
     named = []
     for field in _struct(str(source.value_schema)).fields[:_MOST_FIELDS_NAMED]:
@@ -160,7 +157,7 @@ def _json_reason(source: Input) -> Column:
         unread = f"get_json_object({text}, {_text(path)}) IS NOT NULL AND {DECODED}.{_name(field.name)} IS NULL"
         named.append(f"CASE WHEN {unread} THEN {_text(words)} END")
     unread_fields = f"concat_ws(', ', {', '.join(named)})"
-    return F.expr(
+    return (
         f"CASE WHEN try_parse_json({text}) IS NULL THEN 'the value is not JSON' "
         f"WHEN {unread_fields} != '' THEN concat('these fields do not fit value_schema: ', {unread_fields}) "
         "ELSE 'the value does not fit value_schema' END"
