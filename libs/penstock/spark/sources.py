@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -59,6 +60,13 @@ def consumer_group(job: str) -> str:
     assigned, and offsets are in the checkpoint.
     """
     return f"penstock-{job}"
+
+
+def drop_fetched(session: SparkSession, spec: TaskSpec) -> None:
+    """Drops what the consumers of a task that has ended fetched beyond its last batch; they stay open."""
+    jvm: Any = session._jvm
+    for topic in {source.topic for source in spec.config.inputs.values()}:
+        jvm.io.penstock.spark42.ReadAhead.drop(consumer_group(spec.job), topic, *spec.key_groups)
 
 
 def read_input(

@@ -38,7 +38,7 @@ from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import writer
 from penstock.spark.sinks.files import bind_output
 from penstock.spark.sinks.interrupts import interrupt_sink
-from penstock.spark.sources import connection_options, read_inputs
+from penstock.spark.sources import connection_options, drop_fetched, read_inputs
 from penstock.tasks.spec import TaskSpec
 
 log = logger(__name__)
@@ -253,6 +253,7 @@ class RunningTask:
         self.runtime.hooks.remove(f"{self.checkpoint}/{FENCE}", self.token)
         if self._frame is not None:
             detach_unused_listeners(self._frame.frame.sparkSession, self._query)
+            drop_fetched(self._frame.frame.sparkSession, self.spec)
 
     def _run(self, interval: str, *, starting: bool = False) -> None:
         """Starts the query in a scheduler pool of its own, so that a heavy neighbour does not hold it up.
