@@ -234,7 +234,7 @@ class JobConfig(DeclaredModel):
     """Number of shuffle partitions: the largest parallelism inside a task."""
     resources: Resources = Field(default_factory=Resources)
     trigger_interval_seconds: float = Field(5.0, ge=0, le=86_400, **declare(RESTART, unit="seconds"))
-    """Time between micro-batches; 0 means as fast as possible: without new rows a task looks again after 0.1 s."""
+    """Time between micro-batches. 0: the next starts at once; a task that found no rows looks again after 0.1 s."""
     max_records_per_trigger: int | None = Field(None, ge=1, le=10**9, **declare(RESTART, unit="records"))
     """Most records in a micro-batch of a task. Default: as many as max_batch_seconds allows."""
     max_bytes_per_trigger: int | None = Field(None, ge=1, le=2**50, **declare(RESTART, unit="bytes"))

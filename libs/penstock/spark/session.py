@@ -29,9 +29,8 @@ _STATE_STORES = {
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _COLLECTORS = {"serial": "-XX:+UseSerialGC", "g1": "-XX:+UseG1GC"}
 
-# It warns at each start of a query that its consumers have a group of their own name (`sources.consumer_group`).
-_WARNS_OF_GROUPS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
-# Otherwise each of Spark's many objects that logs walks the stack to find the context of its class loader.
+_POLLING_DELAY_MS = 100
+# One log4j context for the JVM. By default log4j walks the stack for each new logger to find its context.
 _ONE_LOGGER_CONTEXT = "-Dlog4j2.contextSelector=org.apache.logging.log4j.core.selector.BasicContextSelector"
 
 _FENCE_MANAGER = {
@@ -47,16 +46,13 @@ _FIXED_SETTINGS = {
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "1000",
     "spark.sql.ui.retainedExecutions": "20",
-    # The text of a plan that Spark makes for its page in every batch; nobody sees the page.
+    # In every batch Spark writes the plan as text for its web page, which is off. `simple` is the cheapest form.
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.streaming.ui.enabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
     # One interruption of a query waits so long for its end; then another one follows (`task.RunningTask`).
     "spark.sql.streaming.stopTimeout": "4s",
     "spark.sql.streaming.minBatchesToRetain": "10",
-    # After a look for new rows that found none. With Spark's 10 ms a few idle queries without a trigger interval keep a
-    # core and the broker busy, e.g. those of a rescale whose first batch is done, while others still start.
-    "spark.sql.streaming.pollingDelay": "100ms",
     **_FENCE_MANAGER,
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -94,15 +90,8 @@ def start_session(name: str, settings: SparkSettings) -> tuple[SparkSession, sub
         context = SparkContext(gateway=jvm.gateway, conf=SparkConf(_jvm=jvm.gateway.jvm))
     except (Py4JError, PySparkException) as error:
         raise Unavailable(f"spark does not start: {error}") from error
-    _silence(jvm.gateway.jvm, _WARNS_OF_GROUPS)
     context.pythonExec = settings.worker_python or sys.executable
     return SparkSession(context), jvm.process
-
-
-def _silence(jvm: Any, name: str) -> None:
-    """Lets the logger `name` log errors only."""
-    log4j = jvm.org.apache.logging.log4j
-    log4j.core.config.Configurator.setLevel(name, log4j.Level.ERROR)
 
 
 def host_settings(name: str, settings: SparkSettings) -> dict[str, str]:
@@ -135,6 +124,7 @@ def task_session(host: SparkSession, config: JobConfig, checkpoint: str, token: 
         "spark.sql.streaming.stateStore.providerClass": _STATE_STORES[config.state_backend],
         # A batch writes its changes, not a snapshot: a rescale copies state while batches run, and then their changes.
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.streaming.pollingDelay": f"{polling_delay_ms(config.trigger_interval_seconds)}ms",
         "penstock.fence.path": f"{checkpoint}/{FENCE}",
         "penstock.fence.token": token,
         "penstock.fence.allow_not_atomic": str(unlocked).lower(),
@@ -143,6 +133,15 @@ def task_session(host: SparkSession, config: JobConfig, checkpoint: str, token: 
     for name, value in {**config.spark_settings, **own}.items():
         session.conf.set(name, value)
     return session
+
+
+def polling_delay_ms(trigger_interval_seconds: float) -> int:
+    """How long an idle query sleeps before it looks for rows again: not beyond its interval, and 100 ms without one.
+
+    With Spark's 10 ms a few idle queries without an interval keep a core and the broker busy. In a rescale those are the
+    new queries whose first batch is done while others still start.
+    """
+    return max(1, min(_POLLING_DELAY_MS, round(trigger_interval_seconds * 1000) or _POLLING_DELAY_MS))
 
 
 def detach_unused_listeners(session: SparkSession, query: StreamingQuery | None) -> None:

@@ -10,19 +10,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.config.keygroups import KeyGroupRange
-from penstock.config.model import Input, Table
+from penstock.config.model import Input, JobConfig, Table
 from penstock.control.errors import BrokenTask
 from penstock.spark.balance import Ends, balance_options, bounded, limit_options
 from penstock.spark.inputs.malformed import DECODED, MalformedRecords, columns, decoded, is_whole
 from penstock.spark.producers import reader_options
 from penstock.spark.settings import SparkSettings
-from penstock.tasks.spec import TaskSpec
 
 Argument = str | int | float | bool | None
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
@@ -30,43 +28,26 @@ _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 
 def read_inputs(
     session: SparkSession,
-    spec: TaskSpec,
+    config: JobConfig,
+    part: KeyGroupRange,
     settings: SparkSettings,
     stop_at: Ends | None = None,
     malformed: MalformedRecords | None = None,
 ) -> dict[str, DataFrame]:
-    """A frame of each input by its name, restricted to the key groups of the task.
+    """A frame of each input by its name, restricted to the key groups of `part`.
 
     `malformed` takes the malformed records; without it they are rows of nulls.
 
     With `stop_at`, offsets by topic and key group, they are read exactly to there, without an idle watermark.
     Raises BrokenTask when an input needs a schema and has none; Spark's own errors for a bad schema.
     """
-    config = spec.config
-    more = {**limit_options(config), "kafka.group.id": consumer_group(spec.job)}
+    limits = limit_options(config)
     return {
         name: read_input(
-            session, name, source, spec.key_groups, settings, more | reader_options(config, source), stop_at, malformed
+            session, name, source, part, settings, limits | reader_options(config, source), stop_at, malformed
         )
         for name, source in config.inputs.items()
     }
-
-
-def consumer_group(job: str) -> str:
-    """The name by which Spark keeps the consumers of a job's tasks on a host.
-
-    A task that starts again, or after a rescale, takes over the consumers of the queries that read its partitions
-    before: to open one costs as much as a small batch. No group exists in Kafka under this name: partitions are
-    assigned, and offsets are in the checkpoint.
-    """
-    return f"penstock-{job}"
-
-
-def drop_fetched(session: SparkSession, spec: TaskSpec) -> None:
-    """Drops what the consumers of a task that has ended fetched beyond its last batch; they stay open."""
-    jvm: Any = session._jvm
-    for topic in {source.topic for source in spec.config.inputs.values()}:
-        jvm.io.penstock.spark42.ReadAhead.drop(consumer_group(spec.job), topic, *spec.key_groups)
 
 
 def read_input(

@@ -38,7 +38,7 @@ from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import writer
 from penstock.spark.sinks.files import bind_output
 from penstock.spark.sinks.interrupts import interrupt_sink
-from penstock.spark.sources import connection_options, drop_fetched, read_inputs
+from penstock.spark.sources import connection_options, read_inputs
 from penstock.tasks.spec import TaskSpec
 
 log = logger(__name__)
@@ -253,7 +253,6 @@ class RunningTask:
         self.runtime.hooks.remove(f"{self.checkpoint}/{FENCE}", self.token)
         if self._frame is not None:
             detach_unused_listeners(self._frame.frame.sparkSession, self._query)
-            drop_fetched(self._frame.frame.sparkSession, self.spec)
 
     def _run(self, interval: str, *, starting: bool = False) -> None:
         """Starts the query in a scheduler pool of its own, so that a heavy neighbour does not hold it up.
@@ -359,7 +358,7 @@ def make_frame(runtime: Runtime, spec: TaskSpec, checkpoint: str, token: str, st
     config, settings = spec.config, runtime.settings
     session = runtime.session(config, checkpoint, token)
     malformed = MalformedRecords(session, spec.job, config, connection_options(settings))
-    inputs = read_inputs(session, spec, settings, stop_at, malformed)
+    inputs = read_inputs(session, config, spec.key_groups, settings, stop_at, malformed)
     result = result_of(session, inputs, config, settings)
     runtime.placements.require(result, inputs, config)
     malformed.refuse_null_keys(result, partial(runtime.placements.may_split, result, inputs, config))

@@ -14,15 +14,13 @@ from penstock.control.errors import BrokenTask
 from penstock.spark.failures import failure_of
 from penstock.spark.initialize import initialize
 from penstock.spark.redistribute import engine
-from penstock.spark.redistribute.bus import InputEnds
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.seal import seal
 from penstock.spark.sinks.files import read_all
-from penstock.spark.sources import consumer_group
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import SealRequest
 from penstock.tasks.sinks import SinkRequest
-from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, job_config, output_topic
+from tests.support.spark.redistribution import Events, Job, job_config, output_topic
 from tests.support.spark.session import forget_last_commit
 
 SUM = {"sql": "SELECT k, count(*) AS c, sum(v) AS s FROM events GROUP BY k"}
@@ -157,7 +155,6 @@ def test_state_without_the_key_of_its_input_is_refused(runtime: Runtime, events:
 
 
 def test_threads_of_a_single_task_change_without_any_key(runtime: Runtime, events: Events) -> None:
-    """The new generation's task goes on with the consumers of the old one's, but not with what they had fetched."""
     events.add_range(0, 300)
     query = {"sql": "SELECT v, count(*) AS c FROM events GROUP BY v"}
     job = make_job(runtime, events, query, output_mode="update", key_function="none")
@@ -166,22 +163,4 @@ def test_threads_of_a_single_task_change_without_any_key(runtime: Runtime, event
     assert report.state_rows == 100
     events.add_range(150, 450)
     job.run()
-    assert consumers_of(job) == [(1, False)] * KEY_GROUPS
     assert job.last_rows("v") == job.unsplit().last_rows("v")
-
-
-def consumers_of(job: Job) -> list[tuple[int, bool]]:
-    """Of a job whose tasks do not run: for each key group the consumers that Spark keeps, and whether they have records
-    for whoever reads on."""
-    jvm: Any = job.runtime.spark._jvm
-    package = jvm.org.apache.spark.sql.kafka010.consumer
-    spark = getattr(getattr(package, "KafkaDataConsumer$"), "MODULE$")
-    key = getattr(package, "KafkaDataConsumer$CacheKey")
-    ends = InputEnds(job.runtime.settings.kafka_bootstrap).ends(job.config.inputs["events"])
-    found = []
-    for group, end in ends.items():
-        place = jvm.org.apache.kafka.common.TopicPartition(job.config.inputs["events"].topic, group)
-        kept = key(consumer_group(job.name), place)
-        fetched = spark.fetchedDataPool().acquire(kept, end)
-        found.append((spark.consumerPool().numIdle(kept), fetched.nextOffsetInFetchedData() == end))
-    return found

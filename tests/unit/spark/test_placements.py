@@ -53,3 +53,17 @@ def test_tasks_that_start_together_and_those_of_another_size_ask_spark_for_the_p
     with pytest.raises(BrokenTask, match="each of the 2 tasks"):
         placements.require(NO_FRAME, {}, of_four.model_copy(update={"task_count": 2}))
     assert len(asked) == 1
+
+
+def test_a_plan_with_tables_is_read_for_each_number_of_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table may have got other columns since."""
+    asked: list[Any] = []
+    monkeypatch.setattr(placement, "_plan", asked.append)
+    monkeypatch.setattr(placement, "read_plan", lambda plan, columns: PlanFacts())
+    of_two = job_config(
+        "rows", 8, {"type": "delta", "path": "/rows"}, task_count=2, tables={"dim": {"format": "delta", "path": "/dim"}}
+    )
+    placements = Placements()
+    for task_count in (2, 2, 3):
+        placements.require(NO_FRAME, {}, of_two.model_copy(update={"task_count": task_count}))
+    assert len(asked) == 2

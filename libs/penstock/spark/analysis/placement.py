@@ -17,15 +17,17 @@ from penstock.config.query_rules import plan_problems
 from penstock.config.rules import SEVERAL_TASKS
 from penstock.control.errors import BrokenTask
 
-_MOST_KEPT = 1000
+_MOST_KEPT = 300
+_WAIT_SECONDS = 1.0
 # What a query's plan and its keys depend on.
 _DECIDING = ("package", "query", "args", "inputs", "tables", "spark_settings")
 
 
 @dataclass
 class _Plan:
-    """What the rules need of a query's plan, whatever the number of tasks. `facts`: None when it is nested too deeply.
+    """What the rules need of a query's plan, whatever the number of tasks.
 
+    `columns`: None until the plan was read. `facts`: None until then, and after it when the plan is nested too deep.
     `lock`: held while the plan is read.
     """
 
@@ -48,7 +50,8 @@ class _Plan:
 
 
 class Placements:
-    """The plans of jobs, so that one task of a job asks Spark for all. May be used from several threads."""
+    """The plans of jobs on this host: the first task of a job reads the plan, the others use what it found. May be used
+    from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -71,9 +74,14 @@ class Placements:
 
     def _problems(self, frame: DataFrame, inputs: Mapping[str, DataFrame], config: JobConfig) -> tuple[Problem, ...]:
         plan = self._kept(_key(config))
-        with plan.lock:  # Tasks of a job that start together wait for the first one's answer.
+        # Tasks of a job that start together wait for the first one's answer, but not for long: nothing interrupts them.
+        if not plan.lock.acquire(timeout=_WAIT_SECONDS):
+            return placement(frame, inputs, config)[0]
+        try:
             if plan.columns is None:
                 plan.read(frame, inputs, config)
+        finally:
+            plan.lock.release()
         return plan.problems(config)
 
     def _kept(self, key: str) -> _Plan:
@@ -107,5 +115,8 @@ def _too_deep() -> Problem:
 
 
 def _key(config: JobConfig) -> str:
+    """A table, or what a package reads, may have changed since: such a plan is read for each number of tasks."""
     text = config.model_dump_json(include=set(_DECIDING))
+    if config.tables or config.query.python is not None:
+        text += str(config.task_count)
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()

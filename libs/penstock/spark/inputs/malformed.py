@@ -130,7 +130,8 @@ def _once(value: Column) -> Column:
 
 @lru_cache(maxsize=256)
 def _struct(schema: str) -> StructType:
-    """`schema` is DDL, which Spark parses, or the JSON of a schema with metadata. Tasks share the answer."""
+    """`schema` is DDL, which Spark parses, or the JSON of a schema with metadata. All tasks of the host get
+    the same object: do not change it."""
     if schema.lstrip().startswith("{"):
         return StructType.fromJson(json.loads(schema))
     found: Any = StructType.fromDDL(schema)

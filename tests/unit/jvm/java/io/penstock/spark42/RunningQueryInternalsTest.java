@@ -5,6 +5,8 @@ import static org.junit.jupiter.api.Assertions.fail;
 
 import java.util.Arrays;
 import java.util.List;
+import org.apache.spark.sql.internal.SQLConf;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
@@ -72,6 +74,13 @@ class RunningQueryInternalsTest {
   })
   void theKafkaConnectorHasWhatTheSourceUses(String type, String method, String result, String user) {
     requireMethod(KAFKA + type, method, result, "io.penstock.kafka.source." + user);
+  }
+
+  /** Spark takes any name of a setting: one that it has renamed would have no effect. */
+  @Test
+  void theInternalSettingsOfAHostHaveTheirNames() {
+    assertEquals("spark.sql.streaming.pollingDelay", SQLConf.STREAMING_POLLING_DELAY().key());
+    assertEquals("spark.sql.ui.explainMode", SQLConf.UI_EXPLAIN_MODE().key());
   }
 
   private static void requireMethod(String type, String method, String result, String user) {
