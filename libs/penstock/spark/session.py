@@ -138,8 +138,8 @@ def task_session(host: SparkSession, config: JobConfig, checkpoint: str, token: 
 def polling_delay_ms(trigger_interval_seconds: float) -> int:
     """How long an idle query sleeps before it looks for rows again: not beyond its interval, and 100 ms without one.
 
-    With Spark's 10 ms a few idle queries without an interval keep a core and the broker busy. In a rescale those are the
-    new queries whose first batch is done while others still start.
+    With Spark's 10 ms a few idle queries without an interval keep a core and the broker busy: in a rescale those are
+    the new queries whose first batch is done while others still start.
     """
     return max(1, min(_POLLING_DELAY_MS, round(trigger_interval_seconds * 1000) or _POLLING_DELAY_MS))
 
