@@ -20,6 +20,7 @@ DEFAULT_LAYERS: dict[str, tuple[str, ...]] = {
     "admin": (ANY_LAYER,),
 }
 MAY_DELETE_JOBS = ("provisioner", "admin")
+MAY_DELETE_PACKAGES = ("provisioner", "oncall", "admin")
 MAY_OPERATE = ("oncall", "admin")
 MAY_ADMINISTER = ("admin",)
 

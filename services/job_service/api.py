@@ -22,13 +22,14 @@ from services.job_service.routes import (
     insight,
     jobs,
     layers,
+    packages,
     rescale,
     savepoints,
     tokens,
 )
 from services.job_service.settings import JobServiceSettings
 
-_ROUTES = (jobs, rescale, savepoints, layers, batches, insight, cluster, containers, tokens)
+_ROUTES = (jobs, rescale, savepoints, layers, batches, insight, cluster, containers, packages, tokens)
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"description": "the body cannot be read", "model": Problem},
     401: {"description": "no token, or one that is unknown or revoked", "model": Problem},

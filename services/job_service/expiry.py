@@ -56,7 +56,7 @@ class Expiry:
         writes = [_write(layer) for layer in layers]
         with transaction(self._engine) as connection:
             leases.check_epoch(connection, LOOP, leader_epoch)
-            outcomes = write_many(connection, writes, self._clock)
+            outcomes = write_many(connection, writes, self._clock, self._clock.monotonic())
             for layer, outcome in zip(layers, outcomes, strict=True):
                 self._note(connection, layer, outcome)
 

@@ -149,8 +149,9 @@ async def _call(
     principal: PrincipalOf,
     idempotency_key: Annotated[str | None, Header(pattern=_PRINTABLE)] = None,
 ) -> Call:
+    began = parts.clock.monotonic()
     fingerprint = _fingerprint(request, await request.body())
-    return Call(parts.engine, parts.clock, principal, idempotency_key, fingerprint, parts.analyses)
+    return Call(parts.engine, parts.clock, principal, idempotency_key, fingerprint, parts.analyses, began)
 
 
 CallOf = Annotated[Call, Depends(_call)]

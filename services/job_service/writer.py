@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from sqlalchemy import Connection, Engine
 
@@ -20,7 +19,7 @@ from penstock.wire.jobs import Written
 from services.job_service.access import Principal
 from services.job_service.analyses import WRITE_SECONDS, Analyses, must_be_asked
 from services.job_service.answers import Answer, answer, nothing_done, written
-from services.job_service.store import expected, flows, idempotency
+from services.job_service.store import expected, flows, idempotency, packages
 from services.job_service.store.layers import all_layers
 from services.job_service.writes import Write, batches, decide, unknown_job
 from services.job_service.writes import expected as merged_of
@@ -31,7 +30,10 @@ Outcome = Written | UserError
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call that writes: who calls, its Idempotency-Key, and `fingerprint`, a digest of the whole call."""
+    """A call that writes: who calls, its Idempotency-Key, and `fingerprint`, a digest of the whole call.
+
+    `began`: when, by the monotonic clock.
+    """
 
     engine: Engine
     clock: Clock
@@ -39,11 +41,16 @@ class Call:
     key: str | None
     fingerprint: str
     analyses: Analyses
+    began: float
 
     @property
     def author(self) -> str:
         """The name for the history."""
         return self.principal.name
+
+    def elapsed(self) -> float:
+        """How long ago the call began, in seconds."""
+        return self.clock.monotonic() - self.began
 
     def run(self, work: Callable[[Connection], Answer]) -> Answer:
         """Does `work` in a transaction of its own, and only once for each key.
@@ -97,14 +104,15 @@ class Call:
 
     def write_in(self, connection: Connection, write: Write) -> Written:
         """Does one write in the transaction of `run`. Raises the UserError that refuses it."""
-        (outcome,) = write_many(connection, [write], self.clock)
+        (outcome,) = write_many(connection, [write], self.clock, self.began)
         if isinstance(outcome, UserError):
             raise outcome
         return outcome
 
 
-def write_many(connection: Connection, writes: Sequence[Write], clock: Clock) -> list[Outcome]:
-    """Does many writes, each by itself: a refused write changes nothing, and the others are done.
+def write_many(connection: Connection, writes: Sequence[Write], clock: Clock, began: float) -> list[Outcome]:
+    """Does many writes, each by itself: a refused write changes nothing, and the others are done. `began`: when they
+    were asked for, by the monotonic clock.
 
     All jobs are locked before the first change, since the revision counter must be locked last. The time of the writes
     is read after that: a write that waited for its turn meets a layer that has expired meanwhile as expired.
@@ -114,7 +122,8 @@ def write_many(connection: Connection, writes: Sequence[Write], clock: Clock) ->
     jobs = expected.lock(connection, names)
     outcomes: dict[int, Outcome] = {}
     for batch in batches(writes):
-        outcomes |= _write_batch(connection, {position: writes[position] for position in batch}, jobs, clock.now())
+        part = {position: writes[position] for position in batch}
+        outcomes |= _write_batch(connection, part, jobs, clock, began)
         if len(outcomes) < len(writes):
             jobs |= expected.read(connection, [writes[position].job for position in batch])
     if any(isinstance(outcome, UserError) for outcome in outcomes.values()):
@@ -123,10 +132,10 @@ def write_many(connection: Connection, writes: Sequence[Write], clock: Clock) ->
 
 
 def _write_batch(
-    connection: Connection, writes: Mapping[int, Write], jobs: Mapping[str, StoredJob], now: datetime
+    connection: Connection, writes: Mapping[int, Write], jobs: Mapping[str, StoredJob], clock: Clock, began: float
 ) -> dict[int, Outcome]:
     """Outcomes by position. No two writes of a batch are to the same job."""
-    layers = all_layers(connection)
+    layers, now = all_layers(connection), clock.now()
     outcomes: dict[int, Outcome] = {}
     changes: dict[int, Change] = {}
     for position, write in writes.items():
@@ -139,14 +148,19 @@ def _write_batch(
             outcomes[position] = nothing_done(jobs[write.job])
         else:
             changes[position] = change
-    refused = flows.take(connection, changes)
-    outcomes |= refused
-    changes = {position: change for position, change in changes.items() if position not in refused}
+    outcomes |= packages.take(connection, changes, lambda: clock.monotonic() - began)
+    changes = _without(changes, outcomes)
+    outcomes |= flows.take(connection, changes)
+    changes = _without(changes, outcomes)
     committed = expected.commit(connection, list(changes.values()), merge_basis(layers))
     for position, done in zip(changes, committed, strict=True):
         _log(done)
         outcomes[position] = written(done)
     return outcomes
+
+
+def _without(changes: Mapping[int, Change], refused: Collection[int]) -> dict[int, Change]:
+    return {position: change for position, change in changes.items() if position not in refused}
 
 
 def _repeat(kept: idempotency.Kept, fingerprint: str) -> Answer:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -64,20 +66,27 @@ def say_more(cursor: str | None) -> None:
         say("there are more: only the first page is shown")
 
 
-def require_unused(field: str, name: str, *, what: str, package: str | None = None, topic: str | None = None) -> None:
-    """Raises Conflict when a job has a package or a topic, or when the Job Service cannot be asked: it may be used."""
+def require_unused_topic(name: str) -> None:
+    """Raises Conflict when a job reads or writes a topic, or when the Job Service cannot be asked: one may."""
+    with asking_for_users("topic", name):
+        users = [job.job for job in client().list_jobs(topic=name)]
+    if users:
+        shown = ", ".join(users[:5]) + (f" and {len(users) - 5} more" if len(users) > 5 else "")
+        raise Conflict(
+            f"{name} is a topic of {shown}: give the job another topic, or delete it, first; or add --force",
+            field="topic",
+            rule="unused",
+        )
+
+
+@contextmanager
+def asking_for_users(field: str, name: str) -> Iterator[None]:
+    """Nobody knows whether something is unused when the Job Service does not answer: raises Conflict."""
     try:
-        users = [job.job for job in client().list_jobs(package=package, topic=topic)]
+        yield
     except (Unavailable, Unauthenticated) as error:
         raise Conflict(
             f"nobody can say whether a job uses {name}: {error.detail}. With --force it is deleted unasked",
             field=field,
             rule="unused",
         ) from error
-    if users:
-        shown = ", ".join(users[:5]) + (f" and {len(users) - 5} more" if len(users) > 5 else "")
-        raise Conflict(
-            f"{name} is {what} of {shown}: give the job another {field}, or delete it, first; or add --force",
-            field=field,
-            rule="unused",
-        )

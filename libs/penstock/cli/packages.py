@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.connection import require_unused
+from penstock.cli.connection import asking_for_users, client
 from penstock.cli.output import note, say
 from penstock.cli.settings import CliSettings
 from penstock.spark import packages
@@ -38,10 +38,16 @@ def delete(
 ) -> None:
     """Delete a version of a package. Refused while a job uses it.
 
-    A job uses what its tasks run, are to run, and what a plan or restore that goes on needs. Savepoints are not looked
-    at: to restore one with its package, pack the same files again, which gives the same digest.
+    A job uses what its tasks run, what a layer of it names, what it may be rolled back to, and what a plan or restore
+    that goes on needs. A write that is under way meanwhile is refused, or keeps the file. Savepoints and the history
+    are not looked at: to go back to one with its package, pack the same files again, which gives the same digest.
     """
-    used = {"what": "the package", "package": f"{name}/{version}"}
-    check = None if force else partial(require_unused, "package", f"{name} {version}", **used)
+    check = None if force else partial(_require_unused, name, version)
     path = packages.delete(name, version, CliSettings.read().packages(), check)
     say(f"deleted {path}")
+
+
+def _require_unused(name: str, version: str) -> None:
+    """From now on no write that has begun takes the version. Raises Conflict while a job uses it, or may."""
+    with asking_for_users("package", f"{name} {version}"):
+        client().delete_package(name, version)

@@ -10,7 +10,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from penstock.cli.connection import require_unused
+from penstock.cli.connection import require_unused_topic
 from penstock.cli.output import note, say, table
 from penstock.cli.parse import duration_seconds
 from penstock.cli.settings import CliSettings
@@ -44,7 +44,7 @@ def delete(
 ) -> None:
     """Delete a topic and all its records. Refused while a job reads or writes it."""
     if not force:
-        require_unused("topic", name, what="a topic", topic=name)
+        require_unused_topic(name)
     topics.delete_topic(_bootstrap(), name)
     say(f"deleted {name}")
 

@@ -86,9 +86,9 @@ def pack(folder: Path, name: str, version: str, root: Path) -> tuple[Path, str]:
 def delete(name: str, version: str, root: Path, require_unused: Callable[[], None] | None = None) -> Path:
     """Deletes the file of a version and returns its path. Raises NotFound when there is none.
 
-    `require_unused` raises when a job uses it; None: nobody is asked. It is asked again once the file is set aside,
-    since a job may have taken the package in between; then the file is put back. So is one that a killed call left
-    aside.
+    `require_unused` raises when a job uses it, and has writes refused that have begun and would take it; None: nobody
+    is asked. It is asked again once the file is set aside, since a write that saw the file may have begun and ended in
+    between; then the file is put back. So is one that a killed call left aside.
     """
     path = package_path(root, name, version)
     aside = path.with_name(f".{path.name}.deleted")

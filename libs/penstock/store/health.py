@@ -61,11 +61,18 @@ _KNOWN = """(
         SELECT sync_state.plan->'config' UNION ALL
         SELECT sync_state.plan->'restore'->'config' UNION ALL
         SELECT restores.config FROM restores WHERE restores.job = jobs.name) known"""
+USES_PACKAGE = f"""(WITH package AS (
+        SELECT known.config->'package' AS leaves FROM {_KNOWN} UNION ALL
+        SELECT layer.config->'package' FROM expected_layers layer WHERE layer.job = jobs.name UNION ALL
+        SELECT jsonb_build_object(leaf->'path'->>1, leaf->'old')
+        FROM jsonb_path_query(sync_state.rejected, '$.leaves[*] ? (@.path[0] == "package")') AS leaf)
+    SELECT EXISTS (SELECT FROM package WHERE leaves->>'name' = split_part(:package, '/', 1))
+        AND EXISTS (SELECT FROM package WHERE leaves->>'version' = split_part(:package, '/', 2)))"""
+"""Whether a row of `jobs`, joined to `running` and `sync_state`, needs `:package` (`name/version`): it has it or is to
+have it, its layers may merge to it, or it may be rolled back to it."""
 _FILTERS = f"""starts_with(jobs.name, :prefix)
     AND (CAST(:owner AS text) IS NULL OR jobs.owner = :owner)
-    AND (CAST(:package AS text) IS NULL OR EXISTS (
-        SELECT FROM {_KNOWN}
-        WHERE known.config->'package'->>'name' || '/' || (known.config->'package'->>'version') = :package))
+    AND (CAST(:package AS text) IS NULL OR {USES_PACKAGE})
     AND (CAST(:topic AS text) IS NULL OR EXISTS (
         SELECT FROM {_KNOWN}
         WHERE :topic IN (known.config->'output'->>'topic', known.config->>'dead_letter_topic')

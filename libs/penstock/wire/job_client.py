@@ -314,6 +314,10 @@ class JobClient(HttpClient):
         """Lets a container take shards again. May be repeated."""
         return self._write("POST", _path("containers", name, "uncordon"), ContainerView, noted)
 
+    def delete_package(self, name: str, version: str) -> None:
+        """Records that no job uses this version, so that its file may be deleted. Raises Conflict with the jobs."""
+        self.send("DELETE", _path("packages", name, version))
+
     def create_token(self, name: str, role: Role, layers: Sequence[str] | None = None) -> str:
         """A new token, seen only now; for admins."""
         body = TokenWrite(name=name, role=role, layers=None if layers is None else list(layers))

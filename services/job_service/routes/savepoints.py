@@ -18,7 +18,7 @@ from services.job_service.answers import Answer, answer
 from services.job_service.requests import CallOf, JobName, PageOf100, PartsOf, expected_config, known_job, respond
 from services.job_service.routes.rescale import write_patch
 from services.job_service.savepoints import code_of, require_compatible
-from services.job_service.store import expected, overview, savepoints
+from services.job_service.store import expected, overview, packages, savepoints
 from services.job_service.store.layers import all_layers
 from services.job_service.writes import Write
 
@@ -103,6 +103,7 @@ def restore_job(job: JobName, body: RestoreWrite, call: CallOf) -> Response:
             write_patch(connection, call, job, layer, patch, body.reason)
         done = call.write_in(connection, Write(Action.RESTORE, job, call.author, reason=body.reason))
         require_compatible(row.config, expected_config(connection, job))
+        packages.hold(connection, row.config, call.elapsed)
         savepoints.ask_to_restore(connection, job, row)
         return answer(202, done)
 

@@ -1,13 +1,22 @@
-"""Which jobs use a package: also those that are about to leave it, or that a plan brings to it."""
+"""Which jobs use a package: also those that are about to leave it, or that a plan brings to it. A deletion and a write
+exclude each other."""
 
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
+from sqlalchemy import text
+
+from penstock.control.errors import Conflict, Forbidden
+from penstock.store.engine import transaction
 from penstock.wire.job_client import JobClient
+from services.job_service.store import packages
 from tests.support.job_service.service import CONFIG, RunningJobService
 from tests.support.job_service.stored import commit, execute, sync
+from tests.support.store.database import wait_for_lock_waiters
 
 
 def of_version(version: str) -> dict[str, Any]:
@@ -41,3 +50,75 @@ def test_a_package_is_used_until_no_task_runs_it_and_nothing_needs_it(
         config=json.dumps(of_version("5")),
     )
     assert users(client, "5") == ["etl"]
+
+
+def test_a_package_is_used_while_a_layer_names_it_or_a_job_may_go_back_to_it(
+    service: RunningJobService, client: JobClient
+) -> None:
+    """1. The base layer names version 1, and an override hides it. 2. Version 3 was rejected: version 2 was good."""
+    client.put_job("etl", {**CONFIG, **of_version("1")})
+    client.put_layer("etl", "oncall", {"package": {"version": "4"}}, if_match=0)
+    assert (users(client, "1"), users(client, "4"), users(client, "2")) == (["etl"], ["etl"], [])
+    with pytest.raises(Conflict, match="rules 1 is the package of etl") as refused:
+        client.delete_package("rules", "1")
+    assert refused.value.rule == "unused"
+    sync(service, "failed", 1)
+    leaf = {"path": ["package", "version"], "old": "2", "new": "3"}
+    rejected = {"revision": 1, "leaves": [leaf], "wave": 1, "waves": 2, "task": None, "error": "no"}
+    execute(service, "UPDATE sync_state SET rejected = CAST(:rejected AS jsonb)", rejected=json.dumps(rejected))
+    with pytest.raises(Conflict, match="rules 2 is the package of etl"):
+        client.delete_package("rules", "2")
+    client.delete_package("rules", "5")
+    with pytest.raises(Forbidden), service.client(client.create_token("eye", "reader")) as reader:
+        reader.delete_package("rules", "5")
+
+
+def test_a_write_that_began_before_its_package_was_deleted_is_refused(
+    service: RunningJobService, client: JobClient
+) -> None:
+    """1. The write waits for its job, which another writer holds. 2. The package is deleted: nobody has it yet. 3. The
+    write goes on. A write that begins later is told by Spark whether the file is there."""
+    client.put_job("etl", CONFIG)
+    config = {**CONFIG, **of_version("1")}
+    with ThreadPoolExecutor(1) as pool:
+        with transaction(service.engine) as other:
+            other.execute(text("SELECT FROM jobs FOR UPDATE"))
+            write = pool.submit(client.put_job, "etl", config)
+            wait_for_lock_waiters(service.engine, 1)
+            with service.client() as second:
+                second.delete_package("rules", "1")
+        with pytest.raises(Conflict, match="rules 1 was deleted while this write was made") as refused:
+            write.result()
+    assert (refused.value.field, refused.value.rule) == ("package.version", "package_deleted")
+    assert client.get_job("etl").config["package"]["name"] == "builtin"
+    client.put_job("etl", config)
+
+
+def test_a_write_that_waits_for_the_deletion_of_its_package_is_refused(
+    service: RunningJobService, client: JobClient
+) -> None:
+    """1. A deletion looks for users. 2. The write waits for it. 3. The deletion found none, and is done."""
+    client.put_job("etl", CONFIG)
+    with ThreadPoolExecutor(1) as pool:
+        with transaction(service.engine) as other:
+            packages.delete(other, "rules", "2")
+            write = pool.submit(client.put_job, "etl", {**CONFIG, **of_version("1")})
+            wait_for_lock_waiters(service.engine, 1)
+            packages.delete(other, "rules", "1")
+        with pytest.raises(Conflict, match="rules 1 was deleted while this write was made"):
+            write.result()
+
+
+def test_a_deletion_waits_for_the_write_that_takes_the_package(service: RunningJobService, client: JobClient) -> None:
+    """1. The write is past its checks, and waits for its revision. 2. So the deletion waits. 3. The write is done."""
+    client.put_job("etl", CONFIG)
+    with service.client() as second, ThreadPoolExecutor(2) as pool:
+        with transaction(service.engine) as other:
+            other.execute(text("SELECT FROM counters FOR UPDATE"))
+            write = pool.submit(client.put_job, "etl", {**CONFIG, **of_version("1")})
+            wait_for_lock_waiters(service.engine, 1)
+            deletion = pool.submit(second.delete_package, "rules", "1")
+            wait_for_lock_waiters(service.engine, 2)
+        write.result()
+        with pytest.raises(Conflict, match="rules 1 is the package of etl"):
+            deletion.result()

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import psycopg
 from sqlalchemy import Connection, Engine, text
 
+from penstock.control.process import wait_until
 from penstock.local.postgres import create_database
 from penstock.store.engine import libpq_url, transaction
 from penstock.store.migrate import upgrade
@@ -35,13 +36,22 @@ def fresh_database(server_url: str, template: str | None = None) -> Iterator[str
             connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
 
+def wait_for_lock_waiters(engine: Engine, connections: int) -> None:
+    """Returns once so many connections to this database wait for a lock."""
+    wait_until(lambda: _lock_waiters(engine) >= connections, 30.0, "waiters for a lock")
+
+
 def waits_for_a_lock(engine: Engine) -> bool:
     """Whether a connection to this database waits for a lock."""
+    return bool(_lock_waiters(engine))
+
+
+def _lock_waiters(engine: Engine) -> int:
     waiting = text(
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
     )
     with transaction(engine) as connection:
-        return bool(connection.execute(waiting).scalar_one())
+        return int(connection.execute(waiting).scalar_one())
 
 
 def read_assignment(connection: Connection, container: str) -> dict[int, int]:
