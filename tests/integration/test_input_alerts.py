@@ -9,7 +9,8 @@ from sqlalchemy import Engine, text
 
 from penstock.model.alerts import INPUT_ALERTS
 from penstock.model.reports import TaskProgress
-from penstock.store.engine import transaction
+from penstock.store.alerts import open_subjects
+from penstock.store.engine import snapshot, transaction
 from services.job_service.store.overview import alerts_page
 from services.state_syncer.inputs.reconciler import InputAlerts
 from tests.support.state_syncer.cell import elect
@@ -59,3 +60,26 @@ def test_what_running_tasks_report_is_open_until_they_do_not(engine: Engine) -> 
     assert len(found()) == 3
     times[0] = 60.0
     assert found() == {("b", mismatch): "task 0: crc32"}
+
+
+def test_a_look_reads_some_jobs_and_the_next_ones_the_others(engine: Engine) -> None:
+    """1. Seven jobs have a problem, three are read in a look. 2. They are well again: a look closes three alerts."""
+    (not_read, *_) = INPUT_ALERTS
+    jobs = [f"job-{number}" for number in range(7)]
+    for job in jobs:
+        report(engine, job, 0, {not_read: "4 of 8"})
+    now = 0.0
+    epoch = elect(engine, "first")
+    alerts = InputAlerts(engine, lambda: now, most_jobs=3)
+
+    def subjects() -> list[str]:
+        alerts.round(epoch)
+        with snapshot(engine) as connection:
+            return sorted(open_subjects(connection, not_read))
+
+    for seen in (jobs[:3], jobs[:6], jobs):
+        assert subjects() == seen
+        now += 60.0
+    for job in jobs:
+        report(engine, job, 0, {})
+    assert len(subjects()) == 4

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,26 +12,23 @@ Alerts = dict[tuple[AlertKind, str], tuple[str, Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
-class InputReport:
-    """What is wrong with the inputs of a task, by kind of alert."""
+class InputReports:
+    """What `count` tasks of a job report of one kind of alert: the first of them, and what the very first says."""
 
     job: str
-    index: int
-    problems: Mapping[str, str]
+    kind: str
+    count: int
+    tasks: Sequence[int]
+    reason: str
 
 
-def alerts_of(reports: Iterable[InputReport]) -> Alerts:
-    """By kind and job: the reason of the task of the lowest index, and the tasks that report the kind."""
-    told: defaultdict[tuple[AlertKind, str], dict[int, str]] = defaultdict(dict)
-    for report in reports:
-        for kind in (kind for kind in INPUT_ALERTS if kind in report.problems):
-            told[kind, report.job][report.index] = report.problems[kind]
-    return {key: _alert(by_index) for key, by_index in told.items()}
+def alerts_of(reports: Iterable[InputReports]) -> Alerts:
+    """By kind and job: the reason of the task of the lowest index, and the first tasks that report the kind."""
+    kinds = {kind.value: kind for kind in INPUT_ALERTS}
+    return {(kinds[each.kind], each.job): _alert(each) for each in reports if each.kind in kinds}
 
 
-def _alert(by_index: Mapping[int, str]) -> tuple[str, Mapping[str, Any]]:
-    indices = sorted(by_index)
-    first = f"task {indices[0]}: {by_index[indices[0]]}"
-    others = len(indices) - 1
+def _alert(reports: InputReports) -> tuple[str, Mapping[str, Any]]:
+    others = reports.count - 1
     more = f" (and {others} more {'task' if others == 1 else 'tasks'})" if others else ""
-    return first + more, {"tasks": indices}
+    return f"task {reports.tasks[0]}: {reports.reason}{more}", {"tasks": list(reports.tasks)}

@@ -1,10 +1,14 @@
-"""Raises and clears the alerts about inputs, beside the rounds of jobs and under the same lease."""
+"""Raises and clears the alerts about inputs, beside the rounds of jobs and under the same lease.
+
+The cost of a look is bounded also when every task of the cell has a problem: at most `MOST_JOBS` jobs are read, and the
+next look goes on after them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 
 from penstock.control.period import Period
 from penstock.model.alerts import INPUT_ALERTS
@@ -12,33 +16,67 @@ from penstock.store import leases
 from penstock.store.alerts import replace_alerts
 from penstock.store.engine import snapshot
 from penstock.store.running import STATE_SYNCER
-from services.state_syncer.inputs.decide import InputReport, alerts_of
+from services.state_syncer.inputs.decide import InputReports, alerts_of
 
 _LOOK_SECONDS = 60.0
+MOST_JOBS = 1_000
+"""Jobs in one look, by name. When more have a problem or an open alert, the next looks read the others."""
+_MOST_TASKS = 100
+_KINDS = [kind.value for kind in INPUT_ALERTS]
+# The first jobs by name, after `:after`, of which a task has a problem or which have an open alert. Each part ends when
+# it has found enough.
+_TO_LOOK_AT = text(
+    """
+    (SELECT DISTINCT job FROM tasks WHERE has_input_problems AND job > :after ORDER BY job LIMIT :most)
+    UNION
+    (SELECT DISTINCT subject FROM alerts WHERE kind = ANY(:kinds) AND cleared_at IS NULL AND subject > :after
+        ORDER BY subject LIMIT :most)
+    ORDER BY job LIMIT :most
+    """
+)
 _REPORTED = text(
     """
-    SELECT job, index, progress -> 'input_problems' AS problems FROM tasks
-    WHERE state = 'running' AND progress -> 'input_problems' <> '{}'
-    ORDER BY job, index
+    SELECT job, kind, count(*), (array_agg(index ORDER BY index))[ : CAST(:tasks AS integer)],
+        (array_agg(reason ORDER BY index))[1]
+    FROM tasks CROSS JOIN LATERAL jsonb_each_text(progress -> 'input_problems') AS problem(kind, reason)
+    WHERE has_input_problems AND job = ANY(:jobs)
+    GROUP BY job, kind
     """
 )
 
 
 class InputAlerts:
-    """Looks at the reports of all tasks once a minute."""
+    """Looks once a minute at the jobs whose tasks report problems, and at those with an open alert."""
 
-    def __init__(self, engine: Engine, monotonic: Callable[[], float]) -> None:
+    def __init__(self, engine: Engine, monotonic: Callable[[], float], most_jobs: int = MOST_JOBS) -> None:
         self._engine = engine
         self._monotonic = monotonic
         self._period = Period(_LOOK_SECONDS)
+        self._most_jobs = most_jobs
+        self._last = ""
 
     def round(self, leader_epoch: int) -> bool:
-        """Makes what tasks report the open alerts, if it is time. Raises Fenced, Unavailable."""
+        """Makes what tasks report the open alerts, if it is time. Raises Fenced, Unavailable.
+
+        A look that fails is over. The next one is at the usual time and goes on after it: no job holds up the others.
+        """
         if not self._period.is_due(self._monotonic()):
             return False
-        with snapshot(self._engine) as connection:
-            found = [InputReport(*row) for row in connection.execute(_REPORTED)]
-        with leases.fenced(self._engine, STATE_SYNCER, leader_epoch) as connection:
-            replace_alerts(connection, INPUT_ALERTS, alerts_of(found), refresh=True)
         self._period.done()
+        with snapshot(self._engine) as connection:
+            found = _to_look_at(connection, self._last, self._most_jobs + 1)
+            jobs = found[: self._most_jobs]
+            self._last = jobs[-1] if len(found) > len(jobs) else ""
+            reports = _reported(connection, jobs)
+        if jobs:
+            with leases.fenced(self._engine, STATE_SYNCER, leader_epoch) as connection:
+                replace_alerts(connection, INPUT_ALERTS, alerts_of(reports), refresh=True, only=jobs)
         return False
+
+
+def _to_look_at(connection: Connection, after: str, most: int) -> list[str]:
+    return list(connection.execute(_TO_LOOK_AT, {"kinds": _KINDS, "after": after, "most": most}).scalars())
+
+
+def _reported(connection: Connection, jobs: Sequence[str]) -> list[InputReports]:
+    return [InputReports(*row) for row in connection.execute(_REPORTED, {"jobs": list(jobs), "tasks": _MOST_TASKS})]
