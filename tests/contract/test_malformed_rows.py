@@ -16,6 +16,7 @@ from penstock.tasks.selectors import UNREADABLE
 from services.shard_manager.placement.needs import needs_of
 from services.shard_manager.store.port import ShardStore
 from services.state_syncer.decide.effects import PlanWrite
+from services.state_syncer.inputs.reconciler import InputAlerts
 from tests.contract.sync_store_forms import PostgresForm, write
 from tests.contract.test_sync_store_rollouts import PLAN, commit, report, rolling_job
 from tests.support.store.jobs import make_config, make_layer
@@ -29,6 +30,7 @@ _SPOILED = (
     """UPDATE tasks SET progress = '{"batch_id": 1, "input_rows": "many"}'""",
     """UPDATE tasks SET progress = '{"batch_id": 1, "input_rows": 1.5e99}'""",
     "UPDATE tasks SET progress = '[]'",
+    """UPDATE tasks SET progress = '{"input_problems": [1]}'""",
     "UPDATE task_loads SET load = '7'",
     """UPDATE task_loads SET load = '{"cpu_cores": "many", "memory_bytes": [1]}'""",
     "UPDATE task_metrics SET state_rows = 9223372036854775807, state_memory_bytes = 9223372036854775807",
@@ -73,4 +75,5 @@ def test_a_malformed_row_harms_its_own_job_alone(form: PostgresForm, spoil: str)
     assert TaskLoad("good", 0, 1, {"cpu_cores": 2}) in loads
     needs = needs_of(jobs, loads, shards.read(-1).facts.sharding)
     assert needs.load.sum() >= 2
+    assert not InputAlerts(form.engine, lambda: 0.0).round(form.epoch)
     assert "labels" not in spoil or ("j", UNREADABLE) in needs.nowhere or "j" not in {job.job for job in jobs}

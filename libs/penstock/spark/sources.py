@@ -131,7 +131,7 @@ def first_beyond(
         column = f"{DECODED}.{column}"
         # The query does not get malformed records, so the event time of one is no reason to stop before it.
         records = records.select("value", "partition", "offset", decoded(session, source).alias(DECODED))
-        records = records.where(is_whole(source))
+        records = records.where(is_whole(session, source))
     beyond = records.where(F.unix_millis(F.col(column)) > event_time_ms)
     return {row[0]: row[1] for row in beyond.groupBy("partition").agg(F.min("offset")).collect()}
 

@@ -1,13 +1,15 @@
-"""The plan by which a task reads its inputs."""
+"""How records become rows: the plan, and which records Spark would misread."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from penstock.config.model import Input, JobConfig
-from penstock.spark.inputs.malformed import MalformedRecords
+from penstock.spark.inputs.malformed import DECODED, MalformedRecords, decoded, kind_of, reason_of
 from tests.support.config.jobs import job
 
 
@@ -22,3 +24,61 @@ def test_a_record_is_decoded_once(spark: SparkSession, name: str, function: str)
     source = Input(topic="t", key_groups=1, format=name, value_schema="a INT, b STRING")  # type: ignore[arg-type]
     plan = malformed.rows("events", source, records).where("a > 1")._jdf.queryExecution().optimizedPlan().toString()
     assert plan.count(f"{function}(") == 1
+
+
+SCHEMA = (
+    "b BIGINT, t TINYINT, d DOUBLE, f FLOAT, s STRING, ts TIMESTAMP, nn TIMESTAMP_NTZ, da DATE, "
+    "at ARRAY<TIMESTAMP>, md MAP<STRING, DOUBLE>, st STRUCT<t: TINYINT, l: ARRAY<STRUCT<d: DATE>>>, `o'd``d` TINYINT"
+)
+WHOLE = (
+    b'{"b": 1, "t": -5, "d": 1e9, "s": "Inf}{", "at": ["2024-01-01", null], "md": {"x": 1}, "st": {"t": -128}}\n',
+    b'{"d": Infinity, "f": "-INF", "md": {"x": NaN}, "ts": 253402300799, "da": "0001-01-01", "o\'d`d": -1}',
+    '{"s": "é", "ts": "9999-12-31 23:59:59", "nn": "2024-01-01", "da": "9999-12-31"}'.encode(),
+    b"{'b': 1}",
+    b"{}",
+)
+NOT_UTF_8, MORE, RANGE = (
+    "the value is not UTF-8",
+    "more follows the first JSON object",
+    "out of the range of their types",
+)
+MISREAD = {
+    b'{"b": 1}{"b": 2}': MORE,
+    b'{"b": 1}\n{"b": 2}': MORE,
+    b'{"s": "\xe9"}': NOT_UTF_8,
+    b'{"b": 1, "t": 128}': f"{RANGE}, or of the years 1 to 9999: t",
+    b'{"d": 1e400}': ": d",
+    b'{"f": -1e300, "ts": 1700000000000}': ": f, ts",
+    b'{"da": "19000"}': ": da",
+    b'{"nn": "12024-01-01"}': ": nn",
+    b'{"at": ["2024-01-01", 1700000000000]}': ": at",
+    b'{"md": {"x": 1e400}}': ": md",
+    b'{"st": {"t": 200}}': ": st",
+    b'{"st": {"t": 1, "l": [{"d": "12024-01-01"}]}}': ": st",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "schema", "whole", "misread"),
+    [
+        ("json", SCHEMA, WHOLE, MISREAD),
+        (
+            "csv",
+            "d DOUBLE, ts TIMESTAMP, s STRING",
+            (b"1e9,2024-01-01,x", b"-Infinity,2024-01-01,x"),
+            {b"1e400,2024-01-01,x": ": d", b"1,12024-01-01,x": ": ts", b"1,2024-01-01,\xe9": NOT_UTF_8},
+        ),
+    ],
+)
+def test_what_spark_would_take_for_another_value_is_malformed(
+    spark: SparkSession, name: str, schema: str, whole: Sequence[bytes], misread: Mapping[bytes, str]
+) -> None:
+    """Spark reads each of these records without an error. Beside them, values that look alike and are right."""
+    source = Input(topic="t", key_groups=1, format=name, value_schema=schema)  # type: ignore[arg-type]
+    values = [(bytearray(value),) for value in (*whole, *misread)]
+    records = spark.createDataFrame(values, "value binary").withColumn(DECODED, decoded(spark, source))
+    found = records.select("value", DECODED, kind_of(spark, source).alias("kind"))
+    rows = found.select("value", "kind", reason_of(spark, source).alias("why")).collect()
+    told = {bytes(row.value): row.why if row.kind else None for row in rows}
+    assert {value for value, why in told.items() if why is None} == set(whole)
+    assert {value: why for value, why in misread.items() if why not in str(told[value])} == {}

@@ -1,7 +1,8 @@
 """Which records are malformed, and where they go instead of the query (SEMANTICS.md, "Malformed records").
 
-A record is malformed when its value does not fit `value_schema`, wholly or in one field. A record without a value is
-not: it carries no row. With `malformed: null` the query gets such rows all the same, as Spark would give them.
+A record is malformed when its value does not fit `value_schema`, wholly or in one field; also where Spark's parser of
+JSON or CSV takes it all the same, and makes another value of it (`misread`). A record without a value is not: it
+carries no row. With `malformed: null` the query gets such rows all the same, as Spark would give them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.config.model import Input, JobConfig
 from penstock.control.errors import BrokenTask
+from penstock.spark.inputs.misread import TEXT, misread, name_of, text_of, value_at
 from penstock.tasks.dead_letters import dead_letter_topic
 
 DECODED = "decoded"
@@ -54,24 +56,39 @@ def columns(frame: DataFrame, *more: str) -> DataFrame:
     return frame.select(*more, f"{DECODED}.*").drop(_CORRUPT)
 
 
-def kind_of(source: Input) -> Column:
+def kind_of(session: SparkSession, source: Input) -> Column:
     """The kind of a record that is decoded: whole, malformed, or with a null key that the producer put anywhere."""
-    is_malformed = f"{DECODED} IS NULL"
-    if source.format != "avro":
-        is_malformed += f" OR {DECODED}.{_CORRUPT} IS NOT NULL"
-    cases = [f"WHEN value IS NULL THEN {_WHOLE}", f"WHEN {is_malformed} THEN {_MALFORMED}"]
+    found = F.when(F.expr("value IS NULL"), _WHOLE).when(_is_malformed(session, source), _MALFORMED)
     if source.key_function in ("kafka", "crc32") and len(source.key_columns) == 1:
-        cases.append(f"WHEN {_has_no_key(source)} THEN {_NULL_KEY}")
-    return F.expr(f"CASE {' '.join(cases)} ELSE {_WHOLE} END")
+        found = found.when(F.expr(_has_no_key(source)), _NULL_KEY)
+    return found.otherwise(_WHOLE)
 
 
-def is_whole(source: Input) -> Column:
+def is_whole(session: SparkSession, source: Input) -> Column:
     """Whether a decoded record is not malformed, null keys aside."""
-    return kind_of(source) != _MALFORMED
+    return kind_of(session, source) != _MALFORMED
+
+
+def _is_malformed(session: SparkSession, source: Input) -> Column:
+    unread = f"{DECODED} IS NULL"
+    if source.format == "avro":
+        return F.expr(unread)
+    tests = [unread, f"{DECODED}.{_CORRUPT} IS NOT NULL", f"NOT is_valid_utf8({TEXT})"]
+    found = F.expr(" OR ".join([*tests, *(condition for _, condition in _misread(source))]))
+    return found | _has_more(session) if source.format == "json" else found
+
+
+def _misread(source: Input) -> list[tuple[str, str]]:
+    return misread(DECODED, _struct(str(source.value_schema)), is_json=source.format == "json")
+
+
+def _has_more(session: SparkSession) -> Column:
+    jvm: Any = session._jvm
+    return _call(session, jvm.io.penstock.sources.JsonEnd.function(), F.col("value"))
 
 
 def _has_no_key(source: Input) -> str:
-    key = f"{DECODED}.{_name(source.key_columns[0])}"
+    key = f"{DECODED}.{name_of(source.key_columns[0])}"
     return f"{key} IS NULL OR CAST({key} AS STRING) = ''" if source.key_function == "crc32" else f"{key} IS NULL"
 
 
@@ -97,8 +114,8 @@ class MalformedRecords:
         filtered = jvm.io.penstock.sources.RecordFilter(
             context, name, source.topic, source.malformed, float(source.malformed_limit)
         )
-        value, kind = decoded(self._session, source), kind_of(source)
-        reason = _reason(self._session, source)
+        value, kind = decoded(self._session, source), kind_of(self._session, source)
+        reason = reason_of(self._session, source)
         self.java.add(
             name, source.topic, filtered, *map(_java, (value, kind, reason)), self._kafka, self._job, self._topic
         )
@@ -140,39 +157,41 @@ def _struct(schema: str) -> StructType:
     return found
 
 
-def _reason(session: SparkSession, source: Input) -> Column:
-    """Why a record is malformed, in words."""
+def reason_of(session: SparkSession, source: Input) -> Column:
+    """Why a record of such a kind is malformed, in words."""
     if source.format == "avro":
         why = _call(session, _avro(session, source).reasons(), F.col("value"))
-        return F.when(F.col(_KIND) == _NULL_KEY, F.lit(_WHY_NULL_KEY)).otherwise(why)
-    # As one text: Spark parses it in less time than it takes to make as many columns by calls of the JVM.
-    reason = _json_reason(source) if source.format == "json" else _text("the line does not fit value_schema")
-    return F.expr(f"CASE WHEN {_KIND} = {_NULL_KEY} THEN {_text(_WHY_NULL_KEY)} ELSE {reason} END")
+    else:
+        why = _reason_of_text(session, source)
+    return F.when(F.expr(f"{_KIND} = {_NULL_KEY}"), _WHY_NULL_KEY).otherwise(why)
 
 
-def _json_reason(source: Input) -> str:
-    text = "CAST(value AS STRING)"
+def _reason_of_text(session: SparkSession, source: Input) -> Column:
+    """Of JSON or CSV. As few calls of the JVM as can be: Spark parses a text in less time."""
+    cases = [f"WHEN NOT is_valid_utf8({TEXT}) THEN 'the value is not UTF-8'"]
+    named = [f"CASE WHEN {condition} THEN {text_of(name)} END" for name, condition in _misread(source)]
+    if named:
+        names = f"concat_ws(', ', {', '.join(named[:_MOST_FIELDS_NAMED])})"
+        told = "out of the range of their types, or of the years 1 to 9999: "
+        cases.append(f"WHEN {names} != '' THEN concat('{told}', {names})")
+    if source.format == "csv":
+        return F.expr(f"CASE {' '.join(cases)} ELSE 'the line does not fit value_schema' END")
+    more = F.lit("more follows the first JSON object: write each object as a record of its own")
+    return F.when(_has_more(session), more).otherwise(F.expr(f"CASE {' '.join([*cases, *_json_cases(source)])} END"))
+
+
+def _json_cases(source: Input) -> list[str]:
     named = []
     for field in _struct(str(source.value_schema)).fields[:_MOST_FIELDS_NAMED]:
-        path, words = f"$['{field.name}']", f"{field.name} {field.dataType.simpleString()}"
-        unread = f"get_json_object({text}, {_text(path)}) IS NOT NULL AND {DECODED}.{_name(field.name)} IS NULL"
-        named.append(f"CASE WHEN {unread} THEN {_text(words)} END")
+        words = f"{field.name} {field.dataType.simpleString()}"
+        unread = f"{value_at([field.name])} IS NOT NULL AND {DECODED}.{name_of(field.name)} IS NULL"
+        named.append(f"CASE WHEN {unread} THEN {text_of(words)} END")
     unread_fields = f"concat_ws(', ', {', '.join(named)})"
-    return (
-        f"CASE WHEN try_parse_json({text}) IS NULL THEN 'the value is not JSON' "
-        f"WHEN {unread_fields} != '' THEN concat('these fields do not fit value_schema: ', {unread_fields}) "
-        "ELSE 'the value does not fit value_schema' END"
-    )
-
-
-def _name(column: str) -> str:
-    """A name in an expression of Spark."""
-    return "`" + column.replace("`", "``") + "`"
-
-
-def _text(value: str) -> str:
-    """A text in an expression of Spark."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return [
+        f"WHEN try_parse_json({TEXT}) IS NULL THEN 'the value is not JSON'",
+        f"WHEN {unread_fields} != '' THEN concat('these fields do not fit value_schema: ', {unread_fields})",
+        "ELSE 'the value does not fit value_schema'",
+    ]
 
 
 def _avro(session: SparkSession, source: Input) -> Any:

@@ -53,5 +53,5 @@ def placed_by_spark(session: SparkSession, source: Input, found: Iterable[Record
 def _decoded(session: SparkSession, source: Input, records: DataFrame) -> DataFrame:
     if source.format == "raw":
         return records
-    whole = records.select(_FOUND, "value", decoded(session, source).alias(DECODED)).where(is_whole(source))
+    whole = records.select(_FOUND, "value", decoded(session, source).alias(DECODED)).where(is_whole(session, source))
     return columns(whole, _FOUND)
