@@ -26,6 +26,21 @@ if TYPE_CHECKING:
 _MANAGER_SETTING = "spark.sql.streaming.checkpointFileManagerClass"
 _NOT_FOUND = "java.io.FileNotFoundException"
 _DENIED = "org.apache.hadoop.security.AccessControlException"
+_NO_FOLDER = "org.apache.hadoop.fs.ParentNotDirectoryException"
+
+
+def _denied(folder: Any) -> str:
+    return f"the host's account may not write to {folder}"
+
+
+def _exists(files: Any, path: Any) -> bool:
+    """HDFS raises for what would be below a file."""
+    try:
+        return bool(files.exists(path))
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getName() != _NO_FOLDER:
+            raise
+        return False
 
 
 def is_local(path: str) -> bool:
@@ -96,10 +111,15 @@ class LocalFiles:
     def why_not_writable(self, path: str) -> str | None:
         """Why a file cannot be made below a folder, which need not be there; None when it can."""
         folder = local_path(path).absolute()
-        found = next(each for each in (folder, *folder.parents) if each.exists())
-        if not found.is_dir():
-            return f"{found} is not a folder"
-        return None if os.access(found, os.W_OK | os.X_OK) else f"the host's account may not write to {found}"
+        # From above: what is below a folder that may not be entered cannot be seen.
+        for each in (*reversed(folder.parents), folder):
+            if not each.exists():
+                return None if os.access(each.parent, os.W_OK) else _denied(each.parent)
+            if not each.is_dir():
+                return f"{each} is not a folder"
+            if not os.access(each, os.X_OK):
+                return _denied(each)
+        return None if os.access(folder, os.W_OK) else _denied(folder)
 
     def claim(self, checkpoint: str, epoch: int | None, holder: str, mark: Mark | None = None) -> str:
         """Makes the caller the only owner of a checkpoint and returns its token, `"<epoch>.<attempt>"`.
@@ -196,14 +216,16 @@ class HadoopFiles:
     def why_not_writable(self, path: str) -> str | None:
         """As `LocalFiles.why_not_writable`, where the file system tells rights."""
         files, found = self._at(path)
-        while not files.exists(found) and found.getParent() is not None:
-            found = found.getParent()
         try:
+            while not _exists(files, found) and found.getParent() is not None:
+                found = found.getParent()
+            if not files.getFileStatus(found).isDirectory():
+                return f"{found} is not a folder"
             files.access(found, self._jvm.org.apache.hadoop.fs.permission.FsAction.WRITE)
         except Py4JJavaError as error:
             if error.java_exception.getClass().getName() != _DENIED:
                 raise
-            return f"the host's account may not write to {found}"
+            return _denied(found)
         return None
 
     def claim(self, checkpoint: str, epoch: int | None, holder: str, mark: Mark | None = None) -> str:

@@ -81,9 +81,11 @@ def test_it_must_be_allowed(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_rights_to_write_are_those_of_the_file_system(spark: SparkSession, tmp_path: Path) -> None:
-    """The root of a view file system takes no folders; a folder that is mounted does."""
+    """The root of a view file system takes no folders; a folder that is mounted does; a file does not."""
     mount = unique("mount")
     spark.conf.set(f"fs.viewfs.mounttable.{mount}.link./data", f"file://{tmp_path}")
     files = files_of(f"viewfs://{mount}/data", spark)
     assert files.why_not_writable(f"viewfs://{mount}/data/out/deep") is None
     assert "may not write to viewfs://" in str(files.why_not_writable(f"viewfs://{mount}/elsewhere/out"))
+    (tmp_path / "file").write_text("")
+    assert "data/file is not a folder" in str(files.why_not_writable(f"viewfs://{mount}/data/file/out"))
