@@ -92,7 +92,7 @@ def on_virtual_time(scheduler: Scheduler, network: Network, story: Story) -> Ite
     store = services.state_syncer.store.recorded
     replace(store, "expected_config", Expectations(store.expected_config))
     loop = penstock.control.loop
-    replace(loop, "BackgroundScheduler", lambda **_: Timers(scheduler, _wall_time_of_who_runs(scheduler)))
+    replace(loop, "Timers", lambda **_: Timers(scheduler, _wall_time_of_who_runs(scheduler)))
     replace(loop, "IntervalTrigger", lambda *, seconds: Every(seconds))
     replace(loop, "DateTrigger", Once)
     replace(penstock.wire.app, "run_sync", _at_once)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, timedelta
 from typing import Any, Protocol
 
+from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
@@ -27,6 +28,21 @@ ROUND_FAILURES = Counter("penstock_loop_failures", "rounds of control loops that
 _PERIOD = "period"
 _CLOCK_SET_SECONDS = 1.0
 """Between two firings of the timer no clock drifts by this much unless somebody sets it."""
+
+
+class Timers(BackgroundScheduler):  # type: ignore[misc]
+    """Ends quietly also while a job fires that fires only once.
+
+    The scheduler's thread removes such a job. When the scheduler was stopped since, it finds no job to remove.
+    """
+
+    def remove_job(self, job_id: str, jobstore: str | None = None) -> None:
+        """Raises JobLookupError for a job that is not there, unless the scheduler has ended."""
+        try:
+            super().remove_job(job_id, jobstore)
+        except JobLookupError:
+            if self.running:
+                raise
 
 
 class Election(Protocol):
@@ -101,7 +117,7 @@ class LeaderLoop:
         self._timer_ahead_seconds = self._ahead_seconds()
         self._woken = threading.Event()
         self._stopping = threading.Event()
-        self._scheduler = BackgroundScheduler(timezone=UTC, job_defaults={"coalesce": True, "misfire_grace_time": None})
+        self._scheduler = Timers(timezone=UTC, job_defaults={"coalesce": True, "misfire_grace_time": None})
         self._threads = [
             threading.Thread(target=run, name=f"{name}-{what}", daemon=True)
             for what, run in (("rounds", self._rounds), ("renewals", self._renewals))

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from apscheduler.executors.base import BaseExecutor
+from apscheduler.jobstores.base import JobLookupError
+from apscheduler.schedulers.base import STATE_RUNNING, STATE_STOPPED, BaseScheduler
+from apscheduler.triggers.date import DateTrigger
 
 from penstock.control.clock import Clock, SystemClock
 from penstock.control.errors import Fenced, StatementTimedOut, Unavailable
-from penstock.control.loop import ROUND_FAILURES, LeaderLoop, Leadership
+from penstock.control.loop import ROUND_FAILURES, LeaderLoop, Leadership, Timers
 from penstock.control.process import wait_until
 
 LONG_SECONDS = 3600.0
@@ -191,7 +195,7 @@ def test_a_timer_that_was_set_by_a_clock_since_put_right_is_set_anew(
     """Between two renewals: 1. the clock is set an hour ahead; 2. the timer fires, and is next due by that; 3. the
     clock is put right."""
     timers, clock, election = TimersByHand(), SettableClock(), ElectionByHand()
-    monkeypatch.setattr("penstock.control.loop.BackgroundScheduler", lambda **_: timers)
+    monkeypatch.setattr("penstock.control.loop.Timers", lambda **_: timers)
     make_loop(loops, lambda _: None, election, clock=clock).start()
     election.may_be_held.release(2)
     wait_until(lambda: election.asked == 2, 5, "a renewal")
@@ -202,6 +206,31 @@ def test_a_timer_that_was_set_by_a_clock_since_put_right_is_set_anew(
     # The stop waits for renewals: from here on they are held.
     election.may_be_held.release(1000)
     assert wait_until(lambda: timers.set_anew > 0, 5, "the timer to be set anew")
+
+
+class StopsAtOnce(BaseExecutor):
+    """Runs no job: the scheduler is stopped while it hands out the first one."""
+
+    def __init__(self, timers: Timers) -> None:
+        super().__init__()
+        self._timers = timers
+
+    def _do_submit_job(self, job: object, run_times: object) -> None:
+        self._timers.state = STATE_STOPPED
+
+
+def test_timers_that_are_stopped_while_a_job_fires_end_quietly() -> None:
+    """1. The scheduler runs, but its own thread waits. 2. A job is due that fires once. 3. The scheduler is stopped
+    while its thread hands the job out."""
+    timers = Timers(timezone=UTC)
+    timers.add_executor(StopsAtOnce(timers))
+    timers.add_job(lambda: None, DateTrigger(datetime(2026, 1, 1, tzinfo=UTC)), id="wake", misfire_grace_time=None)
+    BaseScheduler.start(timers, paused=True)
+    timers.state = STATE_RUNNING
+    with pytest.raises(JobLookupError):
+        timers.remove_job("other")
+    timers._process_jobs()
+    assert not timers.running
 
 
 def test_renewals_outlive_their_bugs(loops: list[LeaderLoop]) -> None:
