@@ -23,8 +23,6 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
-from confluent_kafka import Producer
-
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import JobConfig
 from penstock.control import logs
@@ -36,6 +34,7 @@ from penstock.local.progress import Step
 from penstock.local.topics import create_topics
 from penstock.spark.channel import Event, Ready, Reply, Start
 from penstock.spark.checkpoint import last_commit
+from penstock.spark.delivery import CheckedProducer
 from penstock.spark.host.client import HostProcess
 from penstock.spark.host.exits import ExitReason
 from penstock.spark.settings import SparkSettings, class_archive
@@ -153,11 +152,10 @@ def _settings(folder: Path, jars: Path, bootstrap: str, recording: str) -> Spark
 
 
 def _produce(bootstrap: str) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer = CheckedProducer({"bootstrap.servers": bootstrap})
     for n in range(_ROWS):
-        producer.produce(_SOURCE, value=json.dumps({"n": n, "word": f"w{n % 3}", "at": f"2024-01-01T00:{n:02}:00Z"}))
-    if producer.flush(_TIMEOUT_SECONDS):
-        raise TerminalError("the embedded kafka takes no records")
+        producer.send(_SOURCE, json.dumps({"n": n, "word": f"w{n % 3}", "at": f"2024-01-01T00:{n:02}:00Z"}))
+    producer.require_taken(_TIMEOUT_SECONDS, "the embedded kafka")
 
 
 def _tasks(folder: Path) -> Iterator[TaskSpec]:

@@ -10,10 +10,11 @@ from typing import Any, Literal
 from uuid import uuid4
 
 import orjson
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from penstock.control.errors import Unavailable, UserError
 from penstock.local.topics import end_offsets, no_answer, partition_count, silent
+from penstock.spark.delivery import CheckedProducer
 from penstock.spark.inputs.key_hash import HASHES
 
 KeyFunction = Literal["kafka", "crc32"]
@@ -33,35 +34,20 @@ def produce(
     is no JSON object or has no such column: the lines before it are sent. Raises NotFound, Unavailable.
     """
     partitions, sent = partition_count(bootstrap, topic), 0
-    lost: list[Any] = []
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20}, logger=silent)
+    settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20}
+    producer = CheckedProducer(settings, silent)
     try:
         for number, line in enumerate(lines, 1):
             if line.strip():
                 found = key_of(row_of(line, number), key, number)
-                _send(producer, topic, line.strip(), found, partition_of(found, function, partitions), lost)
+                partition = partition_of(found, function, partitions)
+                producer.send(topic, line.strip(), key=found, partition=partition)
                 sent += 1
     finally:
-        left = producer.flush(_FLUSH_S)
-    if left or lost:
-        why = lost[0].str() if lost else f"not confirmed within {_FLUSH_S:g} s"
-        raise Unavailable(f"kafka at {bootstrap} did not take {left + len(lost)} of {sent} records: {why}")
+        lost = producer.lost(_FLUSH_S)
+    if lost is not None:
+        raise Unavailable(f"kafka at {bootstrap} did not take {lost}")
     return sent
-
-
-def _send(producer: Producer, topic: str, value: str, key: bytes | None, partition: int, lost: list[Any]) -> None:
-    def note(error: Any, _: Message) -> None:
-        if error is not None:
-            lost.append(error)
-
-    while True:
-        try:
-            producer.produce(topic, value=value, key=key, partition=partition, on_delivery=note)
-        except BufferError:
-            producer.poll(_POLL_S)
-        else:
-            producer.poll(0)
-            return
 
 
 def row_of(line: str, number: int) -> Mapping[str, Any]:

@@ -9,8 +9,10 @@ import pytest
 from confluent_kafka import KafkaError
 
 from penstock.control.errors import Unavailable
+from penstock.spark import delivery
 from penstock.spark.sinks import kafka
 from penstock.spark.topics import Topic
+from tests.support.kafka.refusing import RefusingProducer
 
 MISSING, THERE = Topic(None), Topic(1)
 
@@ -39,24 +41,9 @@ def test_a_new_topic_is_there_for_the_next_question(monkeypatch: pytest.MonkeyPa
     assert left == []
 
 
-class RefusingProducer:
-    """A record that a broker refuses is told to the callback; `flush` has nothing left to send."""
-
-    code: int = KafkaError._MSG_TIMED_OUT
-
-    def __init__(self, _: object) -> None:
-        pass
-
-    def produce(self, *_: object, on_delivery: Any, **__: object) -> None:
-        on_delivery(KafkaError(self.code), None)
-
-    def flush(self, _: float) -> int:
-        return 0
-
-
 def test_a_last_mark_that_was_refused_is_not_taken_for_written(monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch, THERE)
-    monkeypatch.setattr(kafka, "Producer", RefusingProducer)
+    monkeypatch.setattr(delivery, "Producer", RefusingProducer)
     with pytest.raises(Unavailable, match=r"last mark of sums in rows\.penstock-marks"):
         kafka.end_marks("here", "rows", "sums", 3)
 
@@ -66,6 +53,6 @@ def test_a_last_mark_that_is_denied_does_not_keep_checkpoints_for_ever(
 ) -> None:
     answers(monkeypatch, THERE)
     monkeypatch.setattr(RefusingProducer, "code", KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    monkeypatch.setattr(kafka, "Producer", RefusingProducer)
+    monkeypatch.setattr(delivery, "Producer", RefusingProducer)
     kafka.end_marks("here", "rows", "sums", 3)
     assert "grant WRITE" in capsys.readouterr().out

@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
-from confluent_kafka import Producer
-
 from penstock.local.demo.data import closing_record, flights, planes, records, weather
 from penstock.local.topics import create_topics
+from penstock.spark.delivery import CheckedProducer
 
 FLIGHTS, ENRICHED, WEATHER, PLANES = "flights", "flights-enriched", "weather", "planes"
 KEY_GROUPS = 8
 _CHUNK = 500
+_TIMEOUT_SECONDS = 60.0
 
 
 def make_topics(bootstrap: str) -> None:
@@ -41,7 +41,8 @@ class Feed:
     """A thread that sends the flights, keyed by destination with Kafka's own partitioner (murmur2)."""
 
     def __init__(self, bootstrap: str, seconds: float) -> None:
-        self._producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random", "linger.ms": 20})
+        self._settings = {"bootstrap.servers": bootstrap, "partitioner": "murmur2_random", "linger.ms": 20}
+        self._producer = CheckedProducer(self._settings)
         self._seconds = seconds
         self._flights = flights()
         self._sent = 0
@@ -50,10 +51,10 @@ class Feed:
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
 
     def start(self) -> None:
-        """Sends weather and planes at once, then begins with the flights."""
+        """Sends weather and planes at once, then begins with the flights. Raises Unavailable when one is not taken."""
         for topic, frame, key in ((WEATHER, weather(), "origin"), (PLANES, planes(), "tailnum")):
             self._send(topic, records(frame, key))
-        self._producer.flush()
+        self._require_taken()
         self._thread.start()
 
     def fed(self) -> Fed:
@@ -69,7 +70,7 @@ class Feed:
     def _run(self) -> None:
         try:
             self._send_flights()
-            self._producer.flush()
+            self._require_taken()
         except Exception as error:  # noqa: BLE001 -- handed to whoever asks `fed`
             self._error = error
 
@@ -87,27 +88,20 @@ class Feed:
         """Sends closing records until each partition has one; after all flights, to tasks that run.
 
         Each is where its key belongs, so that the state it leaves could move. A query that is restarted before it has
-        written what a watermark closed writes it only when more rows come (Spark remembers no such batch).
+        written what a watermark closed writes it only when more rows come (Spark remembers no such batch). Raises
+        Unavailable.
         """
-        open_partitions = set(range(KEY_GROUPS))
+        producer = CheckedProducer(self._settings)
         for number in itertools.count():
-            if not open_partitions:
+            if len(producer.partitions_taken(FLIGHTS)) == KEY_GROUPS:
                 return
             key, value = closing_record(number)
-            self._producer.produce(
-                FLIGHTS, key=key, value=value, on_delivery=lambda _, sent: open_partitions.discard(sent.partition())
-            )
-            self._producer.flush()
+            producer.send(FLIGHTS, value, key=key)
+            producer.require_taken(_TIMEOUT_SECONDS, "kafka")
 
     def _send(self, topic: str, rows: Iterable[tuple[str | None, bytes]]) -> None:
         for key, value in rows:
-            while not self._is_taken(topic, key, value):
-                self._producer.poll(0.1)
-        self._producer.poll(0)
+            self._producer.send(topic, value, key=key)
 
-    def _is_taken(self, topic: str, key: str | None, value: bytes) -> bool:
-        try:
-            self._producer.produce(topic, key=key, value=value)
-        except BufferError:
-            return False
-        return True
+    def _require_taken(self) -> None:
+        self._producer.require_taken(_TIMEOUT_SECONDS, "kafka")

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -25,6 +25,7 @@ from penstock.config.model import KafkaOutput
 from penstock.control.errors import BrokenTask, Unavailable
 from penstock.control.logs import logger
 from penstock.control.process import wait_until
+from penstock.spark.delivery import CheckedProducer
 from penstock.spark.producers import ended, marks_topic, writer_options
 from penstock.spark.sinks.context import column, json_text, require_columns
 from penstock.spark.topics import DENIED, admin, described
@@ -128,22 +129,13 @@ def end_marks(bootstrap: str, topic: str, job: str, generation: int) -> None:
     marks = marks_topic(topic)
     if marks is None or not is_marked(bootstrap, topic):
         return
-    producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": int(_TIMEOUT_SECONDS * 1000)})
-    refused: list[KafkaError] = []
-    producer.produce(
-        marks,
-        key=job,
-        value=ended(job, generation),
-        partition=0,
-        on_delivery=lambda error, _: refused.append(error) if error else None,
-    )
-    # A record that was refused, or that was too old to be sent, is no longer waiting either.
-    waiting = producer.flush(_TIMEOUT_SECONDS)
-    if refused and refused[0].code() in DENIED:
+    producer = CheckedProducer({"bootstrap.servers": bootstrap, "message.timeout.ms": int(_TIMEOUT_SECONDS * 1000)})
+    producer.send(marks, ended(job, generation), key=job, partition=0)
+    lost = producer.lost(_TIMEOUT_SECONDS)
+    if lost is not None and lost.error is not None and lost.error.code() in DENIED:
         log.warning("last mark denied: readers wait for this job; grant WRITE", topic=marks, job=job)
-    elif waiting or refused:
-        told = f": {refused[0].str()}" if refused else ""
-        raise Unavailable(f"kafka did not take the last mark of {job} in {marks}{told}")
+    elif lost is not None:
+        raise Unavailable(f"kafka did not take the last mark of {job} in {marks}: {lost}")
 
 
 def is_marked(bootstrap: str, topic: str) -> bool:

@@ -1,0 +1,86 @@
+"""Records sent to Kafka, with Kafka's answer to each.
+
+A record that was refused is no longer waiting either, so an empty queue does not say that all were taken.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from penstock.control.errors import Unavailable
+
+_POLL_SECONDS = 0.1
+_ANY_PARTITION = -1
+
+
+class Lost(NamedTuple):
+    """Records that Kafka did not take. `error`: its first refusal; None where it only gave no answer in time."""
+
+    records: int
+    of: int
+    error: KafkaError | None
+    seconds: float
+
+    def __str__(self) -> str:
+        why = self.error.str() if self.error is not None else f"not confirmed within {self.seconds:g} s"
+        return f"{self.records} of {self.of} records: {why}"
+
+
+class CheckedProducer:
+    """Sends records, and says which were not taken. Used from one thread."""
+
+    def __init__(self, settings: Mapping[str, Any], logger: logging.Logger | None = None) -> None:
+        more = {} if logger is None else {"logger": logger}
+        self._producer = Producer(dict(settings), **more)
+        self._sent = 0
+        self._refused = 0
+        self._error: KafkaError | None = None
+        self._taken: set[tuple[str, int]] = set()
+
+    def send(
+        self,
+        topic: str,
+        value: str | bytes,
+        *,
+        key: str | bytes | None = None,
+        partition: int = _ANY_PARTITION,
+    ) -> None:
+        """Sends a record, in the background. Waits while too many are on the way."""
+        while True:
+            try:
+                self._producer.produce(topic, value=value, key=key, partition=partition, on_delivery=self._answered)
+            except BufferError:
+                self._producer.poll(_POLL_SECONDS)
+            else:
+                self._sent += 1
+                self._producer.poll(0)
+                return
+
+    def lost(self, seconds: float) -> Lost | None:
+        """Waits for the answers to all records so far: those that were not taken, since the beginning; None: none."""
+        waiting = self._producer.flush(seconds)
+        count = waiting + self._refused
+        return Lost(count, self._sent, self._error, seconds) if count else None
+
+    def require_taken(self, seconds: float, where: str) -> None:
+        """Waits for the answers to all records so far. Raises Unavailable that says how many were not taken."""
+        lost = self.lost(seconds)
+        if lost is not None:
+            raise Unavailable(f"{where} did not take {lost}")
+
+    def partitions_taken(self, topic: str) -> set[int]:
+        """The partitions of the topic that have taken a record, as far as Kafka has answered."""
+        return {partition for name, partition in self._taken if name == topic}
+
+    def _answered(self, error: KafkaError | None, sent: Message) -> None:
+        if error is not None:
+            self._refused += 1
+            self._error = self._error or error
+            return
+        topic, partition = sent.topic(), sent.partition()
+        if topic is not None and partition is not None:
+            self._taken.add((topic, partition))

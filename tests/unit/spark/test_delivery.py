@@ -1,0 +1,53 @@
+"""A record counts as written when Kafka has said so: wherever records are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import KafkaError
+
+from penstock.control.errors import Unavailable
+from penstock.local import class_archive, records
+from penstock.local.demo.feed import Feed
+from penstock.spark import delivery
+from penstock.spark.delivery import CheckedProducer
+from tests.support.kafka.refusing import RefusingProducer
+
+
+@pytest.fixture(autouse=True)
+def _refusing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "Producer", RefusingProducer)
+    monkeypatch.setattr(records, "partition_count", lambda *_: 1)
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda: class_archive._produce("here"),
+        lambda: Feed("here", 1.0).start(),
+        lambda: Feed("here", 1.0).close(),
+        lambda: records.produce("here", "rows", ["{}"]),
+    ],
+    ids=["class archive", "demo", "end of the demo", "topics produce"],
+)
+def test_a_record_that_is_refused_is_not_taken_for_written(send: Callable[[], object]) -> None:
+    with pytest.raises(Unavailable, match=r"did not take \d+ of \d+ records: .*timed out"):
+        send()
+
+
+def test_records_that_find_no_room_are_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RefusingProducer, "full", 2)
+    monkeypatch.setattr(RefusingProducer, "code", KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    producer = CheckedProducer({})
+    producer.send("rows", "1")
+    lost = producer.lost(1.0)
+    assert lost is not None
+    assert (lost.records, lost.of, lost.error and lost.error.code()) == (1, 1, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+
+
+def test_records_without_an_answer_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RefusingProducer, "produce", lambda *_, **__: None)
+    monkeypatch.setattr(RefusingProducer, "flush", lambda *_: 3)
+    with pytest.raises(Unavailable, match="kafka did not take 3 of 0 records: not confirmed within 5 s"):
+        CheckedProducer({}).require_taken(5.0, "kafka")
