@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from services.shard_manager.placement.evenness import AIM, EDGE, deviation_by, measure_of
-from services.shard_manager.placement.exchanges import Exchanges, Scene, best_exchanges
+from services.shard_manager.placement.exchanges import LONGEST, Exchanges, Scene, best_exchanges
 from services.shard_manager.placement.frame import Frame, budget_left, moves_away, totals
 from services.shard_manager.placement.problem import NOBODY, Flags, Floats, Ints
 
@@ -32,7 +32,8 @@ _FEWEST_EXAMINED = 32
 _LEAST_GAIN = 0.01
 _LEAST_GAIN_OF_MOVES = 0.34
 """The share of a pair's imbalance that an exchange must take away. A move that helps little is worse than a swap that
-helps much, but not on a container that is so far off that it needs many moves (`_FAR` bands)."""
+helps much, but not on a container that is so far off that it needs many moves (`_FAR` bands). Of many shards no single
+one takes away much: without a lower share for these, a container that is empty would stay so."""
 _FAR = 3.0
 
 
@@ -72,7 +73,7 @@ def _search(frame: Frame, holder: Ints, band: float, movable: Flags, rounds: int
         if not len(a):  # every pair was tried
             return Balanced(holder, has_ended=True, is_cut=False)
         usual = _LEAST_GAIN if swaps or is_brief else _LEAST_GAIN_OF_MOVES
-        least_gain = np.where(off[a] > _FAR * band, _LEAST_GAIN, usual)
+        least_gain = np.where(off[a] > _FAR * band, _LEAST_GAIN, usual) / _times_longest(holder, len(off), a, b)
         scene = Scene(frame, holder, total, measure, deviation, band * AIM, movable, cost, swaps=swaps, salt=idle)
         found = best_exchanges(scene, a, b, least_gain)
         apart = found.only(_apart(found.a, found.b, found.worth))
@@ -83,6 +84,12 @@ def _search(frame: Frame, holder: Ints, band: float, movable: Flags, rounds: int
         idle = 0 if len(chosen.a) else idle + 1
         holder = _applied(holder, chosen)
     return Balanced(holder, has_ended=False, is_cut=is_cut)
+
+
+def _times_longest(holder: Ints, containers: int, a: Ints, b: Ints) -> Floats:
+    """How many times as many shards the fuller container of each pair holds as are tried at a time; 1 at least."""
+    held = np.bincount(holder[holder != NOBODY], minlength=containers)
+    return np.maximum(1.0, np.maximum(held[a], held[b]) / LONGEST)
 
 
 def _pairs(tier: Ints, deviation: Floats, bad: Ints, *, turn: int) -> tuple[Ints, Ints]:

@@ -18,9 +18,9 @@ from services.shard_manager.placement.problem import NOBODY, Flags, Floats, Ints
 _CELLS = 60_000
 """How many exchanges are evaluated at a time: few enough to stay in the processor's cache."""
 _LEAST_COST = 0.25
-_LONGEST = 48
+LONGEST = 48
+"""How many shards of a container are tried to move."""
 _LONGEST_TO_SWAP = 24
-"""How many shards of a container are tried."""
 
 
 class Exchanges(NamedTuple):
@@ -74,14 +74,26 @@ def _shards_of(scene: Scene, containers: Ints) -> tuple[Ints, Groups]:
     wanted[containers] = True
     held = np.flatnonzero(wanted[scene.holder])
     rows = held[scene.movable[held]]
-    rows = np.random.default_rng(scene.salt).permutation(rows) if scene.salt else rows
+    rows = np.random.default_rng(scene.salt).permutation(rows) if scene.salt else _extremes_first(scene, rows)
     rows = rows[np.argsort(scene.holder[rows], kind="stable")]
     container = scene.holder[rows]
     place = np.arange(len(rows)) - np.searchsorted(container, container)
-    short = place < (_LONGEST_TO_SWAP if scene.swaps else _LONGEST)
+    short = place < (_LONGEST_TO_SWAP if scene.swaps else LONGEST)
     shards = np.full((len(scene.total), int(place[short].max(initial=-1)) + 2), NOBODY, dtype=np.int64)
     shards[container[short], place[short]] = rows[short]
     return shards, Groups(scene.frame, held, scene.holder)
+
+
+def _extremes_first(scene: Scene, rows: Ints) -> Ints:
+    """Of containers with more shards than are tried: the largest and the smallest in turn, by the share of an even load
+    in the greatest dimension. Few large ones bring a container near its even load, small ones bring it there."""
+    is_many = np.bincount(scene.holder[rows], minlength=1)[scene.holder[rows]] > LONGEST
+    few, many = rows[~is_many], rows[is_many]
+    scale = scene.measure.scale.max(axis=0, initial=0.0)
+    shares = [column[many] * factor for column, factor in zip(scene.measure.columns, scale, strict=True)]
+    ordered = np.argsort(-np.max(shares, axis=0, initial=0.0), kind="stable")
+    in_turn = np.stack([ordered, ordered[::-1]], axis=1).reshape(-1)[: len(many)]
+    return np.concatenate([few, many[in_turn]])
 
 
 def _evaluate(scene: Scene, shards: Ints, groups: Groups, a: Ints, b: Ints, least_gain: Floats) -> Exchanges:

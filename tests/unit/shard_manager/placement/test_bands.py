@@ -50,3 +50,17 @@ def _beside_their_own(answer: Placement, problem: Problem) -> int:
     job = problem.shards.spread
     taken = {(group, holder) for group, holder in zip(job.tolist(), answer.holder.tolist(), strict=True) if group >= 0}
     return int((job >= 0).sum()) - len(taken)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_a_container_that_is_empty_gets_its_part_of_many_small_shards(count):
+    """After a drain. No single shard takes away a hundredth of the imbalance, and those with tasks are few of many."""
+    hosts = [Container(f"c{number}", dict.fromkeys(DIMENSIONS, 20.0)) for number in range(count)]
+    loads = [dict.fromkeys(DIMENSIONS, 0.002), {"cpu": 0.2, "gpu": 0.002}]
+    rows = [Shard(number, loads[number % 32 == 31]) for number in range(512)]
+    problem = problem_of(hosts, rows, dimensions=DIMENSIONS)
+    before = {number: f"c{1 + number % (count - 1)}" for number in range(512)}
+    answer = place(problem, before)
+    assert answer.worst_band <= 0.1 + 1e-9
+    assert len(answer.moved) <= 1.2 * 512 / count
+    assert place(problem, answer.assignment).assignment == answer.assignment
