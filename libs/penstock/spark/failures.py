@@ -17,6 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 
 from penstock.control.texts import clean
+from penstock.spark.inputs.identity import made_again
 
 ErrorKind = Literal["fenced", "broken_task", "retryable"]
 _MOST_CAUSES = 20
@@ -82,6 +83,8 @@ _INSTEAD = (
 _EMPTY_WORDS = re.compile(
     r"\[STREAM_FAILED\]|Job aborted|An exception was raised by the Python Proxy|An error occurred while calling"
 )
+# What Spark's Kafka source says where a partition ends before the offsets of the checkpoint.
+_SHORTER = re.compile(r"Partition (\S+)-(\d+) offset was changed from (\d+) to (\d+)")
 TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(r'  File "([^"]+)", line (\d+), in (.+)')
 _LIBRARY = re.compile(r"/(?:pyspark|py4j|site-packages|lib/python[\d.]+|penstock/spark)(?:\.zip)?/|^<")
@@ -184,6 +187,10 @@ def _text(causes: Sequence[Cause]) -> str:
 
     Java stacks, plans and frames of libraries are only in the log.
     """
+    shorter = next(filter(None, (_SHORTER.search(cause.message) for cause in causes)), None)
+    if shorter is not None:
+        topic, partition, read, end = shorter.groups()
+        return made_again(topic, f", or lost records: partition {partition} ends at {end}, and {read} were read")
     own = next((cause for cause in causes if cause.type in _OWN_TYPES or cause.type.startswith(_OWN_CLASSES)), None)
     if own is not None:
         return _plain(own.message)[:_LONGEST_ERROR]

@@ -26,7 +26,8 @@ from penstock.spark.balance import Ends
 from penstock.spark.checkpoint import COLLECTED, is_clean, last_commit, last_offset, task_checkpoint
 from penstock.spark.fence import FENCE, Mark
 from penstock.spark.files import Files, files_of, is_local
-from penstock.spark.inputs.checks import check_inputs, require_no_problem
+from penstock.spark.inputs.checks import check_inputs, input_topics, require_no_problem
+from penstock.spark.inputs.identity import require_same_topics
 from penstock.spark.inputs.malformed import MalformedRecords
 from penstock.spark.measure.malformed import Counts
 from penstock.spark.measure.rates import Batches
@@ -195,8 +196,10 @@ class RunningTask:
     def _require_inputs(self) -> None:
         """Keys are sampled before the first batch only: later starts must be quick, and the host goes on sampling."""
         is_new = last_offset(self.checkpoint, self.runtime.files) is None
-        bootstrap, sampling = self.runtime.settings.kafka_bootstrap, self.runtime.spark if is_new else None
-        require_no_problem(check_inputs(self.spec.config, bootstrap, sampling))
+        config, bootstrap = self.spec.config, self.runtime.settings.kafka_bootstrap
+        topics = input_topics(config, bootstrap)
+        require_no_problem(check_inputs(config, bootstrap, topics, self.runtime.spark if is_new else None))
+        require_same_topics(self.runtime.files, self.checkpoint, topics)
 
     def hold(self, without_rows: bool) -> None:
         """From now on the query gets no more rows, and only finishes its batch; or it goes on."""

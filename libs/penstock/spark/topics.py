@@ -14,16 +14,19 @@ from confluent_kafka.admin import AclOperation, AdminClient  # type: ignore[attr
 from penstock.control.errors import Unavailable
 
 _TIMEOUT_SECONDS = 15.0
+_64_BITS = (1 << 64) - 1
 DENIED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 """The codes of errors with which Kafka says that an account lacks a right."""
 
 
 class Topic(NamedTuple):
-    """`partitions`: None for a topic that does not exist, or that this process may not even describe."""
+    """`partitions`: None for a topic that does not exist, or that this process may not even describe. `id`: another one
+    when the topic was deleted and made again; None: unknown."""
 
     partitions: int | None
     may_read: bool = True
     may_write: bool = True
+    id: str | None = None
 
     @property
     def is_missing(self) -> bool:
@@ -54,10 +57,17 @@ def _topic(answer: Future[Any]) -> Topic:
         if code in DENIED:
             return Topic(None, may_read=False, may_write=False)
         raise
-    rights = found.authorized_operations
+    rights, topic = found.authorized_operations, Topic(len(found.partitions), id=id_text(found.topic_id))
     if not rights:  # The broker does not say.
-        return Topic(len(found.partitions))
-    return Topic(len(found.partitions), AclOperation.READ in rights, AclOperation.WRITE in rights)
+        return topic
+    return topic._replace(may_read=AclOperation.READ in rights, may_write=AclOperation.WRITE in rights)
+
+
+def id_text(uuid: Any) -> str:
+    """The id of a topic (`confluent_kafka.Uuid`) in hexadecimal digits. Its own text may have a slash, which is no part
+    of a file's name."""
+    most, least = uuid.get_most_significant_bits(), uuid.get_least_significant_bits()
+    return f"{most & _64_BITS:016x}{least & _64_BITS:016x}"
 
 
 _opening = threading.Lock()

@@ -1,4 +1,4 @@
-"""The host that the tests of loads and of slow tasks share."""
+"""The host that the tests of loads, of slow tasks and of topics that are made again share."""
 
 from __future__ import annotations
 

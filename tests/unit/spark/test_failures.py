@@ -71,6 +71,20 @@ def test_the_innermost_message_comes_first() -> None:
     assert classify([Cause("A", "it failed: disk full"), Cause("B", "disk full")]).error == "it failed: disk full"
 
 
+def test_a_topic_that_was_made_again_is_told_with_what_to_do() -> None:
+    """As Spark's Kafka source fails, whose text proposes to lose data."""
+    reason = "set failOnDataLoss to false.\nReason: Partition my-rows-3 offset was changed from 10 to 3."
+    failure = classify(
+        [Cause(STREAM_FAILED, reason), Cause("org.apache.spark.sql.kafka010.KafkaIllegalStateException", reason)]
+    )
+    assert failure.error_kind == "broken_task"
+    assert failure.error.startswith(
+        "inputs: the topic my-rows was deleted and made again, or lost records: partition 3"
+    )
+    assert "ends at 3, and 10 were read" in failure.error
+    assert "Delete the job and create it again" in failure.error
+
+
 def test_plans_and_stacks_are_left_out() -> None:
     analysis = (
         "[UNRESOLVED_COLUMN] no `x`. SQLSTATE: 42703; line 1 pos 7;\n'Project ['x]\n+- Relation kafka, password=p"

@@ -21,7 +21,7 @@ from penstock.control.errors import Unavailable
 from penstock.spark.analysis.placement import placement
 from penstock.spark.analysis.problem_of import problem_of
 from penstock.spark.balance import limit_options
-from penstock.spark.inputs.checks import check_inputs
+from penstock.spark.inputs.checks import check_inputs, input_topics
 from penstock.spark.query import result_of
 from penstock.spark.session import task_session
 from penstock.spark.settings import SparkSettings
@@ -35,7 +35,8 @@ Check = Callable[[SparkSession, JobConfig, SparkSettings], Iterable[Problem]]
 
 def inputs_as_kafka_has_them(spark: SparkSession, config: JobConfig, settings: SparkSettings) -> Iterable[Problem]:
     """Topics, their partitions, and a sample of their keys."""
-    return check_inputs(config, settings.kafka_bootstrap, sampling=spark)
+    bootstrap = settings.kafka_bootstrap
+    return check_inputs(config, bootstrap, input_topics(config, bootstrap), sampling=spark)
 
 
 CHECKS: tuple[Check, ...] = (inputs_as_kafka_has_them,)

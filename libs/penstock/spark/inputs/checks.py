@@ -16,7 +16,14 @@ TOPIC_EXISTS = "topic_exists"
 PARTITIONS = "key_groups_of_topic"
 
 
-def check_inputs(config: JobConfig, bootstrap: str, sampling: SparkSession | None) -> tuple[Problem, ...]:
+def input_topics(config: JobConfig, bootstrap: str) -> dict[str, Topic]:
+    """The input topics of a job. Raises Unavailable when Kafka does not answer."""
+    return described(bootstrap, {source.topic for source in config.inputs.values()})
+
+
+def check_inputs(
+    config: JobConfig, bootstrap: str, topics: Mapping[str, Topic], sampling: SparkSession | None
+) -> tuple[Problem, ...]:
     """What Kafka says against the inputs of a job; nothing is created, and the checkpoint is not looked at.
 
     Rules: `topic_exists`, which a caller may leave out when another job makes the topic later; `topic_readable`;
@@ -25,7 +32,6 @@ def check_inputs(config: JobConfig, bootstrap: str, sampling: SparkSession | Non
 
     Raises Unavailable when Kafka does not answer.
     """
-    topics = described(bootstrap, {source.topic for source in config.inputs.values()})
     problems = tuple(topic_problems(config, topics))
     if sampling is None:
         return problems
