@@ -11,21 +11,18 @@ import numpy as np
 
 from penstock.model.alerts import AlertKind
 from penstock.tasks.dimensions import NAMES
-from services.shard_manager.placement import controller
 from services.shard_manager.placement.cell import Rules
+from services.shard_manager.placement.needs import needs_of
+from services.shard_manager.placement.target import target_of
 from tests.simulation.weighing import BAND, HEADROOM, ROUNDING, Knowledge, deviations
 from tests.support.memory.shards import MemoryShardStore
 from tests.support.memory.store import MemoryStore
 
 MOST_WAYS = 1 << 16
-MOST_SHARDS = 1_000
-"""Of larger cells it is not looked at: placement may take minutes there to find that nothing more can be done."""
 
 
 def not_at_rest(memory: MemoryStore, budget: int) -> Iterator[str]:
-    """What is to be done yet, by the newest loads; nothing in a cell of more than `MOST_SHARDS`."""
-    if len(memory.owners) > MOST_SHARDS:
-        return
+    """What is to be done yet, by the newest loads. It is asked apart from the leader, whose placements are watched."""
     store, now = MemoryShardStore(memory), memory.wall_time()
     members = {
         name: member
@@ -34,8 +31,8 @@ def not_at_rest(memory: MemoryStore, budget: int) -> Iterator[str]:
     }
     jobs, told, sharding = store.jobs(), store.loads(), memory.facts.sharding
     present = {shard: owner.container for shard, owner in memory.owners.items() if owner.container in members}
-    needs = controller.needs_of(jobs, told, sharding)
-    target = controller.target_of(members, needs, present, Rules(HEADROOM, BAND, budget), 0.0)
+    needs = needs_of(jobs, told, sharding)
+    target = target_of(members, needs, present, Rules(HEADROOM, BAND, budget), 0.0)
     if target.order or not target.finished:
         yield f"shards {sorted(target.order)} are to move yet"
     elif all(alert.kind != AlertKind.UNPLACEABLE for alert in target.alerts):

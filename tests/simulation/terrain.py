@@ -24,15 +24,16 @@ LABELLED = 0.4
 
 
 class Terrain:
-    """`is_calm`: from now on every task uses the same. `placement`: settings of the Shard Manager. `asks`: which
-    containers jobs may ask for, as fields of their configurations."""
+    """`is_calm`: from now on every task uses the same. `is_large`: placement has the product's periods.
+    `placement`: settings of the Shard Manager. `asks`: which containers jobs may ask for, as fields of their
+    configurations."""
 
     def __init__(self, seed: int, now: Callable[[], float]) -> None:
         self._seed = seed
         self._now = now
         self._bases: dict[str, dict[str, float]] = {}
         self._used: dict[tuple[str, int, int], dict[str, float]] = {}
-        self.is_calm = False
+        self.is_calm = self.is_large = False
         self._size = 1
         random = Random(f"terrain {seed}")
         self.regions = random.choice((REGIONS, REGIONS[:1]))
@@ -51,7 +52,11 @@ class Terrain:
             self.asks = (*({**ask, "container_labels": {}} for ask in self.asks), *asks)
 
     def become_large(self) -> None:
-        """A cell of hundreds of containers: each is as large as the product's, and placement is as the product's."""
+        """A cell of hundreds of containers: each is as large as the product's, and placement is as the product's.
+
+        So shards are placed by newer loads after half an hour only, when the simulation is over.
+        """
+        self.is_large = True
         self._size = LARGE_SIZE
         self.placement = {"move_budget": 1000, "moves_in_flight": 32}
 

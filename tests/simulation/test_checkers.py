@@ -9,6 +9,7 @@ from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import Member, Owner
 from penstock.tasks.shards import Sharding
 from services.shard_manager.placement import controller
+from tests.simulation import rest
 from tests.simulation.rest import not_at_rest
 from tests.simulation.weighing import Knowledge
 from tests.support.memory.store import MemoryStore
@@ -43,5 +44,5 @@ def test_a_tier_that_could_be_in_its_band_is_noticed(
         return type(target)(**{**vars(target), "order": (), "finished": True})
 
     assert any("are to move" in what for what in not_at_rest(memory, 2))
-    monkeypatch.setattr(controller, "target_of", contented)
+    monkeypatch.setattr(rest, "target_of", contented)
     assert any("out of band" in what for what in not_at_rest(memory, budget)) is is_noticed

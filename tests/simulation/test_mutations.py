@@ -17,8 +17,8 @@ from tests.simulation.world import Size, simulate
 
 @dataclass(frozen=True)
 class Case:
-    """A seed that notices a mutation, in cells of a size: those of `test_simulation` unless faults of their own bring
-    the mutation out."""
+    """The seed that is tried first, in cells of a size: those of `test_simulation` unless faults of their own bring the
+    mutation out. When it notices nothing, which a harmless change may do, the next ones are tried."""
 
     seed: int
     size: Size = field(default_factory=Size)
@@ -56,21 +56,24 @@ CASES: dict[Mutation, Case] = {
     placement_mutations.all_moves_at_once: Case(1),
 }
 
+FEW = range(6)
 SEARCHED, SEARCHED_LONG = range(20), range(150)
-"""Where another seed is looked for: once the recorded one notices nothing any more, and by the long tests."""
+"""Where another seed is looked for: once none of the few notices anything, and by the long tests."""
 
 
 @pytest.mark.parametrize("mutation", [*MUTATIONS, *PLACEMENT_MUTATIONS], ids=lambda each: each.__name__)
 def test_a_broken_promise_is_noticed(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """1. Broken, the code fails the recorded seed. 2. Whole, it passes it: `test_seeds` has run some of them."""
+    """1. Broken, the code fails one of a few seeds. 2. Whole, it passes it: `test_seeds` has run some of them."""
     case = CASES[mutation]
+    few = [case.seed, *(seed for seed in FEW if seed != case.seed)]
     with monkeypatch.context() as patch:
         mutation(patch)
-        if _first_that_notices([case.seed], case.size) is None:
+        noticing = _first_that_notices(few, case.size)
+        if noticing is None:
             other = _first_that_notices(SEARCHED, case.size)
-            pytest.fail(f"seed {case.seed} notices nothing any more, to be recorded in its place: {other}")
-    if case.size != Size() or case.seed not in SEEDS:
-        assert simulate(case.seed, case.size).complaints == ()
+            pytest.fail(f"the seeds {few} notice nothing, to be recorded as the first: {other}")
+    if case.size != Size() or noticing not in SEEDS:
+        assert simulate(noticing, case.size).complaints == ()
 
 
 @pytest.mark.long
