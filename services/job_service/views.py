@@ -112,7 +112,8 @@ def _task_view(
     }
     if report is None:
         return TaskView(**about, state=UNKNOWN)
-    about["lag_seconds"] = _lag_seconds(report)
+    # What the other tasks say decides about the watermark.
+    about |= {"lag_seconds": _lag_seconds(report), "watermark_behind_seconds": None}
     named = {name: getattr(report, name) for name in TaskView.model_fields if name not in about}
     return TaskView(**about, **(named | _shown_now(report, moment)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 import typer
@@ -18,6 +18,8 @@ from penstock.model.jobs import JobState
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import JobPage, JobSummary
 from penstock.wire.overview import TaskView
+
+_MOST_NAMED = 5
 
 
 def list_(
@@ -110,7 +112,7 @@ def tasks(job: Job, as_json: AsJson = False) -> None:
     """List the tasks of a job, and below the table the error of each task that does not run well.
 
     `lag s`: the backlog divided by the rate at which the task works, and no less than the age of an unfinished batch.
-    `rows/s`: rows read in the last minute.
+    `rows/s`: rows read in the last minute. Tasks whose last windows wait for newer rows are named, too.
     """
     answer = client().tasks(job)
     if as_json:
@@ -119,7 +121,24 @@ def tasks(job: Job, as_json: AsJson = False) -> None:
     table(("task", "state", "container", "revision", "generation", "crashes", "backlog", "lag s", "rows/s"), rows)
     for text, names in _errors(answer.tasks).items():
         say(f"{', '.join(names)}: {text}")
+    for line in waiting_lines(answer.tasks):
+        say(line)
     return None
+
+
+def waiting_lines(tasks: Iterable[TaskView]) -> Iterator[str]:
+    """What to know of the tasks whose last windows wait for newer rows."""
+    behind = {task.task: task.watermark_behind_seconds for task in tasks if task.watermark_behind_seconds is not None}
+    if behind:
+        most = max(behind.values())
+        names = ", ".join(list(behind)[:_MOST_NAMED]) + (
+            f" and {len(behind) - _MOST_NAMED} more" if len(behind) > _MOST_NAMED else ""
+        )
+        yield (
+            f"{names}: all rows are read, and the watermark is up to {most:,.0f} s behind that of other tasks. Windows "
+            "that end in between stay open until newer rows come to these tasks, or idle_timeout_seconds of the inputs "
+            "is set"
+        )
 
 
 def _state(task: TaskView) -> str:

@@ -21,8 +21,10 @@ class TaskView(View):
     `reported_at` when the container is silent.
     Fields that come from a report are null without one. `error`: why the task does not run well; null when it has
     finished a batch since. `lag_seconds`: backlog over processing rate, and no less than the age of an
-    unfinished batch; null: unknown. `load`: the last known mean use
-    over 10 minutes, by dimension; null: never known. A dimension that is missing is unknown.
+    unfinished batch; null: unknown. `watermark_behind_seconds`: the task has read all of its
+    input, and its watermark is so far behind that of another task: what ends in between, such as a window, stays open
+    until newer rows come to its key groups; null: not so. `load`: the last known mean use over 10 minutes, by
+    dimension; null: never known. A dimension that is missing is unknown.
     """
 
     task: str
@@ -41,6 +43,7 @@ class TaskView(View):
     out_of_memory: bool | None = None
     progress: JsonObject | None = None
     lag_seconds: float | None = None
+    watermark_behind_seconds: float | None = None
     load: dict[str, float] | None = None
     reported_at: datetime | None = None
 

@@ -31,6 +31,7 @@ from services.job_service.requests import JobName, PageOf100, PartsOf, Principal
 from services.job_service.store import expected, flows, history, jobs, overview
 from services.job_service.store.layers import all_layers
 from services.job_service.store.rates import read_rates
+from services.job_service.watermarks import with_waiting
 from services.job_service.writes import BASE, Layers, Write, merged_with, new_content, require_layer_row, unknown_job
 from services.job_service.writes import expected as merged_of
 
@@ -136,7 +137,7 @@ def job_tasks(job: JobName, parts: PartsOf) -> Tasks:
         places = views.places(job, running, reported, cluster.read_facts(connection).sharding)
         owners = overview.owners(connection, [place.shard for place in places if place.shard is not None])
         moment = read_moment(connection)
-    return Tasks(job=job, tasks=views.task_views(places, reported, owners, loads, moment))
+    return Tasks(job=job, tasks=with_waiting(views.task_views(places, reported, owners, loads, moment)))
 
 
 @router.get("/v1/jobs/{job}/sync", response_model=SyncView)

@@ -7,6 +7,7 @@ from penstock.model.reports import TaskProgress
 from penstock.store.engine import snapshot
 from penstock.wire.job_client import JobClient
 from services.job_service.store.jobs import page as jobs_page
+from tests.support.cli.shell import Shell
 from tests.support.job_service.service import CONFIG, RunningJobService
 from tests.support.job_service.stored import commit, execute, report
 
@@ -87,3 +88,21 @@ def test_a_task_of_a_silent_host_is_unknown(service: RunningJobService, client: 
     assert (found.state, found.error) == ("unknown", "its Spark host has said nothing for 12 s")
     job = client.get_job("etl")
     assert (job.health, job.reason, job.converged) == (Health.UNKNOWN, f"task 0: {found.error}", False)
+
+
+def test_a_task_whose_last_windows_wait_for_rows_is_named(
+    service: RunningJobService, client: JobClient, shell: Shell
+) -> None:
+    """Of two tasks that have read all, one is an hour behind in event time, and keeps state."""
+    revision = client.put_job("etl", CONFIG).revision
+    commit(service, {"task_count": 2}, revision)
+    for index, hour in enumerate((12, 11)):
+        report(service, index, revision)
+        execute(
+            service,
+            "UPDATE tasks SET progress = CAST(:progress AS jsonb) WHERE index = :index",
+            progress=f'{{"backlog_records": 0, "state_rows": 1, "watermark": "2024-01-01T{hour}:00:00.000Z"}}',
+            index=index,
+        )
+    assert [task.watermark_behind_seconds for task in client.tasks("etl").tasks] == [None, 3600.0]
+    assert "etl/1: all rows are read, and the watermark is up to 3,600 s behind" in shell("tasks", "etl").ok()

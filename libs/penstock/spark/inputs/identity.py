@@ -38,8 +38,8 @@ def require_same_topics(files: Files, checkpoint: str, topics: Mapping[str, Topi
 def made_again(topic: str, seen: str = "") -> str:
     """What to do about it. `seen`: how it shows."""
     return (
-        f"inputs: the topic {topic} was deleted and made again{seen}. The job's offsets are those of the old topic, so it "
-        "would skip records of the new one. Delete the job and create it again with starting_position earliest: it "
+        f"inputs: the topic {topic} was deleted and made again{seen}. The job's offsets are those of the old topic, so "
+        "it would skip records of the new one. Delete the job and create it again with starting_position earliest: it "
         "reads the new topic from its beginning, with new state; or create a job of another name"
     )
 
